@@ -28,6 +28,7 @@ pub mod encoded;
 pub mod event;
 mod fair_share;
 pub mod fault;
+pub mod hidden_rounds;
 mod item_text;
 pub mod json;
 mod media;

@@ -248,8 +248,8 @@ impl SseDecoder {
         };
         if let Some(data) = data {
             on(SseEvent {
-                name: (!name.is_empty()).then(|| String::from_utf8_lossy(name)),
-                data: String::from_utf8_lossy(data),
+                name: (!name.is_empty()).then(|| decode_text(name)),
+                data: decode_text(data),
             });
         }
         self.has_data = false;
@@ -272,6 +272,15 @@ impl SseDecoder {
 
     fn too_large(&self) -> TooLarge {
         TooLarge { limit: self.limit }
+    }
+}
+
+/// Replaces what is not UTF-8. Valid text takes the validation of `str`, which is several
+/// times as fast as the lossy conversion.
+fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
     }
 }
 

@@ -10,6 +10,7 @@ mod definitions;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::plan::UNKNOWN_TOOL;
@@ -32,6 +33,18 @@ pub struct Tool<'a> {
     pub parameters: Option<&'a RawValue>,
     /// Whether the arguments must follow the schema exactly.
     pub strict: Option<bool>,
+}
+
+/// A tool that runs in the proxy: what the model is told about it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyTool {
+    /// The name of the function.
+    pub name: String,
+    /// The description for the model.
+    pub description: String,
+    /// The JSON Schema of the arguments.
+    pub parameters: String,
 }
 
 /// A tool as the client knows it: how a call of it is written to the client.
@@ -92,6 +105,7 @@ pub struct Toolbox<'a> {
     tools: Vec<Tool<'a>>,
     /// The definitions as the client sent them, also of tools that only some providers have.
     definitions: Vec<ToolDefinition<'a>>,
+    has_short_function: bool,
 }
 
 /// A definition of a tool or of a namespace, as the client sent it.
@@ -132,6 +146,27 @@ impl<'a> Toolbox<'a> {
         });
     }
 
+    /// Adds a tool that runs in the proxy. False if the client offers one of that name, which
+    /// then is the one that is called.
+    pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> bool {
+        let target = ToolTarget {
+            kind: ToolKind::Function,
+            name: tool.name.clone(),
+            namespace: None,
+        };
+        if self
+            .tools
+            .iter()
+            .any(|known| known.target.same_tool(&target))
+        {
+            return false;
+        }
+        let description = Text::Owned(tool.description.as_str().into());
+        let parameters = serde_json::from_str(&tool.parameters).ok();
+        self.add(target, Some(description), parameters, None);
+        true
+    }
+
     /// The tools in the order in which the client offered them.
     pub fn iter(&self) -> impl Iterator<Item = &Tool<'a>> {
         self.tools.iter()
@@ -140,6 +175,17 @@ impl<'a> Toolbox<'a> {
     /// The definitions as the client sent them, in their order.
     pub(crate) fn definitions(&self) -> &[ToolDefinition<'a>] {
         &self.definitions
+    }
+
+    /// Whether a function was defined without a description, parameters or `strict`. A response
+    /// must name all three.
+    pub(crate) fn has_short_function(&self) -> bool {
+        self.has_short_function
+    }
+
+    /// Notes that a function was defined, with all that a response must name or without.
+    fn note_function(&mut self, complete: bool) {
+        self.has_short_function |= !complete;
     }
 
     /// Whether the client offers no tool.
@@ -203,6 +249,21 @@ fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
         ItemKind::ShellCall => Some((ToolKind::Shell, "shell")),
         ItemKind::ApplyPatchCall => Some((ToolKind::ApplyPatch, "apply_patch")),
         _ => None,
+    }
+}
+
+impl ToolChoice {
+    /// The choice for the rounds after the first: a tool that had to be called was called.
+    #[must_use]
+    pub(crate) fn relaxed(self) -> Self {
+        match self {
+            Self::Required | Self::Named(_) | Self::Auto => Self::Auto,
+            Self::None => Self::None,
+            Self::Allowed { names, .. } => Self::Allowed {
+                required: false,
+                names,
+            },
+        }
     }
 }
 

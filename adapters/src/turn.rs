@@ -43,6 +43,8 @@ pub struct Turn<'a> {
     pub replaced_items: Vec<Item<'a>>,
     /// The tools that the client offers.
     pub tools: Toolbox<'a>,
+    /// The names of the tools that run in the proxy. The client does not see their calls.
+    pub withheld_tools: HashSet<String>,
     /// Which of the tools the model may or must call.
     pub tool_choice: ToolChoice,
     /// Whether the model may call several tools in one answer; `None` if the client
@@ -148,6 +150,8 @@ pub struct Item<'a> {
     /// The text of an item that was not parsed from an item object: the message of a
     /// string `input`, or the blob of a compaction item that the proxy inserted.
     plain_text: Option<Text<'a>>,
+    /// Whether the client's request does not have it: the proxy put it into the history.
+    hidden: bool,
 }
 
 /// The types of input items.
@@ -229,7 +233,22 @@ impl<'a> Item<'a> {
             fields,
             document: Some(document),
             plain_text: None,
+            hidden: false,
         }
+    }
+
+    /// An item that the proxy puts into the history; `None` for JSON that is no item.
+    pub(crate) fn hidden(json: &'a str) -> Option<Self> {
+        let fields = serde_json::from_str(json).ok()?;
+        Some(Self {
+            hidden: true,
+            ..Self::new(fields, json)
+        })
+    }
+
+    /// Whether the proxy put it into the history.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.hidden
     }
 
     /// A user message with one text: the meaning of a string `input`.
@@ -239,6 +258,7 @@ impl<'a> Item<'a> {
             fields: ItemFields::default(),
             document: None,
             plain_text: Some(text),
+            hidden: false,
         }
     }
 
@@ -249,6 +269,7 @@ impl<'a> Item<'a> {
             fields: ItemFields::default(),
             document: None,
             plain_text: Some(Text::Owned(Arc::clone(blob))),
+            hidden: false,
         }
     }
 

@@ -14,7 +14,7 @@ use axum::body::Body;
 const API_PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
 
 /// The routes of a server.
-pub fn routes(state: AppState) -> RouteService {
+pub fn routes(state: &AppState) -> RouteService {
     let api = [
         post("/responses", responses::create).refusing_websocket(),
         post("/responses/compact", responses::create),
@@ -30,23 +30,23 @@ pub fn routes(state: AppState) -> RouteService {
         get("/diagnostics/bundle", diagnostics::bundle),
     ];
     RouteTable::new()
-        .under(&API_PREFIXES, api)
-        .under(&API_PREFIXES, artifact_endpoints())
-        .under(&[""], others)
-        .into_service(state, not_found_message)
+        .under(&API_PREFIXES, state, api)
+        .under(&API_PREFIXES, state, artifact_endpoints())
+        .under(&[""], state, others)
+        .into_service(not_found_message)
 }
 
 /// Answers a request for artifacts without a server, for commands.
 pub async fn answer_artifact_request(owned: &OwnerArtifacts, head: Parts) -> Response<Body> {
     let request = Request::from_parts(head, Body::empty());
-    let Ok(response) = artifact_routes(owned.clone()).oneshot(request).await;
+    let Ok(response) = artifact_routes(owned).oneshot(request).await;
     response
 }
 
-fn artifact_routes(owned: OwnerArtifacts) -> RouteService {
+fn artifact_routes(owned: &OwnerArtifacts) -> RouteService {
     RouteTable::new()
-        .under(&API_PREFIXES, artifact_endpoints())
-        .into_service(owned, not_found_message)
+        .under(&API_PREFIXES, owned, artifact_endpoints())
+        .into_service(not_found_message)
 }
 
 fn artifact_endpoints<S>() -> [Endpoint<S>; 5]

@@ -30,7 +30,7 @@ models = [{ id = "small" }]
 const PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
 
 fn service() -> RouteService {
-    routes(app())
+    routes(&app())
 }
 
 fn app() -> AppState {

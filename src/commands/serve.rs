@@ -79,7 +79,7 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
         capture,
         started_ms: now_ms(),
     };
-    let edge = Edge::new(routes(app.clone()), Arc::clone(&settings), app);
+    let edge = Edge::new(routes(&app), Arc::clone(&settings), app);
     let applied = move |config: &Config| {
         limited.apply_limits(config);
         match edge_settings(config, address) {

@@ -18,8 +18,9 @@ use super::error::{method_not_allowed, not_found, upgrade_required};
 use super::path::{PathForm, shown, without_trailing_slash};
 
 /// The routes of a server, each an [`Endpoint`] under one or several prefixes.
-pub struct RouteTable<S> {
-    paths: Vec<PathRoutes<S>>,
+#[derive(Default)]
+pub struct RouteTable {
+    paths: Vec<PathRoutes>,
     /// Method and path of every endpoint, under its first prefix.
     served: Vec<String>,
 }
@@ -85,60 +86,58 @@ impl<S> Endpoint<S> {
 }
 
 /// All endpoints of one path.
-struct PathRoutes<S> {
+struct PathRoutes {
     path: String,
     methods: Vec<Method>,
-    handlers: MethodRouter<S>,
+    handlers: MethodRouter,
     refuses_websocket: bool,
 }
 
-impl<S> RouteTable<S>
-where
-    S: Clone + Send + Sync + 'static,
-{
+impl RouteTable {
     /// A table without routes.
     pub fn new() -> Self {
-        Self {
-            paths: Vec::new(),
-            served: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Adds these endpoints under each of these prefixes, such as `/v1` or an empty one.
-    /// Error messages name the paths with the first prefix.
+    /// Their handlers get `state`. Error messages name the paths with the first prefix.
     #[must_use]
-    pub fn under(
+    pub fn under<S>(
         mut self,
         prefixes: &[&str],
+        state: &S,
         endpoints: impl IntoIterator<Item = Endpoint<S>>,
-    ) -> Self {
+    ) -> Self
+    where
+        S: Clone + Send + Sync + 'static,
+    {
         for endpoint in endpoints {
+            let handler = endpoint.handler.with_state(state.clone());
             if let Some(prefix) = prefixes.first() {
                 let path = endpoint.path.replace("{*", "{");
                 self.served
                     .push(format!("{} {prefix}{path}", endpoint.method));
             }
             for prefix in prefixes {
-                self.add(format!("{prefix}{}", endpoint.path), &endpoint);
+                self.add(PathRoutes {
+                    path: format!("{prefix}{}", endpoint.path),
+                    methods: vec![endpoint.method.clone()],
+                    handlers: handler.clone(),
+                    refuses_websocket: endpoint.refuses_websocket,
+                });
             }
         }
         self
     }
 
-    fn add(&mut self, path: String, endpoint: &Endpoint<S>) {
-        let handler = endpoint.handler.clone();
-        let method = endpoint.method.clone();
-        if let Some(known) = self.paths.iter_mut().find(|known| known.path == path) {
-            known.methods.push(method);
-            known.handlers = std::mem::take(&mut known.handlers).merge(handler);
-            known.refuses_websocket |= endpoint.refuses_websocket;
+    fn add(&mut self, routes: PathRoutes) {
+        let mut paths = self.paths.iter_mut();
+        if let Some(known) = paths.find(|known| known.path == routes.path) {
+            known.methods.extend(routes.methods);
+            known.handlers = std::mem::take(&mut known.handlers).merge(routes.handlers);
+            known.refuses_websocket |= routes.refuses_websocket;
         } else {
-            self.paths.push(PathRoutes {
-                path,
-                methods: vec![method],
-                handlers: handler,
-                refuses_websocket: endpoint.refuses_websocket,
-            });
+            self.paths.push(routes);
         }
     }
 
@@ -147,7 +146,6 @@ where
     /// what is served.
     pub fn into_service(
         self,
-        state: S,
         not_found_message: fn(path: &str, served: &str) -> String,
     ) -> RouteService {
         let served: Arc<str> = self.served.join(", ").into();
@@ -163,19 +161,7 @@ where
         for path in self.paths {
             router = router.route(&path.path, other_methods(&path).merge(path.handlers));
         }
-        RouteService {
-            router: router.with_state(state),
-            unroutable,
-        }
-    }
-}
-
-impl<S> Default for RouteTable<S>
-where
-    S: Clone + Send + Sync + 'static,
-{
-    fn default() -> Self {
-        Self::new()
+        RouteService { router, unroutable }
     }
 }
 
@@ -183,10 +169,7 @@ where
 ///
 /// Made with [`routing::any`], because axum adds an `Allow` header of its own to other
 /// fallbacks, the 426 included.
-fn other_methods<S>(path: &PathRoutes<S>) -> MethodRouter<S>
-where
-    S: Clone + Send + Sync + 'static,
-{
+fn other_methods(path: &PathRoutes) -> MethodRouter {
     let allow: Arc<str> = allow(&path.methods).into();
     let refuses_websocket = path.refuses_websocket;
     routing::any(move |request: Request<Body>| {

@@ -1,26 +1,7 @@
-//! Remembers how many tokens the provider counted for the last request of each session, beside our
-//! estimate. The ratio corrects later estimates of the session. It decides only how a summary is
+//! How many tokens the provider counted for the last request of a session, beside our estimate. The ratio corrects later estimates of the session. It decides only how a summary is
 //! asked for, never which part of a history is sent: plans have to stay the same from turn to turn.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
-
 use serde::{Deserialize, Serialize};
-
-/// The most sessions; beyond that the oldest are dropped.
-const LIMIT: usize = 4096;
-
-/// The latest calibration of each owner and session. Bounded and in memory.
-#[derive(Debug, Default)]
-pub(super) struct CalibrationCache(Mutex<LastCalibrations>);
-
-#[derive(Debug, Default)]
-struct LastCalibrations {
-    by_session: HashMap<CalibrationKey, TokenCalibration>,
-    order: VecDeque<CalibrationKey>,
-}
-
-type CalibrationKey = (String, String);
 
 /// The estimated and the counted tokens of one request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -49,28 +30,6 @@ impl TokenCalibration {
     }
 }
 
-impl CalibrationCache {
-    pub(super) fn put(&self, owner: &str, session: &str, calibration: TokenCalibration) {
-        let key = (owner.to_owned(), session.to_owned());
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.by_session.insert(key.clone(), calibration).is_none() {
-            last.order.push_back(key);
-        }
-        if last.order.len() > LIMIT
-            && let Some(oldest) = last.order.pop_front()
-        {
-            last.by_session.remove(&oldest);
-        }
-    }
-
-    pub(super) fn find(&self, owner: &str, session: &str) -> Option<TokenCalibration> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.by_session
-            .get(&(owner.to_owned(), session.to_owned()))
-            .cloned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,11 +44,7 @@ mod tests {
 
     #[test]
     fn estimates_are_scaled_by_the_last_request_of_the_session() {
-        let cache = CalibrationCache::default();
-        cache.put("me", "s", calibration(900));
-        cache.put("me", "s", calibration(500));
-        assert_eq!(cache.find("you", "s"), None);
-        let last = cache.find("me", "s").unwrap();
+        let last = calibration(500);
         assert_eq!(last.scale("a/m", 10_000), 5_100);
         assert_eq!(last.scale("b/m", 10_000), 10_000, "another route");
         assert_eq!(calibration(0).scale("a/m", 10_000), 10_000, "no count");
@@ -98,15 +53,5 @@ mod tests {
             5_100,
             "a count that is too small"
         );
-    }
-
-    #[test]
-    fn the_oldest_session_is_dropped() {
-        let cache = CalibrationCache::default();
-        for n in 0..=LIMIT {
-            cache.put("me", &n.to_string(), calibration(500));
-        }
-        assert_eq!(cache.find("me", "0"), None);
-        assert!(cache.find("me", "1").is_some());
     }
 }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::caller::Caller;
 use super::observer::{TurnEvent, TurnObserver};
+use super::tool_runner::ToolRunner;
 use crate::clock::{Clock, Random, System};
 use crate::config::Config;
 
@@ -28,10 +29,12 @@ pub struct TurnContext {
     pub shutdown: CancellationToken,
     /// Observes the turn, if anyone does.
     pub observer: Option<Arc<dyn TurnObserver>>,
+    /// Runs tools in the proxy, if there are any.
+    pub tools: Option<Arc<dyn ToolRunner>>,
 }
 
-/// The clock, the randomness and the observer of a turn. It has no other source of them, so that
-/// a replay can replace them.
+/// The clock, the randomness, the observer and the tools of a turn. It has no other source of them,
+/// so that a replay can replace them.
 pub struct TurnEnvironment {
     /// See [`TurnContext::clock`].
     pub clock: Arc<dyn Clock>,
@@ -39,6 +42,8 @@ pub struct TurnEnvironment {
     pub random: Arc<dyn Random>,
     /// See [`TurnContext::observer`].
     pub observer: Option<Arc<dyn TurnObserver>>,
+    /// See [`TurnContext::tools`].
+    pub tools: Option<Arc<dyn ToolRunner>>,
 }
 
 /// Makes the environment of each turn: the real one, one with a recorder, or that of a replay.
@@ -53,6 +58,7 @@ impl TurnEnvironmentFactory for System {
             clock: Arc::new(System),
             random: Arc::new(System),
             observer: None,
+            tools: None,
         }
     }
 }

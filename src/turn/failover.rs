@@ -125,7 +125,7 @@ impl Failover {
             source: None,
         };
         if failover.remaining.len() > 1
-            && let Some(current) = shared.session_routes.moved_to(&ctx.owner, &session.id)
+            && let Some(current) = shared.memory.moved_to(&ctx.owner, &session.id)
         {
             failover.move_to_front(|_, route| route.full_name() == current);
         }
@@ -176,21 +176,21 @@ impl Failover {
     pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt) {
         let (shared, route) = (&self.shared, &attempt.route);
         shared
-            .prefixes
-            .put(&self.owner, &self.session, &attempt.fingerprint);
+            .memory
+            .put_request(&self.owner, &self.session, &attempt.fingerprint);
         self.source = None;
         self.remaining = VecDeque::new();
         let preferred = std::mem::take(&mut self.preferred_route);
         if !preferred.is_empty() && preferred != route.full_name() {
-            let routes = &shared.session_routes;
-            routes.set_route(&self.owner, &self.session, route.full_name());
+            let memory = &shared.memory;
+            memory.set_route(&self.owner, &self.session, route.full_name());
         }
     }
 
     /// Compares the attempt's request with the previous one of the session.
     pub(super) fn prefix_report(&self, attempt: &PreparedAttempt) -> PrefixReport {
-        let prefixes = &self.shared.prefixes;
-        prefixes.report(&self.owner, &self.session, &attempt.fingerprint)
+        let memory = &self.shared.memory;
+        memory.prefix_report(&self.owner, &self.session, &attempt.fingerprint)
     }
 
     /// Whether another route could answer.
@@ -231,10 +231,9 @@ impl Failover {
     }
 
     /// Caches the reasoning state that the provider wants back with the calls of an answer.
-    pub(super) fn cache_reasoning<'i>(&self, items: impl Iterator<Item = (&'i str, &'i [u8])>) {
-        self.shared
-            .reasoning
-            .keep(&self.owner, &self.session, items);
+    pub(super) fn cache_reasoning<'i>(&self, items: impl Iterator<Item = &'i [u8]>) {
+        let memory = &self.shared.memory;
+        memory.keep_reasoning(&self.owner, &self.session, items);
     }
 
     /// Remembers how many tokens the provider counted for the attempt's request.
@@ -244,8 +243,8 @@ impl Failover {
             estimated: attempt.answer_params.estimated_input_tokens,
             counted,
         };
-        let calibrations = &self.shared.calibrations;
-        calibrations.put(&self.owner, &self.session, calibration);
+        let memory = &self.shared.memory;
+        memory.calibrate(&self.owner, &self.session, calibration);
     }
 
     fn is_down(&self, route: &Route) -> bool {

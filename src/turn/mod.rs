@@ -9,16 +9,17 @@
 //! | `prepare` | parses and routes the request; the result is a `prepared` turn or a compaction |
 //! | `failover` | chooses the route, plans the turn and encodes the upstream request (`spelling`) |
 //! | `compact` | replaces a history with a summary, which it gets by running the engine |
-//! | `engine` | sends the request, reads the answer, retries, adapts and fails over |
+//! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
+//! | `tool_runner` | the tools that run in the proxy, between two rounds |
 //! | `recovery` | what to do after a fault |
 //! | `sink` | where events go |
 //! | `response_headers` | the `x-respondent-*` headers |
 //! | `record` | the log line and the metrics of the turn, with its `outcome` |
 //!
-//! State that outlives a turn is in `shared`, bounded and in memory: `session_routes` (the route of
-//! a session), `prefix` (its last requests, as fingerprints), `calibration` (its last token count),
-//! `tool_cache`, `item_cache`, `reasoning_cache` and `output_cache`. `state` is the part of it that
-//! a recorder stores with a turn and a replay restores.
+//! State that outlives a turn is in `shared`, bounded and in memory: `session_memory` (what is
+//! remembered of a session: its route, tools and items, its last requests as fingerprints from
+//! `prefix`, its last token count as a `calibration`) and `output_cache`. `state` is the part of it
+//! that a recorder stores with a turn and a replay restores.
 
 mod calibration;
 mod caller;
@@ -26,21 +27,19 @@ mod compact;
 mod context;
 mod engine;
 mod failover;
-mod item_cache;
 mod observer;
 mod outcome;
 mod output_cache;
 mod prefix;
 mod prepare;
 mod prepared;
-mod reasoning_cache;
 mod record;
 mod recovery;
 mod reply;
 mod respond;
 mod response_headers;
 mod service;
-mod session_routes;
+mod session_memory;
 mod shared;
 mod sink;
 mod spelling;
@@ -48,7 +47,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod tool_cache;
+mod tool_runner;
 
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
@@ -62,3 +61,4 @@ pub use response_headers::PREFIX_HEADER;
 pub use service::Service;
 pub(crate) use spelling::Spelling;
 pub use state::{ModelPatches, ProviderState, TurnState};
+pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};

@@ -8,13 +8,14 @@ use std::time::Duration;
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::responses::assembler::AnswerParams;
+use adapters::responses::assembler::{AnswerParams, HostedItem};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use registry::Route;
 
 use super::outcome::Outcome;
 use super::state::TurnState;
+use super::tool_runner::ToolResult;
 use crate::upstream::{AttemptEvent, KeyIndex, Upstream, UpstreamRequest};
 
 /// Observes one turn, from the client's request to the end of the answer. The engine drops it when
@@ -56,7 +57,7 @@ pub enum TurnEvent<'a> {
         near: &'a [String],
     },
     /// The state of the process that decides about this turn, as it was before the turn.
-    State(TurnState),
+    State(Box<TurnState>),
     /// The baggage that was found for calls of the request: blobs by call id.
     Baggage(&'a HashMap<String, String>),
     /// An attempt begins: this request goes to a provider.
@@ -85,6 +86,15 @@ pub enum TurnEvent<'a> {
     UpstreamEnd,
     /// The attempt is over, with this fault if it failed.
     AttemptEnd(Option<&'a Fault>),
+    /// The call of a tool that runs in the proxy begins.
+    ToolCall {
+        /// The call id.
+        call_id: &'a str,
+        /// What the client sees of it.
+        shown: Option<&'a HostedItem>,
+    },
+    /// The call that began last returned this.
+    ToolResult(&'a ToolResult),
     /// The turn is ended early because the process shuts down.
     ShuttingDown,
     /// The head of our answer to the client.

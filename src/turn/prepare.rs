@@ -10,22 +10,18 @@ use adapters::responses::request::TurnSource;
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
 use super::context::TurnContext;
+use super::engine::{AnswerParts, Round, Step, ToolLoop};
 use super::failover::{Failover, PreparedAttempt};
 use super::observer::TurnEvent;
-use super::prepared::{PreparedTurn, RoutedHistory, first_attempt, new_assembler, resolve_routes};
+use super::prepared::{RoutedHistory, first_attempt, new_assembler, resolve_routes};
 use super::shared::SharedState;
 use crate::config::Config;
 
-/// The work that a request requires.
-pub(super) enum PreparedTask {
-    Answer(Box<PreparedTurn>),
-    /// Compact its history, alone or before the answer.
-    Compaction(Box<Compaction>),
-}
-
 /// A client request that was parsed and routed.
 pub(super) struct PreparedRequest {
-    pub(super) task: PreparedTask,
+    pub(super) first_step: Step,
+    /// What the answer is written with.
+    pub(super) parts: AnswerParts,
     pub(super) session: Session,
     /// Whether the client wants events.
     pub(super) stream: bool,
@@ -44,17 +40,29 @@ pub(super) fn prepare(
     let items = if references.is_empty() {
         HashMap::new()
     } else {
-        shared.items.find(&ctx.owner, references)
+        shared.memory.items(&ctx.owner, references)
     };
     let resolved = (!items.is_empty()).then(|| source.with_items(items.clone()));
     if let Some(resolved) = &resolved {
         turn = resolved.turn()?;
     }
     let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
+    let memory = &shared.memory;
+    let hidden_rounds = memory.hidden_rounds(&ctx.owner, &session.id, || turn.call_ids());
+    let proxy_tools = ctx.tools.as_ref().map(|runner| runner.offered(ctx, &turn));
+    let proxy_tools = proxy_tools.unwrap_or_default();
+    let extended = (!hidden_rounds.is_empty() || !proxy_tools.is_empty()).then(|| {
+        let source = resolved.as_ref().unwrap_or(&source);
+        let source = source.with_hidden_rounds(hidden_rounds.clone());
+        source.with_proxy_tools(proxy_tools.clone())
+    });
+    if let Some(extended) = &extended {
+        turn = extended.turn()?;
+    }
     let routes = resolve_routes(ctx, config, &turn)?;
     let trigger = CompactionTrigger::detect(at_endpoint, &ctx.caller, &turn);
     let tools = match trigger {
-        Some(CompactionTrigger::LocalPrompt) => shared.tools.find(&ctx.owner, &session.id),
+        Some(CompactionTrigger::LocalPrompt) => memory.tools(&ctx.owner, &session.id),
         Some(
             CompactionTrigger::Endpoint
             | CompactionTrigger::TriggerItem
@@ -70,12 +78,14 @@ pub(super) fn prepare(
             .collect();
         state.tools = tools.as_deref().map(str::to_owned);
         state.calibration = (trigger.is_some() || turn.compact_threshold.is_some())
-            .then(|| shared.calibrations.find(&ctx.owner, &session.id))
+            .then(|| memory.calibration(&ctx.owner, &session.id))
             .flatten();
-        ctx.observe(TurnEvent::State(state));
+        state.hidden_rounds = hidden_rounds.iter().map(|one| (**one).clone()).collect();
+        state.proxy_tools = proxy_tools;
+        ctx.observe(TurnEvent::State(Box::new(state)));
     }
     let (stream, store) = (turn.stream, turn.store);
-    let item_cache = store.then(|| Arc::clone(&shared.items));
+    let keeps_items = store.then(|| Arc::clone(shared));
     if let Some(trigger) = trigger {
         let id = ctx.new_id("resp");
         let created_at = ctx.clock.unix();
@@ -88,26 +98,34 @@ pub(super) fn prepare(
                 config: Arc::clone(config),
                 shared: Arc::clone(shared),
                 session: session.clone(),
-                source: resolved.unwrap_or(source),
+                source: extended.or(resolved).unwrap_or(source),
                 routes,
             },
             tools,
             id,
             created_at,
-            assembler: Some(assembler),
-            item_cache,
         };
         return Ok(PreparedRequest {
-            task: PreparedTask::Compaction(Box::new(compaction)),
+            first_step: Step::Summarize(Box::new(compaction)),
+            parts: AnswerParts {
+                assembler,
+                tools: None,
+                keeps_items,
+            },
             session,
             stream: stream && trigger != CompactionTrigger::Endpoint,
         });
     }
     if ctx.caller.codex && ctx.caller.kind == TurnKind::Turn {
-        shared.tools.keep(&ctx.owner, &session.id, turn.echo.tools);
+        memory.keep_tools(&ctx.owner, &session.id, turn.echo.tools);
     }
     let threshold = turn.compact_threshold;
-    let compaction_routes = threshold.map(|_| routes.clone());
+    let needs_routes = threshold.is_some() || !turn.withheld_tools.is_empty();
+    let all_routes = if needs_routes {
+        routes.clone()
+    } else {
+        Vec::new()
+    };
     let mut failover = Failover::new(ctx, config, shared, &session, routes);
     let attempt = first_attempt(&mut failover, &turn)?;
     let id = ctx.new_id("resp");
@@ -115,37 +133,47 @@ pub(super) fn prepare(
     let answer_params = attempt.answer_params.clone();
     let exceeds = threshold.is_some_and(|tokens| exceeds_threshold(&attempt, tokens));
     let assembler = new_assembler(&turn, &id, created_at, ctx.caller.codex, answer_params);
-    let source = resolved.unwrap_or(source);
-    let task = match compaction_routes {
-        Some(routes) if exceeds => PreparedTask::Compaction(Box::new(Compaction {
+    let runner = ctx.tools.as_ref();
+    let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
+    let max_tool_calls = turn.echo.max_tool_calls;
+    let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
+    let source = extended.or(resolved).unwrap_or(source);
+    let tools = runner.map(|runner| {
+        let history = RoutedHistory {
+            config: Arc::clone(config),
+            shared: Arc::clone(shared),
+            session: session.clone(),
+            source: source.clone(),
+            routes: all_routes.clone(),
+        };
+        let tools = ToolLoop::new(Arc::clone(runner), history, max_tool_calls);
+        Box::new(tools)
+    });
+    let first_step = if exceeds {
+        Step::Summarize(Box::new(Compaction {
             trigger: CompactionTrigger::Threshold,
             history: RoutedHistory {
                 config: Arc::clone(config),
                 shared: Arc::clone(shared),
                 session: session.clone(),
                 source,
-                routes,
+                routes: all_routes,
             },
             tools: None,
             id,
             created_at,
-            assembler: Some(assembler),
-            item_cache,
-        })),
-        _ => {
-            failover.keep_source(source);
-            PreparedTask::Answer(Box::new(PreparedTurn {
-                attempt,
-                failover,
-                affinity: session.affinity(),
-                assembler,
-                begun: false,
-                item_cache,
-            }))
-        }
+        }))
+    } else {
+        failover.keep_source(source);
+        Step::Upstream(Box::new(Round::new(attempt, failover, session.affinity())))
     };
     Ok(PreparedRequest {
-        task,
+        first_step,
+        parts: AnswerParts {
+            assembler,
+            tools,
+            keeps_items,
+        },
         session,
         stream,
     })
@@ -169,7 +197,7 @@ pub(super) fn estimate_input_tokens(
     let turn = source.turn()?;
     let references = turn.referenced_ids();
     let resolved = (!references.is_empty())
-        .then(|| source.with_items(shared.items.find(&ctx.owner, references)));
+        .then(|| source.with_items(shared.memory.items(&ctx.owner, references)));
     let turn = match &resolved {
         Some(resolved) => resolved.turn()?,
         None => turn,

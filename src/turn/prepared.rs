@@ -1,4 +1,4 @@
-//! A turn that is ready for the engine, and the routed client request from which it is made.
+//! The routed client request, from which the rounds of a turn are made.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use registry::Route;
 
 use super::caller::Session;
 use super::context::TurnContext;
+use super::engine::Round;
 use super::failover::{Failover, PreparedAttempt};
-use super::item_cache::ItemCache;
 use super::observer::TurnEvent;
 use super::shared::SharedState;
 use crate::config::Config;
@@ -22,21 +22,9 @@ use crate::net::blocking::block_in_place_if_large;
 /// The most bytes of text that an answer may have.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// A turn that is ready to be sent.
-pub(super) struct PreparedTurn {
-    pub(super) attempt: PreparedAttempt,
-    pub(super) failover: Failover,
-    /// See [`Session::affinity`].
-    pub(super) affinity: u64,
-    pub(super) assembler: Box<Assembler>,
-    /// The assembler has written `response.created` already.
-    pub(super) begun: bool,
-    /// Where the answer's items are cached, if the client may refer to them by id.
-    pub(super) item_cache: Option<Arc<ItemCache>>,
-}
-
 /// A client request with its session and the routes that can answer it. A compaction makes
-/// several turns of it, one for each purpose.
+/// several requests of it, one for each purpose.
+#[derive(Clone)]
 pub(super) struct RoutedHistory {
     pub(super) config: Arc<Config>,
     pub(super) shared: Arc<SharedState>,
@@ -55,22 +43,37 @@ impl RoutedHistory {
             .unwrap_or_default()
     }
 
-    /// Prepares a turn with this history for another purpose. The items of its answer are not
-    /// cached.
+    /// Prepares a round with this history for another purpose, and an assembler for it in case
+    /// the client does not see its answer.
     pub(super) fn prepare(
         &self,
         ctx: &TurnContext,
         purpose: Purpose,
-    ) -> Result<Box<PreparedTurn>, Fault> {
+    ) -> Result<(Round, Box<Assembler>), Fault> {
         let source = self.source.with_purpose(purpose);
         block_in_place_if_large(source.body_len(), || self.parse_and_encode(ctx, source))
+    }
+
+    /// Prepares the next round of the answer to this history.
+    pub(super) fn further_round(&self, ctx: &TurnContext) -> Result<Round, Fault> {
+        let source = self.source.clone();
+        block_in_place_if_large(source.body_len(), || {
+            let turn = source.turn()?;
+            let routes = self.routes.clone();
+            let (config, shared) = (&self.config, &self.shared);
+            let mut failover = Failover::new(ctx, config, shared, &self.session, routes);
+            let attempt = first_attempt(&mut failover, &turn)?;
+            drop(turn);
+            failover.keep_source(source);
+            Ok(Round::new(attempt, failover, self.session.affinity()))
+        })
     }
 
     fn parse_and_encode(
         &self,
         ctx: &TurnContext,
         source: TurnSource,
-    ) -> Result<Box<PreparedTurn>, Fault> {
+    ) -> Result<(Round, Box<Assembler>), Fault> {
         let turn = source.turn()?;
         let routes = self.routes.clone();
         let mut failover = Failover::new(ctx, &self.config, &self.shared, &self.session, routes);
@@ -78,14 +81,8 @@ impl RoutedHistory {
         let (id, now) = (ctx.new_id("resp"), ctx.clock.unix());
         let assembler = new_assembler(&turn, &id, now, false, attempt.answer_params.clone());
         failover.keep_source(source);
-        Ok(Box::new(PreparedTurn {
-            attempt,
-            failover,
-            affinity: self.session.affinity(),
-            assembler,
-            begun: false,
-            item_cache: None,
-        }))
+        let round = Round::new(attempt, failover, self.session.affinity());
+        Ok((round, assembler))
     }
 }
 
@@ -113,6 +110,7 @@ pub(super) fn new_assembler(
 ) -> Box<Assembler> {
     let settings = AssemblerSettings {
         tool_names: turn.tools.names(),
+        withheld_tools: turn.withheld_tools.clone(),
         known_call_ids: turn.call_ids(),
         caller_is_codex: codex,
         params,

@@ -39,7 +39,11 @@ pub(super) struct Record {
     /// The usage of the last upstream request.
     pub(super) usage: Option<Usage>,
     /// The usage of the turn's earlier upstream requests.
-    pub(super) earlier_usage: Usage,
+    earlier_usage: Usage,
+    /// Our estimate of the input tokens of these requests.
+    earlier_estimate: u64,
+    /// The cost of these requests in US dollars; `None` if the price of one is unknown.
+    earlier_cost: Option<f64>,
     /// How the last upstream request compares with the previous one of the session.
     pub(super) prefix: Option<PrefixReport>,
     /// Our estimate of the last request's input tokens.
@@ -77,6 +81,8 @@ impl Record {
             retries: 0,
             usage: None,
             earlier_usage: Usage::default(),
+            earlier_estimate: 0,
+            earlier_cost: Some(0.0),
             prefix: None,
             estimated_input: 0,
             price: None,
@@ -147,13 +153,21 @@ impl Record {
         self.notes.extend(&attempt.notes);
     }
 
-    /// An upstream request within the turn has ended, and the turn continues with another one.
-    /// Returns the request's usage.
-    pub(super) fn finish_sub_request(&mut self) -> Option<Usage> {
-        (self.outcome, self.fault, self.raw_fault) = (None, None, None);
-        let usage = self.usage.take()?;
-        self.earlier_usage = add_usage(self.earlier_usage, usage);
-        Some(usage)
+    /// A further upstream answer is asked for. What the one before it used stays counted.
+    pub(super) fn begin_round(&mut self) {
+        if let Some(usage) = self.usage.take() {
+            self.earlier_cost = self
+                .earlier_cost
+                .zip(self.price.as_ref())
+                .map(|(earlier, price)| earlier + cost_of(price, usage));
+            self.earlier_usage = add_usage(self.earlier_usage, usage);
+            self.earlier_estimate = self.earlier_estimate.saturating_add(self.estimated_input);
+        }
+    }
+
+    /// A request for a summary failed, which does not end the turn.
+    pub(super) fn summary_failed(&self, fault: &Fault) {
+        self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
     /// The answer ended with a terminal event.
@@ -166,9 +180,9 @@ impl Record {
     }
 
     /// The turn failed for good. Redacts the fault's texts, which go to the client and the log.
-    pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
+    pub(super) fn failed(&mut self, fault: &mut Fault) {
         self.raw_fault = self.observer.is_some().then(|| fault.clone());
-        redact(fault, redactor);
+        redact(fault, &self.config.redactor());
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
             adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
@@ -185,11 +199,19 @@ impl Record {
         is_known.then(|| add_usage(self.earlier_usage, self.usage.unwrap_or_default()))
     }
 
-    /// The cost in US dollars, if price and usage are known. The usage may be an estimate.
+    /// The cost of all upstream requests in US dollars, if prices and usage are known. The usage
+    /// may be an estimate.
     fn cost(&self) -> Option<f64> {
-        let (usage, price) = (self.total_usage()?, self.price.as_ref()?);
-        Some(price.cost(usage.input, usage.cached, usage.cache_write, usage.output))
+        self.total_usage()?;
+        match self.usage {
+            Some(usage) => Some(self.earlier_cost? + cost_of(self.price.as_ref()?, usage)),
+            None => self.earlier_cost,
+        }
     }
+}
+
+fn cost_of(price: &Price, usage: Usage) -> f64 {
+    price.cost(usage.input, usage.cached, usage.cache_write, usage.output)
 }
 
 /// Redacts the secrets in a fault's texts.
@@ -295,7 +317,7 @@ mod tests {
 
     fn refused() {
         let mut fault = Fault::new(Kind::ModelNotFound, "No model 'a\nb'.");
-        record().failed(&mut fault, &Redactor::default());
+        record().failed(&mut fault);
     }
 
     /// A human-readable log line without its time and its duration.

@@ -7,11 +7,10 @@ use adapters::responses::request::TurnSource;
 use http::Response;
 use http::request::Parts;
 
-use super::compact::{self, CompactionTrigger};
 use super::context::{TurnContext, TurnEnvironment};
-use super::engine::{self, StreamTiming};
+use super::engine::{self, Answer, StreamTiming};
 use super::observer::TurnEvent;
-use super::prepare::{PreparedTask, estimate_input_tokens, prepare};
+use super::prepare::{PreparedRequest, estimate_input_tokens, prepare};
 use super::record::{Record, redact};
 use super::reply::ReplyBuilder;
 use super::response_headers::ResponseHeaders;
@@ -19,7 +18,6 @@ use super::service::{Service, request_id};
 use super::sink::{ChunkSlot, JsonSink, SseSink};
 use super::stream::EventStream;
 use crate::clock::System;
-use crate::config::Config;
 use crate::net::Body;
 use crate::net::blocking::block_in_place_if_large;
 
@@ -53,7 +51,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     let request = match prepared {
         Ok(request) => request,
         Err(mut fault) => {
-            record.failed(&mut fault, &config.redactor());
+            record.failed(&mut fault);
             return reply.fault(&fault);
         }
     };
@@ -63,9 +61,9 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         commit_after: config.server.commit_after,
     };
     if request.stream {
-        stream(ctx, request.task, timing, config, record, reply).await
+        stream(ctx, request, timing, record, reply).await
     } else {
-        whole(&ctx, request.task, timing, &config, record, reply).await
+        whole(&ctx, request, timing, record, reply).await
     }
 }
 
@@ -77,6 +75,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
         clock: Arc::new(System),
         random: Arc::new(System),
         observer: None,
+        tools: None,
     };
     let ctx = service.context_with(head, request_id(head), environment);
     let reply = ReplyBuilder {
@@ -101,44 +100,18 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
 
 async fn stream(
     ctx: TurnContext,
-    task: PreparedTask,
+    request: PreparedRequest,
     timing: StreamTiming,
-    config: Arc<Config>,
     mut record: Record,
     reply: ReplyBuilder,
 ) -> Response<Body> {
     let slot = ChunkSlot::default();
     let headers = reply.headers.clone();
     let mut sink = SseSink(slot.clone());
+    let (parts, first_step) = (request.parts, request.first_step);
     let engine = Box::pin(async move {
-        let redactor = || config.redactor();
-        match task {
-            PreparedTask::Answer(turn) => {
-                engine::run(
-                    &ctx,
-                    turn,
-                    timing,
-                    redactor,
-                    &mut record,
-                    &headers,
-                    &mut sink,
-                )
-                .await
-            }
-            // Boxed to keep this rarely used future out of every stream's future size.
-            PreparedTask::Compaction(compaction) => {
-                Box::pin(compact::run(
-                    &ctx,
-                    compaction,
-                    timing,
-                    &redactor,
-                    &mut record,
-                    &headers,
-                    &mut sink,
-                ))
-                .await
-            }
-        }
+        let mut answer = Answer::new(&ctx, parts, timing, &mut record, &headers, &mut sink);
+        engine::run(&mut answer, first_step).await.map(|_| ())
     });
     let mut events = EventStream::new(engine, slot);
     match events.wait_for_commit().await {
@@ -147,40 +120,19 @@ async fn stream(
     }
 }
 
-/// Answers with the final response object.
+/// Answers with the final response object, or with the document of a compaction.
 async fn whole(
     ctx: &TurnContext,
-    task: PreparedTask,
+    request: PreparedRequest,
     timing: StreamTiming,
-    config: &Config,
     mut record: Record,
     reply: ReplyBuilder,
 ) -> Response<Body> {
-    let (redactor, headers) = (|| config.redactor(), &reply.headers);
     let mut sink = JsonSink::default();
-    let record = &mut record;
-    let result = match task {
-        PreparedTask::Answer(turn) => {
-            Box::pin(engine::run(
-                ctx, turn, timing, redactor, record, headers, &mut sink,
-            ))
-            .await
-        }
-        PreparedTask::Compaction(compaction)
-            if compaction.trigger == CompactionTrigger::Endpoint =>
-        {
-            let answer = compact::endpoint(ctx, compaction, timing, &redactor, record, headers);
-            Box::pin(answer).await.map(|json| sink.0 = Some(json))
-        }
-        PreparedTask::Compaction(compaction) => {
-            Box::pin(compact::run(
-                ctx, compaction, timing, &redactor, record, headers, &mut sink,
-            ))
-            .await
-        }
-    };
-    match result {
-        Ok(()) => reply.json(sink.0.unwrap_or_default()),
+    let headers = reply.headers.clone();
+    let mut answer = Answer::new(ctx, request.parts, timing, &mut record, &headers, &mut sink);
+    match Box::pin(engine::run(&mut answer, request.first_step)).await {
+        Ok(document) => reply.json(document.or(sink.0).unwrap_or_default()),
         Err(fault) => reply.fault(&fault),
     }
 }

@@ -98,6 +98,7 @@ impl Service {
             clock,
             random,
             observer,
+            tools,
         } = environment;
         TurnContext {
             request_id,
@@ -107,6 +108,7 @@ impl Service {
             random,
             shutdown: self.shutdown.clone(),
             observer,
+            tools,
         }
     }
 }

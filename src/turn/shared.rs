@@ -7,14 +7,9 @@ use std::time::Duration;
 use registry::Route;
 use tokio::time::Instant;
 
-use super::calibration::CalibrationCache;
-use super::item_cache::ItemCache;
 use super::output_cache::OutputCache;
-use super::prefix::PrefixTracker;
-use super::reasoning_cache::ReasoningCache;
-use super::session_routes::SessionRoutes;
+use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
-use super::tool_cache::ToolCache;
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::upstream::Upstreams;
@@ -23,33 +18,23 @@ use crate::upstream::Upstreams;
 #[derive(Debug)]
 pub(super) struct SharedState {
     pub(super) upstreams: Upstreams,
-    pub(super) items: Arc<ItemCache>,
-    pub(super) reasoning: ReasoningCache,
-    pub(super) session_routes: SessionRoutes,
-    pub(super) tools: ToolCache,
+    pub(super) memory: SessionMemory,
     pub(super) outputs: OutputCache,
-    pub(super) calibrations: CalibrationCache,
     pub(super) artifacts: Artifacts,
-    pub(super) prefixes: PrefixTracker,
 }
 
 impl SharedState {
     pub(super) fn new(artifacts: Artifacts) -> Self {
         Self {
             upstreams: Upstreams::default(),
-            items: Arc::default(),
-            reasoning: ReasoningCache::default(),
-            session_routes: SessionRoutes::default(),
-            tools: ToolCache::default(),
+            memory: SessionMemory::default(),
             outputs: OutputCache::default(),
-            calibrations: CalibrationCache::default(),
             artifacts,
-            prefixes: PrefixTracker::default(),
         }
     }
 
-    /// The state that decides about a turn of this session on these routes. Items, baggage, tools
-    /// and calibration are left empty: only the turn itself shows which of them it needs.
+    /// The state that decides about a turn of this session on these routes. Items, baggage,
+    /// tools, hidden rounds and calibration are left empty: only the turn itself shows which of them it needs.
     pub(super) fn snapshot(
         &self,
         config: &Config,
@@ -59,7 +44,7 @@ impl SharedState {
     ) -> TurnState {
         let now = Instant::now();
         let mut state = TurnState {
-            moved_to: self.session_routes.moved_to(owner, session),
+            moved_to: self.memory.moved_to(owner, session),
             outputs: config.context.outputs,
             retention: self.artifacts.retention(),
             ..TurnState::default()
@@ -109,20 +94,24 @@ impl SharedState {
         for route in routes {
             self.restore_route(state, config, route);
         }
+        let memory = &self.memory;
         if let Some(route) = &state.moved_to {
-            self.session_routes.set_route(owner, session, route.clone());
+            memory.set_route(owner, session, route.clone());
         }
         let items = state.items.iter();
-        self.items.keep(
-            owner,
-            items.map(|(id, json)| (id.as_str(), json.as_bytes())),
-        );
-        self.reasoning.put(owner, session, state.baggage.iter());
+        let items = items.map(|(id, json)| (id.as_str(), json.as_bytes()));
+        memory.keep_items(owner, session, items);
+        let baggage = state.baggage.iter();
+        let baggage = baggage.map(|(call, blobs)| (call.clone(), blobs.clone()));
+        memory.put_reasoning(owner, session, baggage);
         if let Some(tools) = &state.tools {
-            self.tools.put(owner, session, tools);
+            memory.put_tools(owner, session, tools);
         }
         if let Some(calibration) = &state.calibration {
-            self.calibrations.put(owner, session, calibration.clone());
+            memory.calibrate(owner, session, calibration.clone());
+        }
+        for rounds in &state.hidden_rounds {
+            memory.keep_hidden_rounds(owner, session, rounds.clone());
         }
     }
 

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use adapters::hidden_rounds::HiddenRounds;
 use adapters::plan::{OutputPolicy, Retention};
 use adapters::quirk_patch::QuirkPatch;
+use adapters::tools::ProxyTool;
 use serde::{Deserialize, Serialize};
 
 use super::calibration::TokenCalibration;
+use super::tool_runner::RecordedToolCall;
 
 /// The state of the process as far as one turn depends on it, as it was before the turn. Not
 /// `Debug`, because it holds parts of the conversation.
@@ -32,6 +35,16 @@ pub struct TurnState {
     /// The token count of the session's previous request, if this request may be compacted.
     #[serde(rename = "weighed", skip_serializing_if = "Option::is_none")]
     pub calibration: Option<TokenCalibration>,
+    /// What the client did not see of the earlier answers that this request continues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden_rounds: Vec<HiddenRounds>,
+    /// The tools that ran in the proxy, as they were offered to the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proxy_tools: Vec<ProxyTool>,
+    /// The calls of these tools, in the order in which they ran. They happened in the turn itself,
+    /// but a replay has no tools and needs what they returned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<RecordedToolCall>,
     /// How tool outputs were bounded.
     pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.

@@ -142,7 +142,7 @@ async fn server(texts: &[&str]) -> Server {
         body: BodyLimits::default(),
     };
     let settings = Arc::new(ArcSwap::from_pointee(settings));
-    let edge = Edge::new(routes(app.clone()), settings, app);
+    let edge = Edge::new(routes(&app), settings, app);
     tokio::spawn(serve::serve(
         listener,
         edge,

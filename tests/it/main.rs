@@ -27,6 +27,7 @@ mod recordings;
 mod relay;
 mod requests;
 mod requirements;
+mod rounds;
 mod secrets;
 mod store;
 mod supply;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         relay::trials(),
         requests::trials(),
         requirements::trials(),
+        rounds::trials(),
         secrets::trials(),
         store::trials(),
         supply::trials(),

@@ -2,6 +2,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use kit::strict;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
@@ -18,7 +19,59 @@ pub fn trials() -> Vec<Trial> {
         case("every form of tool_choice", tool_choices),
         case("the routes of the API", routes),
         case("items of recent answers can be referenced", references),
+        case(
+            "a response names what a tool definition left out",
+            short_tools,
+        ),
+        case(
+            "the messages of a compaction are complete items and change no prompt",
+            compacted_messages,
+        ),
     ]
+}
+
+/// As the test `tool-calling` of the Open Responses suite asks.
+async fn short_tools() {
+    let player = repeating_player(answer(json!([
+        {"call": {"id": "c1", "name": "weather", "arguments": "{}"}}
+    ])))
+    .await;
+    let proxy = Proxy::start(&player).await;
+    let mut request = body();
+    request["tools"] =
+        json!([{"type": "function", "name": "weather", "parameters": {"type": "object"}}]);
+    let response = proxy.response(&request).await;
+    let tool = json!({
+        "type": "function", "name": "weather", "description": null, "strict": null,
+        "parameters": {"type": "object"},
+    });
+    assert_eq!(response["tools"], json!([tool]));
+    let reply = proxy.post(&streaming(&request)).await;
+    let streamed = strict::check_or_panic(&reply.body);
+    assert_eq!(streamed.response["tools"], json!([tool]));
+}
+
+/// As the test `compact-response` of the Open Responses suite asks. What providers cache must not
+/// change when the messages come back with the ids that they got.
+async fn compacted_messages() {
+    let player = repeating_player(answer(json!([{"text": "a summary"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let messages = [
+        json!({"role": "user", "content": "one"}),
+        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "two"}]}),
+    ];
+    let mut request = body();
+    request["input"] = json!(messages);
+    let reply = proxy.post_to("/v1/responses/compact", &request, &[]).await;
+    let compacted = strict::check_compaction(&reply.body).unwrap();
+    let output = compacted["output"].as_array().unwrap();
+    let mut prompts = Vec::new();
+    for input in [&output[..2], &messages] {
+        request["input"] = json!(input);
+        proxy.response(&request).await;
+        prompts.push(player.requests().last().unwrap().json());
+    }
+    assert_eq!(prompts[0].to_string(), prompts[1].to_string());
 }
 
 async fn references() {

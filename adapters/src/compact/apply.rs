@@ -23,6 +23,7 @@ pub(crate) fn apply_purpose(turn: &mut Turn<'_>, purpose: &Purpose) {
                 turn.items.push(Item::user(SUMMARY_PROMPT.into()));
             }
             turn.tool_choice = ToolChoice::None;
+            turn.withheld_tools.clear();
             if *mode == SummaryMode::FitWindow {
                 turn.tools = Toolbox::default();
             }
@@ -67,9 +68,10 @@ pub fn count_retained_items(turn: &Turn<'_>, from: usize) -> usize {
     retained.filter(|item| is_coverable(item)).count()
 }
 
-/// Whether a summary can cover an item. System messages always stay.
+/// Whether a summary can cover an item. System messages always stay. Items that the proxy put into
+/// the history are not counted, because the client's next request does not have them.
 fn is_coverable(item: &Item<'_>) -> bool {
-    !item.is_system() && item.kind != ItemKind::Compaction
+    !item.is_system() && item.kind != ItemKind::Compaction && !item.is_hidden()
 }
 
 /// Replaces the items before `retained` by the summary, and drops all summaries before

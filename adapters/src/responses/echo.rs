@@ -66,10 +66,15 @@ pub(super) fn text(sent: Option<&RawValue>) -> EchoedJson {
     EchoedJson(Cow::Owned(members.to_json()))
 }
 
+/// `tools`, as they came.
+pub(super) fn tools(sent: Option<&RawValue>) -> EchoedJson {
+    EchoedJson::new(sent, "[]")
+}
+
 /// `tools`, where null stands for what the client left out of a function tool. Tools of other
 /// types are repeated as they came.
-pub(super) fn tools(sent: Option<&RawValue>) -> EchoedJson {
-    let all = EchoedJson::new(sent, "[]");
+pub(super) fn completed_tools(sent: Option<&RawValue>) -> EchoedJson {
+    let all = tools(sent);
     let tools: Option<Vec<ObjectMembers<'_>>> = serde_json::from_str(all.get()).ok();
     let mut tools = tools.unwrap_or_default();
     let mut changed = false;
@@ -105,7 +110,7 @@ mod tests {
         let bare = json!({"type": "function", "name": "f", "strict": null});
         let filled = json!({"type": "function", "name": "f", "strict": null, "description": null, "parameters": null});
         assert_eq!(
-            echoed(tools, &json!([web, bare, namespace, whole])),
+            echoed(completed_tools, &json!([web, bare, namespace, whole])),
             json!([web, filled, namespace, whole])
         );
     }
@@ -114,7 +119,7 @@ mod tests {
     fn tools_that_lack_nothing_are_repeated_byte_for_byte() {
         let list = r#"[ {"strict":false, "type":"function","name":"f","description":"","parameters":{}},{"type":"custom","name":"c"}]"#;
         let raw: &RawValue = serde_json::from_str(list).unwrap();
-        assert_eq!(tools(Some(raw)).get(), list);
+        assert_eq!(completed_tools(Some(raw)).get(), list);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Parses the body of `POST /v1/responses` into a [`Turn`] that borrows from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -13,11 +13,12 @@ use super::request_body::{RequestBody, RequestInput};
 use super::tool_choice::read_tool_choice;
 use crate::compact;
 use crate::fault::Fault;
+use crate::hidden_rounds::HiddenRounds;
 use crate::json::{self, string_value};
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::text::Text;
-use crate::tools::Toolbox;
+use crate::tools::{ProxyTool, ToolChoice, Toolbox};
 use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 
 /// The deepest nesting of arrays and objects in a request: twice what most JSON parsers
@@ -29,12 +30,18 @@ const MAX_DEPTH: usize = 256;
 ///
 /// Made once for each client request. Further rounds of the same request share the body
 /// and differ in the items or the purpose.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TurnSource {
     body: Arc<String>,
     /// The JSON of the items that the body refers to, by item id.
     items: HashMap<String, Arc<str>>,
     purpose: Purpose,
+    /// The tools that run in the proxy.
+    tools: Arc<[ProxyTool]>,
+    /// What the client did not see of earlier answers.
+    hidden_rounds: Vec<Arc<HiddenRounds>>,
+    /// The items of the rounds of this turn, as JSON.
+    rounds: Vec<Arc<str>>,
 }
 
 impl TurnSource {
@@ -49,6 +56,9 @@ impl TurnSource {
             body,
             items: HashMap::new(),
             purpose: Purpose::Answer,
+            tools: Arc::default(),
+            hidden_rounds: Vec::new(),
+            rounds: Vec::new(),
         }
     }
 
@@ -62,19 +72,48 @@ impl TurnSource {
     #[must_use]
     pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {
         Self {
-            body: Arc::clone(&self.body),
             items,
-            purpose: self.purpose.clone(),
+            ..self.clone()
         }
+    }
+
+    /// The same request, with tools that run in the proxy.
+    #[must_use]
+    pub fn with_proxy_tools(&self, tools: Vec<ProxyTool>) -> Self {
+        Self {
+            tools: tools.into(),
+            ..self.clone()
+        }
+    }
+
+    /// The same request, with what the client did not see of earlier answers.
+    #[must_use]
+    pub fn with_hidden_rounds(&self, hidden_rounds: Vec<Arc<HiddenRounds>>) -> Self {
+        Self {
+            hidden_rounds,
+            ..self.clone()
+        }
+    }
+
+    /// The same request after a further round: `items` are the model's output and the results of
+    /// its calls, as JSON.
+    #[must_use]
+    pub fn with_round(mut self, items: impl IntoIterator<Item = Arc<str>>) -> Self {
+        self.rounds.extend(items);
+        self
+    }
+
+    /// The tools that run in the proxy.
+    pub fn proxy_tools(&self) -> &[ProxyTool] {
+        &self.tools
     }
 
     /// The same request for another purpose.
     #[must_use]
     pub fn with_purpose(&self, purpose: Purpose) -> Self {
         Self {
-            body: Arc::clone(&self.body),
-            items: self.items.clone(),
             purpose,
+            ..self.clone()
         }
     }
 
@@ -92,6 +131,20 @@ impl TurnSource {
         };
         let mut turn = parse(&self.body, &self.items, tools)?;
         compact::replace_covered_history(&mut turn);
+        for hidden in &self.hidden_rounds {
+            hidden.restore(&mut turn);
+        }
+        let rounds = self.rounds.iter();
+        turn.items
+            .extend(rounds.filter_map(|json| Item::hidden(json)));
+        if !self.rounds.is_empty() {
+            turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();
+        }
+        if turn.tool_choice != ToolChoice::None {
+            let tools = self.tools.iter();
+            let added = tools.filter(|tool| turn.tools.add_proxy_tool(tool));
+            turn.withheld_tools = added.map(|tool| tool.name.clone()).collect();
+        }
         compact::apply_purpose(&mut turn, &self.purpose);
         Ok(turn)
     }
@@ -221,6 +274,7 @@ fn parse<'a>(
         items,
         replaced_items: Vec::new(),
         tools: toolbox,
+        withheld_tools: HashSet::new(),
         tool_choice,
         parallel_tool_calls: read_bool(body.parallel_tool_calls, "parallel_tool_calls")?,
         controls,

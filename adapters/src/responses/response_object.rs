@@ -151,7 +151,11 @@ impl ResponseObject {
             temperature: controls.temperature.unwrap_or(1.0),
             text: echo::text(params.text),
             tool_choice: EchoedJson::new(params.tool_choice, "\"auto\""),
-            tools: echo::tools(params.tools),
+            tools: if turn.tools.has_short_function() {
+                echo::completed_tools(params.tools)
+            } else {
+                echo::tools(params.tools)
+            },
             top_logprobs: controls.top_logprobs.unwrap_or(0),
             top_p: controls.top_p.unwrap_or(1.0),
             presence_penalty: controls.presence_penalty.unwrap_or(0.0),
@@ -268,6 +272,11 @@ impl OutputItems {
         self.ranges.push((id.to_owned(), start..self.json.len()));
     }
 
+    /// How many items are finished.
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// The items: id and JSON.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.ranges
@@ -347,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_response_repeats_what_the_client_sent() {
-        let body = "{\"model\":\"m\",\"input\":\"hi\",\"instructions\":\"be\\nkind\",\"temperature\":0.5,\"metadata\":{\n\"k\":\"v\"},\"reasoning\":{\"effort\":\"high\"},\"tool_choice\":\"none\",\"truncation\":\"auto\"}";
+        let body = "{\"model\":\"m\",\"input\":\"hi\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}],\"instructions\":\"be\\nkind\",\"temperature\":0.5,\"metadata\":{\n\"k\":\"v\"},\"reasoning\":{\"effort\":\"high\"},\"tool_choice\":\"none\",\"truncation\":\"auto\"}";
         let read = read(&response(body));
         assert_eq!(read["instructions"], "be\nkind");
         assert_eq!(read["temperature"], 0.5);
@@ -358,6 +367,13 @@ mod tests {
         );
         assert_eq!(read["tool_choice"], "none");
         assert_eq!(read["truncation"], "auto");
+        assert_eq!(
+            read["tools"],
+            json!([{
+                "type": "function", "name": "f", "parameters": {}, "description": null,
+                "strict": null,
+            }])
+        );
     }
 
     #[test]

@@ -89,21 +89,15 @@ impl RefInliner<'_> {
 
     /// Takes the size of a target from what is left; false if it is too large.
     fn take(&mut self, reference: &str, found: &Value) -> bool {
-        let size = match self.sizes.get(reference) {
-            Some(size) => *size,
-            None => {
-                let size = size_up_to(found, MAX_BYTES);
-                self.sizes.insert(reference.to_owned(), size);
-                size
-            }
-        };
-        match self.bytes_left.checked_sub(size) {
-            Some(left) => {
-                self.bytes_left = left;
-                true
-            }
-            None => false,
-        }
+        let measured = self.sizes.get(reference).copied();
+        let size = measured.unwrap_or_else(|| {
+            let size = size_up_to(found, MAX_BYTES);
+            self.sizes.insert(reference.to_owned(), size);
+            size
+        });
+        let left = self.bytes_left.checked_sub(size);
+        self.bytes_left = left.unwrap_or(self.bytes_left);
+        left.is_some()
     }
 }
 

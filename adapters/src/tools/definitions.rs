@@ -107,7 +107,8 @@ fn add<'a>(
     let description = tool.description.and_then(Text::from_raw);
     match kind {
         "function" => {
-            let strict = tool.strict.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            let strict: Option<bool> = tool.strict.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            toolbox.note_function(description.is_some() && tool.parameters.is_some() && strict.is_some());
             toolbox.add(target(ToolKind::Function, named()?), description, tool.parameters, strict);
         }
         "custom" => {

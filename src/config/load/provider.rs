@@ -69,8 +69,8 @@ impl ConfigLoader<'_> {
             return Ok(());
         }
         let overrides = std::mem::take(&mut table.overrides);
-        let spec =
-            builtin::build(id, overrides).map_err(|error| table.error("", error.message()))?;
+        let spec = builtin::build(id, overrides)
+            .map_err(|error| table.error("quirks", error.message()))?;
         let mut provider = spec.to_provider(id);
         provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
         if provider.has_address_placeholder() {

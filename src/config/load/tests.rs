@@ -257,6 +257,15 @@ fn the_error_for_an_unknown_key_names_its_line_and_a_similar_key() {
 }
 
 #[test]
+fn a_quirk_of_another_wire_is_refused_at_its_table() {
+    let message = error(
+        "[providers.lab]\nbase_url = \"https://x/v1\"\nwire = \"responses\"\nquirks = { files = true }",
+    );
+    let begin = "proxy-config.toml:4: provider `lab`: the wire `responses` has no quirk `files`; known are ";
+    assert!(message.starts_with(begin), "{message}");
+}
+
+#[test]
 fn the_error_for_a_wrong_type_names_line_key_and_expected_type() {
     for (config, expected) in [
         (
@@ -279,7 +288,15 @@ fn the_error_for_a_wrong_type_names_line_key_and_expected_type() {
         ),
         (
             "[providers.lab]\nwire = \"carrier-pigeon\"",
-            "proxy-config.toml:2: `wire`: expected `chat`",
+            "proxy-config.toml:2: `wire`: expected `chat` or `responses`",
+        ),
+        (
+            "[providers.lab.quirks]\nfiles = true\nmerge_user = 5",
+            "proxy-config.toml:3: `merge_user`: expected a boolean, found integer",
+        ),
+        (
+            "[providers.lab.quirks]\nsystem_role = \"boss\"",
+            "proxy-config.toml:2: `system_role`: expected one of `system`, `developer`, `user`",
         ),
         (
             "[providers]\nopenai = \"sk-canary\"",

@@ -62,6 +62,7 @@ impl TurnEnvironmentFactory for TurnCapture {
             clock: Arc::clone(&recorder) as _,
             random: Arc::clone(&recorder) as _,
             observer: Some(recorder),
+            tools: live.tools,
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct RecordedTurn {
     pub(super) clock: Vec<(u64, u64)>,
     pub(super) random: Vec<u128>,
     pub(super) ending_us: Option<u64>,
+    /// When the tool call began that runs or ran last.
+    pub(super) tool_began_us: u64,
     pub(super) end: Option<TurnEnd>,
     /// Bytes of the budget that this turn holds; released on drop.
     pub(super) reserved_bytes: usize,
@@ -119,6 +121,7 @@ impl RecordedTurn {
             clock: Vec::new(),
             random: Vec::new(),
             ending_us: None,
+            tool_began_us: 0,
             end: None,
             reserved_bytes: 0,
             budget,

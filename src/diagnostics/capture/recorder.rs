@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use adapters::hidden_rounds::HiddenRounds;
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -15,7 +16,7 @@ use super::recorded_turn::{BoundedBody, RecordedAttempt, RecordedTurn, TurnEnd};
 use crate::clock::{Clock, Random};
 use crate::config::Config;
 use crate::diagnostics::bundle::BodyChunk;
-use crate::turn::{TurnEvent, TurnObserver};
+use crate::turn::{RecordedToolCall, TurnEvent, TurnObserver};
 
 /// Records one turn as its observer, clock and source of randomness. The turn is
 /// over when its last user drops the recorder; the recording then goes to the sink.
@@ -106,7 +107,9 @@ impl RecordedTurn {
             TurnEvent::State(state) => {
                 self.reserve_required(text_bytes(&state.items));
                 self.reserve_required(state.tools.as_ref().map_or(0, String::len));
-                self.state_before = state;
+                let hidden = state.hidden_rounds.iter().map(HiddenRounds::bytes);
+                self.reserve_required(hidden.sum());
+                self.state_before = *state;
             }
             TurnEvent::Baggage(blobs) => {
                 self.reserve_required(text_bytes(blobs));
@@ -166,6 +169,23 @@ impl RecordedTurn {
                 attempt.end_us = Some(at_us);
                 attempt.fault = fault.cloned();
             }),
+            TurnEvent::ToolCall { call_id, shown } => {
+                self.tool_began_us = at_us;
+                self.state_before.tool_calls.push(RecordedToolCall {
+                    call_id: call_id.to_owned(),
+                    shown: shown.cloned(),
+                    took_us: 0,
+                    result: None,
+                });
+            }
+            TurnEvent::ToolResult(result) => {
+                self.reserve_required(result.text.len());
+                let took_us = at_us.saturating_sub(self.tool_began_us);
+                if let Some(call) = self.state_before.tool_calls.last_mut() {
+                    call.took_us = took_us;
+                    call.result = Some(result.clone());
+                }
+            }
             TurnEvent::ShuttingDown => self.ending_us = Some(at_us),
             TurnEvent::ClientHead { status, headers } => {
                 self.status = Some(status);

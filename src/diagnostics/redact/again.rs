@@ -181,9 +181,13 @@ impl<'t> TurnSide<'t> {
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
             .collect();
+        let hidden_rounds = turn.state_before.hidden_rounds.iter();
         Some(Self {
             turn,
-            source: TurnSource::new(body).with_items(items),
+            source: TurnSource::new(body)
+                .with_items(items)
+                .with_hidden_rounds(hidden_rounds.cloned().map(Arc::new).collect())
+                .with_proxy_tools(turn.state_before.proxy_tools.clone()),
         })
     }
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use adapters::fault::Fault;
+use adapters::hidden_rounds::{HiddenEntry, HiddenRounds};
+use adapters::responses::assembler::HostedItem;
 use registry::{RegistrySnapshot, RouteSnapshot};
 
 use super::Scrubber;
@@ -12,7 +14,7 @@ use super::ids::ChangedArtifactIds;
 use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
 };
-use crate::turn::TurnState;
+use crate::turn::{RecordedToolCall, ToolResult, TurnState};
 
 /// Maximum length of a chain of outputs that each mention the id of the one before.
 const ID_ROUNDS: usize = 32;
@@ -24,7 +26,9 @@ impl Scrubber {
         let is_same = turn.request.body == new.request.body
             && turn.state_before.items == new.state_before.items
             && turn.state_before.baggage == new.state_before.baggage
-            && turn.state_before.tools == new.state_before.tools;
+            && turn.state_before.tools == new.state_before.tools
+            && turn.state_before.hidden_rounds == new.state_before.hidden_rounds
+            && turn.state_before.tool_calls == new.state_before.tool_calls;
         if is_same {
             return new;
         }
@@ -277,6 +281,16 @@ impl Scrubber {
         }
         state.moved_to = state.moved_to.map(|route| self.string(route));
         state.tools = state.tools.map(|tools| self.string(tools));
+        for rounds in &mut state.hidden_rounds {
+            self.hidden_rounds(rounds);
+        }
+        for tool in &mut state.proxy_tools {
+            tool.description = self.string(std::mem::take(&mut tool.description));
+            tool.parameters = self.string(std::mem::take(&mut tool.parameters));
+        }
+        for call in &mut state.tool_calls {
+            self.tool_call(call);
+        }
         // Only the first time: a later redaction may know other secrets.
         if state.stand_ins.is_empty() {
             let secrets = self.redactor.secrets().iter();
@@ -286,6 +300,63 @@ impl Scrubber {
                 .collect();
         }
         state
+    }
+
+    fn hidden_rounds(&self, rounds: &mut HiddenRounds) {
+        for entry in &mut rounds.entries {
+            match entry {
+                HiddenEntry::Hidden(json) => *json = self.string(json.to_string()).into(),
+                HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Call(_) => {}
+            }
+        }
+    }
+
+    fn tool_call(&self, call: &mut RecordedToolCall) {
+        let RecordedToolCall {
+            call_id: _,
+            shown,
+            took_us: _,
+            result,
+        } = call;
+        if let Some(result) = result {
+            let ToolResult {
+                text,
+                failed: _,
+                item,
+            } = result;
+            *text = self.string(std::mem::take(text));
+            if let Some(item) = item {
+                self.hosted_item(item);
+            }
+        }
+        if let Some(item) = shown {
+            self.hosted_item(item);
+        }
+    }
+
+    fn hosted_item(&self, item: &mut HostedItem) {
+        let redact = |text: &mut String| *text = self.string(std::mem::take(text));
+        match item {
+            HostedItem::WebSearchCall { action } => redact(action),
+            HostedItem::McpCall {
+                server_label,
+                name,
+                arguments,
+                output,
+                error,
+            } => {
+                [server_label, name, arguments].into_iter().for_each(redact);
+                [output, error].into_iter().flatten().for_each(redact);
+            }
+            HostedItem::McpListTools {
+                server_label,
+                tools,
+                error,
+            } => {
+                [server_label, tools].into_iter().for_each(redact);
+                error.iter_mut().for_each(redact);
+            }
+        }
     }
 
     /// The placeholders of unknown secrets that a fault quotes. The client's response has

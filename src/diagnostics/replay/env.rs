@@ -9,6 +9,7 @@ use adapters::fault::{Fault, Kind};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::tools::RecordedTools;
 use crate::clock::{Clock, Random, System};
 use crate::config::Config;
 use crate::diagnostics::bundle::BundleTurn;
@@ -125,6 +126,8 @@ impl ReplayEnv {
             | TurnEvent::Key(_)
             | TurnEvent::UpstreamEnd
             | TurnEvent::ShuttingDown
+            | TurnEvent::ToolCall { .. }
+            | TurnEvent::ToolResult(_)
             | TurnEvent::ClientHead { .. } => {}
         }
         drop(progress);
@@ -161,6 +164,7 @@ impl TurnEnvironmentFactory for ReplayEnvFactory {
                 env: Arc::clone(env),
                 recorder,
             })),
+            tools: RecordedTools::of(&env.recorded),
         }
     }
 }

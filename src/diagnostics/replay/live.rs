@@ -93,6 +93,7 @@ impl TurnEnvironmentFactory for LiveRecorder {
             clock: Arc::clone(&recorder) as _,
             random: Arc::clone(&recorder) as _,
             observer: Some(recorder),
+            tools: live.tools,
         }
     }
 }

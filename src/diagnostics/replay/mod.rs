@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `env` | clock, randomness and observer of the replayed turn |
 //! | `upstream` | the provider, on loopback |
+//! | `tools` | the tools that ran in the proxy: what they returned |
 //! | `driver` | keeps the two in lock-step with the recording |
 //! | `live` | sends the recorded request to a real provider instead |
 //! | `error` | why a replay failed |
@@ -25,6 +26,7 @@ mod error;
 mod live;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod upstream;
 
 use std::collections::HashMap;

@@ -17,13 +17,10 @@ use registry::WindowSource;
 use super::artifacts::store_outputs;
 use super::trigger::CompactionTrigger;
 use super::{retained, summary_checks};
-use crate::secrets::Redactor;
 use crate::turn::context::TurnContext;
-use crate::turn::engine::{self, StreamTiming};
-use crate::turn::prepared::{PreparedTurn, RoutedHistory};
-use crate::turn::record::Record;
-use crate::turn::response_headers::ResponseHeaders;
-use crate::turn::sink::JsonSink;
+use crate::turn::engine::{Answer, Round};
+use crate::turn::prepared::RoutedHistory;
+use crate::turn::sink::Sink;
 
 /// The most characters of an extract, unless an eighth of the window is less.
 const MAX_EXTRACT_CHARS: usize = 24_000;
@@ -45,13 +42,10 @@ pub(super) struct Summary {
 
 /// Makes the summary of one compaction.
 pub(super) struct Summarizer<'s> {
-    pub(super) ctx: &'s TurnContext,
     pub(super) trigger: CompactionTrigger,
     pub(super) history: &'s RoutedHistory,
     /// The session's tools as a JSON list, if the request brought none.
     pub(super) tools: Option<&'s Arc<str>>,
-    pub(super) timing: StreamTiming,
-    pub(super) headers: &'s ResponseHeaders,
 }
 
 /// The result of the requests for a summary.
@@ -66,12 +60,11 @@ struct SummaryAttempts {
 }
 
 impl Summarizer<'_> {
-    /// Makes a summary of the history. The only fault is the shutdown of the process; the record
-    /// already has it.
-    pub(super) async fn summarize(
+    /// Makes a summary of the history, in hidden rounds of the answer. The only fault is the
+    /// shutdown of the process.
+    pub(super) async fn summarize<S: Sink>(
         &self,
-        redactor: &(impl Fn() -> Redactor + Send + Sync),
-        record: &mut Record,
+        answer: &mut Answer<'_, S>,
     ) -> Result<Summary, Fault> {
         let mut attempts = SummaryAttempts::default();
         for mode in [SummaryMode::NextTurn, SummaryMode::FitWindow] {
@@ -80,35 +73,33 @@ impl Summarizer<'_> {
                 prompted: self.trigger == CompactionTrigger::LocalPrompt,
                 tools: self.tools.map(Arc::clone),
             };
-            let prepared = match self.history.prepare(self.ctx, purpose) {
+            let (round, assembler) = match self.history.prepare(answer.ctx, purpose) {
                 Ok(prepared) => prepared,
                 Err(fault) => {
                     fault.kind.name().clone_into(&mut attempts.failure);
                     continue;
                 }
             };
-            let estimate = prepared.attempt.answer_params.estimated_input_tokens;
+            let estimate = round.attempt.answer_params.estimated_input_tokens;
             attempts.history_tokens.get_or_insert(estimate);
-            if mode == SummaryMode::NextTurn && !self.fits(&prepared) {
+            if mode == SummaryMode::NextTurn && !self.fits(answer.ctx, &round) {
                 "the history does not fit".clone_into(&mut attempts.failure);
                 continue;
             }
-            let route = prepared.attempt.route.clone();
-            let result = self.request_summary(prepared, redactor, record).await;
-            if let Err(fault) = &result
-                && fault.kind == Kind::Draining
-            {
-                return Err(fault.clone());
-            }
-            let counted = record.finish_sub_request();
-            attempts.usage = counted.or(attempts.usage);
-            let failure = match result.map(|response| summary_checks::summary_text(&response)) {
+            let route = round.attempt.route.clone();
+            let mut round = round.hidden(assembler);
+            let result = Box::pin(answer.run_round(&mut round)).await;
+            attempts.usage = answer.record.usage.or(attempts.usage);
+            let result = result.map(|()| summary_checks::summary_text(&round.into_response()));
+            let failure = match result {
                 Ok(Ok(summary)) => {
                     attempts.summary = Some((summary, mode));
                     break;
                 }
                 Ok(Err(failure)) => failure,
+                Err(fault) if fault.kind == Kind::Draining => return Err(fault),
                 Err(fault) => {
+                    answer.record.summary_failed(&fault);
                     if let Some(patch) = fault.patch {
                         // The engine forgets a patch that did not change this request. The next
                         // request is another one, which it may change.
@@ -124,35 +115,14 @@ impl Summarizer<'_> {
             };
             failure.clone_into(&mut attempts.failure);
         }
-        self.build_summary(attempts, record).await
-    }
-
-    /// Sends one request for a summary and returns its final response object.
-    async fn request_summary(
-        &self,
-        prepared: Box<PreparedTurn>,
-        redactor: &(impl Fn() -> Redactor + Send + Sync),
-        record: &mut Record,
-    ) -> Result<Vec<u8>, Fault> {
-        let mut sink = JsonSink::default();
-        let running = engine::run(
-            self.ctx,
-            prepared,
-            self.timing,
-            redactor,
-            record,
-            self.headers,
-            &mut sink,
-        );
-        Box::pin(running).await?;
-        Ok(sink.0.unwrap_or_default())
+        self.build_summary(attempts, answer).await
     }
 
     /// Builds the summary from the model's text, or from an extract if there is none.
-    async fn build_summary(
+    async fn build_summary<S: Sink>(
         &self,
         attempts: SummaryAttempts,
-        record: &mut Record,
+        answer: &mut Answer<'_, S>,
     ) -> Result<Summary, Fault> {
         let history = self.history;
         let mut turn = history.source.turn()?;
@@ -167,7 +137,10 @@ impl Summarizer<'_> {
             Some((summary, SummaryMode::NextTurn)) => (summary, "next_turn"),
             Some((summary, SummaryMode::FitWindow)) => (summary, "cut"),
             None => {
-                record.notes.add("compaction_extracted", attempts.failure);
+                answer
+                    .record
+                    .notes
+                    .add("compaction_extracted", attempts.failure);
                 let max_chars = MAX_EXTRACT_CHARS.min(bounds.window_bytes() / 8);
                 (extract(&turn, &plan, max_chars), "extract")
             }
@@ -186,7 +159,12 @@ impl Summarizer<'_> {
             input: history_tokens,
             ..Usage::default()
         });
-        let artifacts = store_outputs(self.ctx, history, &turn, &plan, &bounds).await;
+        if attempts.usage.is_none() {
+            answer.record.usage = Some(usage);
+        }
+        let storing = store_outputs(answer.ctx, history, &turn, &plan, &bounds);
+        let artifacts = answer.wait_with_heartbeat(storing).await?;
+        let record = &mut *answer.record;
         let detail = format!(
             "{} {method}: {history_tokens} tokens to {} characters",
             self.trigger.name(),
@@ -213,11 +191,11 @@ impl Summarizer<'_> {
     /// Whether the request leaves room for a summary in the window, by the session's calibrated
     /// estimate. A wrong guess is harmless: the provider refuses the request and a smaller one
     /// follows. An assumed window is not relied on.
-    fn fits(&self, prepared: &PreparedTurn) -> bool {
-        let params = &prepared.attempt.answer_params;
-        let window = prepared.attempt.route.model.window();
-        let calibrations = &self.history.shared.calibrations;
-        let calibration = calibrations.find(&self.ctx.owner, &self.history.session.id);
+    fn fits(&self, ctx: &TurnContext, round: &Round) -> bool {
+        let params = &round.attempt.answer_params;
+        let window = round.attempt.route.model.window();
+        let memory = &self.history.shared.memory;
+        let calibration = memory.calibration(&ctx.owner, &self.history.session.id);
         let tokens = calibration.map_or(params.estimated_input_tokens, |calibration| {
             calibration.scale(&params.origin, params.estimated_input_tokens)
         });

@@ -10,7 +10,7 @@ use adapters::reader::UpstreamReader;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
-use super::Engine;
+use super::{Answer, Round};
 use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
 use crate::upstream::UpstreamResponse;
@@ -18,11 +18,15 @@ use crate::upstream::UpstreamResponse;
 /// How long after the finish reason the token counts and the end of the stream may come.
 const GRACE_AFTER_FINISH: Duration = Duration::from_secs(5);
 
-impl<S: Sink> Engine<'_, S> {
-    pub(super) async fn read_answer(&mut self, mut answer: UpstreamResponse) -> Result<(), Fault> {
-        let idle = self.attempt.upstream.provider().timeouts.idle;
+impl<S: Sink> Answer<'_, S> {
+    pub(super) async fn read_answer(
+        &mut self,
+        round: &mut Round,
+        mut answer: UpstreamResponse,
+    ) -> Result<(), Fault> {
+        let idle = round.attempt.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.timing.commit_after;
-        let mut reader = UpstreamReader::new(&self.attempt.route.dialect.quirks);
+        let mut reader = UpstreamReader::new(&round.attempt.route.dialect.quirks);
         let mut last_chunk = Instant::now();
         let ctx = self.ctx;
         let mut shutdown = pin!(ctx.shutdown.cancelled());
@@ -55,8 +59,9 @@ impl<S: Sink> Engine<'_, S> {
                                 format!("The provider was silent for {} seconds.", idle.as_secs()),
                             ));
                         }
-                        self.decode_chunk(&mut reader, None)?;
-                        self.send().await;
+                        self.decode_chunk(round, &mut reader, None)?;
+                        self.end_round(round);
+                        self.send_round(round).await;
                         return Ok(());
                     }
                     if S::STREAMS && now >= self.next_heartbeat(commit_at) {
@@ -75,16 +80,15 @@ impl<S: Sink> Engine<'_, S> {
             if chunk.is_none() {
                 ctx.observe(TurnEvent::UpstreamEnd);
             }
-            if self.decode_chunk(&mut reader, chunk.as_ref())? {
+            if self.decode_chunk(round, &mut reader, chunk.as_ref())? {
                 // Before the last event is sent: the client may disconnect when it has that event,
                 // which drops this future.
                 answer.drain();
-                self.send().await;
+                self.end_round(round);
+                self.send_round(round).await;
                 return Ok(());
             }
-            if !self.output.frames.is_empty() {
-                self.send().await;
-            }
+            self.send_round(round).await;
             if reader.is_complete() {
                 timer
                     .as_mut()
@@ -96,19 +100,28 @@ impl<S: Sink> Engine<'_, S> {
     /// Decodes a chunk of the answer, or its end. True when the answer is complete.
     fn decode_chunk(
         &mut self,
+        round: &mut Round,
         reader: &mut UpstreamReader,
         chunk: Option<&Bytes>,
     ) -> Result<bool, Fault> {
         let now = self.ctx.clock.unix();
-        let output = &mut self.output;
+        // Nobody reads the first events of a hidden answer, so they are not written.
+        let mut hidden_begun = true;
+        let (assembler, events, begun) = match &mut round.hidden {
+            Some(hidden) => (&mut hidden.assembler, &mut hidden.events, &mut hidden_begun),
+            None => (&mut self.assembler, &mut self.events, &mut self.begun),
+        };
+        let has_content = &mut round.has_content;
         let mut failed = None;
         let mut emit = |event: Event<'_>| match event {
             _ if failed.is_some() => {}
             Event::Failed(fault) => failed = Some(fault),
             event => {
-                output.begin();
-                output.has_content |= event.is_content();
-                failed = output.assembler.event(event, now, &mut output.frames).err();
+                if !std::mem::replace(begun, true) {
+                    assembler.begin(events);
+                }
+                *has_content |= event.is_content();
+                failed = assembler.event(event, now, events).err();
             }
         };
         match chunk {
@@ -119,21 +132,34 @@ impl<S: Sink> Engine<'_, S> {
             None => reader.end(&mut emit)?,
         }
         // The first content, not an opened stream, shows that the provider works.
-        if self.output.has_content && !self.attempt.request.body.is_empty() {
-            self.attempt.request.body = Bytes::new();
-            self.failover.commit_route(&self.attempt);
-            self.attempt.upstream.health().record_success();
+        let ended = assembler.final_status().is_some() || assembler.awaits_tools();
+        if round.has_content && !round.attempt.request.body.is_empty() {
+            round.attempt.request.body = Bytes::new();
+            round.failover.commit_route(&round.attempt);
+            round.attempt.upstream.health().record_success();
             self.record.provider_down(false);
         }
         match failed {
             Some(fault) => Err(fault),
-            None => Ok(self.output.assembler.final_status().is_some()),
+            None => Ok(ended),
+        }
+    }
+
+    /// Sends what the round wrote, if anything.
+    async fn send_round(&mut self, round: &mut Round) {
+        if let Some(hidden) = &mut round.hidden {
+            if !hidden.events.is_empty() {
+                self.record.mark_event();
+                hidden.discard_events();
+            }
+        } else if !self.events.is_empty() {
+            self.send().await;
         }
     }
 
     /// When the client must get an event at the latest.
     fn next_heartbeat(&self, commit_at: Instant) -> Instant {
-        if self.output.begun {
+        if self.begun {
             self.last_sent + self.timing.heartbeat
         } else {
             commit_at

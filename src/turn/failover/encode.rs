@@ -81,8 +81,8 @@ impl Failover {
         let (dialect, model) = (&route.dialect, &route.model);
         let known_baggage = if dialect.quirks.wants_baggage() {
             shared
-                .reasoning
-                .find(&self.owner, &self.session, || turn.call_ids())
+                .memory
+                .reasoning(&self.owner, &self.session, || turn.call_ids())
         } else {
             HashMap::new()
         };

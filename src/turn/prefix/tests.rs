@@ -7,7 +7,7 @@ use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
 use super::{
-    FingerprintContext, PrefixReason, PrefixReport, PrefixTracker, RequestFingerprint, RequestPart,
+    FingerprintContext, PrefixReason, PrefixReport, RecentRequests, RequestFingerprint, RequestPart,
 };
 
 /// A client request of a session and the context of its fingerprint.
@@ -61,13 +61,12 @@ impl TestRequest {
 
 /// Compares the last of these requests of one session with those before it.
 fn report(requests: &[TestRequest]) -> PrefixReport {
-    let tracker = PrefixTracker::default();
-    let owner: Arc<str> = "local".into();
+    let mut recent = RecentRequests::default();
     let (last, before) = requests.split_last().unwrap();
     for request in before {
-        tracker.put(&owner, "s", &request.fingerprint());
+        recent.put(&request.fingerprint());
     }
-    tracker.report(&owner, "s", &last.fingerprint())
+    recent.report(&last.fingerprint())
 }
 
 fn user(text: &str) -> Value {
@@ -255,33 +254,17 @@ fn parallel_histories_of_a_session_are_kept_apart() {
 }
 
 #[test]
-fn memory_is_bounded_and_silent_sessions_are_dropped_first() {
-    let tracker = PrefixTracker::default();
-    let owner: Arc<str> = "local".into();
-    let items = (0..60_000).map(|turn| user(&turn.to_string()));
-    let long = request(Value::Array(items.collect())).fingerprint();
-    for session in 0..20 {
-        tracker.put(&owner, &session.to_string(), &long);
-        tracker.put(&owner, "0", &long);
+fn a_request_takes_memory_for_each_item_and_replaces_those_that_it_begins_with() {
+    let items = |count: usize| (0..count).map(|turn| user(&turn.to_string())).collect();
+    let long = |count| request(Value::Array(items(count))).fingerprint();
+    let mut recent = RecentRequests::default();
+    recent.put(&long(1_000));
+    let one = recent.bytes();
+    assert!((16_000..20_000).contains(&one), "{one}");
+    recent.put(&long(1_001));
+    assert_eq!(recent.bytes(), one + 16);
+    for other in ["a", "b", "c", "d"] {
+        recent.put(&request(json!([user(other)])).fingerprint());
     }
-    let (sessions, parts) = tracker.count();
-    assert!((5..10).contains(&sessions), "{sessions}");
-    assert!(parts <= 512 << 10);
-    assert_eq!(
-        tracker.report(&owner, "0", &long).reason,
-        PrefixReason::NewTurn
-    );
-    assert_eq!(
-        tracker.report(&owner, "19", &long).reason,
-        PrefixReason::NewTurn
-    );
-    assert_eq!(
-        tracker.report(&owner, "1", &long).reason,
-        PrefixReason::First
-    );
-    let other: Arc<str> = "other".into();
-    assert_eq!(
-        tracker.report(&other, "0", &long).reason,
-        PrefixReason::First
-    );
+    assert!(recent.bytes() < one, "the oldest of five is dropped");
 }

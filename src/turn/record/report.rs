@@ -50,7 +50,8 @@ impl Record {
             usage,
             duration: self.started.elapsed(),
             cost: self.cost(),
-            estimated_input: is_comparable.then_some(self.estimated_input),
+            estimated_input: is_comparable
+                .then(|| self.earlier_estimate.saturating_add(self.estimated_input)),
         }
     }
 

@@ -69,6 +69,14 @@ async fn next_turn() {
             assert_eq!(after["reasoning_effort"], before["reasoning_effort"]);
         }
 
+        // The turn before it and the summary, each counted once.
+        for (kind, tokens) in [("input", 10_000.0), ("output", 80.0)] {
+            let labels = format!("kind=\"{kind}\"");
+            proxy
+                .wait_for_metric("respondent_tokens_total", &labels, tokens)
+                .await;
+        }
+
         Session::after_compaction(&compacted).turn(&proxy).await;
         let sent = player.requests();
         let body = &sent[2].body;

@@ -60,10 +60,11 @@ impl Drop for DropNotifier {
     }
 }
 
-fn routes(app: TestApp) -> RouteService {
+fn routes(app: &TestApp) -> RouteService {
     RouteTable::new()
         .under(
             &["/v1", "/openai/v1", ""],
+            app,
             [
                 post("/responses", turn).refusing_websocket(),
                 get("/models", models),
@@ -72,10 +73,8 @@ fn routes(app: TestApp) -> RouteService {
                 delete("/items/{id}", item),
             ],
         )
-        .under(&[""], [get("/healthz", || async { "ok" })])
-        .into_service(app, |path, served| {
-            format!("Nothing at \"{path}\". Served: {served}")
-        })
+        .under(&[""], app, [get("/healthz", || async { "ok" })])
+        .into_service(|path, served| format!("Nothing at \"{path}\". Served: {served}"))
 }
 
 async fn turn(State(app): State<TestApp>, request: DecodedRequest) -> Response<Body> {
@@ -207,7 +206,7 @@ impl Server {
             log: Arc::clone(&log),
             ending: shutdown.ending.clone(),
         };
-        let edge = Edge::new(routes(app.clone()), Arc::clone(&settings), app);
+        let edge = Edge::new(routes(&app), Arc::clone(&settings), app);
         let serving = tokio::spawn(serve(source, edge, limits, shutdown.clone()));
         Self {
             addr,

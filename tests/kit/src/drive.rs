@@ -28,6 +28,7 @@ pub struct AnswerSetup {
 pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AnswerSetup {
     let assembler = AssemblerSettings {
         tool_names: turn.tools.names(),
+        withheld_tools: turn.withheld_tools.clone(),
         known_call_ids: turn.call_ids(),
         caller_is_codex: codex,
         params: AnswerParams {

@@ -5,9 +5,11 @@
 //! - [`golden`]: one turn as a folder of files, and what must come out of it
 //! - [`drive`]: a whole answer through the adapters, without a network
 //! - [`session`]: a long session of a coding agent as data
+//! - [`tools`]: scripted tools that run in the proxy
 
 pub mod drive;
 pub mod golden;
 pub mod player;
 pub mod session;
 pub mod strict;
+pub mod tools;

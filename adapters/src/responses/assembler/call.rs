@@ -27,9 +27,25 @@ pub(super) struct CallItem {
     processed: usize,
     /// Whether nothing is written before the arguments are complete.
     held_back: bool,
+    /// Whether the call runs here, so that the client never sees it.
+    withheld: bool,
     /// Written as a reasoning item before the call.
     baggage: Option<Baggage>,
     started: Option<StartedCall>,
+}
+
+/// A call whose tool runs here. It is complete; the client does not see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithheldCall {
+    /// The call id, unique in the history.
+    pub id: String,
+    /// The name of the tool.
+    pub name: String,
+    /// The arguments as the model wrote them, usually a JSON object.
+    pub arguments: String,
+    /// The call as items of a history: the reasoning state that belongs to it, if any, and the
+    /// `function_call`.
+    pub items: Vec<String>,
 }
 
 /// The state of a call of which the client has seen `response.output_item.added`.
@@ -60,8 +76,50 @@ impl CallItem {
             arguments: StreamedText::default(),
             processed: 0,
             held_back: held_back || !streams,
+            withheld: false,
             baggage,
             started: None,
+        }
+    }
+
+    /// The same call, which runs here and is not shown to the client.
+    pub(super) fn withheld(self) -> Self {
+        Self {
+            withheld: true,
+            ..self
+        }
+    }
+
+    pub(super) fn is_withheld(&self) -> bool {
+        self.withheld
+    }
+
+    /// Takes a withheld call with its complete arguments.
+    pub(super) fn into_withheld(mut self) -> WithheldCall {
+        self.arguments.flush();
+        let arguments = if self.has_no_arguments() {
+            "{}".to_owned()
+        } else {
+            self.arguments.text
+        };
+        let mut item = Vec::with_capacity(arguments.len() + 120);
+        item.push(b'{');
+        json::field(&mut item, "type", "function_call");
+        json::field(&mut item, "call_id", &self.id);
+        json::field(&mut item, "name", &self.target.name);
+        push_escaped(&mut item, "arguments", &arguments);
+        item.push(b'}');
+        let reasoning = self.baggage.map(|baggage| {
+            let sealed =
+                json!({"type": "reasoning", "summary": [], "encrypted_content": baggage.seal()});
+            sealed.to_string()
+        });
+        let item = String::from_utf8_lossy(&item).into_owned();
+        WithheldCall {
+            id: self.id,
+            name: self.target.name,
+            arguments: json::unescape(&arguments).into_owned(),
+            items: reasoning.into_iter().chain([item]).collect(),
         }
     }
 
@@ -85,7 +143,7 @@ impl CallItem {
     /// Writes the deltas of the arguments that arrived since the last call of this method.
     /// Called only for the first call of the queue.
     pub(super) fn advance(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
-        if self.held_back {
+        if self.held_back || self.withheld {
             return;
         }
         if self.started.is_none() {

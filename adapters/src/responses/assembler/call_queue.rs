@@ -1,10 +1,15 @@
-//! The calls of an answer that are not closed yet, in the order in which they began. Only the
-//! first one is written to the client; the others collect their arguments.
+//! The calls of a round that are not closed yet, in the order in which they began. Only the first
+//! one is written to the client; the others collect their arguments.
+//!
+//! Calls that run here are taken aside when they are complete. From then on the client's calls
+//! wait until [`CallQueue::release`]: Codex runs a call as soon as it sees its end, and after that
+//! the answer must not fail any more.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
-use super::call::CallItem;
+use super::call::{CallItem, WithheldCall};
 use super::writer::ItemWriter;
 use crate::event::Fragment;
 use crate::notes::Notes;
@@ -12,9 +17,35 @@ use crate::notes::Notes;
 #[derive(Debug, Default)]
 pub(super) struct CallQueue {
     queue: VecDeque<CallItem>,
+    /// The complete calls of this round that run here.
+    withheld: Vec<PlacedCall>,
+}
+
+/// A withheld call and its place among the items that the client sees.
+#[derive(Debug)]
+pub(super) struct PlacedCall {
+    pub(super) call: WithheldCall,
+    /// How many items of the answer were finished before it.
+    pub(super) finished_before: usize,
+    /// How many calls of the client that are still held back come before it.
+    pub(super) held_before: usize,
 }
 
 impl CallQueue {
+    /// The complete calls of this round that run here.
+    pub(super) fn withheld(&self) -> &[PlacedCall] {
+        &self.withheld
+    }
+
+    /// Whether the round has calls that run here, complete or not.
+    pub(super) fn has_withheld(&self) -> bool {
+        !self.withheld.is_empty() || self.queue.iter().any(CallItem::is_withheld)
+    }
+
+    pub(super) fn clear_withheld(&mut self) {
+        self.withheld.clear();
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -36,7 +67,7 @@ impl CallQueue {
         };
         if let Some(call) = self.queue.get_mut(position) {
             call.push(fragment);
-            if position == 0 {
+            if position == 0 && self.withheld.is_empty() {
                 call.advance(writer, events);
             }
         }
@@ -53,14 +84,70 @@ impl CallQueue {
         all: bool,
     ) {
         let keep = usize::from(!all);
-        while self.queue.len() > keep && self.queue.front().is_some_and(CallItem::is_complete) {
+        while self.queue.len() > keep
+            && self.queue.front().is_some_and(|call| {
+                (call.is_withheld() || self.withheld.is_empty()) && call.is_complete()
+            })
+        {
             if let Some(call) = self.queue.pop_front() {
-                call.close("completed", writer, notes, events);
+                if call.is_withheld() {
+                    self.withhold(call, writer.item_count(), 0);
+                } else {
+                    call.close("completed", writer, notes, events);
+                }
             }
         }
-        if let Some(front) = self.queue.front_mut() {
+        if let Some(front) = self.queue.front_mut()
+            && self.withheld.is_empty()
+        {
             front.advance(writer, events);
         }
+    }
+
+    fn withhold(&mut self, call: CallItem, finished_before: usize, held_before: usize) {
+        self.withheld.push(PlacedCall {
+            call: call.into_withheld(),
+            finished_before,
+            held_before,
+        });
+    }
+
+    /// Takes aside the calls that run here, at the end of a complete round. The client's calls
+    /// behind the first of them stay in the queue.
+    pub(super) fn withhold_rest(
+        &mut self,
+        writer: &mut ItemWriter,
+        notes: &mut Notes,
+        events: &mut EventBuffer,
+    ) {
+        let mut held = VecDeque::new();
+        for call in std::mem::take(&mut self.queue) {
+            if call.is_withheld() {
+                self.withhold(call, writer.item_count(), held.len());
+            } else if self.withheld.is_empty() {
+                call.close("completed", writer, notes, events);
+            } else {
+                held.push_back(call);
+            }
+        }
+        self.queue = held;
+    }
+
+    /// Closes the client's calls that were held back. Returns the items that each became: the
+    /// call, and the reasoning state before it.
+    pub(super) fn release(
+        &mut self,
+        writer: &mut ItemWriter,
+        notes: &mut Notes,
+        events: &mut EventBuffer,
+    ) -> Vec<Range<usize>> {
+        let mut released = Vec::new();
+        for call in self.queue.drain(..) {
+            let start = writer.item_count();
+            call.close("completed", writer, notes, events);
+            released.push(start..writer.item_count());
+        }
+        released
     }
 
     /// Closes all calls at the end of the answer. If the answer was cut off (`complete` is
@@ -73,7 +160,10 @@ impl CallQueue {
         events: &mut EventBuffer,
     ) {
         for call in self.queue.drain(..) {
-            if complete || call.is_complete() {
+            if call.is_withheld() {
+                // The answer ends here, so nobody would read the result.
+                notes.add("call_not_run", "the answer was cut off");
+            } else if complete || call.is_complete() {
                 call.close("completed", writer, notes, events);
             } else {
                 call.close_incomplete(writer, notes, events);

@@ -13,27 +13,37 @@
 //! | `call_queue`, `call` | the items of tool calls |
 //! | `custom_input` | the text input of custom tools, taken out of JSON arguments |
 //! | `native` | items of an upstream that speaks the Responses API itself |
+//! | `hosted` | the items of tools that run here |
+//! | `rounds` | several upstream answers in one response |
 //! | `citations` | annotations that wait for the text they belong to |
 
 mod call;
 mod call_queue;
 mod citations;
 mod custom_input;
+mod hosted;
 mod message;
 mod native;
 mod reasoning;
+mod rounds;
 mod writer;
 
 pub use super::response_object::ResponseStatus;
 
 use std::collections::HashSet;
 
+pub use self::call::WithheldCall;
+pub use self::hosted::HostedItem;
+pub use self::rounds::RoundItem;
+
 use self::call::CallItem;
 use self::call_queue::CallQueue;
 use self::citations::Citations;
+use self::hosted::OpenHostedItem;
 use self::message::MessageItem;
 use self::native::NativeItems;
 use self::reasoning::ReasoningItem;
+use self::rounds::RoundState;
 use self::writer::ItemWriter;
 use super::event_buffer::EventBuffer;
 use super::response_object::{IncompleteReason, ResponseError, ResponseObject};
@@ -44,7 +54,7 @@ use crate::event::{
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
-use crate::tools::ToolNames;
+use crate::tools::{ToolKind, ToolNames, ToolTarget};
 
 /// The properties of a turn that an [`Assembler`] depends on. Built by the engine before the first
 /// upstream request.
@@ -52,6 +62,8 @@ use crate::tools::ToolNames;
 pub struct AssemblerSettings {
     /// Maps wire names in calls to the client's tools.
     pub tool_names: ToolNames,
+    /// The names of the functions that run here: the client does not see their calls.
+    pub withheld_tools: HashSet<String>,
     /// The call ids of the history; a new call gets a different one.
     pub known_call_ids: HashSet<String>,
     /// Whether the client is Codex. Codex treats every `response.output_item.done` as
@@ -81,10 +93,12 @@ pub struct AnswerParams {
     pub bytes_per_token: f32,
 }
 
-/// Writes the Responses events of one answer.
+/// Writes the Responses events of one answer, whatever number of upstream answers (rounds) it is
+/// made of.
 ///
 /// Made with the answer. It accepts upstream events until the terminal event is written (by
-/// [`Event::Finish`] or [`Assembler::fail`]) and ignores calls after that.
+/// [`Event::Finish`] or [`Assembler::fail`]) and ignores calls after that. If the model called
+/// tools that run here, [`Event::Finish`] ends the round only, see [`Assembler::awaits_tools`].
 #[derive(Debug)]
 pub struct Assembler {
     settings: AssemblerSettings,
@@ -102,7 +116,9 @@ pub struct Assembler {
     waiting_text: Vec<(TextKind, String)>,
     /// White space that becomes the beginning of the next text, if text follows.
     leading_blanks: String,
+    /// The token counts of this round.
     usage: Option<Usage>,
+    round: RoundState,
     notes: Notes,
     received_bytes: usize,
 }
@@ -112,6 +128,7 @@ enum OpenItem {
     Nothing,
     Message(MessageItem),
     Reasoning(ReasoningItem),
+    Hosted(Box<OpenHostedItem>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +153,7 @@ impl Assembler {
             waiting_text: Vec::new(),
             leading_blanks: String::new(),
             usage: None,
+            round: RoundState::default(),
             notes: Notes::default(),
             received_bytes: 0,
         }
@@ -148,7 +166,7 @@ impl Assembler {
     }
 
     /// Replaces the parameters because another provider answers. Only valid before the
-    /// first content event.
+    /// first content event of a round.
     pub fn switch_provider(&mut self, params: AnswerParams) {
         self.settings.params = params;
     }
@@ -170,7 +188,7 @@ impl Assembler {
         now: u64,
         events: &mut EventBuffer,
     ) -> Result<(), Fault> {
-        if self.final_status().is_some() {
+        if self.final_status().is_some() || self.round.awaits_tools {
             return Ok(());
         }
         match event {
@@ -292,8 +310,8 @@ impl Assembler {
         self.writer.response.output.iter()
     }
 
-    /// The token counts that the provider sent; after the end of the answer an estimate if
-    /// it sent none.
+    /// The token counts that the provider sent for this round; after the end of the round an
+    /// estimate if it sent none.
     pub fn usage(&self) -> Option<Usage> {
         self.usage
     }
@@ -370,7 +388,13 @@ impl Assembler {
         let fits = match (&self.open, kind) {
             (OpenItem::Message(_), TextKind::Output | TextKind::Refusal)
             | (OpenItem::Reasoning(_), TextKind::Reasoning) => true,
-            (OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_), _) => false,
+            (
+                OpenItem::Nothing
+                | OpenItem::Message(_)
+                | OpenItem::Reasoning(_)
+                | OpenItem::Hosted(_),
+                _,
+            ) => false,
         };
         let with_blanks;
         let mut escaped = escaped;
@@ -413,7 +437,7 @@ impl Assembler {
                 }
             }
             OpenItem::Reasoning(reasoning) => reasoning.add_text(escaped, &mut self.writer, events),
-            OpenItem::Nothing => {}
+            OpenItem::Nothing | OpenItem::Hosted(_) => {}
         }
     }
 
@@ -442,6 +466,9 @@ impl Assembler {
                 let baggage = carries_baggage.then(|| self.take_baggage());
                 reasoning.close(status, baggage, &mut self.writer, events);
             }
+            OpenItem::Hosted(item) => {
+                item.close(None, status != "completed", &mut self.writer, events);
+            }
         }
         // While a call is open, they wait for its end.
         if !self.reasoning_details.is_empty() && self.calls.is_empty() {
@@ -469,7 +496,10 @@ impl Assembler {
             OpenItem::Message(message) if message.accepts_annotations() => {
                 message.add_annotation(annotation, &mut self.writer, events);
             }
-            OpenItem::Message(_) | OpenItem::Reasoning(_) | OpenItem::Nothing => {
+            OpenItem::Message(_)
+            | OpenItem::Reasoning(_)
+            | OpenItem::Hosted(_)
+            | OpenItem::Nothing => {
                 self.citations.keep_pending(annotation);
             }
         }
@@ -506,15 +536,19 @@ impl Assembler {
             ..Baggage::default()
         });
         let hold_back = self.settings.caller_is_codex;
-        self.calls.push_back(CallItem::new(
-            slot,
-            call_id,
-            resolved.target,
-            hold_back,
-            baggage,
-        ));
+        let is_withheld = self.runs_here(&resolved.target);
+        self.round.has_client_calls |= !is_withheld;
+        let call = CallItem::new(slot, call_id, resolved.target, hold_back, baggage);
+        self.calls
+            .push_back(if is_withheld { call.withheld() } else { call });
         self.calls
             .close_complete(&mut self.writer, &mut self.notes, events, false);
+    }
+
+    fn runs_here(&self, target: &ToolTarget) -> bool {
+        target.kind == ToolKind::Function
+            && target.namespace.is_none()
+            && self.settings.withheld_tools.contains(&target.name)
     }
 
     /// The upstream's call id if it is valid and not in use, else one derived from the
@@ -544,6 +578,9 @@ impl Assembler {
     fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
         let complete = finish == Finish::Stop;
         self.finish_native(complete, events);
+        if complete && self.end_round(events) {
+            return;
+        }
         let had_calls = !self.calls.is_empty();
         let status = if complete { "completed" } else { "incomplete" };
         self.calls
@@ -554,6 +591,11 @@ impl Assembler {
         self.close_text(status, false, events);
         self.drop_pending_citations();
         self.ensure_usage();
+        self.end_normally(finish, now, events);
+    }
+
+    /// Writes the terminal event of an answer that did not fail.
+    fn end_normally(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
         let response = &mut self.writer.response;
         let status = match finish {
             Finish::Stop => {
@@ -574,7 +616,7 @@ impl Assembler {
 
     /// Writes the terminal event.
     fn end(&mut self, status: ResponseStatus, events: &mut EventBuffer) {
-        self.writer.response.usage = self.usage;
+        self.writer.response.usage = self.reported_usage();
         self.writer.response.status = Some(status);
         self.writer.response_event(status.event_name(), events);
     }
@@ -595,8 +637,9 @@ impl Assembler {
         reason = "an estimate"
     )]
     fn estimated_usage(&self) -> Usage {
-        let output = (self.received_bytes as f32 / self.settings.params.bytes_per_token.max(0.1))
-            .ceil() as u64;
+        let received = self.received_bytes - self.round.received_before;
+        let output =
+            (received as f32 / self.settings.params.bytes_per_token.max(0.1)).ceil() as u64;
         Usage {
             input: self.settings.params.estimated_input_tokens,
             output,

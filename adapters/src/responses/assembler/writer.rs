@@ -78,6 +78,11 @@ impl ItemWriter {
         self.response.output.push(&position.id, item);
     }
 
+    /// How many items are finished.
+    pub(super) fn item_count(&self) -> usize {
+        self.response.output.len()
+    }
+
     /// Writes an event with the response object.
     pub(super) fn response_event(&mut self, name: &'static str, events: &mut EventBuffer) {
         let out = events.begin_event(name, self.next_sequence());
@@ -152,9 +157,7 @@ pub(super) struct StreamedText {
 impl StreamedText {
     /// Appends a piece and returns the text that can be sent.
     pub(super) fn push<'f>(&mut self, escaped: &'f str) -> Cow<'f, str> {
-        let whole = if self.high_surrogate.is_empty()
-            && memchr::memmem::find(escaped.as_bytes(), b"\\u").is_none()
-        {
+        let whole = if self.high_surrogate.is_empty() && !has_unicode_escape(escaped) {
             Cow::Borrowed(escaped)
         } else {
             let mut joined = std::mem::take(&mut self.high_surrogate);
@@ -180,4 +183,13 @@ impl StreamedText {
         self.text.push_str("\\ufffd");
         Some("\\ufffd")
     }
+}
+
+/// Whether the text may contain a `\u` escape. Most pieces are short and have no escape at
+/// all, so looking for the backslash first is cheaper than a search for both characters.
+fn has_unicode_escape(escaped: &str) -> bool {
+    let bytes = escaped.as_bytes();
+    memchr::memchr(b'\\', bytes)
+        .and_then(|at| bytes.get(at..))
+        .is_some_and(|rest| memchr::memmem::find(rest, b"\\u").is_some())
 }

@@ -5,10 +5,11 @@
 //! - `flow`: the order of events and items
 //! - `open`: the events of the open item
 //! - `part`: the deltas of one part or of a call's arguments
-//! - `item`, `response`: the shape of the two objects
+//! - `item`, `response`, `compaction`: the shapes of the objects
 //! - `types`: the same text, parsed into async-openai's types
 //! - `rule`: the names of the rules
 
+mod compaction;
 mod flow;
 mod frame;
 mod item;
@@ -153,6 +154,11 @@ pub fn check_response(json: &str) -> Result<Value, Vec<RuleViolation>> {
     })
 }
 
+/// Checks the answer of `POST /v1/responses/compact`, and returns it.
+pub fn check_compaction(json: &str) -> Result<Value, Vec<RuleViolation>> {
+    check_document(json, compaction::object)
+}
+
 /// Checks the object of a response that is still running (a background response when polled).
 pub fn check_running(json: &str) -> Result<Value, Vec<RuleViolation>> {
     check_object(json, |value, report| {
@@ -179,6 +185,21 @@ fn check_object(
     json: &str,
     rules: fn(&Value, &mut ViolationReport),
 ) -> Result<Value, Vec<RuleViolation>> {
+    check_document(json, |value, report| {
+        response::object(value, report);
+        rules(value, report);
+        let mut ids = item::SeenIds::default();
+        for item in array(value, "output") {
+            ids.insert(item, report);
+        }
+        types::response(value, report);
+    })
+}
+
+fn check_document(
+    json: &str,
+    rules: impl FnOnce(&Value, &mut ViolationReport),
+) -> Result<Value, Vec<RuleViolation>> {
     let mut report = ViolationReport::default();
     let value = match serde_json::from_str::<Value>(json) {
         Ok(value) => value,
@@ -187,13 +208,7 @@ fn check_object(
             return Err(report.violations);
         }
     };
-    response::object(&value, &mut report);
     rules(&value, &mut report);
-    let mut ids = item::SeenIds::default();
-    for item in array(&value, "output") {
-        ids.insert(item, &mut report);
-    }
-    types::response(&value, &mut report);
     if report.violations.is_empty() {
         Ok(value)
     } else {
@@ -233,7 +248,8 @@ pub fn check_error(json: &str) -> Result<Value, String> {
     Err(format!("not an error body: {json}"))
 }
 
-/// Compares the settings that a response repeats with those of its request: tools, tool_choice,
+/// Compares the settings that a response repeats with those of its request (null in a tool counts
+/// as absent): tools, tool_choice,
 /// instructions and others. Keys that the request leaves out are not compared.
 ///
 /// # Errors
@@ -256,7 +272,7 @@ pub fn same_settings(request: &Value, response: &Value) -> Result<(), String> {
     ];
     let differs = SETTINGS.iter().find(|key| {
         let asked = request.get(**key).filter(|value| !value.is_null());
-        asked.is_some() && asked != response.get(**key)
+        asked.is_some() && asked.map(without_nulls) != response.get(**key).map(without_nulls)
     });
     differs.map_or(Ok(()), |key| {
         Err(format!(
@@ -265,6 +281,16 @@ pub fn same_settings(request: &Value, response: &Value) -> Result<(), String> {
             response.get(*key)
         ))
     })
+}
+
+/// The value without the keys that are null in the objects of a list.
+fn without_nulls(value: &Value) -> Value {
+    let mut value = value.clone();
+    let objects = value.as_array_mut().into_iter().flatten();
+    for object in objects.filter_map(Value::as_object_mut) {
+        object.retain(|_, field| !field.is_null());
+    }
+    value
 }
 
 /// Compares the `output` of two response objects, except for item ids.

@@ -83,7 +83,41 @@ pub(super) fn object(response: &Value, report: &mut ViolationReport) {
         StreamRule::ResponseTypes,
         || "`text.format.type` is missing".into(),
     );
+    settings(response, report);
     usage(response, report);
+}
+
+/// Checks the objects in the settings that a response repeats. Open Responses requires these keys
+/// of them, which a client may leave out.
+fn settings(response: &Value, report: &mut ViolationReport) {
+    let mut require = |object: &Value, key: &str, types: &[&str]| {
+        report.require(
+            object
+                .get(key)
+                .is_some_and(|value| types.iter().any(|kind| is(value, kind))),
+            StreamRule::ResponseSettings,
+            || format!("`{key}` is not {} in {object}", types.join(" or ")),
+        );
+    };
+    let tools = array(response, "tools").iter();
+    for tool in tools.filter(|tool| string(tool, "type") == Some("function")) {
+        require(tool, "name", &[STRING]);
+        require(tool, "description", &[STRING, NULL]);
+        require(tool, "parameters", &[OBJECT, NULL]);
+        require(tool, "strict", &[BOOLEAN, NULL]);
+    }
+    if let Some(reasoning) = response.get("reasoning").filter(|value| value.is_object()) {
+        require(reasoning, "effort", &[STRING, NULL]);
+        require(reasoning, "summary", &[STRING, NULL]);
+    }
+    if let Some(format) = response.pointer("/text/format")
+        && string(format, "type") == Some("json_schema")
+    {
+        require(format, "name", &[STRING]);
+        require(format, "description", &[STRING, NULL]);
+        require(format, "schema", &[OBJECT, NULL]);
+        require(format, "strict", &[BOOLEAN]);
+    }
 }
 
 /// Checks what the status requires of a response that has ended.
@@ -200,7 +234,7 @@ fn ends_whole(items: &[Value]) -> bool {
     }
 }
 
-fn usage(response: &Value, report: &mut ViolationReport) {
+pub(super) fn usage(response: &Value, report: &mut ViolationReport) {
     let Some(usage) = response.get("usage").filter(|usage| !usage.is_null()) else {
         return;
     };

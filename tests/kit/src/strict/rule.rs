@@ -25,6 +25,8 @@ pub enum StreamRule {
     ResponseKeys,
     /// Each key with its type; null only where null is allowed.
     ResponseTypes,
+    /// Repeated tools, reasoning and text format have the keys that a client may leave out.
+    ResponseSettings,
     /// `status` is the one of the event.
     ResponseStatus,
     /// All counts and details, which add up; null only before the end.

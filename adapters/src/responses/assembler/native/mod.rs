@@ -45,6 +45,9 @@ pub(super) struct NativeItems {
     used_ids: HashSet<String>,
     /// The call ids that had to be changed, for the outputs that name them.
     changed_call_ids: HashMap<String, String>,
+    /// The arguments so far, escaped, of the calls of tools that run here. These calls are
+    /// in the queue of the assembler.
+    running_here: HashMap<u32, String>,
 }
 
 #[derive(Debug)]
@@ -88,14 +91,17 @@ impl Assembler {
         match event {
             NativeEvent::ItemAdded { slot, item } => {
                 self.count_bytes(item.len());
-                self.add_native(slot, item);
+                self.add_native(slot, item, events);
             }
             NativeEvent::ItemDone { slot, item } => {
                 self.count_bytes(item.len());
-                if self.native.find(slot).is_none() {
-                    self.add_native(slot, Cow::Borrowed(item.as_ref()));
+                if self.native.find(slot).is_none() && !self.native.running_here.contains_key(&slot)
+                {
+                    self.add_native(slot, Cow::Borrowed(item.as_ref()), events);
                 }
-                if let Some(queued) = self.native.find(slot) {
+                if self.native.running_here.contains_key(&slot) {
+                    self.complete_running_here(slot, &item, events);
+                } else if let Some(queued) = self.native.find(slot) {
                     queued.done(item);
                 }
             }
@@ -116,7 +122,7 @@ impl Assembler {
                 match self.native.form(slot) {
                     Some(ItemForm::Native(item)) => item.push(text, index, &fragment, logprobs),
                     Some(ItemForm::Restored(restored)) => restored.push(&fragment),
-                    None => {}
+                    None => self.push_running_here(slot, &fragment, events),
                 }
             }
             NativeEvent::TextDone { slot, text, whole } => match self.native.form(slot) {
@@ -156,6 +162,7 @@ impl Assembler {
                 queued.form.finish(complete, last, out);
             }
         });
+        self.native.running_here.clear();
     }
 
     /// Ends the items because the answer broke off. What the client has not seen is dropped.
@@ -190,7 +197,7 @@ impl Assembler {
     }
 
     /// Puts a new item at the end of the queue.
-    fn add_native(&mut self, slot: u32, item: Cow<'_, str>) {
+    fn add_native(&mut self, slot: u32, item: Cow<'_, str>, events: &mut EventBuffer) {
         let Some(members) = Members::read(&item) else {
             return self.notes.add("item_dropped", "it is no JSON object");
         };
@@ -198,6 +205,17 @@ impl Assembler {
             return self.notes.add("item_dropped", "it has no type");
         };
         let item_type = ItemType::of(&kind);
+        if item_type.is_function_call() && members.present("namespace").is_none() {
+            let name = members.text("name").unwrap_or_default();
+            let target = self.settings.tool_names.resolve(&name).target;
+            if self.runs_here(&target) {
+                let id = members.text("call_id").unwrap_or_default();
+                self.start_call(slot, &id, &name, events);
+                self.native.running_here.insert(slot, String::new());
+                return;
+            }
+        }
+        self.round.has_client_calls |= item_type.is_call();
         let call_id = self.native_call_id(&item_type, &members, slot);
         let form = if let Some(target) = self.restored_target(&item_type, &members) {
             ItemForm::Restored(Box::new(RestoredCall {
@@ -222,6 +240,29 @@ impl Assembler {
             )))
         };
         self.native.queue.push_back(QueuedItem { slot, form });
+    }
+
+    /// Passes arguments of a call that runs here to the queue that withholds it.
+    fn push_running_here(&mut self, slot: u32, fragment: &Fragment<'_>, events: &mut EventBuffer) {
+        if let Some(so_far) = self.native.running_here.get_mut(&slot) {
+            so_far.push_str(fragment.escaped());
+            self.calls
+                .push_arguments(slot, fragment, &mut self.writer, events);
+        }
+    }
+
+    /// Adds what the pieces lack of the arguments of a call that runs here.
+    fn complete_running_here(&mut self, slot: u32, item: &str, events: &mut EventBuffer) {
+        let Some(so_far) = self.native.running_here.get(&slot) else {
+            return;
+        };
+        let members = Members::read(item).unwrap_or_default();
+        let whole = members.text("arguments").unwrap_or_default();
+        let rest = whole
+            .strip_prefix(json::unescape(so_far).as_ref())
+            .map(json::escape)
+            .unwrap_or_default();
+        self.push_running_here(slot, &Fragment::from_escaped(rest), events);
     }
 
     /// The call id that the client gets; `None` if the item has none.

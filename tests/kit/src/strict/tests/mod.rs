@@ -5,8 +5,8 @@ mod streams;
 mod table;
 
 use super::{
-    StreamRule, check, check_error, check_or_panic, check_response, check_running, same_output,
-    same_settings,
+    StreamRule, check, check_compaction, check_error, check_or_panic, check_response,
+    check_running, same_output, same_settings,
 };
 use serde_json::{Value, json};
 use streams::{
@@ -189,6 +189,31 @@ fn settings_of_the_request_are_repeated() {
             .unwrap_err()
             .starts_with("tools")
     );
+}
+
+#[test]
+fn a_compaction_is_complete_messages_and_one_item() {
+    let usage = &response("completed", &[])["usage"];
+    let good = json!({
+        "id": "resp_1", "object": "response.compaction", "created_at": 1, "usage": usage,
+        "output": [
+            {"type": "message", "role": "user", "id": "msg_1", "status": "completed", "content": [{"type": "input_text", "text": "a"}]},
+            {"type": "compaction", "id": "cmp_1", "encrypted_content": "b"},
+        ],
+    });
+    check_compaction(&good.to_string()).unwrap();
+    for (rule, path) in [
+        (StreamRule::ResponseTypes, "/object"),
+        (StreamRule::ItemId, "/output/0/id"),
+        (StreamRule::ItemStatus, "/output/0/status"),
+        (StreamRule::ItemShape, "/output/0/content"),
+        (StreamRule::ItemShape, "/output/1/encrypted_content"),
+    ] {
+        let mut broken = good.clone();
+        *broken.pointer_mut(path).unwrap() = Value::Null;
+        let found = check_compaction(&broken.to_string()).unwrap_err();
+        assert_eq!(found[0].rule, rule, "{found:?}");
+    }
 }
 
 #[test]

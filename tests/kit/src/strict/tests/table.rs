@@ -105,6 +105,33 @@ fn every_broken_event_is_named() {
         (StreamRule::ResponseTypes, "object", |e| {
             set(e, CREATED, 0, "/response/object", json!("answer"))
         }),
+        (StreamRule::ResponseSettings, "a tool without strict", |e| {
+            let tool =
+                json!({"type": "function", "name": "f", "description": null, "parameters": {}});
+            set(e, CREATED, 0, "/response/tools", json!([tool]))
+        }),
+        (
+            StreamRule::ResponseSettings,
+            "reasoning without summary",
+            |e| {
+                set(
+                    e,
+                    CREATED,
+                    0,
+                    "/response/reasoning",
+                    json!({"effort": "low"}),
+                )
+            },
+        ),
+        (
+            StreamRule::ResponseSettings,
+            "a schema without strict",
+            |e| {
+                let format =
+                    json!({"type": "json_schema", "name": "n", "description": null, "schema": {}});
+                set(e, CREATED, 0, "/response/text", json!({"format": format}))
+            },
+        ),
         (StreamRule::Usage, "null at the end", |e| {
             set(e, COMPLETED, 0, "/response/usage", Value::Null)
         }),

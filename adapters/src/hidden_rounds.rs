@@ -1,0 +1,209 @@
+//! What a client did not see of an answer that ended with calls for it: the calls of tools that ran
+//! in the proxy, and their results. The client's next request has its own calls and results only;
+//! with the hidden items put back it continues the request that the provider answered.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::turn::{Item, ItemKind, Turn};
+
+/// The rounds of one answer, from the first item that the client did not see to the client's last
+/// call. Made at the end of that answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct HiddenRounds {
+    /// All items of the answer in the order in which the model wrote them and got results.
+    pub entries: Vec<HiddenEntry>,
+}
+
+/// One item of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HiddenEntry {
+    /// A message that the client got.
+    Message,
+    /// Reasoning that the client got. Some clients do not send it back.
+    Reasoning,
+    /// A call of the client's tools, with its call id.
+    Call(String),
+    /// An item that the client did not see, as JSON.
+    Hidden(Arc<str>),
+}
+
+impl HiddenRounds {
+    /// The call ids by which the client's next request shows that it continues this answer.
+    pub fn anchors(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter_map(|entry| match entry {
+            HiddenEntry::Call(id) => Some(id.as_str()),
+            HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Hidden(_) => None,
+        })
+    }
+
+    /// The size of the hidden items and call ids in bytes.
+    pub fn bytes(&self) -> usize {
+        let entries = self.entries.iter().map(|entry| match entry {
+            HiddenEntry::Message | HiddenEntry::Reasoning => 0,
+            HiddenEntry::Call(id) => id.len(),
+            HiddenEntry::Hidden(json) => json.len(),
+        });
+        entries.sum::<usize>() + self.entries.len() * size_of::<HiddenEntry>()
+    }
+
+    /// Puts the hidden items back into a history that holds the client's calls. Goes backwards from
+    /// the last of these calls as long as the history has the items that the client got; what was
+    /// hidden before them is left out.
+    pub(crate) fn restore<'a>(&'a self, turn: &mut Turn<'a>) {
+        let position = |id: &str| {
+            turn.items.iter().position(|item| {
+                item.kind.is_call() && item.call_id().is_some_and(|call| call == id)
+            })
+        };
+        let anchor = self
+            .entries
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(index, entry)| {
+                let HiddenEntry::Call(id) = entry else {
+                    return None;
+                };
+                Some((index, position(id)?))
+            });
+        let Some((anchor, at)) = anchor else {
+            return;
+        };
+        let mut insertions: Vec<(usize, &'a str)> = Vec::new();
+        let mut cursor = at;
+        for entry in self.entries.iter().take(anchor).rev() {
+            let before = cursor.checked_sub(1).map(|last| {
+                let earlier = turn.items.iter().enumerate().take(last + 1).rev();
+                let mut seen = earlier.skip_while(|(_, item)| is_hosted(item));
+                seen.next()
+            });
+            let before = before.flatten();
+            let found = match entry {
+                HiddenEntry::Hidden(json) => {
+                    insertions.push((cursor, json));
+                    continue;
+                }
+                HiddenEntry::Message => before.filter(|(_, item)| {
+                    item.kind == ItemKind::Message && item.role() == "assistant"
+                }),
+                HiddenEntry::Reasoning => {
+                    match before.filter(|(_, item)| item.kind == ItemKind::Reasoning) {
+                        Some(found) => Some(found),
+                        None => continue,
+                    }
+                }
+                HiddenEntry::Call(id) => before.filter(|(_, item)| {
+                    item.kind.is_call() && item.call_id().is_some_and(|call| call == id.as_str())
+                }),
+            };
+            match found {
+                Some((index, _)) => cursor = index,
+                None => break,
+            }
+        }
+        insertions.reverse();
+        let after = self.entries.iter().skip(anchor + 1);
+        insertions.extend(after.filter_map(|entry| match entry {
+            HiddenEntry::Hidden(json) => Some((at + 1, json.as_ref())),
+            HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Call(_) => None,
+        }));
+        insert(turn, &insertions);
+    }
+}
+
+/// Inserts items, given as JSON with the index of the item before which they belong, in order.
+fn insert<'a>(turn: &mut Turn<'a>, insertions: &[(usize, &'a str)]) {
+    let mut insertions = insertions.iter().peekable();
+    let items = std::mem::take(&mut turn.items);
+    let end = items.len();
+    for (index, item) in items.into_iter().enumerate() {
+        while let Some((_, json)) = insertions.next_if(|(at, _)| *at <= index) {
+            turn.items.extend(Item::hidden(json));
+        }
+        turn.items.push(item);
+    }
+    for (_, json) in insertions.filter(|(at, _)| *at >= end) {
+        turn.items.extend(Item::hidden(json));
+    }
+}
+
+/// Whether an item shows the call of a hosted tool. What it stands for is among the hidden items.
+fn is_hosted(item: &Item<'_>) -> bool {
+    matches!(item.kind, ItemKind::WebSearchCall | ItemKind::Hosted)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::responses::request::TurnSource;
+
+    fn call(id: &str) -> Value {
+        json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"})
+    }
+
+    fn output(id: &str) -> Value {
+        json!({"type": "function_call_output", "call_id": id, "output": "x"})
+    }
+
+    fn hidden(item: &Value) -> HiddenEntry {
+        HiddenEntry::Hidden(item.to_string().into())
+    }
+
+    /// The call ids and kinds of a history after the rounds were put back.
+    fn restored(history: &Value, entries: &[HiddenEntry]) -> Vec<String> {
+        let rounds = HiddenRounds {
+            entries: entries.to_vec(),
+        };
+        let body = json!({"model": "m", "input": history}).to_string();
+        let source = TurnSource::new(body).with_hidden_rounds(vec![Arc::new(rounds)]);
+        let turn = source.turn().unwrap();
+        let name = |item: &Item<'_>| match item.call_id() {
+            Some(id) if item.kind.is_output() => format!("{id}!"),
+            Some(id) => id.into_owned(),
+            None => format!("{:?}", item.kind),
+        };
+        turn.items.iter().map(name).collect()
+    }
+
+    #[test]
+    fn hidden_items_return_to_their_places() {
+        let entries = [
+            HiddenEntry::Reasoning,
+            hidden(&call("p1")),
+            hidden(&output("p1")),
+            HiddenEntry::Message,
+            hidden(&call("p2")),
+            HiddenEntry::Call("c1".into()),
+            hidden(&output("p2")),
+        ];
+        let user = json!({"role": "user", "content": "u"});
+        let reasoning = json!({"type": "reasoning", "summary": []});
+        let text = json!({"type": "message", "role": "assistant", "content": "t"});
+        let search = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
+        let (made, got) = (call("c1"), output("c1"));
+        for (history, expected) in [
+            (
+                json!([user, reasoning, search, text, search, made, got]),
+                "Message Reasoning ws_1 p1 p1! Message ws_1 p2 c1 p2! c1!",
+            ),
+            // The client left reasoning and hosted items out.
+            (
+                json!([user, text, made, got]),
+                "Message p1 p1! Message p2 c1 p2! c1!",
+            ),
+            // The client changed its history: the round of its call is whole all the same.
+            (json!([user, made, got]), "Message p2 c1 p2! c1!"),
+            (json!([made, got]), "p2 c1 p2! c1!"),
+            (json!([user, call("c2")]), "Message c2"),
+        ] {
+            let found = restored(&history, &entries).join(" ");
+            assert_eq!(found, expected, "{history}");
+        }
+    }
+}

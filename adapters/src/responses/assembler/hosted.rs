@@ -1,0 +1,188 @@
+//! Hosted items: the calls of tools that run here and not at the client. The client sees them and
+//! has nothing to answer.
+//!
+//! The items and their events are those of OpenAI's API reference (`web_search_call`, `mcp_call`
+//! and `mcp_list_tools`).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::super::event_buffer::EventBuffer;
+use super::writer::{ItemPosition, ItemWriter, location_fields};
+use crate::json;
+
+/// What the client sees of the call of a hosted tool. Made by the tool, first when the call begins
+/// and again with the result; the assembler writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum HostedItem {
+    /// `web_search_call`: a search, an opened page, or a search within a page.
+    WebSearchCall {
+        /// What is searched or opened: the `action` object as JSON.
+        action: String,
+    },
+    /// `mcp_call`: the call of a tool of an MCP server.
+    McpCall {
+        /// The name of the server.
+        server_label: String,
+        /// The name of the tool on that server.
+        name: String,
+        /// The arguments as JSON.
+        arguments: String,
+        /// The result; `None` while it is missing.
+        output: Option<String>,
+        /// Why the call failed, if it did.
+        error: Option<String>,
+    },
+    /// `mcp_list_tools`: the tools of an MCP server.
+    McpListTools {
+        /// The name of the server.
+        server_label: String,
+        /// The list of tools as JSON.
+        tools: String,
+        /// Why there is no list.
+        error: Option<String>,
+    },
+}
+
+/// A hosted item that is open.
+#[derive(Debug)]
+pub(super) struct OpenHostedItem {
+    position: ItemPosition,
+    location: Vec<u8>,
+    item: HostedItem,
+}
+
+impl HostedItem {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::WebSearchCall { .. } => "web_search_call",
+            Self::McpCall { .. } => "mcp_call",
+            Self::McpListTools { .. } => "mcp_list_tools",
+        }
+    }
+
+    /// The item as JSON. The arguments of a call are left out at first, because events bring them.
+    fn to_json(&self, position: &ItemPosition, status: &str) -> Vec<u8> {
+        let mut out = vec![b'{'];
+        json::field(&mut out, "id", &position.id);
+        json::field(&mut out, "type", self.kind());
+        match self {
+            Self::WebSearchCall { action } => {
+                json::field(&mut out, "status", status);
+                json::raw_field(&mut out, "action", action);
+            }
+            Self::McpCall {
+                server_label,
+                name,
+                arguments,
+                output,
+                error,
+            } => {
+                let arguments = if status == "in_progress" {
+                    ""
+                } else {
+                    arguments
+                };
+                json::field(&mut out, "status", status);
+                json::field(&mut out, "server_label", server_label);
+                json::field(&mut out, "name", name);
+                json::field(&mut out, "arguments", arguments);
+                json::field(&mut out, "output", output);
+                json::field(&mut out, "error", &error.as_deref().map(execution_error));
+                json::raw_field(&mut out, "approval_request_id", "null");
+            }
+            Self::McpListTools {
+                server_label,
+                tools,
+                error,
+            } => {
+                json::field(&mut out, "server_label", server_label);
+                json::raw_field(&mut out, "tools", tools);
+                json::field(&mut out, "error", error);
+            }
+        }
+        out.push(b'}');
+        out
+    }
+}
+
+/// The `error` of an `mcp_call` whose tool failed: one text in the form of MCP.
+fn execution_error(text: &str) -> Value {
+    json!({
+        "type": "mcp_tool_execution_error",
+        "content": [{"type": "text", "text": text}],
+    })
+}
+
+impl OpenHostedItem {
+    /// Writes the events up to the moment at which the tool runs.
+    pub(super) fn open(
+        item: HostedItem,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
+    ) -> Self {
+        let position = writer.next_position(match item {
+            HostedItem::WebSearchCall { .. } => "ws",
+            HostedItem::McpCall { .. } => "mcp",
+            HostedItem::McpListTools { .. } => "mcpl",
+        });
+        writer.item_added(&position, &item.to_json(&position, "in_progress"), events);
+        let location = location_fields(&position, None);
+        let mut event = |name| writer.event(name, &location, events, |_| {});
+        match &item {
+            HostedItem::WebSearchCall { .. } => {
+                event("response.web_search_call.in_progress");
+                event("response.web_search_call.searching");
+            }
+            HostedItem::McpCall { arguments, .. } => {
+                event("response.mcp_call.in_progress");
+                for (name, field) in [
+                    ("response.mcp_call_arguments.delta", "delta"),
+                    ("response.mcp_call_arguments.done", "arguments"),
+                ] {
+                    writer.event(name, &location, events, |out| {
+                        json::field(out, field, arguments);
+                    });
+                }
+            }
+            HostedItem::McpListTools { .. } => event("response.mcp_list_tools.in_progress"),
+        }
+        Self {
+            position,
+            location,
+            item,
+        }
+    }
+
+    /// Writes the end of the item: the item with its result, or the opened one if none came.
+    pub(super) fn close(
+        self,
+        result: Option<HostedItem>,
+        failed: bool,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
+    ) {
+        // An item of another kind cannot end this one.
+        let result = result.filter(|result| result.kind() == self.item.kind());
+        let item = result.unwrap_or(self.item);
+        let name = match (&item, failed) {
+            (HostedItem::WebSearchCall { .. }, false) => Some("response.web_search_call.completed"),
+            // The API has no such event.
+            (HostedItem::WebSearchCall { .. }, true) => None,
+            (HostedItem::McpCall { .. }, false) => Some("response.mcp_call.completed"),
+            (HostedItem::McpCall { .. }, true) => Some("response.mcp_call.failed"),
+            (HostedItem::McpListTools { .. }, false) => Some("response.mcp_list_tools.completed"),
+            (HostedItem::McpListTools { .. }, true) => Some("response.mcp_list_tools.failed"),
+        };
+        if let Some(name) = name {
+            writer.event(name, &self.location, events, |_| {});
+        }
+        let status = if failed { "failed" } else { "completed" };
+        writer.item_done(
+            &self.position,
+            &item.to_json(&self.position, status),
+            events,
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! The tools of a replayed turn: they return what the recorded ones returned, after the same time.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::tools::ProxyTool;
+use adapters::turn::Turn;
+use tokio::time::sleep;
+
+use crate::diagnostics::bundle::BundleTurn;
+use crate::turn::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner, TurnContext};
+
+/// The recorded tools of a turn. A call that was not recorded fails; one that had no result when
+/// the recorded turn ended has none here.
+pub(super) struct RecordedTools(Arc<BundleTurn>);
+
+impl RecordedTools {
+    /// The tools of a turn, if it had any.
+    pub(super) fn of(turn: &Arc<BundleTurn>) -> Option<Arc<dyn ToolRunner>> {
+        let has_tools = !turn.state_before.proxy_tools.is_empty();
+        has_tools.then(|| Arc::new(Self(Arc::clone(turn))) as _)
+    }
+
+    fn recorded(&self, call: &WithheldCall) -> Option<&RecordedToolCall> {
+        let mut calls = self.0.state_before.tool_calls.iter();
+        calls.find(|recorded| recorded.call_id == call.id)
+    }
+}
+
+impl ToolRunner for RecordedTools {
+    fn offered(&self, _: &TurnContext, _: &Turn<'_>) -> Vec<ProxyTool> {
+        self.0.state_before.proxy_tools.clone()
+    }
+
+    fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {
+        self.recorded(call)?.shown.clone()
+    }
+
+    fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
+        Box::pin(async move {
+            let Some(recorded) = self.recorded(call) else {
+                return ToolResult::failure("The recorded turn did not make this call.");
+            };
+            match &recorded.result {
+                Some(result) => {
+                    sleep(Duration::from_micros(recorded.took_us)).await;
+                    result.clone()
+                }
+                None => pending().await,
+            }
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! The answer to a client's turn: what lives from its first event to its last, whatever number of
+//! rounds it takes.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use adapters::fault::{Fault, Kind};
+use adapters::responses::assembler::{Assembler, ResponseStatus};
+use adapters::responses::event_buffer::EventBuffer;
+use tokio::time::{Instant, sleep_until};
+
+use super::{StreamTiming, ToolLoop};
+use crate::turn::context::TurnContext;
+use crate::turn::observer::TurnEvent;
+use crate::turn::record::Record;
+use crate::turn::response_headers::ResponseHeaders;
+use crate::turn::shared::SharedState;
+use crate::turn::sink::Sink;
+
+/// The answer to one turn of a client. Made when the turn was prepared; it ends with its last
+/// event, or when the client leaves and its future is dropped.
+pub(in crate::turn) struct Answer<'a, S> {
+    pub(in crate::turn) ctx: &'a TurnContext,
+    pub(in crate::turn) record: &'a mut Record,
+    pub(in crate::turn) headers: &'a ResponseHeaders,
+    pub(in crate::turn) assembler: Box<Assembler>,
+    /// The events that were written and not yet sent.
+    pub(in crate::turn) events: EventBuffer,
+    pub(super) timing: StreamTiming,
+    /// `response.created` was written.
+    pub(super) begun: bool,
+    pub(super) last_sent: Instant,
+    /// The tools that run in the proxy, if there are any.
+    pub(in crate::turn) tools: Option<Box<ToolLoop>>,
+    sink: &'a mut S,
+    /// Where the answer's items are remembered, if the client may refer to them by id.
+    keeps_items: Option<Arc<SharedState>>,
+}
+
+/// What an answer is written with. Made when the turn is prepared.
+pub(in crate::turn) struct AnswerParts {
+    pub(in crate::turn) assembler: Box<Assembler>,
+    /// The tools that run in the proxy, if there are any.
+    pub(in crate::turn) tools: Option<Box<ToolLoop>>,
+    /// Where the answer's items are remembered, if the client may refer to them by id.
+    pub(in crate::turn) keeps_items: Option<Arc<SharedState>>,
+}
+
+impl<'a, S: Sink> Answer<'a, S> {
+    /// An answer of which nothing was written.
+    pub(in crate::turn) fn new(
+        ctx: &'a TurnContext,
+        parts: AnswerParts,
+        timing: StreamTiming,
+        record: &'a mut Record,
+        headers: &'a ResponseHeaders,
+        sink: &'a mut S,
+    ) -> Self {
+        Self {
+            ctx,
+            record,
+            headers,
+            assembler: parts.assembler,
+            tools: parts.tools,
+            keeps_items: parts.keeps_items,
+            events: EventBuffer::default(),
+            timing,
+            begun: false,
+            last_sent: Instant::now(),
+            sink,
+        }
+    }
+
+    /// Writes `response.created` and `response.in_progress`, unless they were written.
+    pub(in crate::turn) fn begin(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            self.assembler.begin(&mut self.events);
+        }
+    }
+
+    /// Waits for a future and sends heartbeats meanwhile, if the stream has begun. Fails if the
+    /// process shuts down.
+    pub(in crate::turn) async fn wait_with_heartbeat<F: Future>(
+        &mut self,
+        future: F,
+    ) -> Result<F::Output, Fault> {
+        let mut future = pin!(future);
+        let ctx = self.ctx;
+        let mut shutdown = pin!(ctx.shutdown.cancelled());
+        loop {
+            let heartbeat = self.last_sent + self.timing.heartbeat;
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return Err(self.shutdown_fault()),
+                output = &mut future => return Ok(output),
+                () = sleep_until(heartbeat), if S::STREAMS && self.begun => {
+                    self.send_heartbeat().await;
+                }
+            }
+        }
+    }
+
+    pub(super) fn shutdown_fault(&self) -> Fault {
+        self.ctx.observe(TurnEvent::ShuttingDown);
+        Fault::new(
+            Kind::Draining,
+            "Respondent is shutting down; send the request again in a moment.",
+        )
+    }
+
+    /// Sends `response.created` if that was not sent yet, else a heartbeat event.
+    pub(super) async fn send_heartbeat(&mut self) {
+        if self.begun {
+            self.assembler.heartbeat(&mut self.events);
+        } else {
+            self.begin();
+        }
+        self.send().await;
+    }
+
+    /// Sends what was written. With the last event, first completes the record and the caches: the
+    /// client may disconnect when it has that event, which drops this future.
+    pub(in crate::turn) async fn send(&mut self) {
+        self.record.mark_event();
+        if let Some(status) = self.assembler.final_status() {
+            if status == ResponseStatus::Failed {
+                self.record.usage = self.assembler.usage();
+            }
+            self.record.notes.extend(self.assembler.notes());
+            self.record.answer_ended(status);
+            if let Some(shared) = &self.keeps_items {
+                let (owner, session) = (&self.ctx.owner, &self.record.session);
+                let items = self.assembler.items();
+                shared.memory.keep_items(owner, session, items);
+            }
+        }
+        self.sink.send(&mut self.events, self.ctx).await;
+        self.last_sent = Instant::now();
+    }
+
+    /// Ends the answer with a fault: writes it to the record, and to the stream if the client has
+    /// to get it there. Else returns it.
+    pub(super) async fn fail(&mut self, mut fault: Fault) -> Result<(), Fault> {
+        self.record.failed(&mut fault);
+        let in_stream = self.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
+        if S::STREAMS && in_stream {
+            self.begin();
+            self.assembler.fail(&fault, &mut self.events);
+            self.send().await;
+            Ok(())
+        } else {
+            self.record.notes.extend(self.assembler.notes());
+            self.headers.add_notes(&self.record.notes);
+            Err(fault)
+        }
+    }
+}

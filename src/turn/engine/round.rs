@@ -1,0 +1,308 @@
+//! One round of an answer: its request is sent until an upstream answer is complete, content was
+//! sent, or nothing is left to try.
+
+use std::sync::Arc;
+
+use adapters::fault::{Fault, Kind};
+use adapters::responses::assembler::{Assembler, RoundItem};
+use adapters::responses::event_buffer::EventBuffer;
+use tokio::time::{Instant, sleep};
+
+use super::Answer;
+use crate::turn::failover::{Failover, PreparedAttempt};
+use crate::turn::observer::TurnEvent;
+use crate::turn::recovery::{self, RecoveryAction, RecoveryState};
+use crate::turn::sink::Sink;
+use crate::upstream::{self, AttemptEvent};
+
+/// The most quirk patches that are tried on one route: a request can break several rules of a
+/// provider.
+const MAX_PATCHES: u32 = 4;
+
+/// One upstream answer within an [`Answer`], with all attempts to get it. Made when its request is
+/// encoded for the first route; ends with the upstream's last event or a fault.
+pub(in crate::turn) struct Round {
+    pub(in crate::turn) attempt: PreparedAttempt,
+    pub(in crate::turn) failover: Failover,
+    /// Chooses the API key, so that a session keeps the same one.
+    session_affinity: u64,
+    /// A content event of this round was written, so its request is not sent again.
+    pub(super) has_content: bool,
+    /// The last attempt failed because of its API key, and another key is usable.
+    has_another_key: bool,
+    /// Takes the events of a round that the client must not see: a request for a summary.
+    pub(super) hidden: Option<Box<HiddenAnswer>>,
+}
+
+/// An upstream answer that is read by the proxy and not sent to the client.
+pub(super) struct HiddenAnswer {
+    pub(super) assembler: Box<Assembler>,
+    pub(super) events: EventBuffer,
+    /// The final response object as JSON, once the answer is complete.
+    response: Vec<u8>,
+}
+
+impl HiddenAnswer {
+    /// Drops the events that were written, except for the final response object.
+    pub(super) fn discard_events(&mut self) {
+        if let Some(response) = self.events.final_response() {
+            self.response = response.to_vec();
+        }
+        self.events.clear();
+    }
+}
+
+impl Round {
+    /// A round whose answer goes to the client.
+    pub(in crate::turn) fn new(
+        attempt: PreparedAttempt,
+        failover: Failover,
+        session_affinity: u64,
+    ) -> Self {
+        Self {
+            attempt,
+            failover,
+            session_affinity,
+            has_content: false,
+            has_another_key: false,
+            hidden: None,
+        }
+    }
+
+    /// A round whose answer the client does not see; `assembler` writes it.
+    pub(in crate::turn) fn hidden(self, assembler: Box<Assembler>) -> Self {
+        let hidden = HiddenAnswer {
+            assembler,
+            events: EventBuffer::default(),
+            response: Vec::new(),
+        };
+        Self {
+            hidden: Some(Box::new(hidden)),
+            ..self
+        }
+    }
+
+    /// The final response object of a hidden round as JSON; empty if there is none.
+    pub(in crate::turn) fn into_response(self) -> Vec<u8> {
+        self.hidden
+            .map(|hidden| hidden.response)
+            .unwrap_or_default()
+    }
+}
+
+impl<S: Sink> Answer<'_, S> {
+    /// Sends the round's request until an answer is complete, content was sent, or nothing is left
+    /// to try.
+    pub(in crate::turn) async fn run_round(&mut self, round: &mut Round) -> Result<(), Fault> {
+        self.record.begin_round();
+        if let Some(skipped) = round.failover.take_skipped_route() {
+            self.record.skipped_route(&skipped, &round.attempt.route);
+        }
+        self.announce_attempt(round);
+        let (mut retries, mut patches) = (0, 0);
+        let mut last_patch = None;
+        // Boxed to keep this rarely used fault out of every stream's future size.
+        let mut earlier_fault: Option<Box<Fault>> = None;
+        loop {
+            round.has_another_key = false;
+            let Err(mut fault) = self.run_attempt(round).await else {
+                return Ok(());
+            };
+            if round.has_content {
+                return Err(round.final_fault(fault));
+            }
+            if patches < MAX_PATCHES && self.adapt(round, &fault) {
+                patches += 1;
+                last_patch = fault.patch;
+                continue;
+            }
+            if let Some(patch) = fault.patch
+                && last_patch == Some(patch)
+            {
+                // The provider refused the adapted request for the same reason.
+                round.failover.forget_patch(&round.attempt.route, patch);
+            }
+            let state = RecoveryState {
+                retries,
+                max_retries: round.attempt.upstream.provider().max_retries,
+                has_another_key: round.has_another_key,
+                is_fallback: earlier_fault.is_some(),
+                has_fallback: round.failover.has_alternative(),
+                jitter: self.ctx.jitter(),
+            };
+            match recovery::decide(&fault, state) {
+                RecoveryAction::Retry(pause) => {
+                    retries += 1;
+                    self.record.retry(&fault);
+                    self.wait_with_heartbeat(sleep(pause)).await?;
+                }
+                RecoveryAction::FailOver if self.fail_over(round, &mut fault) => {
+                    (retries, patches) = (0, 0);
+                    let fault = recovery::soonest_retry(earlier_fault, fault);
+                    earlier_fault = Some(Box::new(fault));
+                }
+                RecoveryAction::FailOver | RecoveryAction::GiveUp => {
+                    let fault = recovery::soonest_retry(earlier_fault, fault);
+                    return Err(round.final_fault(fault));
+                }
+            }
+        }
+    }
+
+    /// Learns the quirk patch that the fault suggests and encodes the request again with it. False
+    /// if there is none or the request stays the same.
+    fn adapt(&mut self, round: &mut Round, fault: &Fault) -> bool {
+        let Some(patch) = fault.patch else {
+            return false;
+        };
+        let is_new = round.failover.learn_patch(&round.attempt.route, patch);
+        match round.failover.encode_again(&round.attempt.route) {
+            Ok(attempt) if attempt.request != round.attempt.request => {
+                self.record.adapted(fault, patch);
+                self.switch_to(round, attempt);
+                true
+            }
+            Ok(_) | Err(_) => {
+                if is_new {
+                    round.failover.forget_patch(&round.attempt.route, patch);
+                }
+                false
+            }
+        }
+    }
+
+    /// Switches to the next route. False if there is none.
+    fn fail_over(&mut self, round: &mut Round, fault: &mut Fault) -> bool {
+        let Some(attempt) = round.failover.next_attempt() else {
+            return false;
+        };
+        round.attempt.upstream.set_retry_after(fault);
+        self.record.failover(fault, &attempt.route);
+        self.switch_to(round, attempt);
+        true
+    }
+
+    fn switch_to(&mut self, round: &mut Round, attempt: PreparedAttempt) {
+        round.attempt = attempt;
+        self.announce_attempt(round);
+    }
+
+    /// Writes the attempt's route, notes and prefix report to the record and the response headers,
+    /// and what the answer depends on to the assembler.
+    fn announce_attempt(&mut self, round: &mut Round) {
+        let params = round.attempt.answer_params.clone();
+        match &mut round.hidden {
+            Some(hidden) => hidden.assembler.switch_provider(params),
+            None => self.assembler.switch_provider(params),
+        }
+        let prefix = round.failover.prefix_report(&round.attempt);
+        self.headers.set_prefix(&prefix);
+        self.record.start_attempt(&round.attempt, prefix);
+        self.headers.set_route(round.attempt.route.full_name());
+        self.headers.add_notes(&self.record.notes);
+    }
+
+    /// Sends the request once and reads the answer to its end.
+    async fn run_attempt(&mut self, round: &mut Round) -> Result<(), Fault> {
+        self.ctx.observe(TurnEvent::UpstreamRequest {
+            upstream: &round.attempt.upstream,
+            route: &round.attempt.route,
+            answer_params: &round.attempt.answer_params,
+            request: &round.attempt.request,
+        });
+        let result = self.send_and_read(round).await;
+        self.ctx
+            .observe(TurnEvent::AttemptEnd(result.as_ref().err()));
+        result
+    }
+
+    async fn send_and_read(&mut self, round: &mut Round) -> Result<(), Fault> {
+        let injected = self
+            .ctx
+            .observer
+            .as_ref()
+            .and_then(|observer| observer.injected_failure());
+        if let Some((after, fault)) = &injected
+            && fault.kind == Kind::Overloaded
+        {
+            // The recorded request never got a concurrency permit, so it was not sent.
+            self.wait_with_heartbeat(sleep(*after)).await?;
+            return Err(fault.clone());
+        }
+        if let Some(commit) = round.attempt.artifact_commit.take() {
+            self.wait_with_heartbeat(commit.wait()).await?;
+        }
+        let upstream = Arc::clone(&round.attempt.upstream);
+        let max_wait = if round.failover.has_alternative() {
+            upstream::SHORT_COOLDOWN
+        } else {
+            upstream.provider().timeouts.first_byte
+        };
+        let permit = self
+            .wait_with_heartbeat(upstream.acquire_permit(max_wait))
+            .await??;
+        let key = upstream.keys().choose(round.session_affinity);
+        if let Some(key) = key {
+            self.ctx.observe(TurnEvent::Key(key));
+        }
+        let opened = if let Some((after, fault)) = injected {
+            self.wait_with_heartbeat(sleep(after)).await?;
+            Err(fault)
+        } else {
+            let request = round.attempt.request.clone();
+            let (ctx, dialect) = (self.ctx, Arc::clone(&round.attempt.route.dialect));
+            let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
+            let (quirks, clock) = (&dialect.quirks, &*ctx.clock);
+            let opening =
+                upstream::send_request(&upstream, permit, key, request, quirks, clock, &observe);
+            // Boxed to keep this future out of the size of the stream that follows it.
+            let opening = Box::pin(opening);
+            self.wait_with_heartbeat(opening).await?
+        };
+        let result = match opened {
+            Ok(answer) => self.read_answer(round, answer).await,
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = &result {
+            round.has_another_key = upstream.record_failure(key, fault);
+            if upstream.health().down_for(Instant::now()).is_some() {
+                self.record.provider_down(true);
+            }
+        }
+        result
+    }
+
+    /// Takes what the answer's end says to the record and the session's memory.
+    pub(super) fn end_round(&mut self, round: &Round) {
+        let assembler = match &round.hidden {
+            Some(hidden) => &hidden.assembler,
+            None => &self.assembler,
+        };
+        self.record.usage = assembler.usage();
+        if let Some(usage) = self.record.usage {
+            round.failover.calibrate(&round.attempt, usage.input);
+        }
+        if round.hidden.is_some() {
+            self.record.notes.extend(assembler.notes());
+        }
+        if round.attempt.answer_params.seal_reasoning {
+            if assembler.awaits_tools() {
+                let items = assembler.round_items();
+                let items = items.iter().flat_map(RoundItem::to_items);
+                round.failover.cache_reasoning(items.map(str::as_bytes));
+            } else {
+                let items = assembler.items().map(|(_, json)| json);
+                round.failover.cache_reasoning(items);
+            }
+        }
+        self.remember_rounds();
+    }
+}
+
+impl Round {
+    /// The fault with which the round ends. It says when the provider can be asked again.
+    fn final_fault(&self, mut fault: Fault) -> Fault {
+        self.attempt.upstream.set_retry_after(&mut fault);
+        fault
+    }
+}

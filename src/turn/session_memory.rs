@@ -1,0 +1,358 @@
+//! What is remembered of sessions, in memory and bounded: the route of a session, its tools, its
+//! last requests and its last token count, the items of its answers, and what providers or the next
+//! request need of them.
+//!
+//! There is one budget of bytes for all sessions, which counts keys as well as values. Beyond it
+//! the session that was not used for the longest time is forgotten; a session that takes most of
+//! the budget itself loses its oldest records first.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use adapters::hidden_rounds::HiddenRounds;
+use serde_json::value::RawValue;
+
+use super::calibration::TokenCalibration;
+use super::prefix::{PrefixReport, RecentRequests, RequestFingerprint};
+
+mod records;
+
+use records::{RecordKey, SessionRecords};
+
+/// The most bytes of all sessions.
+const LIMIT: usize = 112 << 20;
+/// The most bytes of one item of an answer; larger ones are not remembered.
+const ITEM_LIMIT: usize = 4 << 20;
+/// The most bytes of the reasoning state of one call.
+const REASONING_LIMIT: usize = 1 << 20;
+/// The most bytes of the hidden rounds of one answer.
+const HIDDEN_LIMIT: usize = 4 << 20;
+/// The most bytes of a list of tools.
+const TOOLS_LIMIT: usize = 1 << 20;
+/// The bytes that a session takes besides its keys and values: its place in the maps.
+const SESSION_BASE: usize = 512;
+
+/// What is remembered of all sessions. Lives as long as the process.
+#[derive(Debug, Default)]
+pub(super) struct SessionMemory(Mutex<RememberedSessions>);
+
+#[derive(Debug, Default)]
+struct RememberedSessions {
+    by_key: HashMap<SessionKey, RememberedSession>,
+    /// The sessions by [`RememberedSession::last_used`].
+    by_age: BTreeMap<u64, SessionKey>,
+    /// The session of each item of an answer, by owner and item id: a client may refer to an item
+    /// without saying to which session it belongs.
+    sessions_of_items: HashMap<(Arc<str>, Arc<str>), SessionKey>,
+    clock: u64,
+    bytes: usize,
+}
+
+/// Owner and session id.
+type SessionKey = (Arc<str>, Arc<str>);
+
+#[derive(Debug, Default)]
+struct RememberedSession {
+    last_used: u64,
+    /// What it was counted with.
+    bytes: usize,
+    /// The full name of the route that the session switched to.
+    moved_to: Option<String>,
+    /// The `tools` of its last turn, as a JSON list.
+    tools: Option<Arc<str>>,
+    calibration: Option<TokenCalibration>,
+    requests: RecentRequests,
+    records: SessionRecords,
+}
+
+impl RememberedSession {
+    fn size(&self, (_, session): &SessionKey) -> usize {
+        let calibration = self.calibration.as_ref();
+        SESSION_BASE
+            + session.len()
+            + self.moved_to.as_ref().map_or(0, String::len)
+            + self.tools.as_ref().map_or(0, |tools| tools.len())
+            + calibration.map_or(0, |calibration| calibration.route.len())
+            + self.requests.bytes()
+            + self.records.bytes()
+    }
+}
+
+impl SessionMemory {
+    /// The full name of the route that a session switched to. It stays there while that provider is
+    /// healthy, because its prompt cache is there.
+    pub(super) fn moved_to(&self, owner: &Arc<str>, session: &str) -> Option<String> {
+        self.read(owner, session, |session| session.moved_to.clone())?
+    }
+
+    /// Remembers the full name of the route that a session switches to.
+    pub(super) fn set_route(&self, owner: &Arc<str>, session: &str, route: String) {
+        self.change(owner, session, |session| session.moved_to = Some(route));
+    }
+
+    /// The session's tools as a JSON list. A client that compacts by itself asks for its summary
+    /// without tools; but the history in the provider's prompt cache begins with them.
+    pub(super) fn tools(&self, owner: &Arc<str>, session: &str) -> Option<Arc<str>> {
+        self.read(owner, session, |session| session.tools.clone())?
+    }
+
+    /// Remembers the `tools` of a request, if it is a list and not too long.
+    pub(super) fn keep_tools(&self, owner: &Arc<str>, session: &str, tools: Option<&RawValue>) {
+        let Some(tools) = tools.map(RawValue::get) else {
+            return;
+        };
+        if tools.len() <= TOOLS_LIMIT && tools.starts_with('[') {
+            self.put_tools(owner, session, tools);
+        }
+    }
+
+    /// Remembers a list of any length.
+    pub(super) fn put_tools(&self, owner: &Arc<str>, session: &str, tools: &str) {
+        self.change(owner, session, |session| {
+            if session.tools.as_deref() != Some(tools) {
+                session.tools = Some(tools.into());
+            }
+        });
+    }
+
+    /// The token count of the session's last request.
+    pub(super) fn calibration(&self, owner: &Arc<str>, session: &str) -> Option<TokenCalibration> {
+        self.read(owner, session, |session| session.calibration.clone())?
+    }
+
+    /// Remembers how many tokens the provider counted for the session's last request.
+    pub(super) fn calibrate(&self, owner: &Arc<str>, session: &str, last: TokenCalibration) {
+        self.change(owner, session, |session| session.calibration = Some(last));
+    }
+
+    /// Compares a request with the one of its session that shares the longest prefix with it.
+    pub(super) fn prefix_report(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &RequestFingerprint,
+    ) -> PrefixReport {
+        let earlier = self.read(owner, session, |session| session.requests.clone());
+        earlier.unwrap_or_default().report(request)
+    }
+
+    /// Remembers a request that is being answered.
+    pub(super) fn put_request(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &Arc<RequestFingerprint>,
+    ) {
+        self.change(owner, session, |session| session.requests.put(request));
+    }
+
+    /// Remembers the items of an answer, given by id and JSON, for clients that refer to items by
+    /// id instead of sending them back.
+    pub(super) fn keep_items<'i>(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        items: impl Iterator<Item = (&'i str, &'i [u8])>,
+    ) {
+        let key: SessionKey = (Arc::clone(owner), session.into());
+        let mut sessions = self.lock();
+        let sessions = &mut *sessions;
+        let index = &mut sessions.sessions_of_items;
+        let mut kept: Vec<(Arc<str>, Arc<str>)> = Vec::new();
+        for (id, json) in items.filter(|(_, json)| json.len() <= ITEM_LIMIT) {
+            if let Ok(json) = std::str::from_utf8(json) {
+                let id: Arc<str> = id.into();
+                index.insert((Arc::clone(owner), Arc::clone(&id)), key.clone());
+                kept.push((id, json.into()));
+            }
+        }
+        if !kept.is_empty() {
+            sessions.change(key, |session| {
+                for (id, json) in kept {
+                    session.records.put_item(&id, json);
+                }
+            });
+        }
+    }
+
+    /// Finds the remembered ones of these items, whatever their sessions.
+    pub(super) fn items(&self, owner: &Arc<str>, ids: Vec<String>) -> HashMap<String, Arc<str>> {
+        let sessions = self.lock();
+        let found = |id: String| {
+            let item = (Arc::clone(owner), Arc::<str>::from(id.as_str()));
+            let session = sessions.sessions_of_items.get(&item)?;
+            let json = sessions.by_key.get(session)?.records.item(&id)?;
+            let json = Arc::clone(json);
+            Some((id, json))
+        };
+        ids.into_iter().filter_map(found).collect()
+    }
+
+    /// Remembers the reasoning state in the items of an answer for the calls that it belongs to.
+    /// The first source of this state are the reasoning items that the client sends back; this is
+    /// the second one, for clients that do not.
+    pub(super) fn keep_reasoning<'i>(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        items: impl Iterator<Item = &'i [u8]>,
+    ) {
+        let blobs = records::reasoning_by_call(items)
+            .into_iter()
+            .filter(|(_, blobs)| blobs.len() <= REASONING_LIMIT);
+        self.put_reasoning(owner, session, blobs);
+    }
+
+    /// Remembers reasoning state by call id, in the form that [`Self::reasoning`] returns.
+    pub(super) fn put_reasoning(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        blobs: impl Iterator<Item = (String, String)>,
+    ) {
+        let mut blobs = blobs.peekable();
+        if blobs.peek().is_some() {
+            self.change(owner, session, |session| {
+                for (call, blobs) in blobs {
+                    session.records.put_reasoning(&call.into(), blobs.into());
+                }
+            });
+        }
+    }
+
+    /// Finds the reasoning state of these calls of a session: sealed blobs joined with spaces.
+    /// `calls` is only evaluated if the session has any.
+    pub(super) fn reasoning(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        calls: impl FnOnce() -> HashSet<String>,
+    ) -> HashMap<String, String> {
+        let found = self.read(owner, session, |session| {
+            let blobs = session.records.reasoning();
+            if blobs.is_empty() {
+                return HashMap::new();
+            }
+            let found = calls().into_iter().filter_map(|call| {
+                let blobs = blobs.get(call.as_str())?.to_string();
+                Some((call, blobs))
+            });
+            found.collect()
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Remembers what the client did not see of an answer, under each of its own calls.
+    pub(super) fn keep_hidden_rounds(&self, owner: &Arc<str>, session: &str, rounds: HiddenRounds) {
+        if rounds.bytes() > HIDDEN_LIMIT {
+            return;
+        }
+        let rounds = Arc::new(rounds);
+        self.change(owner, session, |session| {
+            for call in rounds.anchors() {
+                let rounds = Arc::clone(&rounds);
+                session.records.put_hidden_rounds(&call.into(), rounds);
+            }
+        });
+    }
+
+    /// What the client did not see of the answers that made these calls, each answer once and in
+    /// no particular order. `calls` is only evaluated if the session has any.
+    pub(super) fn hidden_rounds(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        calls: impl FnOnce() -> HashSet<String>,
+    ) -> Vec<Arc<HiddenRounds>> {
+        let found = self.read(owner, session, |session| {
+            let all = session.records.hidden_rounds();
+            if all.is_empty() {
+                return Vec::new();
+            }
+            let mut found: Vec<Arc<HiddenRounds>> = Vec::new();
+            for call in calls() {
+                if let Some(rounds) = all.get(call.as_str())
+                    && !found.iter().any(|other| Arc::ptr_eq(other, rounds))
+                {
+                    found.push(Arc::clone(rounds));
+                }
+            }
+            found
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Reads what is remembered of a session, if anything is.
+    fn read<R>(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        read: impl FnOnce(&RememberedSession) -> R,
+    ) -> Option<R> {
+        let sessions = self.lock();
+        let key = (Arc::clone(owner), Arc::from(session));
+        sessions.by_key.get(&key).map(read)
+    }
+
+    /// Changes what is remembered of a session, which counts as its latest use.
+    fn change(&self, owner: &Arc<str>, session: &str, change: impl FnOnce(&mut RememberedSession)) {
+        let key = (Arc::clone(owner), Arc::from(session));
+        self.lock().change(key, change);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RememberedSessions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RememberedSessions {
+    fn change(&mut self, key: SessionKey, change: impl FnOnce(&mut RememberedSession)) {
+        self.clock += 1;
+        let clock = self.clock;
+        let session = self.by_key.entry(key.clone()).or_default();
+        self.by_age.remove(&session.last_used);
+        session.last_used = clock;
+        change(session);
+        let bytes = session.size(&key);
+        self.bytes = self.bytes - session.bytes + bytes;
+        session.bytes = bytes;
+        self.by_age.insert(clock, key);
+        while self.bytes > LIMIT && self.forget_oldest() {}
+    }
+
+    /// Forgets the oldest session; of a session that takes more than half of the budget, the oldest
+    /// record. False if there is nothing to forget.
+    fn forget_oldest(&mut self) -> bool {
+        let Some((_, key)) = self.by_age.first_key_value() else {
+            return false;
+        };
+        let key = key.clone();
+        if let Some(session) = self.by_key.get_mut(&key)
+            && session.bytes > LIMIT / 2
+            && let Some(record) = session.records.forget_oldest()
+        {
+            let bytes = session.size(&key);
+            self.bytes = self.bytes - session.bytes + bytes;
+            session.bytes = bytes;
+            self.forget_item(&key, record);
+            return true;
+        }
+        self.by_age.pop_first();
+        if let Some(session) = self.by_key.remove(&key) {
+            self.bytes -= session.bytes;
+            for record in session.records.into_keys() {
+                self.forget_item(&key, record);
+            }
+        }
+        true
+    }
+
+    fn forget_item(&mut self, (owner, _): &SessionKey, record: RecordKey) {
+        if let RecordKey::Item(id) = record {
+            self.sessions_of_items.remove(&(Arc::clone(owner), id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,22 @@
+//! Answers of several rounds: the model calls tools that run in the proxy, and answers to their
+//! results within the same response.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `server` | a server in this process with scripted tools, and its requests |
+//! | `table` | rounds and their outcome, streamed and whole, for Codex and others, and replayed |
+//! | `history` | what the provider gets: the same prefix in each round, and hidden rounds |
+//! | `failures` | a failure in each place |
+mod failures;
+mod history;
+mod server;
+mod table;
+
+use libtest_mimic::Trial;
+
+pub fn trials() -> Vec<Trial> {
+    [table::trials(), history::trials(), failures::trials()]
+        .into_iter()
+        .flatten()
+        .collect()
+}

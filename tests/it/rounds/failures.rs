@@ -1,0 +1,283 @@
+//! A failure in each place of an answer with rounds: before and within each upstream answer, in the
+//! tool, and a client that leaves.
+use http_body_util::BodyExt;
+use kit::player::{Player, PlayerScript, ScriptedAnswer};
+use kit::tools::ScriptedTool;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::server::{RoundClient, RoundServer, call, question, request};
+use super::table::tools;
+use crate::faults::answer;
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("rounds: a failure in each place", places),
+        case("rounds: a round fails over on its own", fails_over),
+        case("rounds: a shutdown while a tool runs", shutdown),
+        case("rounds: a defect in a tool", defect),
+        case("rounds: a client that leaves in each place", disconnects),
+        case("rounds: heartbeats while a tool runs", heartbeats),
+    ]
+}
+
+struct FailureCase {
+    name: &'static str,
+    answers: Vec<ScriptedAnswer>,
+    /// The last event of a stream; `None` for a fault that comes before the first event.
+    terminal: Option<&'static str>,
+    /// The types of the output items of a stream, for Codex and for others.
+    output: [&'static str; 2],
+    ran: usize,
+}
+
+fn refusal() -> ScriptedAnswer {
+    ScriptedAnswer::error(500, "broken")
+}
+
+fn table() -> Vec<FailureCase> {
+    let look = || answer(json!([{"text": "I look."}, call("c1", "look")]));
+    let sunny = || answer(json!([{"text": "Sunny."}]));
+    let cut = |steps: Value| {
+        let mut steps = steps.as_array().unwrap().clone();
+        steps.push(json!({"cut": "rst"}));
+        answer(json!(steps))
+    };
+    let whole = "message web_search_call message";
+    vec![
+        FailureCase {
+            name: "the first round fails once, before it begins",
+            answers: vec![refusal(), look(), sunny()],
+            terminal: Some("response.completed"),
+            output: [whole; 2],
+            ran: 1,
+        },
+        FailureCase {
+            name: "the first round fails, before it begins",
+            answers: vec![refusal(), refusal()],
+            terminal: None,
+            output: [""; 2],
+            ran: 0,
+        },
+        FailureCase {
+            name: "the first round breaks off in its text",
+            answers: vec![cut(json!([{"text": "I"}]))],
+            terminal: Some("response.failed"),
+            output: ["", "message"],
+            ran: 0,
+        },
+        FailureCase {
+            name: "the first round breaks off behind a call",
+            answers: vec![cut(json!([{"text": "I look."}, call("c1", "look")]))],
+            terminal: Some("response.failed"),
+            output: ["message"; 2],
+            ran: 0,
+        },
+        FailureCase {
+            name: "the second round fails once, before it begins",
+            answers: vec![look(), refusal(), sunny()],
+            terminal: Some("response.completed"),
+            output: [whole; 2],
+            ran: 1,
+        },
+        FailureCase {
+            name: "the second round breaks off once, before its content",
+            answers: vec![look(), cut(json!([])), sunny()],
+            terminal: Some("response.completed"),
+            output: [whole; 2],
+            ran: 1,
+        },
+        FailureCase {
+            name: "the second round fails, before it begins",
+            answers: vec![look(), refusal(), refusal()],
+            terminal: Some("response.failed"),
+            output: ["message web_search_call"; 2],
+            ran: 1,
+        },
+        FailureCase {
+            name: "the second round breaks off in its text",
+            answers: vec![look(), cut(json!([{"text": "Sun"}]))],
+            terminal: Some("response.failed"),
+            output: ["message web_search_call", whole],
+            ran: 1,
+        },
+    ]
+}
+
+fn types(response: &Value) -> String {
+    let items = response["output"].as_array().unwrap().iter();
+    let types = items.map(|item| item["type"].as_str().unwrap());
+    types.collect::<Vec<_>>().join(" ")
+}
+
+async fn places() {
+    for case in table() {
+        for client in [
+            RoundClient::Streaming,
+            RoundClient::Codex,
+            RoundClient::Whole,
+        ] {
+            let name = format!("{}, {client:?}", case.name);
+            let player = Player::start(PlayerScript::default()).await.unwrap();
+            for answer in &case.answers {
+                player.push(answer.clone());
+            }
+            let server = RoundServer::start(&[&player], &tools(), "max_retries = 1");
+            let is_complete = case.terminal == Some("response.completed");
+            let begins = case.terminal.is_some() || client == RoundClient::Codex;
+            if client == RoundClient::Whole {
+                let (status, body) = server.send(&request(&question()), client).await;
+                if is_complete {
+                    let response = kit::strict::check_response_or_panic(&body);
+                    assert_eq!(types(&response), case.output[1], "{name}");
+                } else {
+                    assert!([500, 502].contains(&status), "{name}: {body}");
+                    kit::strict::check_error(&body).unwrap();
+                }
+            } else if begins {
+                let stream = server.stream(&request(&question()), client).await;
+                let terminal = case.terminal.unwrap_or("response.failed");
+                assert_eq!(stream.terminal, terminal, "{name}");
+                let output = case.output[usize::from(client != RoundClient::Codex)];
+                assert_eq!(types(&stream.response), output, "{name}");
+            } else {
+                let (status, body) = server.send(&request(&question()), client).await;
+                assert_eq!(status, 500, "{name}: {body}");
+            }
+            assert_eq!(player.requests().len(), case.answers.len(), "{name}");
+            assert_eq!(server.tools.calls().len(), case.ran, "{name}");
+            server.check_replay();
+        }
+    }
+}
+
+async fn fails_over() {
+    let acme = Player::start(PlayerScript::default()).await.unwrap();
+    let brand = Player::start(PlayerScript::default()).await.unwrap();
+    acme.push(answer(json!([call("c1", "look")])));
+    acme.push(refusal());
+    acme.push(refusal());
+    brand.push(answer(json!([call("c1", "fetch")])));
+    brand.push(answer(json!([{"text": "Sunny."}])));
+    let server = RoundServer::start(&[&acme, &brand], &tools(), "max_retries = 1");
+    let response = server
+        .answer(&request(&question()), RoundClient::Streaming)
+        .await;
+    assert_eq!(types(&response), "web_search_call mcp_call message");
+    // The rounds that follow stay with the provider that answered.
+    assert_eq!(brand.requests().len(), 2);
+    let sent = brand.requests()[0].json();
+    assert!(
+        sent["messages"].to_string().contains("It is sunny."),
+        "{sent}"
+    );
+    server.check_replay();
+}
+
+fn stalling() -> Vec<ScriptedTool> {
+    vec![ScriptedTool::new("look", "").shown_as_search().stalling()]
+}
+
+async fn shutdown() {
+    for client in [RoundClient::Streaming, RoundClient::Codex] {
+        let player = Player::start(PlayerScript::default()).await.unwrap();
+        player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
+        let server = RoundServer::start(&[&player], &stalling(), "");
+        let end = async {
+            server.tools.wait_running(1).await;
+            server.shutdown.cancel();
+        };
+        let asked = request(&question());
+        let (stream, ()) = tokio::join!(server.stream(&asked, client), end);
+        assert_eq!(stream.terminal, "response.failed");
+        server.tools.wait_running(0).await;
+        server.check_replay();
+    }
+}
+
+async fn defect() {
+    let player = Player::start(PlayerScript::default()).await.unwrap();
+    player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
+    let tool = ScriptedTool::new("look", "").shown_as_search().panicking();
+    let server = RoundServer::start(&[&player], &[tool], "");
+    let stream = server
+        .stream(&request(&question()), RoundClient::Streaming)
+        .await;
+    assert_eq!(stream.terminal, "response.failed");
+    assert_eq!(stream.error_code(), Some("server_error"));
+    player.push(answer(json!([{"text": "Fine."}])));
+    let response = server
+        .answer(&request(&question()), RoundClient::Streaming)
+        .await;
+    assert_eq!(types(&response), "message");
+}
+
+/// Reads from a stream until a text appears, and then closes it.
+async fn leave_at(server: &RoundServer, text: &str) {
+    let mut body = server
+        .open(&request(&question()), RoundClient::Streaming)
+        .await
+        .into_body();
+    let mut read = String::new();
+    while !read.contains(text) {
+        let frame = body.frame().await.unwrap().unwrap();
+        read.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+    }
+}
+
+async fn disconnects() {
+    let look = json!([{"text": "I look."}, call("c1", "look")]);
+    let stall = |text: &str| answer(json!([{"text": text}, {"stall": true}]));
+    for (name, answers, leaves_at, requests) in [
+        ("the first round", vec![stall("Hello")], "Hello", 1),
+        (
+            "the tool",
+            vec![answer(look.clone())],
+            "web_search_call.searching",
+            1,
+        ),
+        (
+            "the second round",
+            vec![answer(look), stall("Sunny")],
+            "Sunny",
+            2,
+        ),
+    ] {
+        let player = Player::start(PlayerScript::default()).await.unwrap();
+        let tools = if name == "the tool" {
+            stalling()
+        } else {
+            tools()
+        };
+        let server = RoundServer::start(&[&player], &tools, "");
+        for answer in answers {
+            player.push(answer);
+        }
+        leave_at(&server, leaves_at).await;
+        server.tools.wait_running(0).await;
+        assert_eq!(player.requests().len(), requests, "{name}");
+        let recorded = server.recording();
+        assert_eq!(
+            recorded.outcome,
+            Some(respondent::turn::Outcome::Disconnected),
+            "{name}"
+        );
+    }
+}
+
+async fn heartbeats() {
+    let player = Player::start(PlayerScript::default()).await.unwrap();
+    player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
+    let server = RoundServer::start(&[&player], &stalling(), "[server]\nheartbeat = \"20ms\"");
+    let end = async {
+        server.tools.wait_running(1).await;
+        // Several heartbeats are due in this time; how many is not checked.
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        server.shutdown.cancel();
+    };
+    let asked = request(&question());
+    let (stream, ()) = tokio::join!(server.stream(&asked, RoundClient::Streaming), end);
+    assert!(stream.count("response.in_progress") > 2);
+    server.check_replay();
+}

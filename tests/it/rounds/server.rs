@@ -1,0 +1,229 @@
+//! A server in this process whose turns have scripted tools and are recorded.
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use adapters::plan::Retention;
+use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::tools::ProxyTool;
+use adapters::turn::Turn;
+use arc_swap::ArcSwap;
+use http::Response;
+use http_body_util::BodyExt;
+use kit::player::Player;
+use kit::strict::CheckedStream;
+use kit::tools::{ScriptedTool, ScriptedTools};
+use respondent::artifacts::Artifacts;
+use respondent::clock::System;
+use respondent::config::{self, Config, Flags, Inputs, UserDirs};
+use respondent::diagnostics::bundle::{BundleTurn, Scope, compare};
+use respondent::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
+use respondent::diagnostics::replay::replay;
+use respondent::metrics::Metrics;
+use respondent::net::Body;
+use respondent::turn::{
+    Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
+    TurnEnvironmentFactory, respond,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// A server with the provider `acme`, and `brand` behind it if the test has two.
+pub struct RoundServer {
+    pub tools: Arc<ScriptedTools>,
+    pub metrics: Arc<Metrics>,
+    pub shutdown: CancellationToken,
+    service: Arc<Service>,
+    finished: Arc<LastRecording>,
+}
+
+/// The clients that a case is tried with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundClient {
+    Streaming,
+    Codex,
+    Whole,
+}
+
+struct Tools(Arc<ScriptedTools>);
+
+impl ToolRunner for Tools {
+    fn offered(&self, _: &TurnContext, _: &Turn<'_>) -> Vec<ProxyTool> {
+        self.0.definitions()
+    }
+
+    fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {
+        self.0.shown(call)
+    }
+
+    fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
+        Box::pin(async {
+            let (text, failed, item) = self.0.run(call).await;
+            ToolResult { text, failed, item }
+        })
+    }
+}
+
+#[derive(Default)]
+struct LastRecording(Mutex<Option<BundleTurn>>);
+
+impl FinishedTurnSink for LastRecording {
+    fn add(&self, turn: RecordedTurn) {
+        *self.0.lock().unwrap() = Some(turn.to_bundle_turn());
+    }
+}
+
+/// Records each turn and gives it the tools.
+struct RecordedEnvironments {
+    tools: Arc<ScriptedTools>,
+    finished: Arc<LastRecording>,
+}
+
+impl TurnEnvironmentFactory for RecordedEnvironments {
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
+        let live = System.create(request_id, config);
+        let finished: Arc<LastRecording> = Arc::clone(&self.finished);
+        let recorder = Arc::new(Recorder::new(
+            request_id,
+            config,
+            (live.clock, live.random),
+            &Arc::new(MemoryBudget::default()),
+            finished,
+        ));
+        TurnEnvironment {
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
+            observer: Some(recorder),
+            tools: Some(Arc::new(Tools(Arc::clone(&self.tools)))),
+        }
+    }
+}
+
+impl RoundServer {
+    /// A server before these players: `acme` and, if there is a second one, its fallback `brand`.
+    /// `settings` are further lines of the table of `acme`.
+    pub fn start(players: &[&Player], tools: &[ScriptedTool], settings: &str) -> Self {
+        // Fails if another trial has installed it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = String::new();
+        for (player, id) in players.iter().zip(["acme", "brand"]) {
+            let settings = if id == "acme" { settings } else { "" };
+            let base = player.base_url();
+            let _ = writeln!(
+                text,
+                "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{base}\"\n{settings}"
+            );
+        }
+        if players.len() > 1 {
+            text.push_str("[routing.fallbacks]\n\"acme/m\" = [\"brand/m\"]\n");
+        }
+        std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
+        let config = config::load(&Inputs {
+            flags: Flags::default(),
+            environment: Box::new(HashMap::<String, String>::new()),
+            dirs: UserDirs::under(folder.path()),
+        })
+        .unwrap();
+        let tools = Arc::new(ScriptedTools::new(tools));
+        let finished = Arc::new(LastRecording::default());
+        let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+        let service = Service::new(
+            Arc::new(ArcSwap::from_pointee(config)),
+            Arc::clone(&metrics),
+            shutdown.clone(),
+            Arc::new(RecordedEnvironments {
+                tools: Arc::clone(&tools),
+                finished: Arc::clone(&finished),
+            }),
+            Artifacts::without_store(Retention::Nothing),
+        );
+        Self {
+            tools,
+            metrics,
+            shutdown,
+            service: Arc::new(service),
+            finished,
+        }
+    }
+
+    /// Sends a request and returns the response as soon as its head is there.
+    pub async fn open(&self, request: &Value, client: RoundClient) -> Response<Body> {
+        let mut head = http::Request::post("/v1/responses");
+        if client == RoundClient::Codex {
+            head = head
+                .header("originator", "codex_exec")
+                .header("thread-id", "t");
+        }
+        let head = head.body(()).unwrap().into_parts().0;
+        let mut request = request.clone();
+        request["stream"] = json!(client != RoundClient::Whole);
+        respond(&self.service, &head, request.to_string()).await
+    }
+
+    /// The status and the whole body of the answer to a request.
+    pub async fn send(&self, request: &Value, client: RoundClient) -> (u16, String) {
+        let response = self.open(request, client).await;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    /// The checked stream that answers a request, for Codex or another client.
+    pub async fn stream(&self, request: &Value, client: RoundClient) -> CheckedStream {
+        let (status, body) = self.send(request, client).await;
+        assert_eq!(status, 200, "{body}");
+        if client == RoundClient::Codex {
+            kit::strict::check_for_codex_or_panic(&body)
+        } else {
+            kit::strict::check_or_panic(&body)
+        }
+    }
+
+    /// The final response object of the answer to a request.
+    pub async fn answer(&self, request: &Value, client: RoundClient) -> Value {
+        if client == RoundClient::Whole {
+            let (status, body) = self.send(request, client).await;
+            assert_eq!(status, 200, "{body}");
+            kit::strict::check_response_or_panic(&body)
+        } else {
+            self.stream(request, client).await.response
+        }
+    }
+
+    /// The recording of the last turn.
+    pub fn recording(&self) -> BundleTurn {
+        self.finished.0.lock().unwrap().take().unwrap()
+    }
+
+    /// Replays the last turn, without its tools, and checks that nothing differs.
+    pub fn check_replay(&self) {
+        let recorded = self.recording();
+        let replayed = tokio::task::block_in_place(|| replay(&recorded)).unwrap();
+        let differences = compare(&recorded, &replayed, Scope::Replay);
+        assert!(differences.is_empty(), "{differences:#?}");
+    }
+}
+
+/// A request with one user message and the client's tool `shell`.
+pub fn request(items: &Value) -> Value {
+    json!({
+        "model": "acme/m", "input": items, "prompt_cache_key": "s",
+        "tools": [{"type": "function", "name": "shell", "parameters": {"type": "object"}}],
+    })
+}
+
+/// A history of one user message.
+pub fn question() -> Value {
+    json!([{"role": "user", "content": "How is the weather?"}])
+}
+
+/// A step that calls a tool.
+pub fn call(id: &str, name: &str) -> Value {
+    json!({"call": {"id": id, "name": name, "arguments": "{\"q\":\"weather\"}", "pieces": 3}})
+}
+
+/// A step with token counts.
+pub fn usage(input: u64, output: u64) -> Value {
+    json!({"usage": {"prompt_tokens": input, "completion_tokens": output}})
+}

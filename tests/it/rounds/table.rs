@@ -1,0 +1,304 @@
+//! Rounds and their outcome. Each case is tried with a streaming client, with Codex and with a
+//! client that wants the whole answer, and the recording of each is replayed without tools.
+use std::collections::BTreeSet;
+
+use kit::player::{Player, PlayerScript};
+use kit::tools::ScriptedTool;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::server::{RoundClient, RoundServer, call, question, request, usage};
+use crate::faults::answer;
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S0-1b S3-1.1d S3-1.2a rounds: calls of the proxy's tools are answered in one response",
+            cases,
+        ),
+        case(
+            "rounds: usage of the response, of the log and of the metrics",
+            counted,
+        ),
+        case(
+            "rounds: a client's tool of the same name is the client's",
+            client_first,
+        ),
+        case(
+            "rounds: no tools of the proxy if the client wants no call",
+            no_choice,
+        ),
+        case(
+            "rounds: a required call is required in the first round only",
+            required_once,
+        ),
+        case("rounds: the number of calls and rounds is limited", limits),
+    ]
+}
+
+struct RoundCase {
+    name: &'static str,
+    /// The steps of the upstream's answers.
+    answers: Vec<Value>,
+    /// The types of the output items; a failed one is marked with `!`.
+    output: &'static str,
+    /// The calls that run in the proxy.
+    ran: &'static [&'static str],
+}
+
+pub fn tools() -> Vec<ScriptedTool> {
+    vec![
+        ScriptedTool::new("look", "It is sunny.").shown_as_search(),
+        ScriptedTool::new("fetch", "A page.").shown_as_mcp(),
+        ScriptedTool::new("recall", "A fact."),
+        ScriptedTool::new("broken", "No such page.")
+            .failing()
+            .shown_as_mcp(),
+        ScriptedTool::new("lost", "Nothing found.")
+            .failing()
+            .shown_as_search(),
+    ]
+}
+
+fn table() -> Vec<RoundCase> {
+    let end = || json!([{"text": "It is sunny."}]);
+    vec![
+        RoundCase {
+            name: "a round, a call that is answered here, a round",
+            answers: vec![
+                json!([{"reasoning": "hm"}, {"text": "I look."}, call("c1", "look")]),
+                json!([{"reasoning": "aha"}, {"text": "It is sunny."}]),
+            ],
+            output: "reasoning message web_search_call reasoning message",
+            ran: &["look"],
+        },
+        RoundCase {
+            name: "a call that the client does not see",
+            answers: vec![json!([call("c1", "recall")]), end()],
+            output: "message",
+            ran: &["recall"],
+        },
+        RoundCase {
+            name: "two calls in one round",
+            answers: vec![json!([call("c1", "look"), call("c2", "fetch")]), end()],
+            output: "web_search_call mcp_call message",
+            ran: &["look", "fetch"],
+        },
+        RoundCase {
+            name: "three rounds in which the provider's ids repeat",
+            answers: vec![
+                json!([call("call_0", "look")]),
+                json!([call("call_0", "look")]),
+                json!([{"call": {"index": 0, "name": "fetch", "arguments": ""}}]),
+                end(),
+            ],
+            output: "web_search_call web_search_call mcp_call message",
+            ran: &["look", "look", "fetch"],
+        },
+        RoundCase {
+            name: "tools that fail",
+            answers: vec![json!([call("c1", "broken"), call("c2", "lost")]), end()],
+            output: "mcp_call! web_search_call! message",
+            ran: &["broken", "lost"],
+        },
+        RoundCase {
+            name: "arguments that are no JSON object",
+            answers: vec![
+                json!([{"call": {"id": "c1", "name": "look", "arguments": "[1]"}}]),
+                end(),
+            ],
+            output: "message",
+            ran: &[],
+        },
+        RoundCase {
+            name: "a call of the proxy, then one of the client",
+            answers: vec![json!([{"text": "Both."}, call("c1", "look"), call("c2", "shell")])],
+            output: "message web_search_call function_call",
+            ran: &["look"],
+        },
+        RoundCase {
+            name: "a call of the client, then one of the proxy",
+            answers: vec![json!([call("c1", "shell"), call("c2", "look")])],
+            output: "function_call web_search_call",
+            ran: &["look"],
+        },
+        RoundCase {
+            name: "calls of both, mixed, and text between them",
+            answers: vec![json!([
+                call("c1", "look"), call("c2", "shell"), {"text": "And"}, call("c3", "fetch"),
+                call("c4", "shell"), {"text": "more."},
+            ])],
+            output: "web_search_call mcp_call function_call function_call message",
+            ran: &["look", "fetch"],
+        },
+        RoundCase {
+            name: "a round of the proxy, then calls of the client",
+            answers: vec![
+                json!([call("c1", "look")]),
+                json!([{"text": "Now you."}, call("c2", "shell")]),
+            ],
+            output: "web_search_call message function_call",
+            ran: &["look"],
+        },
+        RoundCase {
+            name: "an answer that is cut off by its limit runs nothing",
+            answers: vec![
+                json!([{"text": "I"}, call("c1", "look"), {"finish": "length"}, {"done": true}]),
+            ],
+            output: "message",
+            ran: &[],
+        },
+    ]
+}
+
+/// The types of the output items; a failed one is marked with `!`.
+fn types(response: &Value) -> String {
+    let items = response["output"].as_array().unwrap().iter();
+    let types = items.map(|item| {
+        let mark = if item["status"] == "failed" { "!" } else { "" };
+        format!("{}{mark}", item["type"].as_str().unwrap())
+    });
+    types.collect::<Vec<_>>().join(" ")
+}
+
+async fn cases() {
+    for case in table() {
+        let mut outputs = BTreeSet::new();
+        for client in [
+            RoundClient::Streaming,
+            RoundClient::Codex,
+            RoundClient::Whole,
+        ] {
+            let name = format!("{}, {client:?}", case.name);
+            let player = Player::start(PlayerScript::default()).await.unwrap();
+            for steps in &case.answers {
+                player.push(answer(steps.clone()));
+            }
+            let server = RoundServer::start(&[&player], &tools(), "");
+            let response = server.answer(&request(&question()), client).await;
+            assert_eq!(types(&response), case.output, "{name}");
+            assert_eq!(player.requests().len(), case.answers.len(), "{name}");
+            let ran = server.tools.calls();
+            let ran: Vec<&str> = ran.iter().map(|call| call.name.as_str()).collect();
+            assert_eq!(ran, case.ran, "{name}");
+            outputs.insert(response["status"].to_string());
+            server.check_replay();
+        }
+        assert_eq!(outputs.len(), 1, "{}: {outputs:?}", case.name);
+    }
+}
+
+async fn counted() {
+    let player = Player::start(PlayerScript::default()).await.unwrap();
+    for (id, input, output) in [("c1", 100, 10), ("c2", 200, 20)] {
+        player.push(answer(json!([call(id, "look"), usage(input, output)])));
+    }
+    player.push(answer(json!([{"text": "Sunny."}, usage(300, 30)])));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let response = server
+        .answer(&request(&question()), RoundClient::Codex)
+        .await;
+    let usage = &response["usage"];
+    assert_eq!(usage["input_tokens"], 300, "the input of the last round");
+    assert_eq!(usage["output_tokens"], 60, "the output of all rounds");
+    assert_eq!(usage["total_tokens"], 360);
+    let recorded = server.recording().usage.unwrap();
+    assert_eq!((recorded.input, recorded.output), (600, 60));
+    let metrics = server.metrics.render();
+    for (kind, count) in [("input", 600), ("output", 60)] {
+        let line = metrics.lines().find(|line| {
+            line.starts_with("respondent_tokens_total") && line.contains(&format!("\"{kind}\""))
+        });
+        let line = line.unwrap_or_else(|| panic!("no tokens of kind {kind}:\n{metrics}"));
+        assert!(line.ends_with(&format!(" {count}")), "{line}");
+    }
+}
+
+async fn client_first() {
+    let player = Player::start(PlayerScript::default()).await.unwrap();
+    player.push(answer(json!([call("c1", "shell")])));
+    let shell = ScriptedTool::new("shell", "never");
+    let server = RoundServer::start(&[&player], &[shell], "");
+    let response = server
+        .answer(&request(&question()), RoundClient::Streaming)
+        .await;
+    assert_eq!(types(&response), "function_call");
+    assert!(server.tools.calls().is_empty());
+    assert_eq!(
+        player.requests()[0].json()["tools"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+async fn no_choice() {
+    let player = Player::start(PlayerScript::default()).await.unwrap();
+    player.push(answer(json!([{"text": "no"}])));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let mut request = request(&question());
+    request["tool_choice"] = json!("none");
+    server.answer(&request, RoundClient::Streaming).await;
+    let sent = player.requests()[0].json();
+    assert!(!sent.to_string().contains("look"), "{sent}");
+}
+
+async fn required_once() {
+    let player = Player::start(PlayerScript::default()).await.unwrap();
+    player.push(answer(json!([call("c1", "look")])));
+    player.push(answer(json!([{"text": "Sunny."}])));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let mut request = request(&question());
+    request["tool_choice"] = json!("required");
+    server.answer(&request, RoundClient::Streaming).await;
+    let sent = player.requests();
+    assert_eq!(sent[0].json()["tool_choice"], "required");
+    assert!(matches!(
+        sent[1].json()["tool_choice"].as_str(),
+        None | Some("auto")
+    ));
+}
+
+async fn limits() {
+    // A model that calls a tool whatever it is told.
+    let player = Player::start(PlayerScript::default()).await.unwrap();
+    for round in 0..20 {
+        player.push(answer(json!([call(&format!("c{round}"), "look")])));
+    }
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let stream = server
+        .stream(&request(&question()), RoundClient::Streaming)
+        .await;
+    assert_eq!(stream.terminal, "response.failed");
+    assert_eq!(stream.error_code(), Some("server_error"));
+    assert_eq!(server.tools.calls().len(), 10);
+    assert_eq!(player.requests().len(), 12);
+    let last = player.requests()[11].json();
+    let told = last["messages"].to_string();
+    assert!(
+        told.contains("the limit of 10 rounds of tool calls is reached"),
+        "{told}"
+    );
+
+    // Many calls in one round: those above the limit are answered, but not run.
+    for (max_tool_calls, most) in [(Value::Null, 20), (json!(3), 3), (json!(0), 0)] {
+        let player = Player::start(PlayerScript::default()).await.unwrap();
+        let calls: Vec<Value> = (0..25).map(|n| call(&format!("c{n}"), "recall")).collect();
+        player.push(answer(json!(calls)));
+        player.push(answer(json!([{"text": "Enough."}])));
+        let server = RoundServer::start(&[&player], &tools(), "");
+        let mut request = request(&question());
+        request["max_tool_calls"] = max_tool_calls;
+        let response = server.answer(&request, RoundClient::Streaming).await;
+        assert_eq!(types(&response), "message");
+        assert_eq!(server.tools.calls().len(), most);
+        let sent = player.requests()[1].json();
+        let answered = sent["messages"].as_array().unwrap().iter();
+        assert_eq!(
+            answered.filter(|message| message["role"] == "tool").count(),
+            25
+        );
+    }
+}
