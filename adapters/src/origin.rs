@@ -132,7 +132,7 @@ mod tests {
         ] {
             let tagged = tag_id("acme/m", id, prefix, false);
             assert_eq!(
-                tagged.as_deref().map(|id| &id[..id.len() - 8]),
+                tagged.as_deref().and_then(|id| id.get(..id.len() - 8)),
                 seen,
                 "{id}"
             );

@@ -182,7 +182,8 @@ def row(name, file):
     parts += [f"sends `{field}`" for field in file.get("body", {})]
     for family in file.get("families", []):
         matches = ", ".join(f"`{pattern}`" for pattern in family["match"])
-        own = differences(family.get("quirks", {})) + [f"sends `{field}`" for field in family.get("body", {})]
+        wire = [f"wire `{family['wire']}`"] if "wire" in family else []
+        own = wire + differences(family.get("quirks", {})) + [f"sends `{field}`" for field in family.get("body", {})]
         parts.append(f"{matches}: {', '.join(own)}")
     cells = [f"`{name}`", f"`{file['base_url']}`", " or ".join(f"`{key}`" for key in keys) or "none",
              ", ".join(filter(None, [listed, passthrough])), "; ".join(parts)]

@@ -259,9 +259,9 @@ fn the_error_for_an_unknown_key_names_its_line_and_a_similar_key() {
 #[test]
 fn a_quirk_of_another_wire_is_refused_at_its_table() {
     let message = error(
-        "[providers.lab]\nbase_url = \"https://x/v1\"\nwire = \"responses\"\nquirks = { files = true }",
+        "[providers.lab]\nbase_url = \"https://x/v1\"\nwire = \"responses\"\nquirks = { tool_names = true }",
     );
-    let begin = "proxy-config.toml:4: provider `lab`: the wire `responses` has no quirk `files`; known are ";
+    let begin = "proxy-config.toml:4: provider `lab`: the wire `responses` has no quirk `tool_names`; known are ";
     assert!(message.starts_with(begin), "{message}");
 }
 

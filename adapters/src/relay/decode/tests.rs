@@ -92,7 +92,7 @@ fn the_last_event_has_the_items_that_did_not_come_before() {
         "output": [item("x", "message"), item("y", "function_call")],
     }});
     assert_eq!(
-        decoded(&[end.clone()]),
+        decoded(std::slice::from_ref(&end)),
         ["started", "usage 3 2", "done 0", "done 1", "Stop"]
     );
     let added = json!({"type": "response.output_item.added", "output_index": 0,

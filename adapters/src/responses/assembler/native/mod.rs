@@ -16,8 +16,6 @@
 mod item;
 mod item_types;
 mod part;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
