@@ -342,7 +342,7 @@ mutant "encoder: another name of a parameter" "$encode/parameters.rs" \
   's/field_if("temperature"/field_if("temperatur"/' lessons 'attempt [0-9]+ request: temperature: '
 mutant "encoder: a parameter is lost" "$encode/tools.rs" \
   's/quirks.parallel_tool_calls,/false,/' lessons 'attempt [0-9]+ request: parallel_tool_calls: '
-mutant "encoder: another limit" "$encode/limit.rs" \
+mutant "encoder: another limit" adapters/src/output_limit.rs \
   's/let limit = self.tokens.min(model_limit).min(room);/let limit = self.tokens.min(model_limit).min(room) - 1;/' \
   lessons 'attempt [0-9]+ request: max_tokens: '
 mutant "assembler: another phase" "$assembler/mod.rs" \
