@@ -34,7 +34,7 @@ pub mod json;
 mod media;
 mod members;
 pub mod notes;
-mod origin;
+pub mod origin;
 mod output_kind;
 mod output_limit;
 pub mod plan;

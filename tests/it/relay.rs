@@ -28,7 +28,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A player that refuses what OpenAI refuses.
-async fn strict_player() -> Player {
+pub async fn strict_player() -> Player {
     let refusal = ScriptedRefusal {
         rule: RefusalRule::InvalidResponsesRequest,
         status: None,
@@ -48,7 +48,7 @@ fn relay() -> Setup {
 }
 
 /// Tools of every kind that Codex offers.
-fn tools() -> Value {
+pub fn tools() -> Value {
     let parameters = json!({"type": "object", "properties": {"cmd": {"type": "string"}}});
     json!([
         {"type": "function", "name": "exec_command", "strict": false, "parameters": parameters},
@@ -66,7 +66,7 @@ fn result(call: &Value) -> Value {
 }
 
 /// Adds the output of a response to a history, with a result for each call.
-fn extend(items: &mut Vec<Value>, response: &Value) {
+pub fn extend(items: &mut Vec<Value>, response: &Value) {
     let output = response["output"].as_array().unwrap();
     items.extend(output.iter().cloned());
     let calls = output.iter().filter(|item| item.get("call_id").is_some());

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use adapters::baggage::Baggage;
 use adapters::compaction_blob::{ArtifactLine, CompactionBlob};
+use adapters::origin;
 use memchr::memmem;
 use regex::bytes::Regex;
 
@@ -25,6 +26,8 @@ const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
 enum OpaqueContent {
     File,
     Encrypted,
+    /// What an upstream encrypted, in the proxy's envelope ([`origin::content_range`]).
+    Wrapped,
 }
 
 impl Scrubber {
@@ -56,7 +59,15 @@ impl Scrubber {
                 match content(text, value, &parts) {
                     Some(OpaqueContent::File) if !self.keep.images => hash(text, &parts),
                     Some(OpaqueContent::Encrypted) if !self.keep.encrypted => hash(text, &parts),
-                    Some(OpaqueContent::File | OpaqueContent::Encrypted) | None => {}
+                    Some(OpaqueContent::Wrapped) if !self.keep.encrypted => {
+                        for part in parts {
+                            hash_wrapped(text, part);
+                        }
+                    }
+                    Some(
+                        OpaqueContent::File | OpaqueContent::Encrypted | OpaqueContent::Wrapped,
+                    )
+                    | None => {}
                 }
             }
         }
@@ -156,7 +167,13 @@ fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<OpaqueC
                 (value.starts_with("rsp1.") && Baggage::open(value).is_some())
                     || (value.starts_with("rsc1.") && CompactionBlob::open(value).is_some())
             });
-            (!ours).then_some(OpaqueContent::Encrypted)
+            let wrapped = std::str::from_utf8(value)
+                .is_ok_and(|value| origin::content_range(value).is_some());
+            match (ours, wrapped) {
+                (true, _) => None,
+                (false, true) => Some(OpaqueContent::Wrapped),
+                (false, false) => Some(OpaqueContent::Encrypted),
+            }
         }
         b"signature" | b"thought_signature" | b"data" if is_opaque(text, parts) => {
             let start = parts.first()?.start;
@@ -188,6 +205,23 @@ fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
     bytes().count() >= 16
         && bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(byte))
         && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+}
+
+/// Replaces the content of an envelope by a hash and seals the envelope again, so that a
+/// replay unwraps the same hash that stands in the upstream's request and answer.
+fn hash_wrapped(text: &mut [u8], part: Range<usize>) {
+    let Some(content) = text
+        .get(part.clone())
+        .and_then(|value| std::str::from_utf8(value).ok())
+        .and_then(origin::content_range)
+    else {
+        return;
+    };
+    let content = part.start + content.start..part.start + content.end;
+    hash(text, std::slice::from_ref(&content));
+    if let Some(wrapped) = text.get_mut(part) {
+        origin::seal_again(wrapped);
+    }
 }
 
 /// Replaces the joined parts by a hash.

@@ -10,6 +10,7 @@
 //! | `streams` | responses that break off, are malformed, or end early |
 //! | `upstreams` | providers that are silent, unreachable or saturated; retries and failover |
 //! | `compactions` | one turn with several attempts |
+//! | `relay` | an upstream that gets its own items back |
 //! | `quirks` | refusals that teach a quirk of the model |
 //! | `changes` | changed bundles do not replay |
 //!
@@ -21,6 +22,7 @@ mod compactions;
 mod quirks;
 pub mod recording;
 mod refusals;
+mod relay;
 mod streams;
 mod upstreams;
 
@@ -38,6 +40,7 @@ pub fn trials() -> Vec<Trial> {
         streams::groups(),
         upstreams::groups(),
         compactions::groups(),
+        relay::groups(),
     ]
     .into_iter()
     .flatten()

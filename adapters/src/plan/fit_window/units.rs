@@ -318,13 +318,16 @@ pub(super) fn text(turn: &Turn<'_>, plan: &Plan, index: usize, role: TextRole) -
 }
 
 /// The maximum bytes that a reasoning item takes. A blob of ours is longer than what it
-/// holds; of an item with any other encrypted content only the readable text is sent.
+/// holds; an item with an upstream's own content goes back whole to that upstream; of one with
+/// any other encrypted content only the readable text is sent.
 fn reasoning_len(item: &Item<'_>) -> usize {
     let text = |raw: Option<&serde_json::value::RawValue>| raw.map_or(0, |raw| raw.get().len());
     let blob = item.encrypted_content().unwrap_or_default();
     let readable = text(item.content()) + text(item.summary());
     if blob.starts_with("rsp1.") {
         blob.len().max(readable)
+    } else if blob.starts_with("rse1.") {
+        blob.len() + readable
     } else {
         readable
     }

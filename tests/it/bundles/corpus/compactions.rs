@@ -20,16 +20,18 @@ const COMPACTION: &[(&str, &str)] = &[
 const TURN: &[(&str, &str)] = &[("originator", "codex_exec"), ("thread-id", "thread-1")];
 
 pub fn groups() -> Vec<Group> {
-    vec![group(
-        "compactions",
-        &[
-            Kind::ContextLength,
-            Kind::Refused,
-            Kind::Unavailable,
-            Kind::Authentication,
-        ],
-        compactions,
-    )]
+    let kinds = &[
+        Kind::ContextLength,
+        Kind::Refused,
+        Kind::Unavailable,
+        Kind::Authentication,
+    ];
+    vec![
+        group("compactions", kinds, || compactions("chat")),
+        group("compactions over Responses", kinds, || {
+            compactions("responses")
+        }),
+    ]
 }
 
 fn items() -> Vec<Value> {
@@ -46,9 +48,10 @@ fn body(last: Option<Value>) -> Value {
     json!({"model": "m", "input": input, "tools": [look]})
 }
 
-async fn compactions() -> BundleFiles {
+async fn compactions(wire: &'static str) -> BundleFiles {
     let player = player().await;
     let setup = Setup::new()
+        .wire(wire)
         .provider("max_retries = 0")
         .server("heartbeat = \"150ms\"");
     let recording = RecordingProxy::start(&player, setup).await;

@@ -1,0 +1,59 @@
+//! Turns at an upstream that speaks the Responses API itself, whose items go back to it.
+use adapters::fault::Kind;
+use kit::player::ScriptedAnswer;
+use serde_json::{Value, json};
+
+use super::bundle_files::BundleFiles;
+use super::recording::RecordingProxy;
+use super::{Group, group};
+use crate::faults::answer;
+use crate::proxy::{CODEX, Setup, streaming};
+use crate::relay::{extend, strict_player, tools};
+
+pub fn groups() -> Vec<Group> {
+    vec![group(
+        "a session of a Responses upstream",
+        &[
+            Kind::Cut,
+            Kind::Unavailable,
+            Kind::Overloaded,
+            Kind::Refused,
+        ],
+        session,
+    )]
+}
+
+/// The bundles are redacted: the client's and the upstream's copy of the encrypted reasoning
+/// must still belong together in the replay.
+async fn session() -> BundleFiles {
+    let player = strict_player().await;
+    let setup = Setup::new().wire("responses").provider("max_retries = 0");
+    let recording = RecordingProxy::start(&player, setup).await;
+    let mut items = vec![json!({"role": "user", "content": "go"})];
+    for turn in 0..4 {
+        let call = json!({"id": format!("call_{turn}"), "name": "exec_command", "arguments": "{\"cmd\":\"cat .env\"}", "pieces": 3});
+        player.push(answer(json!([
+            {"reasoning": "The key is sk-canary-0001-abcdef."}, {"text": "I look."}, {"call": call}
+        ])));
+        let reply = recording.turn(&streaming(&body(&items)), CODEX).await;
+        extend(&mut items, &reply.stream_for_codex().response);
+    }
+    for end in [
+        answer(json!([{"reasoning": "hm"}, {"text": "well"}])),
+        answer(json!([{"text": "a"}, {"cut": "fin"}])),
+        answer(
+            json!([{"reasoning": "hm"}, {"error": {"code": "server_error", "message": "broke"}}]),
+        ),
+        ScriptedAnswer::error(503, "down"),
+        ScriptedAnswer::error(400, "no"),
+    ] {
+        recording
+            .each_caller(&body(&items), || player.push(end.clone()))
+            .await;
+    }
+    recording.assert_replays("relay").await
+}
+
+fn body(items: &[Value]) -> Value {
+    json!({"model": "m", "input": items, "tools": tools()})
+}
