@@ -36,42 +36,36 @@ pub(crate) fn wrap(origin: &str, content: &str) -> String {
 
 /// The upstream's own string, if [`wrap`] made the envelope for this origin.
 pub(crate) fn unwrap<'c>(origin: &str, wrapped: &'c str) -> Option<&'c str> {
-    let rest = wrapped.strip_prefix(VERSION)?.strip_prefix('.')?;
-    let (sum, rest) = rest.split_once('.')?;
-    let (made_by, content) = rest.split_once('.')?;
-    let sum = u32::from_str_radix(sum, 16).ok()?;
-    let is_own = made_by == URL_SAFE_NO_PAD.encode(origin);
-    (is_own && crc32fast::hash(content.as_bytes()) == sum).then_some(content)
+    let (made_by, content) = open(wrapped)?;
+    (made_by == URL_SAFE_NO_PAD.encode(origin)).then_some(content)
 }
 
 /// Where the upstream's own string is in an envelope, whoever made it; `None` for other
 /// strings.
 pub fn content_range(wrapped: &str) -> Option<Range<usize>> {
-    let rest = wrapped.strip_prefix(VERSION)?.strip_prefix('.')?;
-    let (sum, rest) = rest.split_once('.')?;
-    let (_, content) = rest.split_once('.')?;
-    let sum = u32::from_str_radix(sum, 16).ok()?;
-    let start = wrapped.len() - content.len();
-    (crc32fast::hash(content.as_bytes()) == sum).then_some(start..wrapped.len())
+    let (_, content) = open(wrapped)?;
+    Some(wrapped.len() - content.len()..wrapped.len())
 }
 
-/// Corrects the checksum of an envelope whose content was replaced. The length stays the
-/// same; other bytes than those of an envelope are left alone.
-pub fn seal_again(wrapped: &mut [u8]) {
-    let mut parts = wrapped.splitn(4, |byte| *byte == b'.');
-    let (version, sum) = (parts.next(), parts.next());
-    let (_, content) = (parts.next(), parts.next());
-    let (Some(content), true) = (content, version == Some(VERSION.as_bytes())) else {
-        return;
-    };
-    let length = sum.map_or(0, <[u8]>::len);
-    let sum = format!("{:08x}", crc32fast::hash(content));
+/// Corrects the checksum of an envelope after its content, which is in this range, was
+/// replaced by one of the same length.
+pub fn seal_again(wrapped: &mut [u8], content: Range<usize>) {
+    let sum = format!(
+        "{:08x}",
+        crc32fast::hash(wrapped.get(content).unwrap_or_default())
+    );
     let start = VERSION.len() + 1;
-    if let Some(old) = wrapped.get_mut(start..start + length)
-        && old.len() == sum.len()
-    {
+    if let Some(old) = wrapped.get_mut(start..start + sum.len()) {
         old.copy_from_slice(sum.as_bytes());
     }
+}
+
+/// The encoded origin and the content of an envelope.
+fn open(wrapped: &str) -> Option<(&str, &str)> {
+    let rest = wrapped.strip_prefix(VERSION)?.strip_prefix('.')?;
+    let (sum, rest) = rest.split_once('.')?;
+    let (made_by, content) = rest.split_once('.')?;
+    (sum == format!("{:08x}", crc32fast::hash(content.as_bytes()))).then_some((made_by, content))
 }
 
 /// The id under which the client sees an item of this origin. `prefix` is the one that
@@ -155,17 +149,14 @@ mod tests {
         let text = String::from_utf8(wrapped.clone()).unwrap();
         let content = content_range(&text).unwrap();
         assert_eq!(text.get(content.clone()), Some("gAAAAAB=="));
-        wrapped[content].copy_from_slice(b"hijklmnop");
+        wrapped[content.clone()].copy_from_slice(b"hijklmnop");
         assert_eq!(
             content_range(&String::from_utf8(wrapped.clone()).unwrap()),
             None
         );
-        seal_again(&mut wrapped);
+        seal_again(&mut wrapped, content);
         let sealed = String::from_utf8(wrapped).unwrap();
         assert_eq!(unwrap("acme/m", &sealed), Some("hijklmnop"));
-        let mut foreign = *b"rsp1.00000000.e30.x";
-        seal_again(&mut foreign);
-        assert_eq!(&foreign, b"rsp1.00000000.e30.x");
     }
 
     #[test]

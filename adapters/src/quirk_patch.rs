@@ -238,15 +238,7 @@ impl QuirkPatch {
                 Parameter::StreamOptions | Parameter::CacheControl => {}
             },
             Self::WithoutToolChoice(values) => {
-                for value in [
-                    ToolChoiceMode::None,
-                    ToolChoiceMode::Required,
-                    ToolChoiceMode::Named,
-                ] {
-                    if values.contains(value) {
-                        quirks.tool_choice = quirks.tool_choice.without(value);
-                    }
-                }
+                quirks.tool_choice = quirks.tool_choice.difference(values);
             }
             Self::SystemRole(role) => quirks.developer_role = role == SystemRole::Developer,
             Self::NoImageUrls => quirks.image_urls = false,
@@ -304,15 +296,7 @@ impl QuirkPatch {
             }
             Self::OmitParameter(parameter) => *quirk_flag(parameter, quirks) = false,
             Self::WithoutToolChoice(values) => {
-                for value in [
-                    ToolChoiceMode::None,
-                    ToolChoiceMode::Required,
-                    ToolChoiceMode::Named,
-                ] {
-                    if values.contains(value) {
-                        quirks.tool_choice = quirks.tool_choice.without(value);
-                    }
-                }
+                quirks.tool_choice = quirks.tool_choice.difference(values);
             }
             Self::ResponseFormat(format) => quirks.response_format = format,
             Self::SystemRole(role) => quirks.system_role = role,

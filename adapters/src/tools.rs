@@ -10,9 +10,11 @@ mod definitions;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use registry::{EnumSet, ToolChoiceMode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::notes::Notes;
 use crate::plan::UNKNOWN_TOOL;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
@@ -250,6 +252,22 @@ fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
         ItemKind::ApplyPatchCall => Some((ToolKind::ApplyPatch, "apply_patch")),
         _ => None,
     }
+}
+
+/// Whether a provider accepts this value of `tool_choice`. One that it does not accept is left
+/// out, which means `auto`, and noted under `name`.
+pub(crate) fn accepts_choice(
+    accepted: EnumSet<ToolChoiceMode>,
+    value: ToolChoiceMode,
+    name: &str,
+    notes: &mut Notes,
+) -> bool {
+    let accepts = accepted.contains(value);
+    if !accepts {
+        let detail = format!("{name}: the model is free to call");
+        notes.add("tool_choice_dropped", detail);
+    }
+    accepts
 }
 
 impl ToolChoice {

@@ -111,7 +111,7 @@ impl Decoder {
     pub(crate) fn new(quirks: &WireQuirks) -> Self {
         match quirks {
             WireQuirks::Chat(quirks) => Self::Chat(ChatDecoder::new(quirks)),
-            WireQuirks::Responses(quirks) => Self::Responses(RelayDecoder::new(quirks)),
+            WireQuirks::Responses(_) => Self::Responses(RelayDecoder::default()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! ChatQuirks: how a provider differs from plain Chat Completions.
+//! Quirks of the `chat` wire: how a provider differs from plain Chat Completions.
 //!
 //! The set is closed. A new quirk is one field here and one use in the wire, and the TOML that
 //! sets it cites its source: documentation, an issue or a recording.

@@ -45,6 +45,12 @@ impl<T> EnumSet<T> {
         Self::from_bits(self.bits | other.bits)
     }
 
+    /// The values of this set that the other one lacks.
+    #[must_use]
+    pub const fn difference(self, other: Self) -> Self {
+        Self::from_bits(self.bits & !other.bits)
+    }
+
     /// Whether the set has no value.
     pub fn is_empty(self) -> bool {
         self.bits == 0

@@ -217,10 +217,10 @@ fn hash_wrapped(text: &mut [u8], part: Range<usize>) {
     else {
         return;
     };
-    let content = part.start + content.start..part.start + content.end;
-    hash(text, std::slice::from_ref(&content));
+    let place = part.start + content.start..part.start + content.end;
+    hash(text, std::slice::from_ref(&place));
     if let Some(wrapped) = text.get_mut(part) {
-        origin::seal_again(wrapped);
+        origin::seal_again(wrapped, content);
     }
 }
 

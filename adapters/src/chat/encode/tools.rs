@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
-use crate::tools::{Tool, ToolChoice};
+use crate::tools::{Tool, ToolChoice, accepts_choice};
 use crate::turn::Turn;
 
 /// The tools to offer: none if the client forbids calls and the provider does not
@@ -75,23 +75,12 @@ pub(super) fn push(
     Ok(list)
 }
 
-/// A value that the provider does not accept is left out, which means `auto`.
 fn push_choice(
     body: &mut BodyWriter<'_>,
     choice: &ToolChoice,
     quirks: &ChatQuirks,
     notes: &mut Notes,
 ) {
-    let mut accepts = |value, name: &str| {
-        let accepted = quirks.tool_choice.contains(value);
-        if !accepted {
-            notes.add(
-                "tool_choice_dropped",
-                format!("{name}: the model is free to call"),
-            );
-        }
-        accepted
-    };
     match choice {
         ToolChoice::Auto
         | ToolChoice::Allowed {
@@ -99,12 +88,17 @@ fn push_choice(
         } => {}
         ToolChoice::None => body.field("tool_choice", "none"),
         ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => {
-            if accepts(ToolChoiceMode::Required, "required") {
+            if accepts_choice(
+                quirks.tool_choice,
+                ToolChoiceMode::Required,
+                "required",
+                notes,
+            ) {
                 body.field("tool_choice", "required");
             }
         }
         ToolChoice::Named(name) => {
-            if accepts(ToolChoiceMode::Named, name) {
+            if accepts_choice(quirks.tool_choice, ToolChoiceMode::Named, name, notes) {
                 body.key("tool_choice");
                 let out = &mut body.out;
                 out.extend_from_slice(br#"{"type":"function","function":{"name":"#);

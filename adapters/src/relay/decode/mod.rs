@@ -17,7 +17,6 @@ mod tests;
 
 use std::borrow::Cow;
 
-use registry::RelayQuirks;
 use serde_json::value::RawValue;
 
 use self::slots::ItemSlots;
@@ -30,7 +29,7 @@ use crate::reader::DataKind;
 
 /// Decodes one answer. Made for each upstream response; ends with the terminal event of the
 /// upstream, [`Self::finish`] or [`Self::fail`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RelayDecoder {
     slots: ItemSlots,
     /// The item that began last, if nothing of it came yet. It is passed on with its first
@@ -41,16 +40,6 @@ pub(crate) struct RelayDecoder {
 }
 
 impl RelayDecoder {
-    /// A decoder for the answer of a model with these quirks.
-    pub(crate) fn new(_: &RelayQuirks) -> Self {
-        Self {
-            slots: ItemSlots::default(),
-            held_item: None,
-            started: false,
-            ended: false,
-        }
-    }
-
     /// Whether nothing has been understood so far.
     pub(crate) fn has_decoded_nothing(&self) -> bool {
         !self.started && !self.ended

@@ -1,13 +1,12 @@
 //! Streams and answers of Responses upstreams as events.
 
-use registry::RelayQuirks;
 use serde_json::{Value, json};
 
 use super::*;
 
 /// The events of these data, in short: kinds, slots and texts.
 fn decoded(data: &[Value]) -> Vec<String> {
-    let mut decoder = RelayDecoder::new(&RelayQuirks::default());
+    let mut decoder = RelayDecoder::default();
     let mut events = Vec::new();
     for data in data {
         let data = data.to_string();

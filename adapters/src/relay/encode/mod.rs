@@ -17,6 +17,8 @@ mod parameters;
 mod tests;
 mod tools;
 
+use std::collections::HashMap;
+
 use registry::RelayQuirks;
 
 use crate::body_writer::BodyWriter;
@@ -80,7 +82,7 @@ pub(crate) fn encode(
         media: &mut media,
         notes: &mut notes,
         spans: Vec::with_capacity(turn.items.len()),
-        call_forms: std::collections::HashMap::new(),
+        call_forms: HashMap::new(),
     };
     input.push()?;
     let spans = input.spans;

@@ -11,7 +11,7 @@ use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
 use crate::schema;
-use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
+use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind, accepts_choice};
 use crate::turn::Turn;
 
 /// Writes the tools and `tool_choice`. Returns the range of the list in the body.
@@ -214,21 +214,12 @@ fn passes_choice(quirks: &RelayQuirks) -> bool {
     all.into_iter().all(|kind| quirks.tools.contains(kind))
 }
 
-/// A value that the provider does not accept is left out, which means `auto`.
 fn push_choice(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
     quirks: &RelayQuirks,
     notes: &mut Notes,
 ) {
-    let mut accepts = |value, name: &str| {
-        let accepted = quirks.tool_choice.contains(value);
-        if !accepted {
-            let detail = format!("{name}: the model is free to call");
-            notes.add("tool_choice_dropped", detail);
-        }
-        accepted
-    };
     let own = turn.echo.tool_choice.map(RawValue::get);
     match &turn.tool_choice {
         ToolChoice::Allowed { .. } if passes_choice(quirks) => {
@@ -242,12 +233,17 @@ fn push_choice(
         } => {}
         ToolChoice::None => body.field("tool_choice", "none"),
         ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => {
-            if accepts(ToolChoiceMode::Required, "required") {
+            if accepts_choice(
+                quirks.tool_choice,
+                ToolChoiceMode::Required,
+                "required",
+                notes,
+            ) {
                 body.field("tool_choice", "required");
             }
         }
         ToolChoice::Named(name) => {
-            if accepts(ToolChoiceMode::Named, name) {
+            if accepts_choice(quirks.tool_choice, ToolChoiceMode::Named, name, notes) {
                 let tool = turn.tools.iter().find(|tool| tool.wire_name == *name);
                 let kind = tool.and_then(|tool| relay_kind(tool.target.kind));
                 let is_native = kind.is_some_and(|kind| quirks.tools.contains(kind));

@@ -19,13 +19,6 @@ const IDS: [&str; 6] = [
     "response_id",
     "previous_response_id",
 ];
-/// Whether a path is that of a tool in a list. A response says null for what the client left out
-/// of a tool, and bundles of earlier versions hold responses that leave it out as well.
-fn is_tool(path: &str) -> bool {
-    let name = path.rsplit(['.', ' ']).next().unwrap_or_default();
-    name.starts_with("tools[") && name.ends_with(']')
-}
-
 /// Fields with seconds since 1970.
 const TIMES: [&str; 3] = ["created", "created_at", "completed_at"];
 
@@ -268,4 +261,11 @@ fn below(path: &str, key: &str) -> String {
     } else {
         format!("{path}.{key}")
     }
+}
+
+/// Whether a path is that of a tool in a list. A response says null for what the client left out
+/// of a tool, and bundles of earlier versions hold responses that leave it out as well.
+fn is_tool(path: &str) -> bool {
+    let name = path.rsplit(['.', ' ']).next().unwrap_or_default();
+    name.starts_with("tools[") && name.ends_with(']')
 }
