@@ -1,5 +1,5 @@
 //! The members of a JSON object, unread and in their order, for documents that are passed
-//! on with a few fields changed.
+//! on with a few members changed.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -141,6 +141,61 @@ pub(crate) fn rewrite(
         }
     }
     out.push(b'}');
+}
+
+/// A JSON object that is written again with some members changed; it keeps the order and the
+/// bytes of the others.
+pub(crate) struct EditedObject<'a> {
+    members: Members<'a>,
+    changes: Vec<(&'static str, Option<String>)>,
+}
+
+impl<'a> EditedObject<'a> {
+    /// Reads an object; `None` if the text is something else.
+    pub(crate) fn read(document: &'a str) -> Option<Self> {
+        Some(Self {
+            members: Members::read(document)?,
+            changes: Vec::new(),
+        })
+    }
+
+    /// The JSON of a value, unless it is missing or null.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let changed = self.changes.iter().find(|(key, _)| *key == name);
+        let json = match changed {
+            Some((_, json)) => json.as_deref(),
+            None => self.members.get(name).map(RawValue::get),
+        };
+        json.filter(|json| *json != "null")
+    }
+
+    /// Whether the value is this string, which needs no escapes.
+    pub(crate) fn is(&self, name: &str, text: &str) -> bool {
+        self.get(name).and_then(json::unquote) == Some(text)
+    }
+
+    /// Replaces a value, or adds one at the end.
+    pub(crate) fn set(&mut self, name: &'static str, json: String) {
+        self.changes.retain(|(key, _)| *key != name);
+        self.changes.push((name, Some(json)));
+    }
+
+    /// Sets a value that is missing or null to this JSON. False if that changes nothing.
+    pub(crate) fn set_default(&mut self, name: &'static str, json: &str) -> bool {
+        let has_null = json == "null" && self.members.get(name).is_some();
+        if has_null || self.get(name).is_some() {
+            return false;
+        }
+        self.set(name, json.to_owned());
+        true
+    }
+
+    /// The object as JSON on one line.
+    pub(crate) fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        rewrite(&mut out, &self.members, &self.changes);
+        String::from_utf8(out).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

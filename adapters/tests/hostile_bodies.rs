@@ -8,7 +8,7 @@ use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
-use registry::{ChatQuirks, Dialect, EnumSet, Model, SchemaRule};
+use registry::{ChatQuirks, Dialect, EnumSet, Model, RelayQuirks, SchemaRule, WireQuirks};
 
 /// The upstream request for a body.
 fn encoded(body: String) -> Result<String, Fault> {
@@ -93,19 +93,26 @@ fn schemas_that_multiply_are_refused_before_the_memory_is_gone() {
         r#"{{"model":"m","input":"x","tools":[{}]}}"#,
         tools.join(",")
     );
-    let quirks = ChatQuirks {
-        schema: EnumSet::empty().with(SchemaRule::InlineRefs),
+    let schema = EnumSet::empty().with(SchemaRule::InlineRefs);
+    let chat = ChatQuirks {
+        schema,
         ..ChatQuirks::default()
     };
-    let dialect = Dialect {
-        quirks: quirks.into(),
-        ..Dialect::default()
+    let relay = RelayQuirks {
+        schema,
+        ..RelayQuirks::default()
     };
     let source = TurnSource::new(body);
     let (turn, model) = (source.turn().unwrap(), Model::unlisted("m"));
-    let options = EncodeOptions::new(&dialect, &model, "m");
-    let fault = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap_err();
-    assert_eq!(fault.kind, Kind::InvalidRequest);
-    assert_eq!(fault.param.as_deref(), Some("tools"));
-    assert!(fault.message.contains("256 MiB"), "{}", fault.message);
+    for quirks in [WireQuirks::from(chat), WireQuirks::from(relay)] {
+        let dialect = Dialect {
+            quirks,
+            ..Dialect::default()
+        };
+        let options = EncodeOptions::new(&dialect, &model, "m");
+        let fault = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap_err();
+        assert_eq!(fault.kind, Kind::InvalidRequest);
+        assert_eq!(fault.param.as_deref(), Some("tools"));
+        assert!(fault.message.contains("256 MiB"), "{}", fault.message);
+    }
 }

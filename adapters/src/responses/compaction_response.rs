@@ -6,10 +6,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::object_members::ObjectMembers;
 use super::response_object::{item_id, push_usage};
 use crate::event::Usage;
 use crate::json;
+use crate::members::EditedObject;
 
 /// The answer of `POST /v1/responses/compact`, except for the user messages, which
 /// [`Self::to_json`] copies from the request.
@@ -67,24 +67,25 @@ impl CompactionResponse<'_> {
     }
 
     /// The newest user messages that fit, and the number of older ones.
-    fn user_messages<'b>(&self, body: &'b str) -> (Vec<ObjectMembers<'b>>, usize) {
+    fn user_messages<'b>(&self, body: &'b str) -> (Vec<EditedObject<'b>>, usize) {
         let body: Option<CompactRequestBody<'b>> = serde_json::from_str(body).ok();
         let Some(input) = body.and_then(|body| body.input) else {
             return (Vec::new(), 0);
         };
         if input.get().starts_with('"') {
-            let message = ObjectMembers::read(r#"{"type":"message","role":"user"}"#)
+            let message = EditedObject::read(r#"{"type":"message","role":"user"}"#)
                 .map(|message| with_text(message, input.get()))
                 .into_iter()
                 .collect();
             return (message, 0);
         }
         let items: Vec<&'b RawValue> = serde_json::from_str(input.get()).unwrap_or_default();
-        let all: Vec<ObjectMembers<'b>> = items.into_iter().filter_map(user_message).collect();
+        let all: Vec<EditedObject<'b>> = items.into_iter().filter_map(user_message).collect();
         let mut room = self.max_message_bytes;
         let kept = all.iter().rev().take_while(|message| {
-            let fits = message.json_len() <= room;
-            room = room.saturating_sub(message.json_len());
+            let bytes = message.to_json().len();
+            let fits = bytes <= room;
+            room = room.saturating_sub(bytes);
             fits
         });
         let dropped = all.len() - kept.count();
@@ -94,8 +95,8 @@ impl CompactionResponse<'_> {
 
 /// The item, with `type` and content parts added if it is a user message in a short form;
 /// `None` if it is something else.
-fn user_message(raw: &RawValue) -> Option<ObjectMembers<'_>> {
-    let mut item = ObjectMembers::read(raw.get())?;
+fn user_message(raw: &RawValue) -> Option<EditedObject<'_>> {
+    let mut item = EditedObject::read(raw.get())?;
     let is_message = item.get("type").is_none() || item.is("type", "message");
     if !is_message || !item.is("role", "user") {
         return None;
@@ -110,7 +111,7 @@ fn user_message(raw: &RawValue) -> Option<ObjectMembers<'_>> {
 }
 
 /// The message with the JSON string `text` as its only content part.
-fn with_text<'a>(mut message: ObjectMembers<'a>, text: &str) -> ObjectMembers<'a> {
+fn with_text<'a>(mut message: EditedObject<'a>, text: &str) -> EditedObject<'a> {
     let parts = format!(r#"[{{"type":"input_text","text":{text}}}]"#);
     message.set("content", parts);
     message

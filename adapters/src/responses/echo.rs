@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::object_members::{ObjectMembers, one_line};
 use crate::json;
+use crate::members::EditedObject;
 
 /// A parameter of the client as JSON on one line, or its default.
 ///
@@ -20,7 +20,7 @@ impl EchoedJson {
     pub(super) fn new(sent: Option<&RawValue>, default: &'static str) -> Self {
         Self(match sent {
             None => Cow::Borrowed(default),
-            Some(raw) => Cow::Owned(one_line(raw.get()).into_owned()),
+            Some(raw) => Cow::Owned(one_line(raw.get())),
         })
     }
 
@@ -36,9 +36,15 @@ impl EchoedJson {
     }
 }
 
+fn one_line(json: &str) -> String {
+    let mut out = Vec::with_capacity(json.len());
+    json::push_one_line(&mut out, json);
+    String::from_utf8(out).unwrap_or_default()
+}
+
 /// `reasoning`, always with `effort` and `summary`.
 pub(super) fn reasoning(sent: Option<&RawValue>) -> EchoedJson {
-    let Some(mut members) = sent.and_then(|raw| ObjectMembers::read(raw.get())) else {
+    let Some(mut members) = sent.and_then(|raw| EditedObject::read(raw.get())) else {
         return EchoedJson(Cow::Borrowed(r#"{"effort":null,"summary":null}"#));
     };
     members.set_default("effort", "null");
@@ -49,13 +55,13 @@ pub(super) fn reasoning(sent: Option<&RawValue>) -> EchoedJson {
 /// `text`, always with `format` and `verbosity`. A format with a schema has a `description`,
 /// which may be null, and `strict`, whose default is false.
 pub(super) fn text(sent: Option<&RawValue>) -> EchoedJson {
-    let Some(mut members) = sent.and_then(|raw| ObjectMembers::read(raw.get())) else {
+    let Some(mut members) = sent.and_then(|raw| EditedObject::read(raw.get())) else {
         let default = r#"{"format":{"type":"text"},"verbosity":"medium"}"#;
         return EchoedJson(Cow::Borrowed(default));
     };
     members.set_default("format", r#"{"type":"text"}"#);
     members.set_default("verbosity", r#""medium""#);
-    if let Some(mut format) = members.get("format").and_then(ObjectMembers::read)
+    if let Some(mut format) = members.get("format").and_then(EditedObject::read)
         && format.is("type", "json_schema")
     {
         format.set_default("description", "null");
@@ -75,8 +81,9 @@ pub(super) fn tools(sent: Option<&RawValue>) -> EchoedJson {
 /// types are repeated as they came.
 pub(super) fn completed_tools(sent: Option<&RawValue>) -> EchoedJson {
     let all = tools(sent);
-    let tools: Option<Vec<ObjectMembers<'_>>> = serde_json::from_str(all.get()).ok();
-    let mut tools = tools.unwrap_or_default();
+    let tools: Vec<&RawValue> = serde_json::from_str(all.get()).unwrap_or_default();
+    let tools = tools.into_iter().map(|tool| EditedObject::read(tool.get()));
+    let mut tools: Vec<EditedObject<'_>> = tools.collect::<Option<_>>().unwrap_or_default();
     let mut changed = false;
     for tool in tools.iter_mut().filter(|tool| tool.is("type", "function")) {
         for key in ["description", "parameters", "strict"] {
@@ -86,7 +93,7 @@ pub(super) fn completed_tools(sent: Option<&RawValue>) -> EchoedJson {
     if !changed {
         return all;
     }
-    let tools: Vec<String> = tools.iter().map(ObjectMembers::to_json).collect();
+    let tools: Vec<String> = tools.iter().map(EditedObject::to_json).collect();
     EchoedJson(Cow::Owned(format!("[{}]", tools.join(","))))
 }
 

@@ -10,7 +10,6 @@ pub mod assembler;
 pub mod compaction_response;
 mod echo;
 pub mod event_buffer;
-mod object_members;
 mod parameters;
 pub mod patch;
 pub mod request;

@@ -43,7 +43,7 @@ pub(crate) fn encode(
     body.field("stream", &true);
     body.field("store", &false);
     parameters::push(&mut body, turn, options, quirks, &mut notes);
-    let tools = tools::push(&mut body, turn, quirks, &mut notes);
+    let tools = tools::push(&mut body, turn, quirks, &mut notes)?;
     let limit = parameters::output_limit(turn, options, quirks, &mut notes);
     for name in ["instructions", "input"] {
         body.claim(name);

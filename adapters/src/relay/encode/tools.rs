@@ -7,6 +7,8 @@ use registry::{RelayQuirks, RelayToolKind, ToolChoiceMode};
 use serde_json::value::RawValue;
 
 use crate::body_writer::BodyWriter;
+use crate::encoded::check_size;
+use crate::fault::Fault;
 use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
@@ -14,13 +16,14 @@ use crate::schema;
 use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind, accepts_choice};
 use crate::turn::Turn;
 
-/// Writes the tools and `tool_choice`. Returns the range of the list in the body.
+/// Writes the tools and `tool_choice`. Returns the range of the list in the body. Fails if the
+/// list is too long, which schemas with references can make it.
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
     quirks: &RelayQuirks,
     notes: &mut Notes,
-) -> Range<usize> {
+) -> Result<Range<usize>, Fault> {
     let mut list = ToolList {
         turn,
         quirks,
@@ -37,7 +40,7 @@ pub(super) fn push(
         }
     } else {
         for definition in turn.tools.definitions() {
-            list.push_definition(definition, notes);
+            list.push_definition(definition, notes)?;
         }
     }
     for kind in &list.sent_hosted {
@@ -45,7 +48,7 @@ pub(super) fn push(
     }
     let start = body.out.len();
     if list.out.is_empty() {
-        return start..start;
+        return Ok(start..start);
     }
     body.key("tools");
     body.out.push(b'[');
@@ -59,7 +62,7 @@ pub(super) fn push(
         quirks.parallel_tool_calls,
         notes,
     );
-    tools
+    Ok(tools)
 }
 
 /// The kind of tool whose calls these are, if the provider may take it as it is.
@@ -86,16 +89,20 @@ struct ToolList<'l, 'a> {
 }
 
 impl<'a> ToolList<'_, 'a> {
-    fn push_definition(&mut self, definition: &ToolDefinition<'a>, notes: &mut Notes) {
+    fn push_definition(
+        &mut self,
+        definition: &ToolDefinition<'a>,
+        notes: &mut Notes,
+    ) -> Result<(), Fault> {
         let searches = self.quirks.tools.contains(RelayToolKind::ToolSearch);
         let Some(members) = Members::read(definition.raw.get()) else {
-            return;
+            return Ok(());
         };
         let kind = members.text("type").unwrap_or_else(|| "function".into());
         let name = members.text("name").unwrap_or_else(|| kind.clone());
         // A tool that was found by a search is in the output of that search.
         if !definition.in_request && searches && kind == "namespace" {
-            return;
+            return Ok(());
         }
         let relayed = RelayToolKind::of_definition(&kind);
         match relayed.filter(|kind| self.quirks.tools.contains(*kind)) {
@@ -133,9 +140,11 @@ impl<'a> ToolList<'_, 'a> {
                     None => tool.target.namespace.is_none() && tool.target.name == name,
                 }) {
                     self.push_function(tool, definition, notes);
+                    check_size(self.out.len(), "tools")?;
                 }
             }
         }
+        Ok(())
     }
 
     fn push_raw(&mut self, json: &str) {
