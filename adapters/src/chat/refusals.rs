@@ -12,7 +12,8 @@ use crate::quirk_patch::{Parameter, QuirkPatch};
 /// The patch for a refusal that is not a context overflow; `lower` is its text in lower case.
 /// The first rule that matches counts.
 pub(crate) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    None.or_else(|| reasoning(lower).map(Into::into))
+    reasoning(lower)
+        .map(QuirkPatch::from)
         .or_else(|| patches::reasoning(lower))
         .or_else(|| max_tokens_field(lower).map(Into::into))
         .or_else(|| limits::max_output(lower).map(Into::into))
@@ -92,8 +93,8 @@ fn reasoning(lower: &str) -> Option<ChatPatch> {
     .then_some(ChatPatch::NoSignatures)
 }
 
-/// The name of the output limit. OpenAI, recorded: `Unsupported parameter: 'max_tokens' is not supported with
-/// this model. Use 'max_completion_tokens' instead.`
+/// The name of the output limit. OpenAI, recorded: `Unsupported parameter: 'max_tokens' is
+/// not supported with this model. Use 'max_completion_tokens' instead.`
 fn max_tokens_field(lower: &str) -> Option<ChatPatch> {
     let use_instead = |name: &str| {
         ["use '", "use `", "use \"", "use "]
@@ -110,6 +111,9 @@ fn max_tokens_field(lower: &str) -> Option<ChatPatch> {
     };
     Some(ChatPatch::MaxTokensField(field))
 }
+
+/// The highest temperatures, in hundredths, that providers use.
+const HUNDREDTHS: [u16; 6] = [50, 100, 120, 150, 180, 200];
 
 /// The highest temperature.
 ///
@@ -145,9 +149,6 @@ fn max_temperature(lower: &str) -> Option<ChatPatch> {
     .find_map(|phrase| maximum(lower.split_once(phrase)?.1))
     .map(ChatPatch::MaxTemperature)
 }
-
-/// Maximum temperatures that providers use.
-const HUNDREDTHS: [u16; 6] = [50, 100, 120, 150, 180, 200];
 
 /// An image in a message without text. MiMo: `text is not set` (providers.md)
 fn image_without_text(lower: &str) -> Option<ChatPatch> {
