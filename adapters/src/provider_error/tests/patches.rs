@@ -5,9 +5,10 @@ use registry::{
     SystemRole, ToolChoiceMode,
 };
 
-use super::{fault_of, openai};
+use super::{fault_of, from_reply, openai};
 use crate::fault::{Kind, Retry};
 use crate::quirk_patch::{ChatPatch, EffortLevels, ModelPatch, Parameter, QuirkPatch, SharedPatch};
+use crate::relay::refusals;
 
 fn without(values: &[ToolChoiceMode]) -> QuirkPatch {
     let set = values
@@ -293,6 +294,16 @@ fn a_known_refusal_leads_to_one_patch() {
                 "{message}"
             );
             assert_eq!(fault.message, message);
+        }
+        let body = openai(message);
+        let of_relay = from_reply(refusals::find_patch, 400, None, body.as_bytes()).patch;
+        match patch {
+            QuirkPatch::Model(_) | QuirkPatch::Shared(_) => {
+                // On the other wire the parameter does not exist.
+                let is_unknown = message.contains("stream_options");
+                assert_eq!(of_relay, (!is_unknown).then_some(patch), "{message}");
+            }
+            QuirkPatch::Chat(_) => assert_eq!(of_relay, None, "{message}"),
         }
     }
 }
