@@ -130,11 +130,11 @@ impl<'de> Visitor<'de> for QuirkPatchVisitor {
         }
         let part = EnumAccessDeserializer::new(NamedVariant { name, value });
         if of_model {
-            ModelPatch::deserialize(part).map(QuirkPatch::Model)
+            ModelPatch::deserialize(part).map(QuirkPatch::from)
         } else if of_shared {
-            SharedPatch::deserialize(part).map(QuirkPatch::Shared)
+            SharedPatch::deserialize(part).map(QuirkPatch::from)
         } else {
-            ChatPatch::deserialize(part).map(QuirkPatch::Chat)
+            ChatPatch::deserialize(part).map(QuirkPatch::from)
         }
     }
 }
