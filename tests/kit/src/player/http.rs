@@ -43,6 +43,11 @@ impl PlayerRequest {
         self.path.ends_with("/responses")
     }
 
+    /// Whether it asks for the requests that the player got so far.
+    pub(super) fn asks_for_requests(&self) -> bool {
+        self.method == "GET" && self.path.ends_with("/requests")
+    }
+
     /// `stream` of the body.
     pub fn streams(&self) -> bool {
         self.json
@@ -86,13 +91,18 @@ impl PlayerRequest {
         self.messages().last().map(message_text).unwrap_or_default()
     }
 
-    /// The offered function of this name.
+    /// The offered tool of this name; a tool of a namespace as `namespace__name`.
     pub fn tool(&self, name: &str) -> Option<&Value> {
-        self.tools()
-            .find(|function| function.get("name").and_then(Value::as_str) == Some(name))
+        let is = |tool: &&Value, name: &str| tool.get("name").and_then(Value::as_str) == Some(name);
+        self.tools().find(|tool| is(tool, name)).or_else(|| {
+            let (namespace, name) = name.rsplit_once("__")?;
+            let group = self.tools().find(|tool| is(tool, namespace))?;
+            let inner = group.get("tools")?.as_array()?;
+            inner.iter().find(|tool| is(tool, name))
+        })
     }
 
-    /// The offered functions, in order.
+    /// The offered functions and other tools, in order.
     pub fn tools(&self) -> impl Iterator<Item = &Value> {
         let tools = self.json.get("tools").and_then(Value::as_array);
         tools

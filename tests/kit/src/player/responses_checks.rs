@@ -74,6 +74,57 @@ const ITEMS: [(&str, &str, &str); 14] = [
     ("apply_patch_call_output", "call_id status", "id output"),
 ];
 
+/// The items that a strict upstream has answered, by id. They must come back as they were made; a
+/// client may leave fields out.
+#[derive(Debug, Default)]
+pub(super) struct MadeItems(HashMap<String, Value>);
+
+impl MadeItems {
+    /// Adds the items of an answer, which is a stream of events.
+    pub(super) fn add(&mut self, body: &str) {
+        let documents = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        for document in documents {
+            let event: Value = serde_json::from_str(document).unwrap_or_default();
+            if event["type"] == "response.output_item.done"
+                && let Some(id) = event["item"]["id"].as_str()
+            {
+                self.0.insert(id.to_owned(), event["item"].clone());
+            }
+        }
+    }
+
+    /// The first item of the request that is not as it was made, or was not made here.
+    pub(super) fn problem(&self, request: &Value) -> Option<String> {
+        let items = request["input"].as_array()?;
+        items.iter().enumerate().find_map(|(index, item)| {
+            let id = item["id"].as_str()?;
+            let Some(made) = self.0.get(id) else {
+                return Some(format!("Item with id '{id}' not found."));
+            };
+            let changed = changed_field(item, made)?;
+            Some(format!(
+                "Item with id '{id}' was made differently: 'input[{index}]{changed}'."
+            ))
+        })
+    }
+}
+
+/// The path of the first value that is not in what was made.
+fn changed_field(sent: &Value, made: &Value) -> Option<String> {
+    match (sent, made) {
+        (Value::Object(fields), Value::Object(_)) => fields.iter().find_map(|(name, value)| {
+            changed_field(value, &made[name]).map(|inner| format!(".{name}{inner}"))
+        }),
+        (Value::Array(sent), Value::Array(made)) if sent.len() == made.len() => {
+            let mut pairs = sent.iter().zip(made).enumerate();
+            pairs.find_map(|(index, (sent, made))| {
+                changed_field(sent, made).map(|inner| format!("[{index}]{inner}"))
+            })
+        }
+        _ => (sent != made).then(String::new),
+    }
+}
+
 /// The first thing in the request that OpenAI would refuse, in its words as far as they are known.
 pub(super) fn problem(request: &Value) -> Option<String> {
     for name in request.as_object()?.keys() {
@@ -95,6 +146,34 @@ pub(super) fn problem(request: &Value) -> Option<String> {
         })
         .or_else(|| tools(request))
         .or_else(|| input(request))
+}
+
+/// The first thing in the request that a server of functions alone does not have.
+pub(super) fn beyond_functions(request: &Value) -> Option<String> {
+    let list = |name: &str| request[name].as_array().map_or(&[][..], Vec::as_slice);
+    let mut tools = list("tools").iter().enumerate();
+    if let Some((index, _)) = tools.find(|(_, tool)| tool["type"] != "function") {
+        return Some(format!("'tools[{index}].type' must be 'function'."));
+    }
+    if request.get("include").is_some() {
+        return Some("Unknown parameter: 'include'.".to_owned());
+    }
+    let known = [
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+    ];
+    let mut items = list("input").iter().enumerate();
+    items.find_map(|(index, item)| {
+        let kind = item["type"].as_str().unwrap_or("message");
+        if !known.contains(&kind) {
+            return Some(format!("Invalid value: '{kind}' at 'input[{index}].type'."));
+        }
+        let other = ["encrypted_content", "namespace"];
+        let field = other.into_iter().find(|field| item.get(field).is_some())?;
+        Some(format!("Unknown parameter: 'input[{index}].{field}'."))
+    })
 }
 
 fn range(request: &Value, name: &str, from: f64, to: f64) -> Option<String> {
