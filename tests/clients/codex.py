@@ -57,7 +57,8 @@ def check_upstream(expect: dict, requests: list[dict], case: dict):
     """Compares what the upstream got.
 
     `grows`: the history of each request begins with that of the request before. `last`: for each kind of
-    upstream, how often each type of item, or each role of a message, is in the last request.
+    upstream, how often each type of item, or each role of a message, is in the last request; `ids` is the
+    number of items that have an id.
     `requests`: what is in the requests, in this order.
     """
     histories = [request["json"].get("input") or request["json"].get("messages") for request in requests]
@@ -67,6 +68,7 @@ def check_upstream(expect: dict, requests: list[dict], case: dict):
                 raise kit.Failure(f"request {number} changes the history of the one before")
     if "last" in expect:
         seen = collections.Counter(item.get("type") or item["role"] for item in histories[-1])
+        seen["ids"] = sum("id" in item for item in histories[-1])
         kit.check(kit.mismatch(expect["last"][case.get("wire", "chat")], seen, "the last request"))
     kit.check(kit.mismatch(expect.get("requests", []) or requests, requests, "the requests"))
 
