@@ -123,7 +123,7 @@ def main() -> int:
     failed = [(number, wrong) for number, wrong, _ in seen if wrong]
     for number, wrong in failed:
         print(f"turn {number}: {wrong}")
-    for refusal in refused:
+    for refusal in refused[:10]:
         print(f"refused by the upstream: {kit.brief(refusal)}")
     print(
         f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - start:.0f} s: "

@@ -24,6 +24,9 @@ pub struct PlayerRequest {
     pub json: Value,
     /// Whether the peer sent `connection: close`.
     pub closes: bool,
+    /// Its number among the recorded requests of the player: two requests with the same body get
+    /// answers with different ids.
+    pub number: usize,
 }
 
 impl PlayerRequest {

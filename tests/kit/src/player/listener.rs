@@ -311,7 +311,7 @@ async fn connection(
     let _ = socket.set_nodelay(true);
     let mut buffer = Vec::new();
     loop {
-        let Ok(Some(request)) = http::read_request(&mut socket, &mut buffer).await else {
+        let Ok(Some(mut request)) = http::read_request(&mut socket, &mut buffer).await else {
             return ClosedBy::Peer;
         };
         let index = if request.method == "POST" {
@@ -320,6 +320,7 @@ async fn connection(
             None
         };
         indexes.extend(index);
+        request.number = index.unwrap_or_default();
         let refused = if request.method == "POST" {
             state.refusal(&request)
         } else {
