@@ -317,3 +317,51 @@ fn is_own_id(id: &str) -> bool {
         digits.len() >= 17 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_item_must_come_back_as_it_was_made() {
+        let item = json!({"type": "function_call", "id": "fc_1", "status": "completed",
+            "call_id": "c", "name": "f", "arguments": "{\"a\": [1]}"});
+        let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+        let mut made = MadeItems::default();
+        made.add(&format!("event: x\ndata: {done}\n\n"));
+        let problem = |change: &dyn Fn(&mut Value)| {
+            let mut sent = item.clone();
+            change(&mut sent);
+            made.problem(&json!({"input": [{"role": "user", "content": "go"}, sent]}))
+        };
+        assert_eq!(problem(&|_| {}), None);
+        // Clients leave out what they do not know.
+        let shorter = |sent: &mut Value| drop(sent.as_object_mut().unwrap().remove("status"));
+        assert_eq!(problem(&shorter), None);
+        for (field, value) in [
+            ("arguments", json!("{\"a\":[1]}")),
+            ("id", json!("fc_2")),
+            ("namespace", json!("n")),
+        ] {
+            let found = problem(&|sent| sent[field] = value.clone()).unwrap();
+            assert!(found.starts_with("Item with id 'fc_"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_functions_knows_nothing_else() {
+        let message = json!({"role": "user", "content": "go"});
+        let fine = json!({"input": [message], "tools": [{"type": "function", "name": "f"}]});
+        assert_eq!(beyond_functions(&fine), None);
+        for broken in [
+            json!({"tools": [{"type": "custom", "name": "f"}]}),
+            json!({"include": []}),
+            json!({"input": [message, {"type": "custom_tool_call", "call_id": "c"}]}),
+            json!({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}),
+            json!({"input": [{"type": "function_call", "name": "f", "namespace": "n"}]}),
+        ] {
+            assert!(beyond_functions(&broken).is_some(), "{broken}");
+        }
+    }
+}
