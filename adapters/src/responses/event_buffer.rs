@@ -10,7 +10,7 @@ const USUAL_EVENT_BYTES: usize = 512;
 
 /// A buffer that grew beyond this is freed when it was sent: the events around the output are
 /// large, and the text deltas between them are not. Every open stream keeps such a buffer.
-const KEPT_CAPACITY: usize = 2 << 10;
+const KEPT_CAPACITY: usize = 2 * USUAL_EVENT_BYTES;
 
 /// Events that were written and not yet sent, each as one JSON document.
 ///

@@ -128,7 +128,10 @@ impl NativeItem {
     }
 
     fn write(&mut self, out: &mut NativeOutput<'_>) {
-        let position = self.start(out);
+        let position = match self.position.take() {
+            Some(position) => position,
+            None => self.start(out),
+        };
         let delta = self.body_type().map_or("", |body| body.delta);
         // The closed ones are written already.
         while self.closed.1 + 1 < self.parts.len() {
@@ -140,6 +143,7 @@ impl NativeItem {
         for (name, document) in std::mem::take(&mut self.waiting) {
             write_progress(name, &document, &position, out);
         }
+        self.position = Some(position);
     }
 
     /// Writes the end of the item. Without the upstream's complete item it is made from what

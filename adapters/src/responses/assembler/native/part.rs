@@ -15,6 +15,8 @@ pub(super) struct NativePart {
     /// The upstream's index of the part, where it counts parts.
     pub(super) upstream_index: Option<u32>,
     text: StreamedText,
+    /// Whether the text has anything but white space.
+    has_visible_text: bool,
     /// How many bytes of the text were written.
     sent: usize,
     /// The log probabilities of all pieces as JSON, separated by commas.
@@ -98,6 +100,7 @@ impl NativePart {
             kind,
             upstream_index,
             text: StreamedText::default(),
+            has_visible_text: false,
             sent: 0,
             logprobs: String::new(),
             sent_logprobs: 0,
@@ -113,12 +116,19 @@ impl NativePart {
     }
 
     pub(super) fn is_blank(&self) -> bool {
-        Fragment::from_escaped(self.text()).is_blank()
+        !self.has_visible_text
     }
 
     pub(super) fn push(&mut self, escaped: &str, logprobs: &str) {
-        self.text.push(escaped);
+        self.push_text(escaped);
         push_list(&mut self.logprobs, logprobs);
+    }
+
+    /// Looks at the piece alone, so that the cost of many small pieces does not grow with the
+    /// text.
+    fn push_text(&mut self, escaped: &str) {
+        self.has_visible_text |= !Fragment::from_escaped(escaped).is_blank();
+        self.text.push(escaped);
     }
 
     pub(super) fn annotate(&mut self, annotation: &str) {
@@ -136,7 +146,7 @@ impl NativePart {
         let Some(rest) = whole.strip_prefix(so_far.as_ref()).map(json::escape) else {
             return false;
         };
-        self.text.push(&rest);
+        self.push_text(&rest);
         true
     }
 
