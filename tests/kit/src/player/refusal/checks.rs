@@ -158,8 +158,9 @@ impl RefusalRule {
             Self::StreamOptions => named("stream_options"),
             Self::BadSchemaKimi => bad_schema(request, schema::outside_moonshot),
             Self::BadSchemaGemini => bad_schema(request, schema::outside_gemini),
-            Self::InvalidResponsesRequest if !request.is_responses() => None,
-            Self::BeyondFunctions if !request.is_responses() => None,
+            Self::InvalidResponsesRequest | Self::BeyondFunctions if !request.is_responses() => {
+                None
+            }
             Self::InvalidResponsesRequest => {
                 responses_checks::problem(&request.json).map(|found| breach_at(0, found))
             }
