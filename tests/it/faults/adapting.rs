@@ -1,10 +1,10 @@
 //! If a provider refuses a turn for a known reason, the proxy adapts the request and sends it
 //! again. The next turn is adapted from the start. In notes, logs and metrics this is `healed`.
-use kit::player::{Player, PlayerScript, RequestCondition, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, RequestCondition, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{answer, repeating_player};
+use super::{answer, player_with, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::case;
 
@@ -130,14 +130,6 @@ fn repeating_text(text: &str) -> ScriptedAnswer {
     }
 }
 
-async fn player_with(answers: Vec<ScriptedAnswer>) -> Player {
-    let script = PlayerScript {
-        answers,
-        ..PlayerScript::default()
-    };
-    Player::start(script).await.unwrap()
-}
-
 /// Sends a turn, which must succeed. Returns whether the request was adapted.
 async fn was_adapted(proxy: &Proxy, body: &Value) -> bool {
     let reply = proxy.post(&streaming(body)).await;
@@ -161,10 +153,10 @@ async fn adapts_once(player: &Player, proxy: &Proxy, body: &Value) {
 }
 
 async fn adapts(case: &'static AdaptationCase) {
-    let player = player_with(vec![
-        refusal(case.refused, case.error),
-        repeating_text("well"),
-    ])
+    let player = player_with(
+        PlayerWire::Chat,
+        vec![refusal(case.refused, case.error), repeating_text("well")],
+    )
     .await;
     let proxy = Proxy::start_with(&player, Setup::new().provider(case.settings)).await;
     let mut body = super::body();
@@ -206,10 +198,10 @@ async fn missing_reasoning() {
             when: body_contains("reasoning_content"),
             ..repeating_text("well")
         };
-        let player = player_with(vec![
-            accepted,
-            refusal("tool_calls", MISSING_REASONING_ERROR),
-        ])
+        let player = player_with(
+            PlayerWire::Chat,
+            vec![accepted, refusal("tool_calls", MISSING_REASONING_ERROR)],
+        )
         .await;
         let quirks = format!("quirks = {{ reasoning_replay = \"{replay}\" }}");
         let proxy = Proxy::start_with(&player, Setup::new().provider(&quirks)).await;
@@ -222,7 +214,7 @@ async fn reasoning_cache() {
         {"reasoning": "I must look."},
         {"call": {"id": "c1", "name": "f", "arguments": "{}"}}
     ]));
-    let player = player_with(vec![thinks, repeating_text("well")]).await;
+    let player = player_with(PlayerWire::Chat, vec![thinks, repeating_text("well")]).await;
     let quirks = "quirks = { reasoning_replay = \"reasoning_content\" }";
     let proxy = Proxy::start_with(&player, Setup::new().provider(quirks)).await;
     let mut first = loop_without_reasoning();
@@ -239,7 +231,11 @@ async fn reasoning_cache() {
 
 async fn learned_window() {
     let overflow = r#"{"message": "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens (10 in the messages, 9000 in the completion).", "code": "context_length_exceeded"}"#;
-    let player = player_with(vec![refusal(":9000", overflow), repeating_text("well")]).await;
+    let player = player_with(
+        PlayerWire::Chat,
+        vec![refusal(":9000", overflow), repeating_text("well")],
+    )
+    .await;
     let proxy =
         Proxy::start_with(&player, Setup::new().provider("models = [{ id = \"m\" }]")).await;
     let mut body = super::body();
@@ -255,7 +251,11 @@ async fn learned_window() {
 /// If the adapted request is refused for the same reason, the refusal was misunderstood.
 async fn unhelpful_adaptation() {
     let blind = r#"{"message": "This model does not support image input."}"#;
-    let player = player_with(vec![refusal("first", blind), repeating_text("well")]).await;
+    let player = player_with(
+        PlayerWire::Chat,
+        vec![refusal("first", blind), repeating_text("well")],
+    )
+    .await;
     let proxy = Proxy::start(&player).await;
     let turn = |text: &str| {
         let image =
@@ -273,14 +273,12 @@ async fn at_fallback() {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
         ..ScriptedAnswer::error(429, "")
     };
-    let up = repeating_player(quota).await;
+    let up = repeating_player(PlayerWire::Chat, quota).await;
     let strict = refusal("\"system\"", r#"{"message": "System role not supported"}"#);
-    let other = player_with(vec![strict, repeating_text("well")]).await;
-    let setup = Setup::new().tables(&format!(
-        "[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]\n\
-         [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false",
-        other.base_url()
-    ));
+    let other = player_with(PlayerWire::Chat, vec![strict, repeating_text("well")]).await;
+    let setup = Setup::new()
+        .tables("[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]")
+        .other("other", &other, "");
     let proxy = Proxy::start_with(&up, setup).await;
     let body = json!({"model": "up/m", "instructions": "Be brief.", "input": "go"});
     assert!(was_adapted(&proxy, &body).await);

@@ -1,6 +1,6 @@
 //! Compactions by every trigger: one turn with several attempts.
 use adapters::fault::Kind;
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
@@ -27,9 +27,9 @@ pub fn groups() -> Vec<Group> {
         Kind::Authentication,
     ];
     vec![
-        group("compactions", kinds, || compactions("chat")),
+        group("compactions", kinds, || compactions(PlayerWire::Chat)),
         group("compactions over Responses", kinds, || {
-            compactions("responses")
+            compactions(PlayerWire::Responses)
         }),
     ]
 }
@@ -48,10 +48,9 @@ fn body(last: Option<Value>) -> Value {
     json!({"model": "m", "input": input, "tools": [look]})
 }
 
-async fn compactions(wire: &'static str) -> BundleFiles {
-    let player = player().await;
+async fn compactions(wire: PlayerWire) -> BundleFiles {
+    let player = player(wire).await;
     let setup = Setup::new()
-        .wire(wire)
         .provider("max_retries = 0")
         .server("heartbeat = \"150ms\"");
     let recording = RecordingProxy::start(&player, setup).await;

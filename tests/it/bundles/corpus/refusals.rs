@@ -1,6 +1,6 @@
 //! Refusals: by providers, with every status and wording, and by the proxy itself.
 use adapters::fault::Kind;
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
@@ -109,7 +109,7 @@ fn answers() -> Vec<ScriptedAnswer> {
 }
 
 async fn refused() -> BundleFiles {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let setup = Setup::new().provider("max_retries = 0\napi_key = \"key-of-the-corpus\"");
     let recording = RecordingProxy::start(&player, setup).await;
     for answer in answers() {
@@ -121,7 +121,7 @@ async fn refused() -> BundleFiles {
 }
 
 async fn senseless() -> BundleFiles {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     // A second provider, so that a model name without a provider is ambiguous.
     let other = format!(
         "[providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\nmodels = [{{ id = \"known\" }}]",
@@ -159,7 +159,7 @@ async fn senseless() -> BundleFiles {
 /// A request of the largest size that was observed in practice.
 async fn large() -> BundleFiles {
     const SIZE: usize = 854_476;
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     player.push(says(400, "no", ""));
     let recording = RecordingProxy::start(&player, Setup::new()).await;
     let mut ask = json!({"model": "m", "input": "", "stream": true});

@@ -1,6 +1,6 @@
 //! Responses that start successfully, and how they end.
 use adapters::fault::Kind;
-use kit::player::{ScriptStep, ScriptedAnswer};
+use kit::player::{PlayerWire, ScriptStep, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
@@ -42,7 +42,7 @@ pub fn groups() -> Vec<Group> {
 
 /// Plays each response to each caller.
 async fn play(name: &str, answers: Vec<ScriptedAnswer>) -> BundleFiles {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     let mut body = body();
     body["tools"] = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
@@ -94,7 +94,7 @@ async fn garbage() -> BundleFiles {
         body: Some(page.to_owned()),
         ..ScriptedAnswer::default()
     });
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     for answer in answers {
         recording

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use adapters::fault::Kind;
 use futures_util::future::join_all;
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
@@ -64,24 +64,33 @@ fn provider_table(id: &str, base_url: &str, more: &str) -> String {
 }
 
 async fn silent() -> BundleFiles {
-    let late = repeating_player(ScriptedAnswer {
-        head_delay_ms: 60_000,
-        ..ScriptedAnswer::default()
-    })
+    let late = repeating_player(
+        PlayerWire::Chat,
+        ScriptedAnswer {
+            head_delay_ms: 60_000,
+            ..ScriptedAnswer::default()
+        },
+    )
     .await;
-    let stops = repeating_player(answer(
-        json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}]),
-    ))
+    let stops = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}])),
+    )
     .await;
-    let never =
-        repeating_player(answer(json!([{"raw": ": connected\n\n"}, {"stall": true}]))).await;
-    let no_usage = repeating_player(answer(
-        json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}]),
-    ))
+    let never = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([{"raw": ": connected\n\n"}, {"stall": true}])),
+    )
     .await;
-    let slow = repeating_player(answer(
-        json!([{"delay_ms": 150}, {"text": "a"}, {"delay_ms": 150}, {"text": "b"}]),
-    ))
+    let no_usage = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}])),
+    )
+    .await;
+    let slow = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([{"delay_ms": 150}, {"text": "a"}, {"delay_ms": 150}, {"text": "b"}])),
+    )
     .await;
     let times = "timeouts = { connect = \"100ms\", first_byte = \"300ms\", idle = \"400ms\" }";
     let mut setup = Setup::new().server("heartbeat = \"50ms\"\ncommit_after = \"100ms\"");
@@ -155,7 +164,7 @@ async fn unreachable_providers() -> BundleFiles {
 }
 
 async fn saturated() -> BundleFiles {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let setup = Setup::new()
         .provider("max_retries = 0\nmax_concurrent = 1\ntimeouts = { first_byte = \"200ms\" }");
     let recording = RecordingProxy::start(&player, setup).await;
@@ -181,7 +190,7 @@ async fn retried() -> BundleFiles {
     let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "1".into());
     let full = ScriptedAnswer::error(503, "full");
-    let cut = answer(json!([{"chunk": {"choices": []}}, {"cut": "fin"}]));
+    let cut = answer(json!([{"nothing": true}, {"cut": "fin"}]));
     let unknown = ScriptedAnswer::error(401, "who?");
     let one_key = "api_key = \"key-number-one\"";
     let two_keys = "api_key = [\"key-number-one\", \"key-number-two\"]";
@@ -191,7 +200,7 @@ async fn retried() -> BundleFiles {
         for second in [says(), first.clone()] {
             for keys in [one_key, two_keys] {
                 for _ in CALLERS {
-                    let player = player().await;
+                    let player = player(PlayerWire::Chat).await;
                     player.push(first.clone());
                     player.push(second.clone());
                     let id = format!("p{}", players.len());
@@ -262,7 +271,7 @@ async fn failed_over() -> BundleFiles {
         for way in 0..CALLERS.len() {
             let mut names = Vec::new();
             for answer in &chain.answers {
-                let player = repeating_player(answer.clone()).await;
+                let player = repeating_player(PlayerWire::Chat, answer.clone()).await;
                 let id = format!("p{}", players.len());
                 setup = setup.tables(&provider_table(&id, &player.base_url(), ""));
                 names.push(format!("\"{id}/m\""));
@@ -292,11 +301,18 @@ async fn failed_over() -> BundleFiles {
 }
 
 async fn shutdown() -> BundleFiles {
-    let begun = repeating_player(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
-    let silent = repeating_player(ScriptedAnswer {
-        head_delay_ms: 60_000,
-        ..ScriptedAnswer::default()
-    })
+    let begun = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([{"text": "begun"}, {"stall": true}])),
+    )
+    .await;
+    let silent = repeating_player(
+        PlayerWire::Chat,
+        ScriptedAnswer {
+            head_delay_ms: 60_000,
+            ..ScriptedAnswer::default()
+        },
+    )
     .await;
     let setup = Setup::new()
         .server("grace = \"300ms\"")

@@ -104,6 +104,7 @@ impl Assembler {
                 }
             }
             NativeEvent::PartAdded { slot, text } => {
+                let text = self.shown_text(text);
                 if let Some(ItemForm::Native(item)) = self.native.form(slot) {
                     item.add_part(text);
                 }
@@ -115,6 +116,7 @@ impl Assembler {
                 fragment,
                 logprobs,
             } => {
+                let text = self.shown_text(text);
                 let logprobs = logprobs.map_or("", |raw| list_content(raw.get()));
                 self.count_bytes(fragment.escaped().len() + logprobs.len());
                 match self.native.form(slot) {
@@ -123,13 +125,16 @@ impl Assembler {
                     None => self.push_running_here(slot, &fragment, events),
                 }
             }
-            NativeEvent::TextDone { slot, text, whole } => match self.native.form(slot) {
-                Some(ItemForm::Native(item)) => item.complete_text(text, &whole),
-                Some(ItemForm::Restored(restored)) if text == NativeText::Body => {
-                    restored.complete_arguments(&whole);
+            NativeEvent::TextDone { slot, text, whole } => {
+                let text = self.shown_text(text);
+                match self.native.form(slot) {
+                    Some(ItemForm::Native(item)) => item.complete_text(text, &whole),
+                    Some(ItemForm::Restored(restored)) if text == NativeText::Body => {
+                        restored.complete_arguments(&whole);
+                    }
+                    Some(ItemForm::Restored(_)) | None => {}
                 }
-                Some(ItemForm::Restored(_)) | None => {}
-            },
+            }
             NativeEvent::Annotation { slot, annotation } => {
                 self.count_bytes(annotation.get().len());
                 if let Some(ItemForm::Native(item)) = self.native.form(slot) {
@@ -150,6 +155,14 @@ impl Assembler {
         self.with_native(events, |items, out| {
             items.advance(out);
         });
+    }
+
+    /// What a text is for this client: Codex drops refusals, so it gets them as text.
+    fn shown_text(&self, text: NativeText) -> NativeText {
+        match text {
+            NativeText::Refusal if self.settings.caller_is_codex => NativeText::Output,
+            other => other,
+        }
     }
 
     /// Closes the items at the end of an answer. `complete` is false if a limit cut it off.
