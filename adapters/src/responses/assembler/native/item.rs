@@ -104,6 +104,11 @@ impl NativeItem {
         self.done = Some(item);
     }
 
+    /// Whether the client has to answer the item.
+    pub(super) fn is_call(&self) -> bool {
+        self.item_type.is_call()
+    }
+
     /// Whether the item can be closed: the phase of a message depends on what follows it,
     /// unless the upstream says it.
     pub(super) fn is_closable(&self, followed: bool) -> bool {
