@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, group};
+use super::{Group, bundle_name, group};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
 
@@ -19,19 +19,14 @@ const COMPACTION: &[(&str, &str)] = &[
 
 const TURN: &[(&str, &str)] = &[("originator", "codex_exec"), ("thread-id", "thread-1")];
 
-pub fn groups() -> Vec<Group> {
+pub fn groups(wire: PlayerWire) -> Vec<Group> {
     let kinds = &[
         Kind::ContextLength,
         Kind::Refused,
         Kind::Unavailable,
         Kind::Authentication,
     ];
-    vec![
-        group("compactions", kinds, || compactions(PlayerWire::Chat)),
-        group("compactions over Responses", kinds, || {
-            compactions(PlayerWire::Responses)
-        }),
-    ]
+    vec![group(wire, "compactions", kinds, compactions)]
 }
 
 fn items() -> Vec<Value> {
@@ -105,5 +100,7 @@ async fn compactions(wire: PlayerWire) -> BundleFiles {
             })
             .await;
     }
-    recording.assert_replays("compactions").await
+    recording
+        .assert_replays(&bundle_name(wire, "compactions"))
+        .await
 }
