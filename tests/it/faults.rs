@@ -1,5 +1,5 @@
 //! Faults of the upstream and the client, and what the client receives. Each trial runs on every
-//! wire of an upstream; only the adaptations to refusals in the words of Chat Completions do not.
+//! wire of an upstream, but for adaptations of what only one wire has.
 mod adapting;
 mod breaks;
 mod errors;
