@@ -61,8 +61,11 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
+/// Makes the turns of a table.
+type TurnTable = fn() -> Vec<TurnCase>;
+
 /// The tables of turns that mean the same on every wire.
-const TABLES: [(&str, fn() -> Vec<TurnCase>); 5] = [
+const TABLES: [(&str, TurnTable); 5] = [
     ("turns of text, reasoning and refusals", text_turns),
     ("turns with function calls", function_calls),
     ("R5 calls in unusual forms", odd_calls),
@@ -321,11 +324,10 @@ async fn framing(wire: PlayerWire) {
         framed.collect()
     };
     let lines = framed("data: ", "\n\n");
-    let mixed: String = data
-        .iter()
-        .zip(["\n\r\n", "\r\n\r", "\r\r"].iter().cycle())
-        .map(|(data, end)| format!("data: {data}{end}"))
-        .collect();
+    let mut mixed = String::new();
+    for (data, end) in data.iter().zip(["\n\r\n", "\r\n\r", "\r\r"].iter().cycle()) {
+        mixed.extend(["data: ", data.as_str(), end]);
+    }
     let framings = [
         ("LF", lines.clone()),
         ("CRLF", framed("data: ", "\r\n\r\n")),
