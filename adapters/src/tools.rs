@@ -115,8 +115,8 @@ pub struct Toolbox<'a> {
 pub(crate) struct ToolDefinition<'a> {
     /// The definition as JSON.
     pub(crate) raw: &'a RawValue,
-    /// Whether the client offers it in the `tools` of the request, and not in an item.
-    pub(crate) in_request: bool,
+    /// Whether a search of the model found it, so that it is in the output of the search.
+    pub(crate) found: bool,
 }
 
 impl<'a> Toolbox<'a> {

@@ -1,5 +1,6 @@
 //! Golden cases: each folder of `fixtures/chat` is a turn over the Chat Completions
-//! protocol, with its input and its expected results. [`kit::golden`] lists the files
+//! protocol, and each of `fixtures/responses` one at an upstream that speaks the Responses
+//! API, with its input and its expected results. [`kit::golden`] lists the files
 //! and computes the results; `respondent-kit to-fixture` writes such a folder from
 //! a captured turn.
 //!
@@ -113,6 +114,7 @@ fn plain(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_plain = |line: &str| {
         line.is_empty()
+            || line.starts_with("event: ")
             || line.strip_prefix("data: ").is_some_and(|data| {
                 !data.contains("data: ") && data.matches("\"choices\":").count() < 2
             })
@@ -138,17 +140,27 @@ fn every_builtin_provider_has_a_case() {
 }
 
 fn folders() -> Vec<Folder> {
-    let root = std::env::var_os("GOLDEN_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/chat"),
-        PathBuf::from,
-    );
-    let mut paths: Vec<PathBuf> = fs::read_dir(&root)
-        .unwrap_or_else(|error| panic!("{}: {error}", root.display()))
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "no case in {}", root.display());
-    paths.into_iter().map(Folder::read).collect()
+    let roots = match std::env::var_os("GOLDEN_DIR") {
+        Some(elsewhere) => vec![PathBuf::from(elsewhere)],
+        None => ["chat", "responses"]
+            .map(|wire| {
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("../fixtures")
+                    .join(wire)
+            })
+            .into(),
+    };
+    let mut folders = Vec::new();
+    for root in roots {
+        let mut paths: Vec<PathBuf> = fs::read_dir(&root)
+            .unwrap_or_else(|error| panic!("{}: {error}", root.display()))
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        paths.sort();
+        assert!(!paths.is_empty(), "no case in {}", root.display());
+        folders.extend(paths.into_iter().map(Folder::read));
+    }
+    folders
 }
 
 fn is_elsewhere() -> bool {

@@ -34,6 +34,9 @@ pub struct Model {
     /// Bytes of request text per token, to estimate the size of a request before the
     /// provider counts its tokens.
     pub bytes_per_token: Option<f32>,
+    /// Whether it was made by [`Self::unlisted`]. It stays so when its window is learned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlisted: bool,
 }
 
 impl Model {
@@ -55,6 +58,7 @@ impl Model {
             sampling: true,
             price: None,
             bytes_per_token: None,
+            unlisted: true,
         }
     }
 

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use respondent::app::{AppState, routes};
 use respondent::artifacts::Artifacts;
@@ -618,7 +619,7 @@ async fn tools_on_stdio() {
 /// output leads to the complete text.
 async fn shortened() {
     let log: String = log().repeat(2);
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "I have seen it."}])));
     let setup = Setup::new().server("data_dir = \"data\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
@@ -676,7 +677,7 @@ async fn storage_modes() {
         {"type": "function_call_output", "call_id": "call_1", "output": log},
     ]);
     for (mode, stored) in [("disk", true), ("memory", false), ("off", false)] {
-        let player = player().await;
+        let player = player(PlayerWire::Chat).await;
         player.push(answer(json!([{"text": "I have seen it."}])));
         let tables = format!("[artifacts]\nmode = \"{mode}\"");
         let proxy = Proxy::start_with(&player, Setup::new().tables(&tables)).await;

@@ -1,5 +1,5 @@
-//! Request bodies recorded from the real Codex are encoded as Chat requests, which must keep
-//! every message, call, result and tool.
+//! Request bodies recorded from the real Codex are encoded as requests of each wire, which must
+//! keep every message, call, result and tool.
 //!
 //! The recordings are not part of the repository. `CAPTURES_DIR` names their folder; the default
 //! is `../shared/captures` next to the workspace. Each subfolder is one session, and its files
@@ -13,13 +13,14 @@ use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use registry::{Model, ProviderSpec};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::trial::case_if;
+use crate::trial::{case_if, name_on, on_each_wire};
 
 mod transcript;
 
@@ -44,16 +45,17 @@ pub fn trials() -> Vec<Trial> {
         .collect();
     sessions.sort();
     assert!(!sessions.is_empty(), "the folder has no recordings");
-    sessions
-        .into_iter()
-        .map(|session| {
+    on_each_wire(|wire| {
+        let trials = sessions.iter().cloned().map(|session| {
             let name = session.file_name().unwrap().to_string_lossy().into_owned();
             let found = move || Ok::<_, String>(session);
-            case_if(&format!("captures::{name}"), found, |session| async move {
-                check(&session);
+            let name = name_on(wire, &format!("captures::{name}"));
+            case_if(&name, found, move |session| async move {
+                check(wire, &session);
             })
-        })
-        .collect()
+        });
+        trials.collect()
+    })
 }
 
 fn root() -> Option<PathBuf> {
@@ -63,20 +65,20 @@ fn root() -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// A recorded request, encoded as a Chat request.
+/// A recorded request, encoded for an upstream.
 struct EncodedRequest {
     name: String,
-    chat: String,
+    body: String,
     session: Value,
 }
 
 #[derive(Deserialize)]
-struct Messages<'a> {
-    #[serde(borrow)]
+struct SentHistory<'a> {
+    #[serde(borrow, alias = "input")]
     messages: Vec<&'a RawValue>,
 }
 
-fn check(folder: &Path) {
+fn check(wire: PlayerWire, folder: &Path) {
     let mut last: Option<EncodedRequest> = None;
     let mut requests = 0;
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
@@ -96,17 +98,18 @@ fn check(folder: &Path) {
         };
         requests += 1;
         let request: Value = serde_json::from_str(&body).unwrap();
-        match encode_as_chat(body) {
-            Ok((chat, notes)) => {
+        match encode_on(wire, body) {
+            Ok((sent, notes)) => {
                 transcript::check(
+                    wire,
                     &name,
                     &request,
-                    &serde_json::from_str(&chat).unwrap(),
+                    &serde_json::from_str(&sent).unwrap(),
                     &notes,
                 );
                 let sent = EncodedRequest {
                     name,
-                    chat,
+                    body: sent,
                     session: request["prompt_cache_key"].clone(),
                 };
                 if let Some(before) = &last {
@@ -167,8 +170,15 @@ fn contains(request: &Value, what: &str) -> bool {
     in_input || request.get(what).is_some_and(|value| !value.is_null())
 }
 
-fn encode_as_chat(body: String) -> Result<(String, Notes), Fault> {
-    let spec: ProviderSpec = registry::build("generic", toml::Table::new()).unwrap();
+fn encode_on(wire: PlayerWire, body: String) -> Result<(String, Notes), Fault> {
+    let mut over = toml::Table::new();
+    over.insert("wire".to_owned(), wire.name().into());
+    if wire == PlayerWire::Responses {
+        // The recorded reasoning is of another upstream, so that only its text can go to this one.
+        let quirks = [("reasoning_text".to_owned(), true.into())];
+        over.insert("quirks".to_owned(), toml::Table::from_iter(quirks).into());
+    }
+    let spec: ProviderSpec = registry::build("generic", over).unwrap();
     let source = TurnSource::new(body);
     let turn = source.turn()?;
     let model = Model::unlisted(&turn.model);
@@ -187,8 +197,8 @@ fn check_prefix(before: &EncodedRequest, after: &EncodedRequest) {
     if before.session != after.session {
         return report(&format!("{}: another session", after.name));
     }
-    let earlier: Messages<'_> = serde_json::from_str(&before.chat).unwrap();
-    let later: Messages<'_> = serde_json::from_str(&after.chat).unwrap();
+    let earlier: SentHistory<'_> = serde_json::from_str(&before.body).unwrap();
+    let later: SentHistory<'_> = serde_json::from_str(&after.body).unwrap();
     let (earlier, later) = (earlier.messages, later.messages);
     let same = earlier
         .iter()

@@ -1,4 +1,5 @@
 //! Configuration files, variables, flags and reloading, tested with the real program.
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::json;
 
@@ -109,7 +110,7 @@ async fn bad_files() {
 }
 
 async fn second_server() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let first = Proxy::start(&player).await;
     let address = first.address.to_string();
     let setup = Setup::new().arg("--listen").arg(&address);
@@ -129,7 +130,7 @@ async fn status_and_route(proxy: &Proxy, model: &str) -> String {
 }
 
 async fn good_edit() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/quick");
     let new = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
@@ -140,7 +141,7 @@ async fn good_edit() {
 }
 
 async fn bad_edit() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
     let proxy = Proxy::start_with(&player, setup.clone()).await;
     let good = setup.config(&player.base_url());
@@ -157,7 +158,7 @@ async fn bad_edit() {
 }
 
 async fn default_model() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new()
         .provider("passthrough = false\n[[providers.up.models]]\nid = \"large\"")
         .tables("[routing]\ndefault_model = \"large\"");
@@ -180,8 +181,8 @@ async fn default_model() {
 
 async fn providers_dir() {
     let (up, other) = (
-        repeating_player(answer(json!([{"text": "up"}]))).await,
-        repeating_player(answer(json!([{"text": "other"}]))).await,
+        repeating_player(PlayerWire::Chat, answer(json!([{"text": "up"}]))).await,
+        repeating_player(PlayerWire::Chat, answer(json!([{"text": "other"}]))).await,
     );
     let file = format!("base_url = \"{}\"\nkey_required = false", other.base_url());
     let setup = Setup::new().file("providers/other.toml", &file);
@@ -222,11 +223,14 @@ window = 8000
 "#;
 
 async fn new_provider() {
-    let up = repeating_player(answer(json!([{"text": "here"}]))).await;
-    let acme = repeating_player(answer(json!([
-        {"reasoning": "A file."},
-        {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
-    ])))
+    let up = repeating_player(PlayerWire::Chat, answer(json!([{"text": "here"}]))).await;
+    let acme = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([
+            {"reasoning": "A file."},
+            {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
+        ])),
+    )
     .await;
     let file = format!("base_url = \"{}\"\n{ACME}", acme.base_url());
     let proxy = Proxy::start_with(&up, Setup::new().file("providers/acme.toml", &file)).await;

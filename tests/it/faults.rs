@@ -1,4 +1,5 @@
-//! Faults of the upstream and the client, and what the client receives.
+//! Faults of the upstream and the client, and what the client receives. Each trial runs on every
+//! wire of an upstream, but for adaptations of what only one wire has.
 mod adapting;
 mod breaks;
 mod errors;
@@ -9,46 +10,53 @@ mod retries;
 mod silence;
 mod stopping;
 
-use kit::player::{Player, PlayerScript, ScriptedAnswer};
+use kit::player::{Player, PlayerScript, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
+use crate::trial::on_each_wire;
 use crate::turns::parse_steps;
 
 pub fn trials() -> Vec<Trial> {
-    [
-        breaks::trials(),
-        errors::trials(),
-        failover::trials(),
-        adapting::trials(),
-        leaving::trials(),
-        memory::trials(),
-        retries::trials(),
-        silence::trials(),
-        stopping::trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let mut trials = on_each_wire(|wire| {
+        let rooms = [
+            breaks::trials(wire),
+            errors::trials(wire),
+            failover::trials(wire),
+            leaving::trials(wire),
+            memory::trials(wire),
+            retries::trials(wire),
+            silence::trials(wire),
+            stopping::trials(wire),
+        ];
+        rooms.into_iter().flatten().collect()
+    });
+    trials.extend(adapting::trials());
+    trials
 }
 
 /// A player without answers; tests push the answers that they need.
-pub async fn player() -> Player {
-    Player::start(PlayerScript::default()).await.unwrap()
+pub async fn player(wire: PlayerWire) -> Player {
+    player_with(wire, Vec::new()).await
+}
+
+/// A player with these answers.
+pub async fn player_with(wire: PlayerWire, answers: Vec<ScriptedAnswer>) -> Player {
+    let script = PlayerScript {
+        wire: Some(wire),
+        answers,
+        ..PlayerScript::default()
+    };
+    Player::start(script).await.unwrap()
 }
 
 /// A player that gives the same answer to every request.
-pub async fn repeating_player(answer: ScriptedAnswer) -> Player {
-    let answers = vec![ScriptedAnswer {
+pub async fn repeating_player(wire: PlayerWire, answer: ScriptedAnswer) -> Player {
+    let answer = ScriptedAnswer {
         repeat: true,
         ..answer
-    }];
-    Player::start(PlayerScript {
-        answers,
-        ..PlayerScript::default()
-    })
-    .await
-    .unwrap()
+    };
+    player_with(wire, vec![answer]).await
 }
 
 /// A streamed answer of these steps.

@@ -2,7 +2,7 @@
 //! the header, the log and the metrics. Also `POST /v1/responses/input_tokens`, which estimates
 //! the size of a request without sending it.
 
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn answer_with_usage() -> ScriptedAnswer {
 }
 
 async fn prefix_report() {
-    let player = repeating_player(answer_with_usage()).await;
+    let player = repeating_player(PlayerWire::Chat, answer_with_usage()).await;
     let proxy = Proxy::start(&player).await;
     let history = [user("one"), user("two"), user("three")];
     let other = [user("one"), user("2"), user("three"), user("four")];
@@ -82,7 +82,7 @@ async fn prefix_report() {
 /// A provider has not read a request that it refused. So the next request is compared with the last
 /// one that was answered, in the form in which that one was accepted.
 async fn compared_with_answered() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let refusal = json!({"status": 400, "json": {"error": {
         "message": "Unsupported parameter: 'temperature' is not supported with this model.",
@@ -111,7 +111,7 @@ async fn compared_with_answered() {
 
 /// The estimate is the length of the upstream request at 2.7 bytes a token.
 async fn input_tokens() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let mut body = turn(&[user(&"word ".repeat(2_000))]);
     let reply = proxy
@@ -138,7 +138,7 @@ async fn input_tokens() {
 }
 
 async fn invalid_input_tokens() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("passthrough = false")).await;
     for (body, status, code) in [
         (
@@ -171,7 +171,7 @@ async fn invalid_input_tokens() {
 
 /// A separate thread parses and encodes large requests.
 async fn large_request() {
-    let player: Player = repeating_player(answer_with_usage()).await;
+    let player: Player = repeating_player(PlayerWire::Chat, answer_with_usage()).await;
     let proxy = Proxy::start(&player).await;
     let text = "0123456789abcdef".repeat(512 << 10);
     let reply = proxy.post(&turn(&[user(&text)])).await;

@@ -12,7 +12,7 @@ use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use kit::player::Player;
+use kit::player::{Player, PlayerWire};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -28,7 +28,8 @@ pub const CODEX: &[(&str, &str)] = &[("originator", "codex_exec")];
 pub struct Setup {
     server: String,
     provider: String,
-    /// The wire of the provider `up`; Chat Completions if absent.
+    /// The wire of the provider `up`; that of its player if absent, and Chat Completions if the
+    /// player speaks all.
     wire: Option<&'static str>,
     tables_toml: String,
     args: Vec<String>,
@@ -60,6 +61,24 @@ impl Setup {
     pub fn wire(mut self, wire: &'static str) -> Self {
         self.wire = Some(wire);
         self
+    }
+
+    /// Sets the wire of `[providers.up]` to that of its player, unless it is set.
+    #[must_use]
+    pub fn wire_of(mut self, player: &Player) -> Self {
+        let spoken = player.wire().map(PlayerWire::name);
+        self.wire = self.wire.or(spoken);
+        self
+    }
+
+    /// Adds a provider without a key. `more` are further lines of its table.
+    #[must_use]
+    pub fn other(self, id: &str, player: &Player, more: &str) -> Self {
+        let wire = player.wire().map_or("chat", PlayerWire::name);
+        let base_url = player.base_url();
+        self.tables(&format!(
+            "[providers.{id}]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\nkey_required = false\n{more}"
+        ))
     }
 
     /// Adds tables to the configuration.
@@ -188,6 +207,7 @@ impl Proxy {
     }
 
     pub async fn start_with(player: &Player, setup: Setup) -> Self {
+        let setup = setup.wire_of(player);
         Self::start_for_url(&player.base_url(), setup).await
     }
 

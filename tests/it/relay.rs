@@ -1,11 +1,12 @@
 //! An upstream that speaks the Responses API itself, and sessions that change between it and Chat
-//! Completions. The upstream refuses what OpenAI refuses.
+//! Completions. What an upstream of either wire must do is tried in the other rooms, with the wire
+//! as their parameter.
 
-use kit::player::{Player, PlayerScript, RefusalRule, ScriptedAnswer, ScriptedRefusal};
+use kit::player::{Player, PlayerScript, PlayerWire, RefusalRule, ScriptedAnswer, ScriptedRefusal};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::faults::{answer, body};
+use crate::faults::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::case;
 
@@ -19,33 +20,20 @@ pub fn trials() -> Vec<Trial> {
             "relay: a session changes between both wires, with a compaction in between",
             both_wires,
         ),
-        case("relay: an answer that breaks off has failed", breaks),
-        case("relay: a turn is retried before content", retries),
         case("relay: another wire takes over", failover),
-        case("relay: a refusal is adapted to", adapting),
-        case("relay: Codex gets calls when they are complete", codex),
         case("relay: Codex gets a refusal as text", refusals),
     ]
 }
 
-/// A player that refuses what OpenAI refuses.
-pub async fn strict_player() -> Player {
-    let refusal = ScriptedRefusal {
-        rule: RefusalRule::InvalidResponsesRequest,
-        status: None,
-        message: None,
-        json: None,
-    };
+/// A player of both wires that refuses what OpenAI refuses.
+async fn strict_player() -> Player {
+    let refusal = ScriptedRefusal::new(RefusalRule::InvalidResponsesRequest);
     Player::start(PlayerScript {
         refuse: vec![refusal],
         ..PlayerScript::default()
     })
     .await
     .unwrap()
-}
-
-fn relay() -> Setup {
-    Setup::new().wire("responses")
 }
 
 /// Tools of every kind that Codex offers.
@@ -75,8 +63,8 @@ pub fn extend(items: &mut Vec<Value>, response: &Value) {
 }
 
 async fn tool_loop() {
-    let player = strict_player().await;
-    let proxy = Proxy::start_with(&player, relay()).await;
+    let player = player(PlayerWire::Responses).await;
+    let proxy = Proxy::start(&player).await;
     let mut items = vec![json!({"role": "user", "content": "go"})];
     let mut sent = Vec::new();
     for turn in 0..40 {
@@ -127,7 +115,7 @@ async fn both_wires() {
         "[providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n[providers.other.quirks]\nreasoning_replay = \"reasoning_content\"",
         player.base_url()
     );
-    let proxy = Proxy::start_with(&player, relay().tables(&other)).await;
+    let proxy = Proxy::start_with(&player, Setup::new().wire("responses").tables(&other)).await;
     let mut items = vec![json!({"role": "user", "content": "go"})];
     for (turn, provider) in ["up", "other", "up", "up", "other"].into_iter().enumerate() {
         if turn == 3 {
@@ -159,94 +147,27 @@ async fn both_wires() {
     assert!(!last.json().to_string().contains("gAAAA-scripted-"));
 }
 
-async fn breaks() {
-    let begun = [
-        json!([{"text": "a"}, {"cut": "fin"}]),
-        json!([{"text": "a"}, {"cut": "rst"}]),
-        json!([{"text": "a"}, {"error": {"code": "server_error", "message": "broke"}}]),
-        json!([{"text": "a"}, {"raw": "data: {\"type\": [}\n\n"}, {"stall": true}]),
-        json!([{"text": "a"}, {"done": true}]),
-    ];
-    for steps in begun {
-        let player = strict_player().await;
-        player.push(answer(steps.clone()));
-        let proxy = Proxy::start_with(&player, relay()).await;
-        let stream = proxy.stream(&body()).await;
-        assert_eq!(stream.terminal, "response.failed", "{steps}");
-        assert_eq!(stream.text(), "a", "{steps}");
-        assert_eq!(player.requests().len(), 1, "{steps}");
-    }
-}
-
-async fn retries() {
-    let player = strict_player().await;
-    player.push(ScriptedAnswer::error(503, "overloaded"));
-    player.push(answer(json!([{"cut": "fin"}])));
-    player.push(answer(json!([{"text": "there"}, {"finish": "length"}])));
-    let proxy = Proxy::start_with(&player, relay()).await;
-    let stream = proxy.stream(&body()).await;
-    assert_eq!(stream.terminal, "response.incomplete");
-    assert_eq!(stream.text(), "there");
-    assert_eq!(player.requests().len(), 3);
-}
-
 async fn failover() {
-    for (up, other) in [("responses", "chat"), ("chat", "responses")] {
-        let (first, second) = (strict_player().await, strict_player().await);
-        for _ in 0..8 {
-            first.push(ScriptedAnswer::error(503, "down"));
-        }
+    let [chat, responses] = PlayerWire::ALL;
+    for (up, other) in [(responses, chat), (chat, responses)] {
+        let first = repeating_player(up, ScriptedAnswer::error(503, "down")).await;
+        let second = player(other).await;
         second.push(answer(json!([{"reasoning": "hm"}, {"text": "here"}])));
-        let fallback = format!(
-            "[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]\n[providers.other]\nwire = \"{other}\"\nbase_url = \"{}\"\nkey_required = false",
-            second.base_url()
-        );
-        let proxy = Proxy::start_with(&first, Setup::new().wire(up).tables(&fallback)).await;
+        let setup = Setup::new()
+            .tables("[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]")
+            .other("other", &second, "");
+        let proxy = Proxy::start_with(&first, setup).await;
         let request = json!({"model": "up/m", "input": "go"});
         let stream = proxy.stream(&request).await;
-        assert_eq!(stream.text(), "here", "{up} to {other}");
+        assert_eq!(stream.text(), "here", "{up:?} to {other:?}");
         assert_eq!(second.requests().len(), 1);
     }
 }
 
-async fn adapting() {
-    let player = strict_player().await;
-    player.push(ScriptedAnswer {
-        status: 400,
-        json: Some(json!({"error": {
-            "message": "Encrypted content is not supported with this model.",
-            "type": "invalid_request_error", "param": "include", "code": null,
-        }})),
-        ..ScriptedAnswer::default()
-    });
-    player.push(answer(json!([{"text": "fine"}])));
-    let proxy = Proxy::start_with(&player, relay()).await;
-    assert_eq!(proxy.stream(&body()).await.text(), "fine");
-    let requests = player.requests();
-    assert!(requests[0].json()["include"].is_array());
-    assert!(requests[1].json().get("include").is_none());
-}
-
-async fn codex() {
-    let player = strict_player().await;
-    let proxy = Proxy::start_with(&player, relay()).await;
-    let call = json!({"id": "c1", "name": "exec_command", "arguments": "{\"cmd\":1}", "pieces": 4});
-    player.push(answer(json!([{"text": "I look."}, {"call": call}])));
-    let request = streaming(&json!({"model": "m", "input": "go", "tools": tools()}));
-    let whole = proxy.post_with(&request, CODEX).await.stream_for_codex();
-    assert_eq!(whole.calls().len(), 1);
-    player.push(answer(
-        json!([{"text": "I look."}, {"call": call}, {"cut": "fin"}]),
-    ));
-    let broken = proxy.post_with(&request, CODEX).await.stream_for_codex();
-    assert_eq!(broken.terminal, "response.failed");
-    assert!(broken.calls().is_empty());
-}
-
 /// Codex ignores refusals, so that it gets them as text, whether they come in pieces or whole.
 async fn refusals() {
-    let player = strict_player().await;
-    let proxy = Proxy::start_with(&player, relay()).await;
+    let player = player(PlayerWire::Responses).await;
+    let proxy = Proxy::start(&player).await;
     let pieces = json!([{"text": "Well. "}, {"refusal": "I will not "}, {"refusal": "bake that."}]);
     let whole = json!({"type": "response.output_item.done", "output_index": 0, "item": {
         "type": "message", "id": "msg_0", "role": "assistant", "status": "completed",

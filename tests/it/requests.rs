@@ -2,6 +2,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use kit::player::PlayerWire;
 use kit::strict;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
@@ -32,9 +33,12 @@ pub fn trials() -> Vec<Trial> {
 
 /// As the test `tool-calling` of the Open Responses suite asks.
 async fn short_tools() {
-    let player = repeating_player(answer(json!([
-        {"call": {"id": "c1", "name": "weather", "arguments": "{}"}}
-    ])))
+    let player = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([
+            {"call": {"id": "c1", "name": "weather", "arguments": "{}"}}
+        ])),
+    )
     .await;
     let proxy = Proxy::start(&player).await;
     let mut request = body();
@@ -54,7 +58,7 @@ async fn short_tools() {
 /// As the test `compact-response` of the Open Responses suite asks. What providers cache must not
 /// change when the messages come back with the ids that they got.
 async fn compacted_messages() {
-    let player = repeating_player(answer(json!([{"text": "a summary"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a summary"}]))).await;
     let proxy = Proxy::start(&player).await;
     let messages = [
         json!({"role": "user", "content": "one"}),
@@ -75,10 +79,13 @@ async fn compacted_messages() {
 }
 
 async fn references() {
-    let player = repeating_player(answer(json!([
-        {"reasoning": "I must look."},
-        {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
-    ])))
+    let player = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([
+            {"reasoning": "I must look."},
+            {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
+        ])),
+    )
     .await;
     let proxy = Proxy::start(&player).await;
     for store in [json!(true), Value::Null, json!(false)] {
@@ -201,7 +208,7 @@ fn invalid_requests() -> Vec<(Value, &'static str, Value)> {
 }
 
 async fn refused() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     for (request, param, code) in invalid_requests() {
         for request in [streaming(&request), request.clone()] {
@@ -223,7 +230,7 @@ async fn refused() {
 }
 
 async fn served() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let input = |items: Value| json!({"model": "m", "input": items});
     let with = |key: &str, value: Value| {
@@ -299,7 +306,7 @@ async fn served() {
 }
 
 async fn hostile() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let request_with_input = |value: &str| format!("{{\"model\":\"m\",\"input\":{value}}}");
@@ -413,7 +420,7 @@ async fn hostile() {
 }
 
 async fn compressed() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let text = streaming(&body()).to_string();
     let zstd = zstd::encode_all(text.as_bytes(), 3).unwrap();
@@ -430,7 +437,7 @@ async fn compressed() {
 }
 
 async fn tool_choices() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let tools = json!([
         {"type": "function", "name": "f", "parameters": {"type": "object"}},
@@ -504,7 +511,7 @@ async fn tool_choices() {
 }
 
 async fn routes() {
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let models: Value = serde_json::from_str(&proxy.get("/v1/models").await.body).unwrap();
     assert!(models["data"].is_array() && models["models"].is_array());

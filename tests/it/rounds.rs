@@ -1,5 +1,5 @@
 //! Answers of several rounds: the model calls tools that run in the proxy, and answers to their
-//! results within the same response.
+//! results within the same response. Each trial runs on every wire of an upstream.
 //!
 //! | module | contents |
 //! |---|---|
@@ -14,9 +14,15 @@ mod table;
 
 use libtest_mimic::Trial;
 
+use crate::trial::on_each_wire;
+
 pub fn trials() -> Vec<Trial> {
-    [table::trials(), history::trials(), failures::trials()]
-        .into_iter()
-        .flatten()
-        .collect()
+    on_each_wire(|wire| {
+        let rooms = [
+            table::trials(wire),
+            history::trials(wire),
+            failures::trials(wire),
+        ];
+        rooms.into_iter().flatten().collect()
+    })
 }

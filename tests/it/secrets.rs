@@ -4,7 +4,7 @@ mod bundles;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ async fn client_head() {
         "host",
         "user-agent",
     ];
-    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new()
         .server("token_env = \"GATE\"")
         .env("GATE", "token-of-the-gate");
@@ -83,7 +83,10 @@ async fn client_head() {
 }
 
 async fn own_keys() {
-    let (first, second) = (player().await, player().await);
+    let (first, second) = (
+        player(PlayerWire::Chat).await,
+        player(PlayerWire::Chat).await,
+    );
     let setup = Setup::new()
         .provider("api_key = \"key-of-the-first\"\nmax_retries = 1")
         .tables(&format!(
@@ -125,7 +128,7 @@ async fn own_keys() {
 }
 
 async fn redirect() {
-    let elsewhere = repeating_player(answer(json!([{"text": "caught"}]))).await;
+    let elsewhere = repeating_player(PlayerWire::Chat, answer(json!([{"text": "caught"}]))).await;
     for status in [301, 302, 303, 307, 308] {
         let mut redirect = ScriptedAnswer {
             status,
@@ -134,7 +137,7 @@ async fn redirect() {
         };
         let target = format!("{}/chat/completions", elsewhere.base_url());
         redirect.headers.insert("location".into(), target);
-        let player = repeating_player(redirect).await;
+        let player = repeating_player(PlayerWire::Chat, redirect).await;
         let setup = Setup::new().provider("api_key = \"key-of-the-first\"\nmax_retries = 0");
         let proxy = Proxy::start_with(&player, setup).await;
         let error = proxy.post(&body()).await.error(502);
@@ -202,7 +205,7 @@ fn reply_text(reply: &Reply) -> String {
 }
 
 async fn canaries() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let [one, two, three, four] = KEYS;
     let setup = Setup::new()
         .server("token_file = \"gate.key\"\nlog = \"trace\"")
@@ -392,7 +395,7 @@ async fn broken_config() {
 async fn one_line() {
     const FORGED: &str = "\r\n2026-01-01T00:00:00Z  INFO respondent::turn: outcome=\"forged\" \u{1b}[31m\u{9b}\u{2028}\u{202e}end";
     for format in ["human", "json"] {
-        let player = player().await;
+        let player = player(PlayerWire::Chat).await;
         let setup = Setup::new()
             .server(&format!("log_format = \"{format}\"\nlog = \"debug\""))
             .provider("max_retries = 0");

@@ -1,6 +1,7 @@
 //! Turns async functions into trials.
 use std::time::Duration;
 
+use kit::player::PlayerWire;
 use libtest_mimic::{Completion, Trial};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -14,6 +15,32 @@ where
     F: Future<Output = ()>,
 {
     case_if(name, || Ok(()), move |()| test())
+}
+
+/// The trials for each wire of an upstream.
+pub fn on_each_wire(trials: impl Fn(PlayerWire) -> Vec<Trial>) -> Vec<Trial> {
+    PlayerWire::ALL.into_iter().flat_map(trials).collect()
+}
+
+/// A trial whose only parameter is the wire of its upstream, which its name ends with unless it is
+/// Chat Completions.
+pub fn wire_case<F>(
+    wire: PlayerWire,
+    name: &str,
+    test: impl FnOnce(PlayerWire) -> F + Send + 'static,
+) -> Trial
+where
+    F: Future<Output = ()>,
+{
+    case(&name_on(wire, name), move || test(wire))
+}
+
+/// The name of a trial on a wire.
+pub fn name_on(wire: PlayerWire, name: &str) -> String {
+    match wire {
+        PlayerWire::Chat => name.to_owned(),
+        PlayerWire::Responses => format!("{name}, over Responses"),
+    }
 }
 
 /// A trial with a requirement: if `require` returns an error, the trial is reported as ignored with

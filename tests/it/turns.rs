@@ -1,46 +1,89 @@
 //! Turns as data: what the upstream sends and what the client must receive, with and without
 //! streaming, for Codex and for other clients.
+mod chat_rows;
 mod rows;
 
-use kit::player::{Player, PlayerScript, ScriptStep, ScriptedAnswer};
+use kit::player::{ChatDialect, Player, PlayerWire, ReplyForm, ScriptStep, ScriptedAnswer};
 use kit::strict;
 use libtest_mimic::Trial;
 use serde_json::{Map, Value, json};
 
+use self::chat_rows::{call_chunks, text_chunks};
 use self::rows::{
     early_ends, function_calls, odd_calls, other_tool_types, patch_calls, text_turns, tool,
 };
+use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial;
+use crate::trial::{case, on_each_wire, wire_case};
 
 pub fn trials() -> Vec<Trial> {
+    let mut trials = on_each_wire(|wire| {
+        let tables = TABLES.map(|(name, table)| {
+            wire_case(wire, name, move |wire| play(wire, Setup::new(), table()))
+        });
+        let mut trials = Vec::from(tables);
+        trials.extend([
+            wire_case(
+                wire,
+                "apply_patch is repaired where the repair is certain",
+                patches,
+            ),
+            wire_case(wire, "usage is the provider's or an estimate", usage),
+            wire_case(
+                wire,
+                "R2 the framing of the upstream does not matter",
+                framing,
+            ),
+            wire_case(
+                wire,
+                "R3 an answer is complete once its finish reason has arrived",
+                finish_reason,
+            ),
+            wire_case(
+                wire,
+                "a JSON answer to a streaming request is read",
+                plain_json,
+            ),
+            wire_case(
+                wire,
+                "call ids are unique in the conversation",
+                unique_call_ids,
+            ),
+            wire_case(
+                wire,
+                "the headers contain the notes and the route",
+                response_headers,
+            ),
+        ]);
+        trials
+    });
+    trials.extend(chat_trials());
+    trials
+}
+
+/// Makes the turns of a table.
+type TurnTable = fn() -> Vec<TurnCase>;
+
+/// The tables of turns that mean the same on every wire.
+const TABLES: [(&str, TurnTable); 5] = [
+    ("turns of text, reasoning and refusals", text_turns),
+    ("turns with function calls", function_calls),
+    ("R5 calls in unusual forms", odd_calls),
+    ("turns with tools of other types", other_tool_types),
+    ("turns that end early", early_ends),
+];
+
+/// The trials of what only the chunks of Chat Completions can say.
+fn chat_trials() -> Vec<Trial> {
     vec![
-        trial::case("turns of text, reasoning and refusals", || {
-            play(text_turns())
+        case("turns of unusual chunks", || {
+            play(PlayerWire::Chat, Setup::new(), text_chunks())
         }),
-        trial::case("turns with function calls", || play(function_calls())),
-        trial::case("R5 calls in unusual forms", || play(odd_calls())),
-        trial::case("turns with tools of other types", || {
-            play(other_tool_types())
+        case("R5 calls in unusual chunks", || {
+            play(PlayerWire::Chat, Setup::new(), call_chunks())
         }),
-        trial::case(
-            "apply_patch is repaired where the repair is certain",
-            || play(patch_calls()),
-        ),
-        trial::case("turns that end early", || play(early_ends())),
-        trial::case("usage is the provider's or an estimate", usage),
-        trial::case("log probabilities are passed on", logprobs),
-        trial::case("R2 the framing of the upstream does not matter", framing),
-        trial::case(
-            "R3 an answer is complete once its finish reason has arrived",
-            finish_reason,
-        ),
-        trial::case("a JSON answer to a streaming request is read", plain_json),
-        trial::case("call ids are unique in the conversation", unique_call_ids),
-        trial::case(
-            "the headers contain the notes and the route",
-            response_headers,
-        ),
+        case("log probabilities are passed on", logprobs),
+        case("an error that is null is none", null_error),
     ]
 }
 
@@ -132,9 +175,9 @@ fn summarize_item(item: &Value) -> Value {
 }
 
 /// Runs every turn in four ways: with and without streaming, for Codex and for other clients.
-async fn play(cases: Vec<TurnCase>) {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
-    let proxy = Proxy::start(&player).await;
+async fn play(wire: PlayerWire, setup: Setup, cases: Vec<TurnCase>) {
+    let player = player(wire).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     for case in cases {
         let body = request(&case.request);
         for headers in [&[], CODEX] {
@@ -168,29 +211,30 @@ async fn play(cases: Vec<TurnCase>) {
     assert!(!proxy.log().contains("panicked"));
 }
 
+/// The provider gets the tool as a function. One that takes it as it is writes the patch itself,
+/// and its call is passed on as it is.
+async fn patches(wire: PlayerWire) {
+    let setup = match wire {
+        PlayerWire::Chat => Setup::new(),
+        PlayerWire::Responses => Setup::new().provider("quirks = { tools = [] }"),
+    };
+    play(wire, setup, patch_calls()).await;
+}
+
 /// Starts a player that always gives this answer, and the program in front of it.
-async fn start_with_answer(answer: ScriptedAnswer) -> (Player, Proxy) {
-    let answers = vec![ScriptedAnswer {
-        repeat: true,
-        ..answer
-    }];
-    let player = Player::start(PlayerScript {
-        answers,
-        ..PlayerScript::default()
-    })
-    .await
-    .unwrap();
+async fn start_with_answer(wire: PlayerWire, answer: ScriptedAnswer) -> (Player, Proxy) {
+    let player = repeating_player(wire, answer).await;
     let proxy = Proxy::start(&player).await;
     (player, proxy)
 }
 
-async fn usage() {
+async fn usage(wire: PlayerWire) {
     let with_usage = json!([{"text": "hi"}, {"usage": {
         "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
         "prompt_tokens_details": {"cached_tokens": 60},
         "completion_tokens_details": {"reasoning_tokens": 5}
     }}]);
-    let (_player, proxy) = start_with_answer(ScriptedAnswer::steps(parse_steps(with_usage))).await;
+    let (_player, proxy) = start_with_answer(wire, answer(with_usage)).await;
     let stream = proxy.stream(&request(&json!({}))).await;
     let whole = proxy.response(&request(&json!({}))).await;
     assert_eq!(stream.response["usage"], whole["usage"]);
@@ -215,8 +259,7 @@ async fn usage() {
     }
 
     let without_usage = json!([{"text": "a long enough text"}, {"finish": "stop"}, {"done": true}]);
-    let (_player, proxy) =
-        start_with_answer(ScriptedAnswer::steps(parse_steps(without_usage))).await;
+    let (_player, proxy) = start_with_answer(wire, answer(without_usage)).await;
     let usage = &proxy.response(&request(&json!({}))).await["usage"];
     assert!(usage["input_tokens"].as_u64().unwrap() > 0);
     assert!(usage["output_tokens"].as_u64().unwrap() > 0);
@@ -230,7 +273,7 @@ async fn logprobs() {
         "logprobs": {"content": [probability(token)]}, "finish_reason": null}]}})
     };
     let answer = ScriptedAnswer::steps(parse_steps(json!([chunk("h"), chunk("i")])));
-    let (player, proxy) = start_with_answer(answer).await;
+    let (player, proxy) = start_with_answer(PlayerWire::Chat, answer).await;
     let body = request(&json!({"include": ["message.output_text.logprobs"], "top_logprobs": 1}));
     let stream = proxy.stream(&body).await;
     let whole = proxy.response(&body).await;
@@ -246,55 +289,73 @@ async fn logprobs() {
     );
 }
 
-async fn framing() {
-    let text = |text: &str| format!("{{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}");
-    let end = "{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}";
-    let (a, b) = (text("a\u{e4}"), text("b"));
+/// The data of an answer with the text `a\u{e4}b`.
+fn documents(wire: PlayerWire) -> Vec<String> {
+    match wire {
+        PlayerWire::Chat => {
+            let text =
+                |text: &str| format!("{{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}");
+            let end = "{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}";
+            vec![text("a\u{e4}"), text("b"), end.to_owned()]
+        }
+        PlayerWire::Responses => {
+            let item =
+                json!({"id": "msg_1", "type": "message", "role": "assistant", "content": []});
+            let delta = |delta: &str| {
+                json!({"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
+                    "content_index": 0, "delta": delta})
+            };
+            let events = [
+                json!({"type": "response.output_item.added", "output_index": 0, "item": item}),
+                delta("a\u{e4}"),
+                delta("b"),
+                json!({"type": "response.completed", "response": {"status": "completed"}}),
+            ];
+            events.iter().map(Value::to_string).collect()
+        }
+    }
+}
+
+async fn framing(wire: PlayerWire) {
+    let data = documents(wire);
+    // Every document with this around it.
+    let framed = |before: &str, after: &str| -> String {
+        let framed = data.iter().map(|data| format!("{before}{data}{after}"));
+        framed.collect()
+    };
+    let lines = framed("data: ", "\n\n");
+    let mut mixed = String::new();
+    for (data, end) in data.iter().zip(["\n\r\n", "\r\n\r", "\r\r"].iter().cycle()) {
+        mixed.extend(["data: ", data.as_str(), end]);
+    }
     let framings = [
-        ("LF", format!("data: {a}\n\ndata: {b}\n\ndata: {end}\n\n")),
-        (
-            "CRLF",
-            format!("data: {a}\r\n\r\ndata: {b}\r\n\r\ndata: {end}\r\n\r\n"),
-        ),
-        (
-            "CR",
-            format!("data: {a}\r\rdata: {b}\r\rdata: {end}\r\rdata: [DONE]\r\r"),
-        ),
-        (
-            "mixed",
-            format!("data: {a}\n\r\ndata: {b}\r\n\rdata: {end}\r\r"),
-        ),
-        (
-            "a byte order mark",
-            format!("\u{feff}data: {a}\n\ndata: {b}\n\ndata: {end}\n\n"),
-        ),
-        (
-            "no space after the colon",
-            format!("data:{a}\n\ndata:{b}\n\ndata:{end}\n\n"),
-        ),
+        ("LF", lines.clone()),
+        ("CRLF", framed("data: ", "\r\n\r\n")),
+        ("CR", framed("data: ", "\r\r") + "data: [DONE]\r\r"),
+        ("mixed", mixed),
+        ("a byte order mark", format!("\u{feff}{lines}")),
+        ("no space after the colon", framed("data:", "\n\n")),
         (
             "several lines",
-            format!(
-                "data: {}\n\ndata: {b}\n\ndata: {end}\n\n",
-                a.replace(':', ":\ndata: ")
-            ),
+            lines.replacen("\"delta\":", "\"delta\":\ndata: ", 1),
         ),
         (
             "comments and other fields",
             format!(
-                ": hello\n\nevent: x\nid: 7\nretry: 1\nno colon\ndata: {a}\n\n:\n\ndata: {b}\n\ndata: {end}\n\n"
+                ": hello\n\n{}",
+                framed("event: x\nid: 7\nretry: 1\nno colon\ndata: ", "\n\n:\n\n")
             ),
         ),
         (
             "no blank line at the end",
-            format!("data: {a}\n\ndata: {b}\n\ndata: {end}"),
+            lines.trim_end_matches('\n').to_owned(),
         ),
         (
             "data after the end",
-            format!("data: {a}\n\ndata: {b}\n\ndata: {end}\n\ndata: [DONE]\n\ndata: {a}\n\n"),
+            format!("{lines}data: [DONE]\n\n{lines}"),
         ),
     ];
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+    let player = player(wire).await;
     let proxy = Proxy::start(&player).await;
     for (name, raw) in framings {
         for split in [0, 1, 7] {
@@ -309,8 +370,8 @@ async fn framing() {
     }
 }
 
-async fn finish_reason() {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+async fn finish_reason(wire: PlayerWire) {
+    let player = player(wire).await;
     let proxy = Proxy::start(&player).await;
     for (answer_steps, terminal) in [
         (
@@ -344,18 +405,21 @@ async fn finish_reason() {
     }
 }
 
-async fn plain_json() {
-    let answer = ScriptedAnswer {
-        json: Some(
-            json!({"id": "x", "object": "chat.completion", "choices": [{"index": 0,
-            "message": {"role": "assistant", "content": "whole", "reasoning_content": "why",
-                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
-            "finish_reason": "tool_calls"}],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}),
-        ),
-        ..ScriptedAnswer::default()
+async fn plain_json(wire: PlayerWire) {
+    let whole = json!([
+        {"reasoning": "why"}, {"text": "whole"},
+        {"call": {"id": "c1", "name": "look", "arguments": "{}"}},
+        {"usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}},
+    ]);
+    let dialect = ChatDialect {
+        form: ReplyForm::Document,
+        ..ChatDialect::default()
     };
-    let (_player, proxy) = start_with_answer(answer).await;
+    let answer = ScriptedAnswer {
+        dialect: Some(dialect),
+        ..answer(whole)
+    };
+    let (_player, proxy) = start_with_answer(wire, answer).await;
     let body = request(&json!({"tools": [tool("look")]}));
     let stream = proxy.stream(&body).await;
     let expected = json!([
@@ -369,7 +433,7 @@ async fn plain_json() {
     assert_eq!(whole["usage"]["total_tokens"], 7);
 }
 
-async fn unique_call_ids() {
+async fn unique_call_ids(wire: PlayerWire) {
     let long = "x".repeat(65);
     let calls = json!([
         {"call": {"id": "old", "name": "look", "arguments": "{}"}},
@@ -378,7 +442,7 @@ async fn unique_call_ids() {
         {"call": {"id": long, "name": "look", "arguments": "{}"}},
         {"call": {"id": "new", "name": "look", "arguments": "{}"}},
     ]);
-    let (_player, proxy) = start_with_answer(ScriptedAnswer::steps(parse_steps(calls))).await;
+    let (_player, proxy) = start_with_answer(wire, answer(calls)).await;
     let body = json!({"model": "m", "tools": [tool("look")], "input": [
         {"role": "user", "content": "go"},
         {"type": "function_call", "call_id": "old", "name": "look", "arguments": "{}"},
@@ -406,28 +470,29 @@ async fn unique_call_ids() {
     strict::same_output(&stream.response, &whole).unwrap();
 }
 
-async fn response_headers() {
+async fn null_error() {
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start(&player).await;
+    player.push(answer(
+        json!([{"text": "a"}, {"error": null}, {"finish": "stop"}]),
+    ));
+    let stream = proxy.stream(&request(&json!({}))).await;
+    assert_eq!(stream.terminal, "response.completed");
+}
+
+async fn response_headers(wire: PlayerWire) {
     let setup = Setup::new().tables("[routing.aliases]\nfast = \"up/large\"");
-    let answers = vec![ScriptedAnswer {
-        repeat: true,
-        ..ScriptedAnswer::steps(parse_steps(json!([{"text": "a"}])))
-    }];
-    let player = Player::start(PlayerScript {
-        answers,
-        ..PlayerScript::default()
-    })
-    .await
-    .unwrap();
+    let player = repeating_player(wire, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start_with(&player, setup).await;
     let body =
         json!({"model": "fast", "input": "x", "tools": [{"type": "web_search"}], "moderation": {}});
     let reply = proxy.post(&body).await;
     assert_eq!(reply.header("x-respondent-route"), Some("up/large"));
     let notes = reply.header("x-respondent-notes").unwrap();
-    assert!(
-        notes.contains("tool_dropped") && notes.contains("parameter_ignored"),
-        "{notes}"
-    );
+    // Only an upstream of the same API can search.
+    let searches = wire == PlayerWire::Responses;
+    assert_eq!(notes.contains("tool_dropped"), !searches, "{notes}");
+    assert!(notes.contains("parameter_ignored"), "{notes}");
     assert!(reply.header("x-request-id").unwrap().starts_with("req_"));
     assert_eq!(player.requests()[0].json()["model"], "large");
     proxy.wait_for_log("up/large completed").await;

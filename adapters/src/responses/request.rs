@@ -256,10 +256,13 @@ fn parse<'a>(
         None => body.tools,
     };
     if let Some(list) = offered {
-        toolbox.add_definitions(list, true, &mut dropped)?;
-    }
-    for list in tool_items.filter_map(Item::tools) {
         toolbox.add_definitions(list, false, &mut dropped)?;
+    }
+    for item in tool_items {
+        if let Some(list) = item.tools() {
+            let found = item.kind == ItemKind::ToolSearchOutput;
+            toolbox.add_definitions(list, found, &mut dropped)?;
+        }
     }
     for kind in &dropped {
         notes.add("tool_dropped", kind.clone());

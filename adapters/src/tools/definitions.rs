@@ -49,21 +49,20 @@ struct ToolFormat<'a> {
 }
 
 impl<'a> Toolbox<'a> {
-    /// Adds the tools of a JSON list of tool definitions, which is the request's own or
-    /// that of an item. The types of tools that
-    /// cannot run here are appended to `dropped`. An error names the parameter
-    /// `tools`.
+    /// Adds the tools of a JSON list of tool definitions, which is the request's own, that of
+    /// an `additional_tools` item, or what a search found. The types of tools that cannot run
+    /// here are appended to `dropped`. An error names the parameter `tools`.
     pub(crate) fn add_definitions(
         &mut self,
         list: &'a RawValue,
-        in_request: bool,
+        found: bool,
         dropped: &mut Vec<String>,
     ) -> Result<(), Fault> {
         add_all(list, None, self, dropped)?;
         let definitions: Vec<&'a RawValue> = serde_json::from_str(list.get()).unwrap_or_default();
         let definitions = definitions.into_iter();
         self.definitions
-            .extend(definitions.map(|raw| ToolDefinition { raw, in_request }));
+            .extend(definitions.map(|raw| ToolDefinition { raw, found }));
         Ok(())
     }
 }
@@ -208,7 +207,7 @@ mod tests {
         let list: &RawValue = serde_json::from_str(&json).unwrap();
         let mut dropped = Vec::new();
         Toolbox::default()
-            .add_definitions(list, true, &mut dropped)
+            .add_definitions(list, false, &mut dropped)
             .unwrap();
         assert_eq!(dropped, ["namespace"]);
     }

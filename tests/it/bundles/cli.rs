@@ -2,7 +2,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -81,7 +81,7 @@ fn setup() -> Setup {
 }
 
 async fn server() -> (Player, Proxy) {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, setup()).await;
     (player, proxy)
 }
@@ -232,7 +232,7 @@ async fn listed() {
 }
 
 async fn tokens() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let locked = setup().server("token_env = \"GATE\"");
     let with = |token: &str| locked.clone().env("GATE", token);
     let proxy = Proxy::start_with(&player, with("open-sesame")).await;

@@ -5,7 +5,7 @@
 //! `BLESS=1 cargo test --test it -- "committed bundle"` records the turns again.
 use std::path::{Path, PathBuf};
 
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use respondent::diagnostics::bundle::{Bundle, Scope, compare, show};
 use respondent::diagnostics::replay::replay;
@@ -139,7 +139,7 @@ impl CommittedBundle {
         let mut players: Vec<Player> = Vec::new();
         let mut setup = Setup::new();
         for answers in (self.answers)() {
-            let player = player().await;
+            let player = player(PlayerWire::Chat).await;
             for answer in answers {
                 player.push(answer);
             }

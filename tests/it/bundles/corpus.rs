@@ -29,22 +29,24 @@ mod upstreams;
 use std::collections::BTreeSet;
 
 use adapters::fault::Kind;
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 
 use self::bundle_files::BundleFiles;
-use crate::trial::case;
+use crate::trial::{case, wire_case};
 
 pub fn trials() -> Vec<Trial> {
-    let groups: Vec<Group> = [
-        refusals::groups(),
-        streams::groups(),
-        upstreams::groups(),
-        compactions::groups(),
-        relay::groups(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let on_wire = |wire| {
+        let rooms = [
+            refusals::groups(wire),
+            streams::groups(wire),
+            upstreams::groups(wire),
+            compactions::groups(wire),
+        ];
+        rooms.into_iter().flatten()
+    };
+    let groups = PlayerWire::ALL.into_iter().flat_map(on_wire);
+    let groups: Vec<Group> = groups.chain(relay::groups()).collect();
     let shown: BTreeSet<&str> = groups.iter().flat_map(Group::names).collect();
     let mut trials: Vec<Trial> = groups.into_iter().map(|group| group.trial).collect();
     trials.push(case(
@@ -70,16 +72,25 @@ impl Group {
     }
 }
 
-/// A group whose turns `run` runs and replays.
-fn group<F>(name: &str, kinds: &'static [Kind], run: fn() -> F) -> Group
+/// A group whose turns `run` runs at an upstream of this wire and replays.
+fn group<F>(wire: PlayerWire, name: &str, kinds: &'static [Kind], run: fn(PlayerWire) -> F) -> Group
 where
     F: Future<Output = BundleFiles> + Send + 'static,
 {
-    let trial = case(&format!("corpus: {name}"), move || async move {
+    let name = format!("corpus: {name}");
+    let trial = wire_case(wire, &name, move |wire| async move {
         let wanted: BTreeSet<String> = kinds.iter().map(|kind| kind.name().to_owned()).collect();
-        assert_eq!(run().await.fault_kinds(), wanted);
+        assert_eq!(run(wire).await.fault_kinds(), wanted);
     });
     Group { trial, kinds }
+}
+
+/// The name of a bundle of turns at an upstream of this wire.
+fn bundle_name(wire: PlayerWire, name: &str) -> String {
+    match wire {
+        PlayerWire::Chat => name.to_owned(),
+        PlayerWire::Responses => format!("{name}-{}", wire.name()),
+    }
 }
 
 /// Why a kind of fault is missing in the corpus: it cannot be provoked from outside.

@@ -1,6 +1,6 @@
 //! Hostile bundles: whatever they contain, a replay ends soon and makes no connection
 //! outside of its own.
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -115,7 +115,7 @@ const HOSTILE: &[Hostile] = &[
 const HOURS_US: u64 = 47 * 3600 * 1_000_000;
 
 async fn ends(hostile: &'static Hostile) {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new()).await;
     player.push(ScriptedAnswer::error(503, "not now"));
     player.push(answer(json!([{"text": "begun"}, {"cut": "fin"}])));

@@ -1,9 +1,10 @@
-//! Flattens a request and the Chat request made from it into transcripts, which must be equal.
+//! Flattens a request and the upstream request made from it into transcripts, which must be equal.
 
 use std::collections::BTreeSet;
 
 use adapters::compaction_blob::UNREADABLE_SUMMARY;
 use adapters::notes::Notes;
+use kit::player::PlayerWire;
 use serde_json::Value;
 
 /// The text in a result that stands for an image.
@@ -46,9 +47,15 @@ struct Transcript {
 }
 
 /// Asserts that both requests have the same transcript.
-pub fn check(name: &str, request: &Value, chat: &Value, notes: &Notes) {
-    let (mut expected, actual) = (request_transcript(request), chat_transcript(chat));
-    expected.entries = with_one_system_message(expected.entries);
+pub fn check(wire: PlayerWire, name: &str, request: &Value, sent: &Value, notes: &Notes) {
+    let mut expected = request_transcript(request);
+    let actual = match wire {
+        PlayerWire::Chat => {
+            expected.entries = with_one_system_message(expected.entries);
+            chat_transcript(sent)
+        }
+        PlayerWire::Responses => request_transcript(sent),
+    };
     for (at, (expected, actual)) in expected.entries.iter().zip(&actual.entries).enumerate() {
         assert_eq!(expected, actual, "{name}: at {at}");
     }

@@ -1,6 +1,6 @@
 //! A summary is requested as the next turn of the session, so that the provider has the history
 //! in its prompt cache. The summary can be used later, after a restart and with another provider.
-use kit::player::{RecordedRequest, ScriptedAnswer};
+use kit::player::{PlayerWire, RecordedRequest, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub fn trials() -> Vec<Trial> {
 
 async fn next_turn() {
     for method in METHODS {
-        let player = repeating_player(answer(json!([
+        let player = repeating_player(PlayerWire::Chat, answer(json!([
             {"text": SUMMARY},
             {"usage": {"prompt_tokens": 5000, "completion_tokens": 40, "prompt_tokens_details": {"cached_tokens": 4900}}},
         ])))
@@ -107,13 +107,13 @@ async fn next_turn() {
 
 async fn other_provider() {
     for method in METHODS {
-        let first = repeating_player(answer(json!([{"text": SUMMARY}]))).await;
+        let first = repeating_player(PlayerWire::Chat, answer(json!([{"text": SUMMARY}]))).await;
         let proxy = Proxy::start(&first).await;
         let compacted = Session::with_tool_rounds(2, 100)
             .compact(&proxy, method)
             .await;
         drop(proxy);
-        let second = repeating_player(answer(json!([{"text": "on it"}]))).await;
+        let second = repeating_player(PlayerWire::Chat, answer(json!([{"text": "on it"}]))).await;
         let quirks = "quirks = { system_role = \"system\" }";
         let proxy = Proxy::start_with(&second, Setup::new().provider(quirks)).await;
         Session::after_compaction(&compacted).turn(&proxy).await;
@@ -124,10 +124,13 @@ async fn other_provider() {
 }
 
 async fn heartbeats() {
-    let player = repeating_player(ScriptedAnswer {
-        head_delay_ms: 400,
-        ..answer(json!([{"text": SUMMARY}]))
-    })
+    let player = repeating_player(
+        PlayerWire::Chat,
+        ScriptedAnswer {
+            head_delay_ms: 400,
+            ..answer(json!([{"text": SUMMARY}]))
+        },
+    )
     .await;
     let setup = Setup::new().server("heartbeat = \"50ms\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -146,7 +149,7 @@ async fn heartbeats() {
 }
 
 async fn disconnect() {
-    let player = repeating_player(answer(json!([{"stall": true}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"stall": true}]))).await;
     let proxy = Proxy::start(&player).await;
     let mut items = Session::with_tool_rounds(1, 10).items;
     items.push(json!({"type": "compaction_trigger"}));

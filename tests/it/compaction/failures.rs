@@ -1,5 +1,5 @@
 //! Providers that write no summary. The client still gets a valid compaction item.
-use kit::player::{RecordedRequest, ScriptedAnswer};
+use kit::player::{PlayerWire, RecordedRequest, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn has_tools(sent: &RecordedRequest) -> bool {
 async fn second_request() {
     for method in METHODS {
         for (name, first) in answers_without_summary() {
-            let player = player().await;
+            let player = player(PlayerWire::Chat).await;
             let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
             let session = Session::with_tool_rounds(3, 200);
             player.push(answer(json!([{"text": "a turn"}])));
@@ -103,7 +103,7 @@ async fn second_request() {
 async fn extract() {
     for method in METHODS {
         for (name, answer) in answers_without_summary() {
-            let player = player().await;
+            let player = player(PlayerWire::Chat).await;
             let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
             for _ in 0..2 {
                 player.push(answer.clone());
@@ -138,7 +138,7 @@ async fn extract() {
 }
 
 async fn invalid_requests() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let post = |body: Value| {
         let proxy = &proxy;
@@ -156,7 +156,7 @@ async fn invalid_requests() {
 
 async fn silence() {
     for method in METHODS {
-        let player = repeating_player(answer(json!([{"stall": true}]))).await;
+        let player = repeating_player(PlayerWire::Chat, answer(json!([{"stall": true}]))).await;
         let setup = Setup::new()
             .server("heartbeat = \"50ms\"")
             .provider("max_retries = 0\ntimeouts = { idle = \"400ms\" }");
@@ -178,7 +178,7 @@ async fn silence() {
 }
 
 async fn shutdown() {
-    let player = repeating_player(answer(json!([{"stall": true}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"stall": true}]))).await;
     let setup = Setup::new().server("grace = \"10ms\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
     let mut items = Session::with_tool_rounds(1, 10).items;

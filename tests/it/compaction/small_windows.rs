@@ -1,6 +1,6 @@
 //! Small windows, into which the user messages that a client keeps beside a summary may not fit,
 //! and sessions whose tokens have more bytes than the estimate assumes.
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::json;
 
@@ -69,7 +69,7 @@ fn answer_with_usage(text: &str, bytes: usize) -> ScriptedAnswer {
 
 /// A session that fits the window at four bytes a token, but not at 2.7.
 async fn large_session() -> (Player, Proxy, Session) {
-    let player = crate::faults::player().await;
+    let player = crate::faults::player(PlayerWire::Chat).await;
     let setup = Setup::new()
         .provider("models = [{ id = \"m\", window = 32768 }]\nmax_retries = 0")
         .tables("[context]\noutputs = \"whole\"");

@@ -1,5 +1,6 @@
 //! `context_management`: a history that exceeds the client's threshold is compacted inside the
 //! turn.
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::json;
 
@@ -31,7 +32,7 @@ pub fn trials() -> Vec<Trial> {
 
 async fn inside() {
     for stream in [true, false] {
-        let player = player().await;
+        let player = player(PlayerWire::Chat).await;
         let proxy = Proxy::start(&player).await;
         player.push(answer(json!([{"text": SUMMARY}])));
         player.push(answer(json!([{"text": "the tests pass"}])));
@@ -69,7 +70,7 @@ async fn inside() {
 }
 
 async fn once() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     player.push(answer(json!([{"text": SUMMARY}])));
     player.push(answer(json!([{"text": "the tests pass"}])));
@@ -98,7 +99,7 @@ async fn once() {
 }
 
 async fn below() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     player.push(answer(json!([{"text": "the tests pass"}])));
     let mut body = request(&Session::with_tool_rounds(4, 2000).items);
@@ -109,7 +110,7 @@ async fn below() {
 }
 
 async fn fails() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let mut body = request(&Session::with_tool_rounds(4, 2000).items);
     body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);

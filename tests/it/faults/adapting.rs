@@ -1,18 +1,37 @@
 //! If a provider refuses a turn for a known reason, the proxy adapts the request and sends it
 //! again. The next turn is adapted from the start. In notes, logs and metrics this is `healed`.
-use kit::player::{Player, PlayerScript, RequestCondition, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, RequestCondition, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{answer, repeating_player};
+use super::{answer, player_with, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
+use crate::trial::{case, on_each_wire, wire_case};
 
 pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = ADAPTATION_CASES
-        .iter()
-        .map(|refusal| case(&format!("adapts: {}", refusal.name), || adapts(refusal)))
-        .collect();
+    let mut trials = on_each_wire(|wire| {
+        let cases = ADAPTATION_CASES
+            .iter()
+            .filter(|case| case.wires.contains(&wire));
+        let adapts = cases.map(|case| {
+            wire_case(wire, &format!("adapts: {}", case.name), move |wire| {
+                adapts(wire, case)
+            })
+        });
+        let others = [
+            wire_case(
+                wire,
+                "a learned window is listed and respected",
+                learned_window,
+            ),
+            wire_case(
+                wire,
+                "an adaptation that does not help is dropped",
+                unhelpful_adaptation,
+            ),
+        ];
+        adapts.chain(others).collect()
+    });
     trials.extend([
         case(
             "reasoning that the provider demands is sent",
@@ -22,11 +41,6 @@ pub fn trials() -> Vec<Trial> {
             "cached reasoning is sent for a client that does not send it",
             reasoning_cache,
         ),
-        case("a learned window is listed and respected", learned_window),
-        case(
-            "an adaptation that does not help is dropped",
-            unhelpful_adaptation,
-        ),
         case("a turn is adapted at the fallback", at_fallback),
     ]);
     trials
@@ -35,6 +49,8 @@ pub fn trials() -> Vec<Trial> {
 /// A refusal of a provider: the refused request, the error, and the adapted request.
 struct AdaptationCase {
     name: &'static str,
+    /// The wires on which there is something to adapt.
+    wires: &'static [PlayerWire],
     /// Additional settings of the provider.
     settings: &'static str,
     /// Additional fields of the turn.
@@ -49,6 +65,7 @@ struct AdaptationCase {
 const ADAPTATION_CASES: &[AdaptationCase] = &[
     AdaptationCase {
         name: "max_tokens",
+        wires: &[PlayerWire::Chat],
         settings: "",
         turn: r#"{"max_output_tokens": 99}"#,
         refused: r#""max_tokens""#,
@@ -57,6 +74,7 @@ const ADAPTATION_CASES: &[AdaptationCase] = &[
     },
     AdaptationCase {
         name: "max_completion_tokens",
+        wires: &[PlayerWire::Chat],
         settings: "quirks = { max_tokens_field = \"max_completion_tokens\" }",
         turn: r#"{"max_output_tokens": 99}"#,
         refused: r#""max_completion_tokens""#,
@@ -65,14 +83,16 @@ const ADAPTATION_CASES: &[AdaptationCase] = &[
     },
     AdaptationCase {
         name: "an output limit that is too high",
+        wires: &PlayerWire::ALL,
         settings: "",
         turn: r#"{"max_output_tokens": 99000}"#,
         refused: ":99000",
         error: r#"{"message": "max_tokens is too large: 99000. This model supports at most 8192 completion tokens, whereas you provided 99000."}"#,
-        adapted: r#""max_tokens":8192"#,
+        adapted: r#"tokens":8192"#,
     },
     AdaptationCase {
         name: "the role developer",
+        wires: &[PlayerWire::Chat],
         settings: "quirks = { system_role = \"developer\" }",
         turn: r#"{"instructions": "Be brief."}"#,
         refused: r#""developer""#,
@@ -81,6 +101,7 @@ const ADAPTATION_CASES: &[AdaptationCase] = &[
     },
     AdaptationCase {
         name: "the role system",
+        wires: &[PlayerWire::Chat],
         settings: "",
         turn: r#"{"instructions": "Be brief."}"#,
         refused: r#""system""#,
@@ -89,6 +110,7 @@ const ADAPTATION_CASES: &[AdaptationCase] = &[
     },
     AdaptationCase {
         name: "a parameter",
+        wires: &PlayerWire::ALL,
         settings: "",
         turn: r#"{"parallel_tool_calls": false, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]}"#,
         refused: r#""parallel_tool_calls""#,
@@ -97,10 +119,29 @@ const ADAPTATION_CASES: &[AdaptationCase] = &[
     },
     AdaptationCase {
         name: "stream_options",
+        wires: &[PlayerWire::Chat],
         settings: "",
         turn: "{}",
         refused: r#""stream_options""#,
         error: r#"{"message": "body.stream_options: Extra inputs are not permitted"}"#,
+        adapted: r#""stream":true"#,
+    },
+    AdaptationCase {
+        name: "encrypted reasoning",
+        wires: &[PlayerWire::Responses],
+        settings: "",
+        turn: "{}",
+        refused: r#""include""#,
+        error: r#"{"message": "Encrypted content is not supported with this model.", "type": "invalid_request_error", "param": "include", "code": null}"#,
+        adapted: r#""input""#,
+    },
+    AdaptationCase {
+        name: "sampling",
+        wires: &PlayerWire::ALL,
+        settings: "",
+        turn: r#"{"temperature": 0.5}"#,
+        refused: r#""temperature""#,
+        error: r#"{"message": "Unsupported parameter: 'temperature' is not supported with this model.", "param": "temperature", "code": "unsupported_parameter"}"#,
         adapted: r#""stream":true"#,
     },
 ];
@@ -130,14 +171,6 @@ fn repeating_text(text: &str) -> ScriptedAnswer {
     }
 }
 
-async fn player_with(answers: Vec<ScriptedAnswer>) -> Player {
-    let script = PlayerScript {
-        answers,
-        ..PlayerScript::default()
-    };
-    Player::start(script).await.unwrap()
-}
-
 /// Sends a turn, which must succeed. Returns whether the request was adapted.
 async fn was_adapted(proxy: &Proxy, body: &Value) -> bool {
     let reply = proxy.post(&streaming(body)).await;
@@ -160,11 +193,11 @@ async fn adapts_once(player: &Player, proxy: &Proxy, body: &Value) {
     proxy.wait_for_log("healed (").await;
 }
 
-async fn adapts(case: &'static AdaptationCase) {
-    let player = player_with(vec![
-        refusal(case.refused, case.error),
-        repeating_text("well"),
-    ])
+async fn adapts(wire: PlayerWire, case: &'static AdaptationCase) {
+    let player = player_with(
+        wire,
+        vec![refusal(case.refused, case.error), repeating_text("well")],
+    )
     .await;
     let proxy = Proxy::start_with(&player, Setup::new().provider(case.settings)).await;
     let mut body = super::body();
@@ -206,10 +239,10 @@ async fn missing_reasoning() {
             when: body_contains("reasoning_content"),
             ..repeating_text("well")
         };
-        let player = player_with(vec![
-            accepted,
-            refusal("tool_calls", MISSING_REASONING_ERROR),
-        ])
+        let player = player_with(
+            PlayerWire::Chat,
+            vec![accepted, refusal("tool_calls", MISSING_REASONING_ERROR)],
+        )
         .await;
         let quirks = format!("quirks = {{ reasoning_replay = \"{replay}\" }}");
         let proxy = Proxy::start_with(&player, Setup::new().provider(&quirks)).await;
@@ -222,7 +255,7 @@ async fn reasoning_cache() {
         {"reasoning": "I must look."},
         {"call": {"id": "c1", "name": "f", "arguments": "{}"}}
     ]));
-    let player = player_with(vec![thinks, repeating_text("well")]).await;
+    let player = player_with(PlayerWire::Chat, vec![thinks, repeating_text("well")]).await;
     let quirks = "quirks = { reasoning_replay = \"reasoning_content\" }";
     let proxy = Proxy::start_with(&player, Setup::new().provider(quirks)).await;
     let mut first = loop_without_reasoning();
@@ -237,25 +270,30 @@ async fn reasoning_cache() {
     }
 }
 
-async fn learned_window() {
+async fn learned_window(wire: PlayerWire) {
     let overflow = r#"{"message": "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens (10 in the messages, 9000 in the completion).", "code": "context_length_exceeded"}"#;
-    let player = player_with(vec![refusal(":9000", overflow), repeating_text("well")]).await;
+    let player = player_with(
+        wire,
+        vec![refusal(":9000", overflow), repeating_text("well")],
+    )
+    .await;
     let proxy =
         Proxy::start_with(&player, Setup::new().provider("models = [{ id = \"m\" }]")).await;
     let mut body = super::body();
     body["max_output_tokens"] = json!(9000);
     adapts_once(&player, &proxy, &body).await;
     let sent: Value = serde_json::from_str(&player.requests()[2].body).unwrap();
-    let limit = sent["max_tokens"].as_u64().unwrap();
+    let limit = sent.get("max_tokens").or(sent.get("max_output_tokens"));
+    let limit = limit.and_then(Value::as_u64).unwrap();
     assert!((7_000..8_192).contains(&limit), "{limit}");
     let models: Value = serde_json::from_str(&proxy.get("/v1/models").await.body).unwrap();
     assert_eq!(models["models"][0]["context_window"], 8192);
 }
 
 /// If the adapted request is refused for the same reason, the refusal was misunderstood.
-async fn unhelpful_adaptation() {
+async fn unhelpful_adaptation(wire: PlayerWire) {
     let blind = r#"{"message": "This model does not support image input."}"#;
-    let player = player_with(vec![refusal("first", blind), repeating_text("well")]).await;
+    let player = player_with(wire, vec![refusal("first", blind), repeating_text("well")]).await;
     let proxy = Proxy::start(&player).await;
     let turn = |text: &str| {
         let image =
@@ -273,14 +311,12 @@ async fn at_fallback() {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
         ..ScriptedAnswer::error(429, "")
     };
-    let up = repeating_player(quota).await;
+    let up = repeating_player(PlayerWire::Chat, quota).await;
     let strict = refusal("\"system\"", r#"{"message": "System role not supported"}"#);
-    let other = player_with(vec![strict, repeating_text("well")]).await;
-    let setup = Setup::new().tables(&format!(
-        "[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]\n\
-         [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false",
-        other.base_url()
-    ));
+    let other = player_with(PlayerWire::Chat, vec![strict, repeating_text("well")]).await;
+    let setup = Setup::new()
+        .tables("[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]")
+        .other("other", &other, "");
     let proxy = Proxy::start_with(&up, setup).await;
     let body = json!({"model": "up/m", "instructions": "Be brief.", "input": "go"});
     assert!(was_adapted(&proxy, &body).await);

@@ -1,23 +1,25 @@
 //! The status and the error that a client receives for each refusal of the upstream.
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial;
+use crate::trial::wire_case;
 
-pub fn trials() -> Vec<Trial> {
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
-        trial::case(
+        wire_case(
+            wire,
             "refusals of the upstream, for Codex and for other clients",
             error_table,
         ),
-        trial::case(
+        wire_case(
+            wire,
             "S45 HTML pages and huge bodies become short errors",
             pages_and_huge_bodies,
         ),
-        trial::case("an upstream that cannot be reached", unreachable),
+        wire_case(wire, "an upstream that cannot be reached", unreachable),
     ]
 }
 
@@ -160,8 +162,8 @@ fn refusal_cases() -> Vec<RefusalCase> {
     ]
 }
 
-async fn error_table() {
-    let player = player().await;
+async fn error_table(wire: PlayerWire) {
+    let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     for case in refusal_cases() {
         for (headers, status) in [(CODEX, case.codex), (&[], case.other)] {
@@ -184,8 +186,9 @@ async fn error_table() {
                     assert_eq!(stream.error_code(), Some("server_error"));
                     continue;
                 }
+                let shown = format!("{} {}: {reply:?}", case.status, case.error);
+                assert_eq!(reply.status, status, "{shown}");
                 let error = reply.error(status);
-                let shown = format!("{} {}: {error}", case.status, case.error);
                 let (message, upstream_message) =
                     (error["message"].as_str(), case.error["message"].as_str());
                 assert!(
@@ -211,8 +214,8 @@ async fn error_table() {
     }
 }
 
-async fn pages_and_huge_bodies() {
-    let player = player().await;
+async fn pages_and_huge_bodies(wire: PlayerWire) {
+    let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let page = "<html><head><title>502 Bad Gateway</title></head>\n<body><h1>Bad Gateway</h1><hr>nginx</body></html>";
     let huge = format!(
@@ -250,12 +253,12 @@ async fn pages_and_huge_bodies() {
     assert!(after.peak < 64 * 1024, "{after:?}");
 }
 
-async fn unreachable() {
+async fn unreachable(wire: PlayerWire) {
     // A port on which nothing listens any more.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let setup = Setup::new().provider("max_retries = 0");
+    let setup = Setup::new().wire(wire.name()).provider("max_retries = 0");
     let proxy = Proxy::start_for_url(&format!("http://{address}/v1"), setup).await;
     for headers in [&[], CODEX] {
         let error = proxy.post_with(&body(), headers).await.error(502);

@@ -1,55 +1,65 @@
 //! Another provider answers if the first choice cannot.
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
+use crate::trial::wire_case;
 
-pub fn trials() -> Vec<Trial> {
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
-        case("a fallback answers for a provider that is down", down),
-        case(
+        wire_case(wire, "a fallback answers for a provider that is down", down),
+        wire_case(
+            wire,
             "a fallback is not used once an answer has begun",
             after_start,
         ),
-        case(
+        wire_case(
+            wire,
             "a refused request is not sent to the fallback",
             refused_request,
         ),
-        case(
+        wire_case(
+            wire,
             "the fallback gets the turn encoded with its own quirks",
             fallback_quirks,
         ),
-        case(
+        wire_case(
+            wire,
             "a session stays with the fallback that answered it",
             sessions,
         ),
-        case("a failed provider cools down", cooldown),
-        case(
+        wire_case(wire, "a failed provider cools down", cooldown),
+        wire_case(
+            wire,
             "after the cooldown a single turn probes the provider",
             probing,
         ),
-        case(
+        wire_case(
+            wire,
             "a turn without a free permit goes to the fallback",
             no_free_permit,
         ),
-        case(
+        wire_case(
+            wire,
             "a short rate limit is waited for without failover",
             short_rate_limit,
         ),
-        case(
+        wire_case(
+            wire,
             "if all providers are rate-limited the shortest Retry-After is reported",
             all_rate_limited,
         ),
-        case(
+        wire_case(
+            wire,
             "a session leaves a route that was removed from the configuration",
             removed_route,
         ),
-        case("a failed fallback is skipped", broken_fallback),
-        case("turns wait for a free permit", waiting_for_permit),
-        case(
+        wire_case(wire, "a failed fallback is skipped", broken_fallback),
+        wire_case(wire, "turns wait for a free permit", waiting_for_permit),
+        wire_case(
+            wire,
             "keys are distributed by weight and kept by session",
             weights,
         ),
@@ -63,11 +73,9 @@ async fn proxy_with_fallback(up: &Player, other: &Player, more: &str) -> Proxy {
 
 /// A setup with `other` as the fallback of `up`.
 fn fallback_setup(other: &Player, more: &str) -> Setup {
-    Setup::new().tables(&format!(
-        "[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]\n\
-         [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n{more}",
-        other.base_url()
-    ))
+    Setup::new()
+        .tables("[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]")
+        .other("other", other, more)
 }
 
 fn body() -> Value {
@@ -85,7 +93,7 @@ fn quota_error() -> ScriptedAnswer {
     }
 }
 
-async fn down() {
+async fn down(wire: PlayerWire) {
     let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "20".into());
     for first in [
@@ -97,8 +105,8 @@ async fn down() {
         answer(json!([{"cut": "rst"}])),
         answer(json!([{"raw": "data: what\n\n"}])),
     ] {
-        let up = repeating_player(first).await;
-        let other = repeating_player(text_answer("there")).await;
+        let up = repeating_player(wire, first).await;
+        let other = repeating_player(wire, text_answer("there")).await;
         let proxy = proxy_with_fallback(&up, &other, "").await;
         let reply = proxy.post(&streaming(&body())).await;
         assert_eq!(reply.header("x-respondent-route"), Some("other/m2"));
@@ -110,47 +118,63 @@ async fn down() {
         let failovers = proxy.metric("respondent_failovers_total", "from=\"up/m\"");
         assert!(failovers.await >= 1.0);
     }
-    let other = repeating_player(text_answer("there")).await;
-    let gone = player().await;
+    let other = repeating_player(wire, text_answer("there")).await;
+    let gone = player(wire).await;
     let proxy = proxy_with_fallback(&gone, &other, "").await;
     drop(gone);
     assert_eq!(proxy.stream(&body()).await.text(), "there");
 }
 
-async fn after_start() {
-    let up = repeating_player(answer(json!([{"text": "a"}, {"cut": "fin"}]))).await;
-    let other = repeating_player(text_answer("there")).await;
+async fn after_start(wire: PlayerWire) {
+    let up = repeating_player(wire, answer(json!([{"text": "a"}, {"cut": "fin"}]))).await;
+    let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.failed");
     assert!(other.requests().is_empty());
 }
 
-async fn refused_request() {
+async fn refused_request(wire: PlayerWire) {
     for (status, message) in [
         (400, "Your messages make no sense."),
         (400, "This model's maximum context length is 10 tokens."),
         (403, "not yours"),
     ] {
-        let up = repeating_player(ScriptedAnswer::error(status, message)).await;
-        let other = repeating_player(text_answer("there")).await;
+        let up = repeating_player(wire, ScriptedAnswer::error(status, message)).await;
+        let other = repeating_player(wire, text_answer("there")).await;
         let proxy = proxy_with_fallback(&up, &other, "").await;
         assert_eq!(proxy.post(&body()).await.status, status, "{message}");
         assert!(other.requests().is_empty(), "{message}");
     }
 }
 
-async fn fallback_quirks() {
-    let up = repeating_player(quota_error()).await;
-    let other = repeating_player(text_answer("there")).await;
-    let quirks = "[providers.other.quirks]\nsystem_role = \"developer\"\nmax_tokens_field = \"max_completion_tokens\"";
-    let proxy = proxy_with_fallback(&up, &other, quirks).await;
-    let body = json!({"model": "up/m", "instructions": "Be brief.", "input": "go", "max_output_tokens": 99});
+async fn fallback_quirks(wire: PlayerWire) {
+    let up = repeating_player(wire, quota_error()).await;
+    let other = repeating_player(wire, text_answer("there")).await;
+    let quirks = match wire {
+        PlayerWire::Chat => {
+            "system_role = \"developer\"\nmax_tokens_field = \"max_completion_tokens\""
+        }
+        PlayerWire::Responses => "developer_role = false\nmax_output_tokens = false",
+    };
+    let quirks = format!("[providers.other.quirks]\n{quirks}");
+    let proxy = proxy_with_fallback(&up, &other, &quirks).await;
+    let body = json!({"model": "up/m", "max_output_tokens": 99, "input": [
+        {"role": "developer", "content": "Be brief."}, {"role": "user", "content": "go"},
+    ]});
     assert_eq!(proxy.stream(&body).await.text(), "there");
     let sent: Value = serde_json::from_str(&other.requests()[0].body).unwrap();
     assert_eq!(sent["model"], "m2");
-    assert_eq!(sent["max_completion_tokens"], 99);
-    assert_eq!(sent["messages"][0]["role"], "developer");
+    match wire {
+        PlayerWire::Chat => {
+            assert_eq!(sent["max_completion_tokens"], 99);
+            assert_eq!(sent["messages"][0]["role"], "developer");
+        }
+        PlayerWire::Responses => {
+            assert!(sent.get("max_output_tokens").is_none(), "{sent}");
+            assert_eq!(sent["input"][0]["role"], "system");
+        }
+    }
 }
 
 /// A turn of the session with this name.
@@ -158,9 +182,9 @@ fn turn(session: &str) -> Value {
     json!({"model": "up/m", "input": "go", "prompt_cache_key": session})
 }
 
-async fn sessions() {
-    let up = player().await;
-    let other = repeating_player(text_answer("there")).await;
+async fn sessions(wire: PlayerWire) {
+    let up = player(wire).await;
+    let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
     // A single failure does not start a cooldown.
     for _ in 0..2 {
@@ -172,9 +196,9 @@ async fn sessions() {
     assert_eq!(proxy.stream(&turn("b")).await.text(), "here");
 }
 
-async fn cooldown() {
-    let up = repeating_player(quota_error()).await;
-    let other = repeating_player(text_answer("there")).await;
+async fn cooldown(wire: PlayerWire) {
+    let up = repeating_player(wire, quota_error()).await;
+    let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
     for session in ["a", "b", "c"] {
         assert_eq!(proxy.stream(&turn(session)).await.text(), "there");
@@ -191,9 +215,9 @@ async fn cooldown() {
     assert!(notes.contains("failover"), "{notes}");
 }
 
-async fn probing() {
-    let up = player().await;
-    let other = repeating_player(text_answer("there")).await;
+async fn probing(wire: PlayerWire) {
+    let up = player(wire).await;
+    let other = repeating_player(wire, text_answer("there")).await;
     let setup = fallback_setup(&other, "").server("commit_after = \"10ms\"");
     let proxy = Proxy::start_with(&up, setup).await;
     let mut busy = ScriptedAnswer::error(429, "slow down");
@@ -218,9 +242,9 @@ async fn probing() {
     assert_eq!(up.requests().len(), 2);
 }
 
-async fn no_free_permit() {
-    let up = repeating_player(answer(json!([{"text": "first"}, {"stall": true}]))).await;
-    let other = repeating_player(text_answer("there")).await;
+async fn no_free_permit(wire: PlayerWire) {
+    let up = repeating_player(wire, answer(json!([{"text": "first"}, {"stall": true}]))).await;
+    let other = repeating_player(wire, text_answer("there")).await;
     let setup = fallback_setup(&other, "").provider("max_concurrent = 1");
     let proxy = Proxy::start_with(&up, setup).await;
     let mut first = proxy.open(streaming(&body()).to_string(), &[]).await;
@@ -229,9 +253,9 @@ async fn no_free_permit() {
     assert_eq!(up.requests().len(), 1);
 }
 
-async fn short_rate_limit() {
-    let up = player().await;
-    let other = repeating_player(text_answer("there")).await;
+async fn short_rate_limit(wire: PlayerWire) {
+    let up = player(wire).await;
+    let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
     let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "1.9".into());
@@ -252,7 +276,7 @@ async fn short_rate_limit() {
     assert!(other.requests().is_empty());
 }
 
-async fn all_rate_limited() {
+async fn all_rate_limited(wire: PlayerWire) {
     let rate_limited = |seconds: &str| {
         let mut answer = ScriptedAnswer::error(429, "slow down");
         answer.headers.insert("retry-after".into(), seconds.into());
@@ -263,8 +287,8 @@ async fn all_rate_limited() {
         quota_error(),
         ScriptedAnswer::error(401, "who?"),
     ] {
-        let up = repeating_player(rate_limited("40")).await;
-        let other = repeating_player(second).await;
+        let up = repeating_player(wire, rate_limited("40")).await;
+        let other = repeating_player(wire, second).await;
         let proxy = proxy_with_fallback(&up, &other, "").await;
         let reply = proxy.post(&body()).await;
         assert_eq!(
@@ -275,14 +299,11 @@ async fn all_rate_limited() {
     }
 }
 
-async fn removed_route() {
-    let up = repeating_player(quota_error()).await;
-    let other = repeating_player(text_answer("there")).await;
-    let third = repeating_player(text_answer("third")).await;
-    let setup = fallback_setup(&other, "").tables(&format!(
-        "[providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false",
-        third.base_url()
-    ));
+async fn removed_route(wire: PlayerWire) {
+    let up = repeating_player(wire, quota_error()).await;
+    let other = repeating_player(wire, text_answer("there")).await;
+    let third = repeating_player(wire, text_answer("third")).await;
+    let setup = fallback_setup(&other, "").other("third", &third, "");
     let proxy = Proxy::start_with(&up, setup).await;
     assert_eq!(proxy.stream(&turn("a")).await.text(), "there");
     // The fallback of the session is removed from the routes.
@@ -295,22 +316,19 @@ async fn removed_route() {
     assert_eq!(proxy.stream(&turn("a")).await.text(), "third");
 }
 
-async fn broken_fallback() {
+async fn broken_fallback(wire: PlayerWire) {
     for second in [
         quota_error(),
         ScriptedAnswer::error(404, "The model `m2` does not exist"),
         ScriptedAnswer::error(400, "This model's maximum context length is 1000 tokens."),
     ] {
-        let up = repeating_player(quota_error()).await;
-        let other = repeating_player(second).await;
-        let third = repeating_player(text_answer("third")).await;
-        let setup = Setup::new().tables(&format!(
-            "[routing.fallbacks]\n\"*\" = [\"other/m2\", \"third/m3\"]\n\
-             [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n\
-             [providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n",
-            other.base_url(),
-            third.base_url()
-        ));
+        let up = repeating_player(wire, quota_error()).await;
+        let other = repeating_player(wire, second).await;
+        let third = repeating_player(wire, text_answer("third")).await;
+        let setup = Setup::new()
+            .tables("[routing.fallbacks]\n\"*\" = [\"other/m2\", \"third/m3\"]")
+            .other("other", &other, "")
+            .other("third", &third, "");
         let proxy = Proxy::start_with(&up, setup).await;
         let reply = proxy.post(&streaming(&body())).await;
         assert_eq!(reply.header("x-respondent-route"), Some("third/m3"));
@@ -318,8 +336,8 @@ async fn broken_fallback() {
     }
 }
 
-async fn waiting_for_permit() {
-    let player = player().await;
+async fn waiting_for_permit(wire: PlayerWire) {
+    let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_concurrent = 1")).await;
     player.push(answer(json!([{"text": "first"}, {"stall": true}])));
     player.push(text_answer("second"));
@@ -343,8 +361,8 @@ async fn waiting_for_permit() {
     assert_eq!(second["output"][0]["content"][0]["text"], "second");
 }
 
-async fn weights() {
-    let player = repeating_player(text_answer("there")).await;
+async fn weights(wire: PlayerWire) {
+    let player = repeating_player(wire, text_answer("there")).await;
     let setup = Setup::new()
         .provider("api_key = [\"key-number-one\", \"key-number-two\"]\nkey_weights = [3, 1]");
     let proxy = Proxy::start_with(&player, setup).await;

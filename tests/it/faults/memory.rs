@@ -1,7 +1,7 @@
 //! Excessively large messages do not make the memory of the process grow without bounds.
 use std::io::Write as _;
 
-use kit::player::{Player, ScriptStep};
+use kit::player::{Player, PlayerWire, ScriptStep};
 use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,19 +9,32 @@ use tokio::net::TcpStream;
 
 use super::{body, player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
+use crate::trial::wire_case;
 use crate::turns::parse_steps;
 
-pub fn trials() -> Vec<Trial> {
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
-        case("R10 an event of 10 MB ends the answer", large_line),
-        case("R10 a line that never ends ends the answer", endless_line),
-        case(
+        wire_case(wire, "R10 an event of 10 MB ends the answer", large_line),
+        wire_case(
+            wire,
+            "R10 a line that never ends ends the answer",
+            endless_line,
+        ),
+        wire_case(
+            wire,
             "R10 large failed turns stay within the memory of the capture",
             captured_turns,
         ),
-        case("R25 large bodies do not fill the memory", large_bodies),
-        case("R26 decompression bombs do not fill the memory", bombs),
+        wire_case(
+            wire,
+            "R25 large bodies do not fill the memory",
+            large_bodies,
+        ),
+        wire_case(
+            wire,
+            "R26 decompression bombs do not fill the memory",
+            bombs,
+        ),
     ]
 }
 
@@ -34,8 +47,8 @@ async fn proxy_without_capture(player: &Player) -> Proxy {
     Proxy::start_with(player, setup.tables("[capture]\nmode = \"off\"")).await
 }
 
-async fn large_line() {
-    let player = player().await;
+async fn large_line(wire: PlayerWire) {
+    let player = player(wire).await;
     let proxy = proxy_without_capture(&player).await;
     let before = proxy.memory();
     let line = |size: usize| ScriptStep::Text("x".repeat(size));
@@ -60,8 +73,8 @@ async fn large_line() {
     assert_eq!(stream.text().len(), 7_000_000);
 }
 
-async fn endless_line() {
-    let player = player().await;
+async fn endless_line(wire: PlayerWire) {
+    let player = player(wire).await;
     let proxy = proxy_without_capture(&player).await;
     let before = proxy.memory();
     let more = json!({"repeat": {"times": 100, "steps": [{"raw": "x".repeat(1 << 20)}]}});
@@ -82,8 +95,8 @@ const CAPTURE_MEMORY: u64 = 4;
 /// memory; it is copied and split into its strings to be written.
 const WRITE_MEMORY: u64 = 8 * CAPTURE_MEMORY / 4;
 
-async fn captured_turns() {
-    let [off, on] = ["off", "failures"].map(memory_growth);
+async fn captured_turns(wire: PlayerWire) {
+    let [off, on] = ["off", "failures"].map(|mode| memory_growth(wire, mode));
     let (off, on) = tokio::join!(off, on);
     assert!(
         on <= off + (CAPTURE_MEMORY + WRITE_MEMORY + SLACK) * MIB,
@@ -92,8 +105,8 @@ async fn captured_turns() {
 }
 
 /// By how many KiB the peak memory grows after 40 large failed turns.
-async fn memory_growth(mode: &str) -> u64 {
-    let player = player().await;
+async fn memory_growth(wire: PlayerWire, mode: &str) -> u64 {
+    let player = player(wire).await;
     let setup = Setup::new().provider("max_retries = 0");
     let memory = CAPTURE_MEMORY << 20;
     let table = format!("[capture]\nmode = \"{mode}\"\nmemory = {memory}\nrecent = 1000");
@@ -121,8 +134,8 @@ const LIMIT: u64 = 16;
 /// By how many MiB the process may grow in addition to the limit.
 const SLACK: u64 = 8;
 
-async fn proxy_with_body_limit() -> (Player, Proxy) {
-    let player = player().await;
+async fn proxy_with_body_limit(wire: PlayerWire) -> (Player, Proxy) {
+    let player = player(wire).await;
     let setup = Setup::new().server(&format!("body_limit = {}", LIMIT << 20));
     let proxy = Proxy::start_with(&player, setup).await;
     // The first request makes the allocations that happen only once.
@@ -130,8 +143,8 @@ async fn proxy_with_body_limit() -> (Player, Proxy) {
     (player, proxy)
 }
 
-async fn large_bodies() {
-    let (player, proxy) = proxy_with_body_limit().await;
+async fn large_bodies(wire: PlayerWire) {
+    let (player, proxy) = proxy_with_body_limit(wire).await;
     let before = proxy.memory();
     for framing in [
         "Content-Length: 67108864",
@@ -168,8 +181,8 @@ async fn large_bodies() {
     assert!(player.requests().is_empty());
 }
 
-async fn bombs() {
-    let (player, proxy) = proxy_with_body_limit().await;
+async fn bombs(wire: PlayerWire) {
+    let (player, proxy) = proxy_with_body_limit(wire).await;
     let before = proxy.memory();
     // A gigabyte each, compressed while it is generated.
     let blanks = vec![b' '; 1 << 20];

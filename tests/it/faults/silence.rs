@@ -1,39 +1,46 @@
 //! Silent upstreams: the commit point, heartbeats and timeouts.
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::case;
+use crate::trial::wire_case;
 
-pub fn trials() -> Vec<Trial> {
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
-        case("R7 heartbeats, then the idle timeout", idle),
-        case("R7 a timeout before the first byte", first_byte),
-        case("R7 heartbeats while a turn is retried", while_retrying),
-        case(
+        wire_case(wire, "R7 heartbeats, then the idle timeout", idle),
+        wire_case(wire, "R7 a timeout before the first byte", first_byte),
+        wire_case(
+            wire,
+            "R7 heartbeats while a turn is retried",
+            while_retrying,
+        ),
+        wire_case(
+            wire,
             "R7 a complete upstream answer on a connection that stays open",
             complete_but_open,
         ),
-        case("headers are sent with the first event", first_event),
-        case(
+        wire_case(wire, "headers are sent with the first event", first_event),
+        wire_case(
+            wire,
             "headers are sent after commit_after at the latest",
             commit_after,
         ),
-        case(
+        wire_case(
+            wire,
             "nothing is committed before the upstream answers",
             no_early_commit,
         ),
     ]
 }
 
-async fn idle() {
+async fn idle(wire: PlayerWire) {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { idle = \"2s\" }");
     let silent = json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}]);
-    let player = repeating_player(answer(silent)).await;
+    let player = repeating_player(wire, answer(silent)).await;
     let proxy = Proxy::start_with(&player, setup).await;
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.failed");
@@ -56,14 +63,17 @@ async fn idle() {
     player.wait_closed(1).await;
 }
 
-async fn first_byte() {
+async fn first_byte(wire: PlayerWire) {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"\ncommit_after = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { connect = \"100ms\", first_byte = \"300ms\" }");
-    let player = repeating_player(ScriptedAnswer {
-        head_delay_ms: 60_000,
-        ..ScriptedAnswer::default()
-    })
+    let player = repeating_player(
+        wire,
+        ScriptedAnswer {
+            head_delay_ms: 60_000,
+            ..ScriptedAnswer::default()
+        },
+    )
     .await;
     let proxy = Proxy::start_with(&player, setup).await;
     for (body, headers) in [(body(), CODEX), (streaming(&body()), &[])] {
@@ -73,13 +83,13 @@ async fn first_byte() {
     player.wait_closed(1).await;
 }
 
-async fn while_retrying() {
+async fn while_retrying(wire: PlayerWire) {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"")
         .provider("max_retries = 1");
-    let player = player().await;
+    let player = player(wire).await;
     let proxy = Proxy::start_with(&player, setup).await;
-    player.push(answer(json!([{"chunk": {"choices": []}}, {"cut": "fin"}])));
+    player.push(answer(json!([{"nothing": true}, {"cut": "fin"}])));
     player.push(answer(json!([{"text": "there"}])));
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.completed");
@@ -88,11 +98,12 @@ async fn while_retrying() {
     assert_eq!(stream.count("response.created"), 1);
 }
 
-async fn complete_but_open() {
+async fn complete_but_open(wire: PlayerWire) {
     let setup = Setup::new().provider("timeouts = { idle = \"300ms\" }");
-    let player = repeating_player(answer(
-        json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}]),
-    ))
+    let player = repeating_player(
+        wire,
+        answer(json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}])),
+    )
     .await;
     let proxy = Proxy::start_with(&player, setup).await;
     let stream = proxy.stream(&body()).await;
@@ -101,34 +112,36 @@ async fn complete_but_open() {
     kit::strict::same_output(&stream.response, &whole).unwrap();
 }
 
-async fn first_event() {
+async fn first_event(wire: PlayerWire) {
     let setup = Setup::new().server("commit_after = \"50s\"");
-    let player =
-        repeating_player(answer(json!([{"chunk": {"choices": []}}, {"stall": true}]))).await;
+    let player = repeating_player(wire, answer(json!([{"nothing": true}, {"stall": true}]))).await;
     let proxy = Proxy::start_with(&player, setup).await;
     let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
     assert_eq!(reply.status, 200);
     reply.read_until("response.in_progress").await;
 }
 
-async fn commit_after() {
+async fn commit_after(wire: PlayerWire) {
     let setup = Setup::new().server("commit_after = \"100ms\"\nheartbeat = \"50s\"");
     let silent = json!([{"raw": ": connected\n\n"}, {"stall": true}]);
-    let player = repeating_player(answer(silent)).await;
+    let player = repeating_player(wire, answer(silent)).await;
     let proxy = Proxy::start_with(&player, setup).await;
     let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
     assert_eq!(reply.status, 200);
     reply.read_until("response.created").await;
 }
 
-async fn no_early_commit() {
+async fn no_early_commit(wire: PlayerWire) {
     let setup = Setup::new()
         .server("commit_after = \"20ms\"\nheartbeat = \"20ms\"")
         .provider("max_retries = 0");
-    let player = repeating_player(ScriptedAnswer {
-        head_delay_ms: 300,
-        ..ScriptedAnswer::error(403, "not for you")
-    })
+    let player = repeating_player(
+        wire,
+        ScriptedAnswer {
+            head_delay_ms: 300,
+            ..ScriptedAnswer::error(403, "not for you")
+        },
+    )
     .await;
     let proxy = Proxy::start_with(&player, setup).await;
     let reply = proxy.post(&streaming(&body())).await;

@@ -1,21 +1,30 @@
 //! SIGTERM while turns are running.
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::net::TcpStream;
 
 use super::{answer, body, player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
+use crate::trial::wire_case;
 
-pub fn trials() -> Vec<Trial> {
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
-        case("R15 SIGTERM ends twenty streams in order", twenty_streams),
-        case("R15 SIGTERM without turns ends the server at once", idle),
+        wire_case(
+            wire,
+            "R15 SIGTERM ends twenty streams in order",
+            twenty_streams,
+        ),
+        wire_case(
+            wire,
+            "R15 SIGTERM without turns ends the server at once",
+            idle,
+        ),
     ]
 }
 
-async fn twenty_streams() {
-    let player = player().await;
+async fn twenty_streams(wire: PlayerWire) {
+    let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().server("grace = \"2s\"")).await;
     let mut replies = Vec::new();
     for n in 0..20 {
@@ -61,8 +70,8 @@ async fn twenty_streams() {
     assert_eq!(log.matches(" failed after ").count(), failed, "{log}");
 }
 
-async fn idle() {
-    let player = player().await;
+async fn idle(wire: PlayerWire) {
+    let player = player(wire).await;
     let setup = Setup::new().server("grace = \"10m\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
     assert_eq!(proxy.get("/healthz").await.status, 200);

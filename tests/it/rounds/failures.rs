@@ -1,24 +1,28 @@
 //! A failure in each place of an answer with rounds: before and within each upstream answer, in the
 //! tool, and a client that leaves.
 use http_body_util::BodyExt;
-use kit::player::{Player, PlayerScript, ScriptedAnswer};
+use kit::player::{PlayerWire, ScriptedAnswer};
 use kit::tools::ScriptedTool;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::server::{RoundClient, RoundServer, call, question, request};
+use super::server::{RoundClient, RoundServer, call, history, question, request};
 use super::table::tools;
-use crate::faults::answer;
-use crate::trial::case;
+use crate::faults::{answer, player};
+use crate::trial::wire_case;
 
-pub fn trials() -> Vec<Trial> {
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
-        case("rounds: a failure in each place", places),
-        case("rounds: a round fails over on its own", fails_over),
-        case("rounds: a shutdown while a tool runs", shutdown),
-        case("rounds: a defect in a tool", defect),
-        case("rounds: a client that leaves in each place", disconnects),
-        case("rounds: heartbeats while a tool runs", heartbeats),
+        wire_case(wire, "rounds: a failure in each place", places),
+        wire_case(wire, "rounds: a round fails over on its own", fails_over),
+        wire_case(wire, "rounds: a shutdown while a tool runs", shutdown),
+        wire_case(wire, "rounds: a defect in a tool", defect),
+        wire_case(
+            wire,
+            "rounds: a client that leaves in each place",
+            disconnects,
+        ),
+        wire_case(wire, "rounds: heartbeats while a tool runs", heartbeats),
     ]
 }
 
@@ -111,7 +115,7 @@ fn types(response: &Value) -> String {
     types.collect::<Vec<_>>().join(" ")
 }
 
-async fn places() {
+async fn places(wire: PlayerWire) {
     for case in table() {
         for client in [
             RoundClient::Streaming,
@@ -119,7 +123,7 @@ async fn places() {
             RoundClient::Whole,
         ] {
             let name = format!("{}, {client:?}", case.name);
-            let player = Player::start(PlayerScript::default()).await.unwrap();
+            let player = player(wire).await;
             for answer in &case.answers {
                 player.push(answer.clone());
             }
@@ -152,9 +156,9 @@ async fn places() {
     }
 }
 
-async fn fails_over() {
-    let acme = Player::start(PlayerScript::default()).await.unwrap();
-    let brand = Player::start(PlayerScript::default()).await.unwrap();
+async fn fails_over(wire: PlayerWire) {
+    let acme = player(wire).await;
+    let brand = player(wire).await;
     acme.push(answer(json!([call("c1", "look")])));
     acme.push(refusal());
     acme.push(refusal());
@@ -167,11 +171,8 @@ async fn fails_over() {
     assert_eq!(types(&response), "web_search_call mcp_call message");
     // The rounds that follow stay with the provider that answered.
     assert_eq!(brand.requests().len(), 2);
-    let sent = brand.requests()[0].json();
-    assert!(
-        sent["messages"].to_string().contains("It is sunny."),
-        "{sent}"
-    );
+    let sent = history(&brand.requests()[0]).to_string();
+    assert!(sent.contains("It is sunny."), "{sent}");
     server.check_replay();
 }
 
@@ -179,10 +180,13 @@ fn stalling() -> Vec<ScriptedTool> {
     vec![ScriptedTool::new("look", "").shown_as_search().stalling()]
 }
 
-async fn shutdown() {
+async fn shutdown(wire: PlayerWire) {
     for client in [RoundClient::Streaming, RoundClient::Codex] {
-        let player = Player::start(PlayerScript::default()).await.unwrap();
-        player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
+        let player = player(wire).await;
+        // The client must not run its call before the tool of the proxy has ended.
+        player.push(answer(
+            json!([{"text": "I look."}, call("c1", "look"), call("c2", "shell")]),
+        ));
         let server = RoundServer::start(&[&player], &stalling(), "");
         let end = async {
             server.tools.wait_running(1).await;
@@ -191,13 +195,14 @@ async fn shutdown() {
         let asked = request(&question());
         let (stream, ()) = tokio::join!(server.stream(&asked, client), end);
         assert_eq!(stream.terminal, "response.failed");
+        assert_eq!(stream.calls(), [], "{client:?}");
         server.tools.wait_running(0).await;
         server.check_replay();
     }
 }
 
-async fn defect() {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+async fn defect(wire: PlayerWire) {
+    let player = player(wire).await;
     player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
     let tool = ScriptedTool::new("look", "").shown_as_search().panicking();
     let server = RoundServer::start(&[&player], &[tool], "");
@@ -226,7 +231,7 @@ async fn leave_at(server: &RoundServer, text: &str) {
     }
 }
 
-async fn disconnects() {
+async fn disconnects(wire: PlayerWire) {
     let look = json!([{"text": "I look."}, call("c1", "look")]);
     let stall = |text: &str| answer(json!([{"text": text}, {"stall": true}]));
     for (name, answers, leaves_at, requests) in [
@@ -244,7 +249,7 @@ async fn disconnects() {
             2,
         ),
     ] {
-        let player = Player::start(PlayerScript::default()).await.unwrap();
+        let player = player(wire).await;
         let tools = if name == "the tool" {
             stalling()
         } else {
@@ -266,8 +271,8 @@ async fn disconnects() {
     }
 }
 
-async fn heartbeats() {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+async fn heartbeats(wire: PlayerWire) {
+    let player = player(wire).await;
     player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
     let server = RoundServer::start(&[&player], &stalling(), "[server]\nheartbeat = \"20ms\"");
     let end = async {

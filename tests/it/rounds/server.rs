@@ -10,7 +10,7 @@ use adapters::turn::Turn;
 use arc_swap::ArcSwap;
 use http::Response;
 use http_body_util::BodyExt;
-use kit::player::Player;
+use kit::player::{Player, PlayerWire, RecordedRequest};
 use kit::strict::CheckedStream;
 use kit::tools::{ScriptedTool, ScriptedTools};
 use respondent::artifacts::Artifacts;
@@ -110,9 +110,10 @@ impl RoundServer {
         for (player, id) in players.iter().zip(["acme", "brand"]) {
             let settings = if id == "acme" { settings } else { "" };
             let base = player.base_url();
+            let wire = player.wire().map_or("chat", PlayerWire::name);
             let _ = writeln!(
                 text,
-                "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{base}\"\n{settings}"
+                "[providers.{id}]\nwire = \"{wire}\"\nbase_url = \"{base}\"\n{settings}"
             );
         }
         if players.len() > 1 {
@@ -216,6 +217,13 @@ pub fn request(items: &Value) -> Value {
 /// A history of one user message.
 pub fn question() -> Value {
     json!([{"role": "user", "content": "How is the weather?"}])
+}
+
+/// The history in a request to the provider: its messages, or its items.
+pub fn history(sent: &RecordedRequest) -> Value {
+    let sent = sent.json();
+    let history = sent.get("messages").or_else(|| sent.get("input"));
+    history.cloned().unwrap_or_default()
 }
 
 /// A step that calls a tool.

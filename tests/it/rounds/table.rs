@@ -2,38 +2,47 @@
 //! client that wants the whole answer, and the recording of each is replayed without tools.
 use std::collections::BTreeSet;
 
-use kit::player::{Player, PlayerScript};
+use kit::player::PlayerWire;
 use kit::tools::ScriptedTool;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::server::{RoundClient, RoundServer, call, question, request, usage};
-use crate::faults::answer;
-use crate::trial::case;
+use super::server::{RoundClient, RoundServer, call, history, question, request, usage};
+use crate::faults::{answer, player};
+use crate::trial::wire_case;
 
-pub fn trials() -> Vec<Trial> {
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
-        case(
+        wire_case(
+            wire,
             "S0-1b S3-1.1d S3-1.2a rounds: calls of the proxy's tools are answered in one response",
             cases,
         ),
-        case(
+        wire_case(
+            wire,
             "rounds: usage of the response, of the log and of the metrics",
             counted,
         ),
-        case(
+        wire_case(
+            wire,
             "rounds: a client's tool of the same name is the client's",
             client_first,
         ),
-        case(
+        wire_case(
+            wire,
             "rounds: no tools of the proxy if the client wants no call",
             no_choice,
         ),
-        case(
+        wire_case(
+            wire,
             "rounds: a required call is required in the first round only",
             required_once,
         ),
-        case("rounds: the number of calls and rounds is limited", limits),
+        wire_case(
+            wire,
+            "rounds: the number of calls and rounds is limited",
+            limits,
+        ),
     ]
 }
 
@@ -43,6 +52,8 @@ struct RoundCase {
     answers: Vec<Value>,
     /// The types of the output items; a failed one is marked with `!`.
     output: &'static str,
+    /// The same over Responses, if it differs.
+    over_responses: Option<&'static str>,
     /// The calls that run in the proxy.
     ran: &'static [&'static str],
 }
@@ -71,18 +82,21 @@ fn table() -> Vec<RoundCase> {
                 json!([{"reasoning": "aha"}, {"text": "It is sunny."}]),
             ],
             output: "reasoning message web_search_call reasoning message",
+            over_responses: None,
             ran: &["look"],
         },
         RoundCase {
             name: "a call that the client does not see",
             answers: vec![json!([call("c1", "recall")]), end()],
             output: "message",
+            over_responses: None,
             ran: &["recall"],
         },
         RoundCase {
             name: "two calls in one round",
             answers: vec![json!([call("c1", "look"), call("c2", "fetch")]), end()],
             output: "web_search_call mcp_call message",
+            over_responses: None,
             ran: &["look", "fetch"],
         },
         RoundCase {
@@ -94,12 +108,14 @@ fn table() -> Vec<RoundCase> {
                 end(),
             ],
             output: "web_search_call web_search_call mcp_call message",
+            over_responses: None,
             ran: &["look", "look", "fetch"],
         },
         RoundCase {
             name: "tools that fail",
             answers: vec![json!([call("c1", "broken"), call("c2", "lost")]), end()],
             output: "mcp_call! web_search_call! message",
+            over_responses: None,
             ran: &["broken", "lost"],
         },
         RoundCase {
@@ -109,18 +125,21 @@ fn table() -> Vec<RoundCase> {
                 end(),
             ],
             output: "message",
+            over_responses: None,
             ran: &[],
         },
         RoundCase {
             name: "a call of the proxy, then one of the client",
             answers: vec![json!([{"text": "Both."}, call("c1", "look"), call("c2", "shell")])],
             output: "message web_search_call function_call",
+            over_responses: None,
             ran: &["look"],
         },
         RoundCase {
             name: "a call of the client, then one of the proxy",
             answers: vec![json!([call("c1", "shell"), call("c2", "look")])],
             output: "function_call web_search_call",
+            over_responses: None,
             ran: &["look"],
         },
         RoundCase {
@@ -129,7 +148,11 @@ fn table() -> Vec<RoundCase> {
                 call("c1", "look"), call("c2", "shell"), {"text": "And"}, call("c3", "fetch"),
                 call("c4", "shell"), {"text": "more."},
             ])],
+            // Text of one upstream answer is one message on Chat Completions only.
             output: "web_search_call mcp_call function_call function_call message",
+            over_responses: Some(
+                "web_search_call mcp_call function_call message function_call message",
+            ),
             ran: &["look", "fetch"],
         },
         RoundCase {
@@ -139,6 +162,7 @@ fn table() -> Vec<RoundCase> {
                 json!([{"text": "Now you."}, call("c2", "shell")]),
             ],
             output: "web_search_call message function_call",
+            over_responses: None,
             ran: &["look"],
         },
         RoundCase {
@@ -147,6 +171,7 @@ fn table() -> Vec<RoundCase> {
                 json!([{"text": "I"}, call("c1", "look"), {"finish": "length"}, {"done": true}]),
             ],
             output: "message",
+            over_responses: None,
             ran: &[],
         },
     ]
@@ -162,22 +187,26 @@ fn types(response: &Value) -> String {
     types.collect::<Vec<_>>().join(" ")
 }
 
-async fn cases() {
+async fn cases(wire: PlayerWire) {
     for case in table() {
         let mut outputs = BTreeSet::new();
+        let expected = match wire {
+            PlayerWire::Chat => case.output,
+            PlayerWire::Responses => case.over_responses.unwrap_or(case.output),
+        };
         for client in [
             RoundClient::Streaming,
             RoundClient::Codex,
             RoundClient::Whole,
         ] {
             let name = format!("{}, {client:?}", case.name);
-            let player = Player::start(PlayerScript::default()).await.unwrap();
+            let player = player(wire).await;
             for steps in &case.answers {
                 player.push(answer(steps.clone()));
             }
             let server = RoundServer::start(&[&player], &tools(), "");
             let response = server.answer(&request(&question()), client).await;
-            assert_eq!(types(&response), case.output, "{name}");
+            assert_eq!(types(&response), expected, "{name}");
             assert_eq!(player.requests().len(), case.answers.len(), "{name}");
             let ran = server.tools.calls();
             let ran: Vec<&str> = ran.iter().map(|call| call.name.as_str()).collect();
@@ -189,8 +218,8 @@ async fn cases() {
     }
 }
 
-async fn counted() {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+async fn counted(wire: PlayerWire) {
+    let player = player(wire).await;
     for (id, input, output) in [("c1", 100, 10), ("c2", 200, 20)] {
         player.push(answer(json!([call(id, "look"), usage(input, output)])));
     }
@@ -215,8 +244,8 @@ async fn counted() {
     }
 }
 
-async fn client_first() {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+async fn client_first(wire: PlayerWire) {
+    let player = player(wire).await;
     player.push(answer(json!([call("c1", "shell")])));
     let shell = ScriptedTool::new("shell", "never");
     let server = RoundServer::start(&[&player], &[shell], "");
@@ -234,8 +263,8 @@ async fn client_first() {
     );
 }
 
-async fn no_choice() {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+async fn no_choice(wire: PlayerWire) {
+    let player = player(wire).await;
     player.push(answer(json!([{"text": "no"}])));
     let server = RoundServer::start(&[&player], &tools(), "");
     let mut request = request(&question());
@@ -245,8 +274,8 @@ async fn no_choice() {
     assert!(!sent.to_string().contains("look"), "{sent}");
 }
 
-async fn required_once() {
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+async fn required_once(wire: PlayerWire) {
+    let player = player(wire).await;
     player.push(answer(json!([call("c1", "look")])));
     player.push(answer(json!([{"text": "Sunny."}])));
     let server = RoundServer::start(&[&player], &tools(), "");
@@ -261,9 +290,9 @@ async fn required_once() {
     ));
 }
 
-async fn limits() {
+async fn limits(wire: PlayerWire) {
     // A model that calls a tool whatever it is told.
-    let player = Player::start(PlayerScript::default()).await.unwrap();
+    let player = player(wire).await;
     for round in 0..20 {
         player.push(answer(json!([call(&format!("c{round}"), "look")])));
     }
@@ -275,8 +304,7 @@ async fn limits() {
     assert_eq!(stream.error_code(), Some("server_error"));
     assert_eq!(server.tools.calls().len(), 10);
     assert_eq!(player.requests().len(), 12);
-    let last = player.requests()[11].json();
-    let told = last["messages"].to_string();
+    let told = history(&player.requests()[11]).to_string();
     assert!(
         told.contains("the limit of 10 rounds of tool calls is reached"),
         "{told}"
@@ -284,7 +312,7 @@ async fn limits() {
 
     // Many calls in one round: those above the limit are answered, but not run.
     for (max_tool_calls, most) in [(Value::Null, 20), (json!(3), 3), (json!(0), 0)] {
-        let player = Player::start(PlayerScript::default()).await.unwrap();
+        let player = crate::faults::player(wire).await;
         let calls: Vec<Value> = (0..25).map(|n| call(&format!("c{n}"), "recall")).collect();
         player.push(answer(json!(calls)));
         player.push(answer(json!([{"text": "Enough."}])));
@@ -294,11 +322,10 @@ async fn limits() {
         let response = server.answer(&request, RoundClient::Streaming).await;
         assert_eq!(types(&response), "message");
         assert_eq!(server.tools.calls().len(), most);
-        let sent = player.requests()[1].json();
-        let answered = sent["messages"].as_array().unwrap().iter();
-        assert_eq!(
-            answered.filter(|message| message["role"] == "tool").count(),
-            25
-        );
+        let sent = history(&player.requests()[1]);
+        let is_result =
+            |entry: &&Value| entry["role"] == "tool" || entry["type"] == "function_call_output";
+        let results = sent.as_array().unwrap().iter().filter(is_result);
+        assert_eq!(results.count(), 25);
     }
 }

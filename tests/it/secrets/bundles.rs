@@ -7,7 +7,7 @@ use std::path::Path;
 use adapters::baggage::Baggage;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
@@ -239,7 +239,7 @@ fn fragments(text: &str, step: fn(String) -> Value) -> Vec<Value> {
 }
 
 pub(super) async fn canaries_in_bundles() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let [one, two, token, header, query, proxy_password] = CONFIGURED;
     let setup = Setup::new()
         .server("token_file = \"gate.key\"\nlog = \"debug\"\ndata_dir = \"data\"")

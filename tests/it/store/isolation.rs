@@ -3,6 +3,7 @@ use std::fs;
 use std::path::Path;
 
 use adapters::plan::output::artifact_id;
+use kit::player::PlayerWire;
 use serde_json::{Value, json};
 
 use super::setup_with_data_dir;
@@ -23,7 +24,7 @@ fn turn() -> (Value, String) {
 
 /// Sends the same turn twice to one server and once to another server with an empty store.
 pub async fn same_input() {
-    let player = repeating_player(answer(json!([{"text": "seen"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;
     let (turn, id) = turn();
     for times in [2, 1] {
         let data = tempfile::tempdir().unwrap();
@@ -46,7 +47,7 @@ pub async fn same_input() {
 pub async fn untouched_home() {
     let home = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
-    let player = repeating_player(answer(json!([{"text": "seen"}]))).await;
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;
     let (turn, id) = turn();
     let setup = setup_with_data_dir(&data).env("HOME", home.path().to_str().unwrap());
     let mut proxy = Proxy::start_with(&player, setup).await;

@@ -1,4 +1,4 @@
-//! Golden cases: one turn against the chat wire, and its expected results. The tests of the
+//! Golden cases: one turn against an upstream, and its expected results. The tests of the
 //! adapters check the cases of this repository with this code, and `respondent-kit to-fixture`
 //! writes new ones with it.
 //!

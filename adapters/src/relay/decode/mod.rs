@@ -85,7 +85,10 @@ impl RelayDecoder {
         if name.is_empty() {
             return self.decode_untyped(data, &members, emit);
         }
-        self.start(emit);
+        // An answer that has failed before anything else did not start.
+        if !matches!(name.as_ref(), "response.failed" | "response.cancelled") {
+            self.start(emit);
+        }
         match name.as_ref() {
             "response.created" | "response.queued" | "response.in_progress" => {}
             "response.completed"

@@ -239,10 +239,17 @@ impl InputWriter<'_, '_> {
             json::key(self.out, "output");
             let content = self.result_media(item, index)?;
             if content.has_media() {
+                self.out.push(b'[');
+                let list = self.out.len();
                 self.out
-                    .extend_from_slice(br#"[{"type":"input_text","text":""#);
+                    .extend_from_slice(br#"{"type":"input_text","text":""#);
+                let text = self.out.len();
                 self.push_result_text(item, index)?;
-                self.out.extend_from_slice(br#""}"#);
+                if self.out.len() == text {
+                    self.out.truncate(list);
+                } else {
+                    self.out.extend_from_slice(br#""}"#);
+                }
                 self.push_media(&content);
                 self.out.push(b']');
             } else {

@@ -76,9 +76,9 @@ pub(super) fn output_limit(
     })
 }
 
-/// Whether nothing is known about the model, so that the provider has to say what it lacks.
+/// Whether it is not known what the model can do, so that the provider has to say what it lacks.
 fn is_unlisted(options: &EncodeOptions<'_>) -> bool {
-    options.model.window.is_none() && options.model.reasoning.is_empty()
+    options.model.reasoning.is_empty() && (options.model.unlisted || options.model.window.is_none())
 }
 
 /// `include`: the encrypted reasoning, which goes back with the next request, and log

@@ -101,7 +101,7 @@ impl<'a> ToolList<'_, 'a> {
         let kind = members.text("type").unwrap_or_else(|| "function".into());
         let name = members.text("name").unwrap_or_else(|| kind.clone());
         // A tool that was found by a search is in the output of that search.
-        if !definition.in_request && searches && kind == "namespace" {
+        if definition.found && searches && kind == "namespace" {
             return Ok(());
         }
         let relayed = RelayToolKind::of_definition(&kind);

@@ -5,7 +5,7 @@
 //! wait until [`CallQueue::release`]: Codex runs a call as soon as it sees its end, and after that
 //! the answer must not fail any more.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
@@ -25,9 +25,16 @@ pub(super) struct CallQueue {
 #[derive(Debug)]
 pub(super) struct PlacedCall {
     pub(super) call: WithheldCall,
+    slot: u32,
+    pub(super) place: WithheldPlace,
+}
+
+/// The place of a withheld call among the items that the client sees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WithheldPlace {
     /// How many items of the answer were finished before it.
     pub(super) finished_before: usize,
-    /// How many calls of the client that are still held back come before it.
+    /// How many items that are still held back come before it.
     pub(super) held_before: usize,
 }
 
@@ -106,10 +113,23 @@ impl CallQueue {
 
     fn withhold(&mut self, call: CallItem, finished_before: usize, held_before: usize) {
         self.withheld.push(PlacedCall {
+            slot: call.slot,
             call: call.into_withheld(),
-            finished_before,
-            held_before,
+            place: WithheldPlace {
+                finished_before,
+                held_before,
+            },
         });
+    }
+
+    /// Moves the withheld calls in these slots to their places among native items, which wait in
+    /// a queue of their own.
+    pub(super) fn place(&mut self, places: &HashMap<u32, WithheldPlace>) {
+        for placed in &mut self.withheld {
+            if let Some(place) = places.get(&placed.slot) {
+                placed.place = *place;
+            }
+        }
     }
 
     /// Takes aside the calls that run here, at the end of a complete round. The client's calls

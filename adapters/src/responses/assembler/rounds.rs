@@ -85,15 +85,16 @@ impl Assembler {
         let mut withheld = self.calls.withheld().iter().peekable();
         let mut items = Vec::new();
         for index in round.items_before..end {
-            let comes_before =
-                |placed: &&PlacedCall| placed.held_before == 0 && placed.finished_before <= index;
+            let comes_before = |placed: &&PlacedCall| {
+                placed.place.held_before == 0 && placed.place.finished_before <= index
+            };
             while let Some(placed) = withheld.next_if(comes_before) {
                 items.push(RoundItem::Withheld(&placed.call));
             }
             items.extend(shown(index..index + 1));
         }
         for (number, range) in round.released.iter().enumerate() {
-            while let Some(placed) = withheld.next_if(|placed| placed.held_before <= number) {
+            while let Some(placed) = withheld.next_if(|placed| placed.place.held_before <= number) {
                 items.push(RoundItem::Withheld(&placed.call));
             }
             items.extend(shown(range.clone()));
@@ -106,6 +107,7 @@ impl Assembler {
     pub fn begin_round(&mut self) {
         let usage = self.usage.take().unwrap_or_default();
         self.calls.clear_withheld();
+        self.begin_native_round();
         self.leading_blanks.clear();
         self.extra_content = None;
         self.round = RoundState {
@@ -126,6 +128,8 @@ impl Assembler {
         self.round.released = self
             .calls
             .release(&mut self.writer, &mut self.notes, events);
+        let native = self.release_native(events);
+        self.round.released.extend(native);
         self.flush_waiting_text(events);
         self.close_text("completed", false, events);
         self.end_normally(Finish::Stop, now, events);
@@ -165,6 +169,8 @@ impl Assembler {
         }
         self.calls
             .withhold_rest(&mut self.writer, &mut self.notes, events);
+        let places = self.native_places();
+        self.calls.place(&places);
         if self.calls.is_empty() {
             self.flush_waiting_text(events);
             self.close_text("completed", true, events);

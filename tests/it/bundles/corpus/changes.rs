@@ -2,6 +2,7 @@
 //!
 //! Changing the recording has the same effect as changing the program, which
 //! `tests/mutants.sh` does.
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
@@ -60,7 +61,7 @@ fn body() -> Value {
 
 async fn bundle() -> Bundle {
     let cut = answer(json!([{"text": "begun"}, {"cut": "fin"}]));
-    let player = repeating_player(cut).await;
+    let player = repeating_player(PlayerWire::Chat, cut).await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     recording.turn(&streaming(&body()), CODEX).await;
     recording.bundle("changed").await

@@ -1,11 +1,11 @@
 //! Compactions by every trigger: one turn with several attempts.
 use adapters::fault::Kind;
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, group};
+use super::{Group, bundle_name, group};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
 
@@ -19,19 +19,14 @@ const COMPACTION: &[(&str, &str)] = &[
 
 const TURN: &[(&str, &str)] = &[("originator", "codex_exec"), ("thread-id", "thread-1")];
 
-pub fn groups() -> Vec<Group> {
+pub fn groups(wire: PlayerWire) -> Vec<Group> {
     let kinds = &[
         Kind::ContextLength,
         Kind::Refused,
         Kind::Unavailable,
         Kind::Authentication,
     ];
-    vec![
-        group("compactions", kinds, || compactions("chat")),
-        group("compactions over Responses", kinds, || {
-            compactions("responses")
-        }),
-    ]
+    vec![group(wire, "compactions", kinds, compactions)]
 }
 
 fn items() -> Vec<Value> {
@@ -48,10 +43,9 @@ fn body(last: Option<Value>) -> Value {
     json!({"model": "m", "input": input, "tools": [look]})
 }
 
-async fn compactions(wire: &'static str) -> BundleFiles {
-    let player = player().await;
+async fn compactions(wire: PlayerWire) -> BundleFiles {
+    let player = player(wire).await;
     let setup = Setup::new()
-        .wire(wire)
         .provider("max_retries = 0")
         .server("heartbeat = \"150ms\"");
     let recording = RecordingProxy::start(&player, setup).await;
@@ -106,5 +100,7 @@ async fn compactions(wire: &'static str) -> BundleFiles {
             })
             .await;
     }
-    recording.assert_replays("compactions").await
+    recording
+        .assert_replays(&bundle_name(wire, "compactions"))
+        .await
 }

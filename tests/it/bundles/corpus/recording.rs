@@ -31,7 +31,7 @@ pub const CALLERS: [(bool, &[(&str, &str)]); 4] =
 
 impl RecordingProxy {
     pub async fn start(player: &Player, setup: Setup) -> Self {
-        Self::start_at(&player.base_url(), setup).await
+        Self::start_at(&player.base_url(), setup.wire_of(player)).await
     }
 
     pub async fn start_at(base_url: &str, setup: Setup) -> Self {

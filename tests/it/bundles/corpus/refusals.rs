@@ -1,17 +1,18 @@
 //! Refusals: by providers, with every status and wording, and by the proxy itself.
 use adapters::fault::Kind;
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, group};
+use super::{Group, bundle_name, group};
 use crate::faults::{body, player};
 use crate::proxy::{CODEX, Setup};
 
-pub fn groups() -> Vec<Group> {
+pub fn groups(wire: PlayerWire) -> Vec<Group> {
     vec![
         group(
+            wire,
             "refusals by status and words",
             &[
                 Kind::Refused,
@@ -30,11 +31,13 @@ pub fn groups() -> Vec<Group> {
             refused,
         ),
         group(
+            wire,
             "requests that make no sense",
             &[Kind::InvalidRequest, Kind::ModelNotFound],
             senseless,
         ),
         group(
+            wire,
             "S2-Ec a large request is kept whole",
             &[Kind::Refused],
             large,
@@ -108,8 +111,8 @@ fn answers() -> Vec<ScriptedAnswer> {
     ]
 }
 
-async fn refused() -> BundleFiles {
-    let player = player().await;
+async fn refused(wire: PlayerWire) -> BundleFiles {
+    let player = player(wire).await;
     let setup = Setup::new().provider("max_retries = 0\napi_key = \"key-of-the-corpus\"");
     let recording = RecordingProxy::start(&player, setup).await;
     for answer in answers() {
@@ -117,19 +120,19 @@ async fn refused() -> BundleFiles {
             .each_caller(&body(), || player.push(answer.clone()))
             .await;
     }
-    recording.assert_replays("refusals").await
+    recording
+        .assert_replays(&bundle_name(wire, "refusals"))
+        .await
 }
 
-async fn senseless() -> BundleFiles {
-    let player = player().await;
+async fn senseless(wire: PlayerWire) -> BundleFiles {
+    let player = player(wire).await;
     // A second provider, so that a model name without a provider is ambiguous.
-    let other = format!(
-        "[providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\nmodels = [{{ id = \"known\" }}]",
-        player.base_url()
+    let setup = Setup::new().provider("models = [{ id = \"m\" }]").other(
+        "other",
+        &player,
+        "models = [{ id = \"known\" }]",
     );
-    let setup = Setup::new()
-        .provider("models = [{ id = \"m\" }]")
-        .tables(&other);
     let recording = RecordingProxy::start(&player, setup).await;
     for more in [
         json!({"model": "nobody/knows"}),
@@ -153,13 +156,15 @@ async fn senseless() -> BundleFiles {
             recording.raw_turn(bytes.to_owned(), headers).await;
         }
     }
-    recording.assert_replays("requests").await
+    recording
+        .assert_replays(&bundle_name(wire, "requests"))
+        .await
 }
 
 /// A request of the largest size that was observed in practice.
-async fn large() -> BundleFiles {
+async fn large(wire: PlayerWire) -> BundleFiles {
     const SIZE: usize = 854_476;
-    let player = player().await;
+    let player = player(wire).await;
     player.push(says(400, "no", ""));
     let recording = RecordingProxy::start(&player, Setup::new()).await;
     let mut ask = json!({"model": "m", "input": "", "stream": true});
@@ -167,7 +172,7 @@ async fn large() -> BundleFiles {
     let room = SIZE - ask.to_string().len();
     ask["input"] = words[..room].into();
     recording.turn(&ask, CODEX).await;
-    let turns = recording.assert_replays("large").await;
+    let turns = recording.assert_replays(&bundle_name(wire, "large")).await;
     assert_eq!(turns.file("turns/1/request.json").len(), SIZE);
     turns
 }

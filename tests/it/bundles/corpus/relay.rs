@@ -1,17 +1,18 @@
 //! Turns at an upstream that speaks the Responses API itself, whose items go back to it.
 use adapters::fault::Kind;
-use kit::player::ScriptedAnswer;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
 use super::{Group, group};
-use crate::faults::answer;
+use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
-use crate::relay::{extend, strict_player, tools};
+use crate::relay::{extend, tools};
 
 pub fn groups() -> Vec<Group> {
     vec![group(
+        PlayerWire::Responses,
         "a session of a Responses upstream",
         &[
             Kind::Cut,
@@ -25,9 +26,9 @@ pub fn groups() -> Vec<Group> {
 
 /// The bundles are redacted: the client's and the upstream's copy of the encrypted reasoning
 /// must still belong together in the replay.
-async fn session() -> BundleFiles {
-    let player = strict_player().await;
-    let setup = Setup::new().wire("responses").provider("max_retries = 0");
+async fn session(wire: PlayerWire) -> BundleFiles {
+    let player = player(wire).await;
+    let setup = Setup::new().provider("max_retries = 0");
     let recording = RecordingProxy::start(&player, setup).await;
     let mut items = vec![json!({"role": "user", "content": "go"})];
     for turn in 0..4 {

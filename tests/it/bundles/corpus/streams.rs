@@ -1,24 +1,26 @@
 //! Responses that start successfully, and how they end.
 use adapters::fault::Kind;
-use kit::player::{ScriptStep, ScriptedAnswer};
+use kit::player::{PlayerWire, ScriptStep, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, group};
+use super::{Group, bundle_name, group};
 use crate::faults::{answer, body, player};
 use crate::proxy::{Setup, streaming};
 use crate::turns::parse_steps;
 
-pub fn groups() -> Vec<Group> {
+pub fn groups(wire: PlayerWire) -> Vec<Group> {
     vec![
-        group("answers that break off", &[Kind::Cut], broken),
+        group(wire, "answers that break off", &[Kind::Cut], broken),
         group(
+            wire,
             "answers that are no answers",
             &[Kind::BadReply, Kind::Unavailable],
             garbage,
         ),
         group(
+            wire,
             "errors inside the stream",
             &[
                 Kind::Unavailable,
@@ -33,6 +35,7 @@ pub fn groups() -> Vec<Group> {
             in_stream,
         ),
         group(
+            wire,
             "answers that end early, or well",
             &[Kind::ContentFilter],
             ended,
@@ -41,8 +44,8 @@ pub fn groups() -> Vec<Group> {
 }
 
 /// Plays each response to each caller.
-async fn play(name: &str, answers: Vec<ScriptedAnswer>) -> BundleFiles {
-    let player = player().await;
+async fn play(wire: PlayerWire, name: &str, answers: Vec<ScriptedAnswer>) -> BundleFiles {
+    let player = player(wire).await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     let mut body = body();
     body["tools"] = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
@@ -51,7 +54,7 @@ async fn play(name: &str, answers: Vec<ScriptedAnswer>) -> BundleFiles {
             .each_caller(&body, || player.push(answer.clone()))
             .await;
     }
-    recording.assert_replays(name).await
+    recording.assert_replays(&bundle_name(wire, name)).await
 }
 
 /// What the provider sends before the response ends.
@@ -76,7 +79,7 @@ fn each(end: &Value) -> Vec<ScriptedAnswer> {
         .collect()
 }
 
-async fn broken() -> BundleFiles {
+async fn broken(wire: PlayerWire) -> BundleFiles {
     let ends = [
         json!([{"cut": "fin"}]),
         json!([{"cut": "rst"}]),
@@ -84,17 +87,17 @@ async fn broken() -> BundleFiles {
         json!([{"raw": ""}]),
         json!([{"raw": "data: [DONE]\n\n"}]),
     ];
-    play("broken", ends.iter().flat_map(each).collect()).await
+    play(wire, "broken", ends.iter().flat_map(each).collect()).await
 }
 
-async fn garbage() -> BundleFiles {
+async fn garbage(wire: PlayerWire) -> BundleFiles {
     let page = "<html><head><title>Welcome</title></head><body>Log in.</body></html>";
-    let mut answers = each(&json!([{"raw": "data: {\"choices\": [}\n\n"}, {"stall": true}]));
+    let mut answers = each(&json!([{"raw": "data: {\"a\": [}\n\n"}, {"stall": true}]));
     answers.push(ScriptedAnswer {
         body: Some(page.to_owned()),
         ..ScriptedAnswer::default()
     });
-    let player = player().await;
+    let player = player(wire).await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     for answer in answers {
         recording
@@ -103,14 +106,16 @@ async fn garbage() -> BundleFiles {
     }
     // A line without an end. Only once: searching it for secrets takes a while.
     player.push(answer(json!([
-        {"text": "a"}, {"raw": "data: {\"choices\":[{\"delta\":{\"content\":\""},
+        {"text": "a"}, {"raw": "data: {\"a\":\""},
         {"repeat": {"times": 9, "steps": [{"raw": ". ".repeat(1 << 19)}]}}, {"stall": true}
     ])));
     recording.turn(&streaming(&body()), &[]).await;
-    recording.assert_replays("garbage").await
+    recording
+        .assert_replays(&bundle_name(wire, "garbage"))
+        .await
 }
 
-async fn in_stream() -> BundleFiles {
+async fn in_stream(wire: PlayerWire) -> BundleFiles {
     let errors = [
         json!({"message": "upstream fell over", "code": 500}),
         json!({"message": "slow", "code": 429}),
@@ -131,10 +136,10 @@ async fn in_stream() -> BundleFiles {
             json!([{"text": "a"}, {"error": error}, {"stall": true}]),
         ));
     }
-    play("errors", answers).await
+    play(wire, "errors", answers).await
 }
 
-async fn ended() -> BundleFiles {
+async fn ended(wire: PlayerWire) -> BundleFiles {
     let mut answers = Vec::new();
     for finish in ["length", "content_filter", "stop", "strange"] {
         answers.extend(each(&json!([{"finish": finish}])));
@@ -146,5 +151,5 @@ async fn ended() -> BundleFiles {
         split: 7,
         ..answer(json!([{"text": "one \u{1F600} two"}, {"finish": "stop"}]))
     });
-    play("ends", answers).await
+    play(wire, "ends", answers).await
 }

@@ -3,27 +3,29 @@ use std::fmt::Write as _;
 
 use adapters::fault::Kind;
 use futures_util::future::join_all;
-use kit::player::{Player, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
 use super::bundle_files::BundleFiles;
 use super::recording::{CALLERS, RecordingProxy};
-use super::{Group, group};
+use super::{Group, bundle_name, group};
 use crate::faults::{answer, body, player, repeating_player};
 use crate::proxy::{Setup, streaming};
 
-pub fn groups() -> Vec<Group> {
+pub fn groups(wire: PlayerWire) -> Vec<Group> {
     vec![
-        group("silence", &[Kind::Timeout], silent),
+        group(wire, "silence", &[Kind::Timeout], silent),
         group(
+            wire,
             "providers that are not there",
             &[Kind::Unreachable, Kind::Cut],
             unreachable_providers,
         ),
-        group("no place in time", &[Kind::Overloaded], saturated),
+        group(wire, "no place in time", &[Kind::Overloaded], saturated),
         group(
+            wire,
             "turns that are tried again",
             &[
                 Kind::Overloaded,
@@ -34,6 +36,7 @@ pub fn groups() -> Vec<Group> {
             retried,
         ),
         group(
+            wire,
             "turns that go elsewhere",
             &[
                 Kind::Unavailable,
@@ -47,7 +50,7 @@ pub fn groups() -> Vec<Group> {
             ],
             failed_over,
         ),
-        group("the end of the program", &[Kind::Draining], shutdown),
+        group(wire, "the end of the program", &[Kind::Draining], shutdown),
     ]
 }
 
@@ -57,31 +60,41 @@ fn request_to(provider: &str) -> Value {
 }
 
 /// The table of a provider in the configuration.
-fn provider_table(id: &str, base_url: &str, more: &str) -> String {
+fn provider_table(wire: PlayerWire, id: &str, base_url: &str, more: &str) -> String {
+    let wire = wire.name();
     format!(
-        "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{base_url}\"\nkey_required = false\nmax_retries = 0\n{more}\n"
+        "[providers.{id}]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\nkey_required = false\nmax_retries = 0\n{more}\n"
     )
 }
 
-async fn silent() -> BundleFiles {
-    let late = repeating_player(ScriptedAnswer {
-        head_delay_ms: 60_000,
-        ..ScriptedAnswer::default()
-    })
+async fn silent(wire: PlayerWire) -> BundleFiles {
+    let late = repeating_player(
+        wire,
+        ScriptedAnswer {
+            head_delay_ms: 60_000,
+            ..ScriptedAnswer::default()
+        },
+    )
     .await;
-    let stops = repeating_player(answer(
-        json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}]),
-    ))
+    let stops = repeating_player(
+        wire,
+        answer(json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}])),
+    )
     .await;
-    let never =
-        repeating_player(answer(json!([{"raw": ": connected\n\n"}, {"stall": true}]))).await;
-    let no_usage = repeating_player(answer(
-        json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}]),
-    ))
+    let never = repeating_player(
+        wire,
+        answer(json!([{"raw": ": connected\n\n"}, {"stall": true}])),
+    )
     .await;
-    let slow = repeating_player(answer(
-        json!([{"delay_ms": 150}, {"text": "a"}, {"delay_ms": 150}, {"text": "b"}]),
-    ))
+    let no_usage = repeating_player(
+        wire,
+        answer(json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}])),
+    )
+    .await;
+    let slow = repeating_player(
+        wire,
+        answer(json!([{"delay_ms": 150}, {"text": "a"}, {"delay_ms": 150}, {"text": "b"}])),
+    )
     .await;
     let times = "timeouts = { connect = \"100ms\", first_byte = \"300ms\", idle = \"400ms\" }";
     let mut setup = Setup::new().server("heartbeat = \"50ms\"\ncommit_after = \"100ms\"");
@@ -93,13 +106,15 @@ async fn silent() -> BundleFiles {
         ("slow", &slow),
     ];
     for (id, player) in providers {
-        setup = setup.tables(&provider_table(id, &player.base_url(), times));
+        setup = setup.tables(&provider_table(wire, id, &player.base_url(), times));
     }
     let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
     for (id, _) in providers {
         recording.each_caller_at_once(&request_to(id)).await;
     }
-    recording.assert_replays("silence").await
+    recording
+        .assert_replays(&bundle_name(wire, "silence"))
+        .await
 }
 
 /// The address of a listener that reads each request and closes the connection, with a
@@ -120,7 +135,7 @@ async fn dropping_listener(reset: bool) -> String {
     format!("http://{address}/v1")
 }
 
-async fn unreachable_providers() -> BundleFiles {
+async fn unreachable_providers(wire: PlayerWire) -> BundleFiles {
     // A port that was free a moment ago.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -128,21 +143,25 @@ async fn unreachable_providers() -> BundleFiles {
     let connect = "timeouts = { connect = \"500ms\" }";
     let setup = Setup::new()
         .tables(&provider_table(
+            wire,
             "refuses",
             &format!("http://{address}/v1"),
             connect,
         ))
         .tables(&provider_table(
+            wire,
             "nameless",
             "https://nobody.invalid/v1",
             connect,
         ))
         .tables(&provider_table(
+            wire,
             "resets",
             &dropping_listener(true).await,
             connect,
         ))
         .tables(&provider_table(
+            wire,
             "closes",
             &dropping_listener(false).await,
             connect,
@@ -151,11 +170,11 @@ async fn unreachable_providers() -> BundleFiles {
     for id in ["refuses", "nameless", "resets", "closes"] {
         recording.each_caller(&request_to(id), || ()).await;
     }
-    recording.assert_replays("gone").await
+    recording.assert_replays(&bundle_name(wire, "gone")).await
 }
 
-async fn saturated() -> BundleFiles {
-    let player = player().await;
+async fn saturated(wire: PlayerWire) -> BundleFiles {
+    let player = player(wire).await;
     let setup = Setup::new()
         .provider("max_retries = 0\nmax_concurrent = 1\ntimeouts = { first_byte = \"200ms\" }");
     let recording = RecordingProxy::start(&player, setup).await;
@@ -173,15 +192,15 @@ async fn saturated() -> BundleFiles {
         tokio::join!(first, second);
         assert_eq!(player.requests().len(), before + 1);
     }
-    recording.assert_replays("places").await
+    recording.assert_replays(&bundle_name(wire, "places")).await
 }
 
-async fn retried() -> BundleFiles {
+async fn retried(wire: PlayerWire) -> BundleFiles {
     let says = || answer(json!([{"text": "there"}]));
     let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "1".into());
     let full = ScriptedAnswer::error(503, "full");
-    let cut = answer(json!([{"chunk": {"choices": []}}, {"cut": "fin"}]));
+    let cut = answer(json!([{"nothing": true}, {"cut": "fin"}]));
     let unknown = ScriptedAnswer::error(401, "who?");
     let one_key = "api_key = \"key-number-one\"";
     let two_keys = "api_key = [\"key-number-one\", \"key-number-two\"]";
@@ -191,12 +210,13 @@ async fn retried() -> BundleFiles {
         for second in [says(), first.clone()] {
             for keys in [one_key, two_keys] {
                 for _ in CALLERS {
-                    let player = player().await;
+                    let player = player(wire).await;
                     player.push(first.clone());
                     player.push(second.clone());
                     let id = format!("p{}", players.len());
                     setup = setup.tables(&format!(
-                        "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{}\"\nmax_retries = 1\n{keys}\n",
+                        "[providers.{id}]\nwire = \"{}\"\nbase_url = \"{}\"\nmax_retries = 1\n{keys}\n",
+                        wire.name(),
                         player.base_url()
                     ));
                     players.push(player);
@@ -214,7 +234,7 @@ async fn retried() -> BundleFiles {
         recording_proxy.turn(&body, headers).await;
     }))
     .await;
-    recording.assert_replays("again").await
+    recording.assert_replays(&bundle_name(wire, "again")).await
 }
 
 /// A chain of fallbacks: the responses of the first provider and of those after it.
@@ -224,7 +244,7 @@ struct Chain {
     firsts: [Option<String>; CALLERS.len()],
 }
 
-async fn failed_over() -> BundleFiles {
+async fn failed_over(wire: PlayerWire) -> BundleFiles {
     let quota = || ScriptedAnswer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
         ..ScriptedAnswer::error(429, "")
@@ -262,9 +282,9 @@ async fn failed_over() -> BundleFiles {
         for way in 0..CALLERS.len() {
             let mut names = Vec::new();
             for answer in &chain.answers {
-                let player = repeating_player(answer.clone()).await;
+                let player = repeating_player(wire, answer.clone()).await;
                 let id = format!("p{}", players.len());
-                setup = setup.tables(&provider_table(&id, &player.base_url(), ""));
+                setup = setup.tables(&provider_table(wire, &id, &player.base_url(), ""));
                 names.push(format!("\"{id}/m\""));
                 players.push(player);
                 chain.firsts[way].get_or_insert(id);
@@ -288,20 +308,25 @@ async fn failed_over() -> BundleFiles {
             }
         }
     }
-    recording.assert_replays("elsewhere").await
+    recording
+        .assert_replays(&bundle_name(wire, "elsewhere"))
+        .await
 }
 
-async fn shutdown() -> BundleFiles {
-    let begun = repeating_player(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
-    let silent = repeating_player(ScriptedAnswer {
-        head_delay_ms: 60_000,
-        ..ScriptedAnswer::default()
-    })
+async fn shutdown(wire: PlayerWire) -> BundleFiles {
+    let begun = repeating_player(wire, answer(json!([{"text": "begun"}, {"stall": true}]))).await;
+    let silent = repeating_player(
+        wire,
+        ScriptedAnswer {
+            head_delay_ms: 60_000,
+            ..ScriptedAnswer::default()
+        },
+    )
     .await;
     let setup = Setup::new()
         .server("grace = \"300ms\"")
-        .tables(&provider_table("begun", &begun.base_url(), ""))
-        .tables(&provider_table("silent", &silent.base_url(), ""));
+        .tables(&provider_table(wire, "begun", &begun.base_url(), ""))
+        .tables(&provider_table(wire, "silent", &silent.base_url(), ""));
     let mut recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
     let (first, second) = (request_to("begun"), request_to("silent"));
     let turns = async {
@@ -317,5 +342,7 @@ async fn shutdown() -> BundleFiles {
     };
     tokio::join!(turns, ends);
     recording.stop().await;
-    recording.assert_replays("draining").await
+    recording
+        .assert_replays(&bundle_name(wire, "draining"))
+        .await
 }

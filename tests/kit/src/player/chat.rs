@@ -122,6 +122,7 @@ impl<'d> StreamRenderer<'d> {
             ScriptStep::Chunk(chunk) => {
                 self.close_pending() + &self.event(&chunk.to_string(), None)
             }
+            ScriptStep::Nothing(_) => self.close_pending() + &self.chunk(&json!([]), []),
             ScriptStep::DelayMs(_)
             | ScriptStep::Stall(_)
             | ScriptStep::Cut(_)
@@ -410,6 +411,7 @@ impl<'d> CompletionRenderer<'d> {
             ScriptStep::Done(_)
             | ScriptStep::Raw(_)
             | ScriptStep::Chunk(_)
+            | ScriptStep::Nothing(_)
             | ScriptStep::DelayMs(_)
             | ScriptStep::Stall(_)
             | ScriptStep::Cut(_)

@@ -4,7 +4,7 @@ use super::http::{self, PlayerRequest};
 use super::refusal::{RefusalRule, ScriptedRefusal};
 use super::reply::{ReplyEnd, write_reply};
 use super::responses_checks::MadeItems;
-use super::script::{PlayerScript, ScriptedAnswer};
+use super::script::{PlayerScript, PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,6 +29,7 @@ pub type AnswerFunction = Box<dyn Fn(&PlayerRequest) -> ScriptedAnswer + Send + 
 #[derive(Debug)]
 pub struct Player {
     address: SocketAddr,
+    wire: Option<PlayerWire>,
     /// Each with whether it is used up.
     answers: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
     log: Arc<RequestLog>,
@@ -74,11 +75,15 @@ impl Player {
     /// The address could not be bound.
     pub async fn start_on(address: SocketAddr, script: PlayerScript) -> io::Result<Self> {
         let PlayerScript {
+            wire,
             mut models,
             answers,
             dialect,
-            refuse,
+            mut refuse,
         } = script;
+        if wire == Some(PlayerWire::Responses) {
+            refuse.push(ScriptedRefusal::new(RefusalRule::InvalidResponsesRequest));
+        }
         let answers: Vec<(ScriptedAnswer, bool)> =
             answers.into_iter().map(|answer| (answer, false)).collect();
         let answers = Arc::new(Mutex::new(answers));
@@ -92,6 +97,7 @@ impl Player {
             answer
         });
         let state = PlayerState {
+            wire,
             models,
             refuse,
             answer_with,
@@ -110,6 +116,7 @@ impl Player {
     /// No port could be bound.
     pub async fn serve(models: Vec<String>, answer_with: AnswerFunction) -> io::Result<Self> {
         let state = PlayerState {
+            wire: None,
             models,
             refuse: Vec::new(),
             answer_with,
@@ -127,6 +134,7 @@ impl Player {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let log = Arc::clone(&state.log);
+        let wire = state.wire;
         let state = Arc::new(state);
         let stop = CancellationToken::new();
         tokio::spawn(
@@ -135,6 +143,7 @@ impl Player {
         );
         Ok(Self {
             address,
+            wire,
             answers,
             log,
             _stop: stop.drop_guard(),
@@ -144,6 +153,11 @@ impl Player {
     /// The base URL for a client, with `/v1` and without a trailing slash.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// The only wire that it speaks; `None` if it speaks all.
+    pub fn wire(&self) -> Option<PlayerWire> {
+        self.wire
     }
 
     /// The address it listens on.
@@ -189,6 +203,8 @@ fn take_answer(answers: &mut [(ScriptedAnswer, bool)], request: &PlayerRequest) 
 }
 
 struct PlayerState {
+    /// The only wire; all if absent.
+    wire: Option<PlayerWire>,
     models: Vec<String>,
     /// Checked before an answer is used.
     refuse: Vec<ScriptedRefusal>,
@@ -369,7 +385,7 @@ async fn peer_closed(reading: &mut ReadHalf<'_>) {
 
 fn answer(state: &PlayerState, request: &PlayerRequest) -> ScriptedAnswer {
     match request.method.as_str() {
-        "POST" => (state.answer_with)(request),
+        "POST" if state.wire.is_none_or(|wire| wire.is_of(request)) => (state.answer_with)(request),
         _ if request.asks_for_requests() => ScriptedAnswer {
             json: Some(state.log.to_json()),
             ..ScriptedAnswer::default()

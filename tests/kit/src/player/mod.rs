@@ -25,11 +25,11 @@ mod script;
 mod tests;
 mod tool_calls;
 
-pub use dialect::ChatDialect;
+pub use dialect::{ChatDialect, ReplyForm};
 pub use http::PlayerRequest;
 pub use listener::{AnswerFunction, Player, RecordedRequest};
 pub use refusal::{ReasoningRequirement, RefusalRule, ScriptedRefusal};
 pub use script::{
-    ArgumentFragment, ConnectionCut, PlayerScript, RepeatedSteps, RequestCondition, ScriptStep,
-    ScriptedAnswer, ScriptedCall,
+    ArgumentFragment, ConnectionCut, PlayerScript, PlayerWire, RepeatedSteps, RequestCondition,
+    ScriptStep, ScriptedAnswer, ScriptedCall,
 };

@@ -28,6 +28,18 @@ pub struct ScriptedRefusal {
     pub json: Option<Value>,
 }
 
+impl ScriptedRefusal {
+    /// A refusal with the status and the message of the rule.
+    pub fn new(rule: RefusalRule) -> Self {
+        Self {
+            rule,
+            status: None,
+            message: None,
+            json: None,
+        }
+    }
+}
+
 /// In JSON a rule alone, or an object with the rule and its reply.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -48,12 +60,7 @@ struct WordedRefusal {
 impl From<RefusalJson> for ScriptedRefusal {
     fn from(form: RefusalJson) -> Self {
         match form {
-            RefusalJson::Rule(rule) => Self {
-                rule,
-                status: None,
-                message: None,
-                json: None,
-            },
+            RefusalJson::Rule(rule) => Self::new(rule),
             RefusalJson::Worded(worded) => Self {
                 rule: worded.rule,
                 status: worded.status,

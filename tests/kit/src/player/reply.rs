@@ -250,10 +250,11 @@ impl<'d> AnyRenderer<'d> {
         }
     }
 
-    fn begin(&mut self) -> String {
+    fn begin(&self) -> String {
         match self {
             Self::Chat(renderer) => renderer.begin(),
-            Self::Responses(renderer) => renderer.begin(),
+            // Its first events come with the first step.
+            Self::Responses(_) => String::new(),
         }
     }
 

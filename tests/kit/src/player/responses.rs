@@ -5,7 +5,7 @@
     reason = "indexing a JSON value by a name gives null if it is absent"
 )]
 
-use super::dialect::{ChatDialect, StreamErrorForm};
+use super::dialect::{ChatDialect, StreamErrorForm, UsagePlacement};
 use super::http::PlayerRequest;
 use super::script::{ScriptStep, ScriptedCall};
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ pub(super) const ENCRYPTED: &str = "gAAAA-scripted-";
 #[derive(Debug)]
 pub(super) struct ResponsesRenderer<'r> {
     error: StreamErrorForm,
+    without_usage: bool,
     request: &'r PlayerRequest,
     /// Makes ids that differ from those of other replies.
     token: u64,
@@ -27,6 +28,7 @@ pub(super) struct ResponsesRenderer<'r> {
     open: Option<ScriptedItem>,
     usage: Option<Value>,
     generated: usize,
+    started: bool,
     finished: bool,
 }
 
@@ -44,6 +46,7 @@ impl<'r> ResponsesRenderer<'r> {
         request.number.hash(&mut hasher);
         Self {
             error: dialect.error,
+            without_usage: dialect.usage == UsagePlacement::Nowhere,
             request,
             token: hasher.finish(),
             sequence: 0,
@@ -51,12 +54,17 @@ impl<'r> ResponsesRenderer<'r> {
             open: None,
             usage: None,
             generated: 0,
+            started: false,
             finished: false,
         }
     }
 
-    /// The events before the first step.
-    pub(super) fn begin(&mut self) -> String {
+    /// The events before the first one of a step. As on the other wire nothing is sent until a
+    /// step sends something, so that an answer can end before it begins.
+    fn begin(&mut self) -> String {
+        if std::mem::replace(&mut self.started, true) {
+            return String::new();
+        }
         let response = self.response("in_progress");
         let created = self.event("response.created", json!({"response": response}));
         created + &self.event("response.in_progress", json!({"response": response}))
@@ -65,20 +73,25 @@ impl<'r> ResponsesRenderer<'r> {
     /// The bytes of a step.
     pub(super) fn render(&mut self, step: &ScriptStep) -> String {
         match step {
-            ScriptStep::Text(text) => self.text("output_text", text),
-            ScriptStep::Refusal(text) => self.text("refusal", text),
-            ScriptStep::Reasoning(text) => self.reasoning(text),
-            ScriptStep::Call(call) => self.call(call),
-            ScriptStep::Args(args) => self.arguments(&args.text),
+            ScriptStep::Text(text) => self.begin() + &self.text("output_text", text),
+            ScriptStep::Refusal(text) => self.begin() + &self.text("refusal", text),
+            ScriptStep::Reasoning(text) => self.begin() + &self.reasoning(text),
+            ScriptStep::Call(call) => self.begin() + &self.call(call),
+            ScriptStep::Args(args) => self.begin() + &self.arguments(&args.text),
             ScriptStep::Usage(counts) => {
                 self.usage = Some(usage(counts));
                 String::new()
             }
-            ScriptStep::Finish(reason) => self.finish(reason),
+            ScriptStep::Finish(reason) => self.begin() + &self.finish(reason),
             ScriptStep::Error(error) => self.fail(error),
             ScriptStep::Done(_) => "data: [DONE]\n\n".to_owned(),
             ScriptStep::Raw(bytes) => bytes.clone(),
             ScriptStep::Chunk(chunk) => format!("data: {chunk}\n\n"),
+            ScriptStep::Nothing(_) if !self.started => self.begin(),
+            ScriptStep::Nothing(_) => {
+                let response = self.response("in_progress");
+                self.event("response.in_progress", json!({"response": response}))
+            }
             ScriptStep::DelayMs(_)
             | ScriptStep::Stall(_)
             | ScriptStep::Cut(_)
@@ -88,14 +101,15 @@ impl<'r> ResponsesRenderer<'r> {
 
     /// The end of a script that does not say how the answer ends.
     pub(super) fn end(&mut self, counts: Option<&Map<String, Value>>) -> String {
-        self.usage = counts.map(usage).or(self.usage.take());
-        self.finish("stop")
+        let usage = counts.map(usage).or(self.usage.take());
+        self.usage = (!self.without_usage).then(|| usage.unwrap_or_else(|| self.estimate()));
+        self.begin() + &self.finish("stop")
     }
 
     /// The final response object, for a reply that is not streamed.
     pub(super) fn into_response(mut self) -> Value {
         if !self.finished {
-            self.finish("stop");
+            self.end(None);
         }
         self.response("completed")
     }
@@ -246,6 +260,9 @@ impl<'r> ResponsesRenderer<'r> {
                 item["summary"] = json!([part]);
                 let id = item["id"].as_str().unwrap_or_default();
                 item["encrypted_content"] = json!(format!("{ENCRYPTED}{id}"));
+                if status != "completed" {
+                    item["status"] = json!(status);
+                }
                 item
             }
             ScriptedItem::Call(mut item, body) => {
@@ -295,18 +312,20 @@ impl<'r> ResponsesRenderer<'r> {
     }
 
     fn response(&self, status: &str) -> Value {
-        let prompt = (self.request.body.len() / 4).max(1);
-        let output = (self.generated / 4).max(1);
-        let usage = self.usage.clone().unwrap_or_else(|| {
-            json!({"input_tokens": prompt, "input_tokens_details": {"cached_tokens": 0},
-                "output_tokens": output, "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": prompt + output})
-        });
         let is_over = status != "in_progress";
         json!({"id": format!("resp_{:016x}", self.token), "object": "response",
             "created_at": 1_700_000_000, "status": status, "error": null,
             "incomplete_details": null, "model": self.request.json["model"],
-            "output": self.output, "usage": if is_over { usage } else { Value::Null }})
+            "output": self.output, "usage": if is_over { json!(self.usage) } else { Value::Null }})
+    }
+
+    /// Token counts for an answer whose script has none.
+    fn estimate(&self) -> Value {
+        let prompt = (self.request.body.len() / 4).max(1);
+        let output = (self.generated / 4).max(1);
+        json!({"input_tokens": prompt, "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": output, "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": prompt + output})
     }
 
     fn added(&mut self, item: &Value) -> String {

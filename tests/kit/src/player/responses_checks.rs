@@ -301,11 +301,11 @@ fn shape(item: &Value, index: usize) -> Option<String> {
         ));
     }
     let is_empty_text = |part: &Value| part["text"].as_str().is_some_and(str::is_empty);
-    if item["content"]
-        .as_array()
-        .is_some_and(|parts| parts.iter().any(is_empty_text))
-    {
-        return Some(format!("Invalid 'input[{index}].content': empty text."));
+    for list in ["content", "output"] {
+        let parts = item[list].as_array();
+        if parts.is_some_and(|parts| parts.iter().any(is_empty_text)) {
+            return Some(format!("Invalid 'input[{index}].{list}': empty text."));
+        }
     }
     None
 }

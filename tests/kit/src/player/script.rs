@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlayerScript {
+    /// The only wire that is spoken; both if absent. One that speaks Responses alone also refuses
+    /// what OpenAI refuses.
+    pub wire: Option<PlayerWire>,
     /// The models that `GET /v1/models` lists; `scripted` alone if empty.
     pub models: Vec<String>,
     /// The first unused or repeating answer whose condition matches is played.
@@ -23,6 +26,34 @@ pub struct PlayerScript {
     pub dialect: ChatDialect,
     /// Requests that are refused before an answer is chosen.
     pub refuse: Vec<ScriptedRefusal>,
+}
+
+/// A wire that a player speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlayerWire {
+    /// Chat Completions
+    Chat,
+    /// The Responses API
+    Responses,
+}
+
+impl PlayerWire {
+    /// Every wire.
+    pub const ALL: [Self; 2] = [Self::Chat, Self::Responses];
+
+    /// The name of the wire in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+        }
+    }
+
+    /// Whether a request is one of this wire.
+    pub(super) fn is_of(self, request: &PlayerRequest) -> bool {
+        request.is_responses() == (self == Self::Responses)
+    }
 }
 
 /// One reply: a plain body, or steps.
@@ -158,6 +189,8 @@ pub enum ScriptStep {
     Raw(String),
     /// A data event with this JSON.
     Chunk(Value),
+    /// An event that says nothing: a chunk without choices, or `response.in_progress`.
+    Nothing(bool),
     /// A pause.
     DelayMs(u64),
     /// The connection stays open, and nothing more is sent.
@@ -242,6 +275,7 @@ pub(super) fn has_explicit_end(steps: &[ScriptStep]) -> bool {
         | ScriptStep::Args(_)
         | ScriptStep::Usage(_)
         | ScriptStep::Chunk(_)
+        | ScriptStep::Nothing(_)
         | ScriptStep::DelayMs(_) => false,
     })
 }

@@ -104,6 +104,11 @@ impl NativeItem {
         self.done = Some(item);
     }
 
+    /// Whether the client has to answer the item.
+    pub(super) fn is_call(&self) -> bool {
+        self.item_type.is_call()
+    }
+
     /// Whether the item can be closed: the phase of a message depends on what follows it,
     /// unless the upstream says it.
     pub(super) fn is_closable(&self, followed: bool) -> bool {
@@ -206,9 +211,14 @@ impl NativeItem {
         out.writer.item_done(&position, &item, out.events);
     }
 
-    /// Ends the item because the answer broke off.
+    /// Ends the item because the answer broke off. Codex keeps no item that is incomplete.
     pub(super) fn fail(mut self, out: &mut NativeOutput<'_>) {
-        if self.done.is_some() {
+        let done = self.done.as_deref().and_then(Members::read);
+        let is_whole = done.is_some_and(|members| {
+            let status = members.text("status");
+            !out.for_codex || status.is_none_or(|status| status != "incomplete")
+        });
+        if is_whole {
             self.advance(out);
             self.close(true, false, out);
         } else if self.position.is_some() && !out.for_codex {

@@ -4,7 +4,8 @@
 //! deltas that add up to the text of the item.
 //!
 //! A later item waits in the queue until the one before it is complete, because its
-//! encrypted reasoning comes last. A call of a tool that was offered in another form is
+//! encrypted reasoning comes last. Behind a call that runs here the client's calls wait until
+//! the tools have run, with all that follows them. A call of a tool that was offered in another form is
 //! restored by the code that restores it for Chat Completions.
 //!
 //! | module | contents |
@@ -19,12 +20,14 @@ mod part;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 
 use self::item::NativeItem;
 use self::item_types::ItemType;
 use super::super::event_buffer::EventBuffer;
 use super::Assembler;
 use super::call::CallItem;
+use super::call_queue::WithheldPlace;
 use super::writer::ItemWriter;
 use crate::event::{Fragment, NativeEvent, NativeText};
 use crate::json;
@@ -46,6 +49,10 @@ pub(super) struct NativeItems {
     /// The arguments so far, escaped, of the calls of tools that run here. These calls are
     /// in the queue of the assembler.
     running_here: HashMap<u32, String>,
+    /// Where the calls that run here are among the items of the round, by slot.
+    places: HashMap<u32, WithheldPlace>,
+    /// Whether one of them came before the first item of the queue.
+    behind_withheld: bool,
 }
 
 #[derive(Debug)]
@@ -60,6 +67,8 @@ enum ItemForm {
     Native(Box<NativeItem>),
     /// A function call that stands for a call of another tool.
     Restored(Box<RestoredCall>),
+    /// The place of a call that runs here.
+    RunsHere,
 }
 
 #[derive(Debug)]
@@ -104,9 +113,9 @@ impl Assembler {
                 }
             }
             NativeEvent::PartAdded { slot, text } => {
-                let shown = self.shown_kind(text);
+                let text = self.shown_text(text);
                 if let Some(ItemForm::Native(item)) = self.native.form(slot) {
-                    item.add_part(shown);
+                    item.add_part(text);
                 }
             }
             NativeEvent::Delta {
@@ -116,23 +125,25 @@ impl Assembler {
                 fragment,
                 logprobs,
             } => {
+                let text = self.shown_text(text);
                 let logprobs = logprobs.map_or("", |raw| list_content(raw.get()));
                 self.count_bytes(fragment.escaped().len() + logprobs.len());
-                let shown = self.shown_kind(text);
                 match self.native.form(slot) {
-                    Some(ItemForm::Native(item)) => item.push(shown, index, &fragment, logprobs),
+                    Some(ItemForm::Native(item)) => item.push(text, index, &fragment, logprobs),
                     Some(ItemForm::Restored(restored)) => restored.push(&fragment),
-                    None => self.push_running_here(slot, &fragment, events),
+                    Some(ItemForm::RunsHere) | None => {
+                        self.push_running_here(slot, &fragment, events);
+                    }
                 }
             }
             NativeEvent::TextDone { slot, text, whole } => {
-                let shown = self.shown_kind(text);
+                let text = self.shown_text(text);
                 match self.native.form(slot) {
-                    Some(ItemForm::Native(item)) => item.complete_text(shown, &whole),
+                    Some(ItemForm::Native(item)) => item.complete_text(text, &whole),
                     Some(ItemForm::Restored(restored)) if text == NativeText::Body => {
                         restored.complete_arguments(&whole);
                     }
-                    Some(ItemForm::Restored(_)) | None => {}
+                    Some(ItemForm::Restored(_) | ItemForm::RunsHere) | None => {}
                 }
             }
             NativeEvent::Annotation { slot, annotation } => {
@@ -157,30 +168,53 @@ impl Assembler {
         });
     }
 
-    /// The kind under which the client gets a text: Codex ignores refusals.
-    fn shown_kind(&self, kind: NativeText) -> NativeText {
-        if kind == NativeText::Refusal && self.settings.caller_is_codex {
-            NativeText::Output
-        } else {
-            kind
+    /// What a text is for this client: Codex drops refusals, so it gets them as text.
+    fn shown_text(&self, text: NativeText) -> NativeText {
+        match text {
+            NativeText::Refusal if self.settings.caller_is_codex => NativeText::Output,
+            other => other,
         }
     }
 
-    /// Closes the items at the end of an answer. `complete` is false if a limit cut it off.
+    /// Closes the items at the end of an answer. `complete` is false if a limit cut it off: then
+    /// no tool runs, and no call waits for one.
     pub(super) fn finish_native(&mut self, complete: bool, events: &mut EventBuffer) {
+        self.with_native(events, |items, out| items.finish(complete, out));
+        self.native.running_here.clear();
+    }
+
+    /// Forgets the calls that ran here.
+    pub(super) fn begin_native_round(&mut self) {
+        self.native.behind_withheld = false;
+        self.native.places.clear();
+    }
+
+    /// The places of the calls of this round that run here, by slot.
+    pub(super) fn native_places(&mut self) -> HashMap<u32, WithheldPlace> {
+        std::mem::take(&mut self.native.places)
+    }
+
+    /// Closes the items that waited for the tools that run here. Returns the items that each
+    /// became.
+    pub(super) fn release_native(&mut self, events: &mut EventBuffer) -> Vec<Range<usize>> {
+        let mut released = Vec::new();
         self.with_native(events, |items, out| {
             for queued in std::mem::take(items.queue) {
-                let last = queued.slot == items.last_slot;
-                queued.form.finish(complete, last, out);
+                let (start, last) = (out.writer.item_count(), queued.slot == items.last_slot);
+                queued.form.finish(true, last, out);
+                released.push(start..out.writer.item_count());
             }
         });
-        self.native.running_here.clear();
+        self.native.behind_withheld = false;
+        released
     }
 
     /// Ends the items because the answer broke off. What the client has not seen is dropped.
     pub(super) fn fail_native(&mut self, events: &mut EventBuffer) {
         self.with_native(events, |items, out| {
-            if let Some(first) = items.queue.pop_front() {
+            let is_shown =
+                |first: &mut QueuedItem| !(items.behind_withheld && first.form.is_call());
+            if let Some(first) = items.queue.pop_front_if(is_shown) {
                 first.form.fail(out);
             }
             items.queue.clear();
@@ -196,6 +230,8 @@ impl Assembler {
         let mut queue = NativeQueue {
             queue: &mut self.native.queue,
             last_slot,
+            places: &mut self.native.places,
+            behind_withheld: self.native.behind_withheld,
         };
         let mut out = NativeOutput {
             writer: &mut self.writer,
@@ -206,6 +242,7 @@ impl Assembler {
             for_codex: self.settings.caller_is_codex,
         };
         act(&mut queue, &mut out);
+        self.native.behind_withheld = queue.behind_withheld;
     }
 
     /// Puts a new item at the end of the queue.
@@ -224,6 +261,8 @@ impl Assembler {
                 let id = members.text("call_id").unwrap_or_default();
                 self.start_call(slot, &id, &name, events);
                 self.native.running_here.insert(slot, String::new());
+                let form = ItemForm::RunsHere;
+                self.native.queue.push_back(QueuedItem { slot, form });
                 return;
             }
         }
@@ -342,12 +381,27 @@ impl NativeItems {
 struct NativeQueue<'q> {
     queue: &'q mut VecDeque<QueuedItem>,
     last_slot: u32,
+    places: &'q mut HashMap<u32, WithheldPlace>,
+    behind_withheld: bool,
 }
 
 impl NativeQueue<'_> {
     /// Writes what is new of the first item, and closes the items that are complete.
     fn advance(&mut self, out: &mut NativeOutput<'_>) {
         while let Some(first) = self.queue.front_mut() {
+            if matches!(first.form, ItemForm::RunsHere) {
+                let place = WithheldPlace {
+                    finished_before: out.writer.item_count(),
+                    held_before: 0,
+                };
+                self.places.insert(first.slot, place);
+                self.behind_withheld = true;
+                self.queue.pop_front();
+                continue;
+            }
+            if self.behind_withheld && first.form.is_call() {
+                return;
+            }
             first.form.advance(out);
             if !first.form.is_closable(first.slot != self.last_slot) {
                 return;
@@ -356,6 +410,32 @@ impl NativeQueue<'_> {
                 first.form.finish(true, first.slot == self.last_slot, out);
             }
         }
+    }
+
+    /// Closes the items at the end of an answer. If it is complete, those stay that wait for
+    /// tools that run here.
+    fn finish(&mut self, complete: bool, out: &mut NativeOutput<'_>) {
+        let mut held = VecDeque::new();
+        for queued in std::mem::take(self.queue) {
+            if matches!(queued.form, ItemForm::RunsHere) {
+                let place = WithheldPlace {
+                    finished_before: out.writer.item_count(),
+                    held_before: held.len(),
+                };
+                self.places.insert(queued.slot, place);
+                self.behind_withheld = true;
+            } else if complete
+                && self.behind_withheld
+                && (queued.form.is_call() || !held.is_empty())
+            {
+                held.push_back(queued);
+            } else {
+                queued
+                    .form
+                    .finish(complete, queued.slot == self.last_slot, out);
+            }
+        }
+        *self.queue = held;
     }
 }
 
@@ -372,15 +452,26 @@ impl QueuedItem {
                     restored.complete = Some(!cut);
                 }
             }
+            ItemForm::RunsHere => {}
         }
     }
 }
 
 impl ItemForm {
+    /// Whether it is a call that the client has to answer.
+    fn is_call(&self) -> bool {
+        match self {
+            Self::Native(item) => item.is_call(),
+            Self::Restored(_) => true,
+            Self::RunsHere => false,
+        }
+    }
+
     fn advance(&mut self, out: &mut NativeOutput<'_>) {
         match self {
             Self::Native(item) => item.advance(out),
             Self::Restored(restored) => restored.call.advance(out.writer, out.events),
+            Self::RunsHere => {}
         }
     }
 
@@ -389,6 +480,7 @@ impl ItemForm {
         match self {
             Self::Native(item) => item.is_closable(followed),
             Self::Restored(restored) => restored.complete.is_some(),
+            Self::RunsHere => true,
         }
     }
 
@@ -410,6 +502,7 @@ impl ItemForm {
                         .close_incomplete(out.writer, out.notes, out.events);
                 }
             }
+            Self::RunsHere => {}
         }
     }
 
@@ -421,7 +514,7 @@ impl ItemForm {
                     .call
                     .close_incomplete(out.writer, out.notes, out.events);
             }
-            Self::Restored(_) => {}
+            Self::Restored(_) | Self::RunsHere => {}
         }
     }
 }
