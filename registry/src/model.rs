@@ -34,8 +34,9 @@ pub struct Model {
     /// Bytes of request text per token, to estimate the size of a request before the
     /// provider counts its tokens.
     pub bytes_per_token: Option<f32>,
-    /// Whether it was made by [`Self::unlisted`]. It stays so when its window is learned.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Whether it was made by [`Self::unlisted`]. It stays so when its window is learned. No key
+    /// of a configuration: a model with a table is listed.
+    #[serde(skip)]
     pub unlisted: bool,
 }
 

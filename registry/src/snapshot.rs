@@ -41,6 +41,9 @@ pub struct RouteSnapshot {
     pub base_url: String,
     pub upstream_model: String,
     pub model: Model,
+    /// See [`Model::unlisted`], which a stored model does not tell.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unlisted: bool,
     pub dialect: Dialect,
     pub key_required: bool,
     pub key_header: Option<String>,
@@ -61,6 +64,8 @@ struct RouteDocument {
     base_url: String,
     upstream_model: String,
     model: Model,
+    #[serde(default)]
+    unlisted: bool,
     dialect: DialectDocument,
     key_required: bool,
     key_header: Option<String>,
@@ -89,7 +94,11 @@ impl TryFrom<RouteDocument> for RouteSnapshot {
             wire: stored.wire,
             base_url: stored.base_url,
             upstream_model: stored.upstream_model,
-            model: stored.model,
+            model: Model {
+                unlisted: stored.unlisted,
+                ..stored.model
+            },
+            unlisted: stored.unlisted,
             dialect: Dialect {
                 quirks: WireQuirks::from_json(stored.wire, stored.dialect.quirks)?,
                 body: stored.dialect.body,
@@ -182,6 +191,7 @@ impl RouteSnapshot {
             base_url: provider.base_url.clone(),
             upstream_model: route.upstream_model.clone(),
             model: Model::clone(&route.model),
+            unlisted: route.model.unlisted,
             dialect: Dialect::clone(&route.dialect),
             key_required: provider.key_required,
             key_header: provider.key_header.clone(),

@@ -148,6 +148,7 @@ fn route() -> RouteSnapshot {
         base_url: "https://lab.example/v1".into(),
         upstream_model: "one".into(),
         model: Model::unlisted("one"),
+        unlisted: true,
         dialect: Dialect::default(),
         key_required: true,
         key_header: None,

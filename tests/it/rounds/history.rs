@@ -208,9 +208,8 @@ async fn forgotten(wire: PlayerWire) {
         .answer(&request(&question()), RoundClient::Streaming)
         .await;
     let next = next(&response, |_| true);
-    let player = crate::faults::player(wire).await;
     let another = RoundServer::start(&[&player], &tools(), "");
     player.push(answer(json!([{"text": "Done."}])));
     another.answer(&next, RoundClient::Streaming).await;
-    assert_eq!(shape(&player.requests()[0]), "user (c1) c1!");
+    assert_eq!(shape(&player.requests()[1]), "user (c1) c1!");
 }

@@ -349,7 +349,7 @@ async fn connection(
             });
         }
         let answer = refused.unwrap_or_else(|| answer(state, &request));
-        if state.remembers(&request) {
+        if state.remembers(&request) && !answer.is_endless() {
             lock(&state.made).add(&answer.body_for(&request));
         }
         let (mut reading, mut writing) = socket.split();

@@ -79,6 +79,11 @@ pub(super) fn render_body(answer: &ScriptedAnswer, request: &PlayerRequest) -> S
     bytes
 }
 
+/// Whether the steps of a reply, with their repetitions, are more than this.
+pub(super) fn has_more_steps_than(answer: &ScriptedAnswer, number: usize) -> bool {
+    StepIter::new(&answer.steps).nth(number).is_some()
+}
+
 fn streams(dialect: &ChatDialect, request: &PlayerRequest) -> bool {
     match dialect.form {
         ReplyForm::Asked => request.streams(),

@@ -23,6 +23,8 @@ pub(super) struct ResponsesRenderer<'r> {
     request: &'r PlayerRequest,
     /// Makes ids that differ from those of other replies.
     token: u64,
+    /// Makes encrypted contents, which are the same for the same request.
+    of_body: u64,
     sequence: u64,
     output: Vec<Value>,
     open: Option<ScriptedItem>,
@@ -43,12 +45,14 @@ impl<'r> ResponsesRenderer<'r> {
     pub(super) fn new(dialect: &ChatDialect, request: &'r PlayerRequest) -> Self {
         let mut hasher = DefaultHasher::new();
         request.body.hash(&mut hasher);
+        let of_body = hasher.finish();
         request.number.hash(&mut hasher);
         Self {
             error: dialect.error,
             without_usage: dialect.usage == UsagePlacement::Nowhere,
             request,
             token: hasher.finish(),
+            of_body,
             sequence: 0,
             output: Vec::new(),
             open: None,
@@ -258,8 +262,8 @@ impl<'r> ResponsesRenderer<'r> {
                 let fields = json!({"part": part});
                 bytes += &self.summary("response.reasoning_summary_part.done", &item, fields);
                 item["summary"] = json!([part]);
-                let id = item["id"].as_str().unwrap_or_default();
-                item["encrypted_content"] = json!(format!("{ENCRYPTED}{id}"));
+                let at = self.output.len();
+                item["encrypted_content"] = json!(format!("{ENCRYPTED}{:016x}{at}", self.of_body));
                 if status != "completed" {
                     item["status"] = json!(status);
                 }

@@ -83,7 +83,8 @@ impl MadeItems {
     /// Adds the items of an answer, which is a stream of events.
     pub(super) fn add(&mut self, body: &str) {
         let documents = body.lines().filter_map(|line| line.strip_prefix("data: "));
-        for document in documents {
+        // Most documents are deltas, which need not be read.
+        for document in documents.filter(|json| json.contains("response.output_item.done")) {
             let event: Value = serde_json::from_str(document).unwrap_or_default();
             if event["type"] == "response.output_item.done"
                 && let Some(id) = event["item"]["id"].as_str()

@@ -124,6 +124,11 @@ impl ScriptedAnswer {
         }
     }
 
+    /// Whether the reply has so many steps that no client waits for its end.
+    pub(super) fn is_endless(&self) -> bool {
+        reply::has_more_steps_than(self, 100_000)
+    }
+
     /// The body of the reply to this request, up to a stall or a cut.
     pub fn body_for(&self, request: &PlayerRequest) -> String {
         reply::render_body(self, request)
