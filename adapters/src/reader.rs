@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
-use crate::provider_error;
 use crate::sse;
 use crate::wire::Decoder;
 
@@ -166,7 +165,7 @@ fn decode_document(text: &str, decoder: &mut Decoder, emit: &mut impl FnMut(Even
             let message = "The provider sent something that is no text.";
             decoder.fail(Fault::new(Kind::BadReply, message), emit);
         } else if !text.is_empty() {
-            decoder.fail(provider_error::from_reply(200, None, text.as_bytes()), emit);
+            decoder.fail_with_text(text, emit);
         }
         return;
     }

@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::provider_error;
+use crate::quirk_patch::QuirkPatch;
 use crate::reader::DataKind;
 use crate::relay::RelayDecoder;
 use crate::turn::Turn;
@@ -91,9 +92,27 @@ pub fn encode(
 /// The fault of an HTTP error reply, with the quirk patch that it suggests. `wait` is the pause
 /// that its headers ask for, see [`provider_error::delay::from_headers`].
 pub fn error(quirks: &WireQuirks, status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
-    let mut fault = provider_error::from_reply(status, wait, body);
-    fault.patch = fault.patch.filter(|patch| patch.fits(quirks));
-    fault
+    let rules = match quirks {
+        WireQuirks::Chat(_) => chat::refusals::find_patch,
+        WireQuirks::Responses(_) => relay::refusals::find_patch,
+    };
+    provider_error::from_reply(rules, status, wait, body)
+}
+
+/// Applies a quirk patch to what is known of a model. A patch of another wire than that of the
+/// quirks changes nothing.
+pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model) {
+    match (patch, quirks) {
+        (QuirkPatch::Model(patch), _) => patch.apply(model),
+        (QuirkPatch::Shared(patch), WireQuirks::Chat(quirks)) => {
+            chat::patch::apply_shared(patch, quirks);
+        }
+        (QuirkPatch::Shared(patch), WireQuirks::Responses(quirks)) => {
+            relay::patch::apply_shared(patch, quirks);
+        }
+        (QuirkPatch::Chat(patch), WireQuirks::Chat(quirks)) => patch.apply(quirks),
+        (QuirkPatch::Chat(_), WireQuirks::Responses(_)) => {}
+    }
 }
 
 /// Decodes the data of an answer into [`Event`]s. [`crate::reader::UpstreamReader`] makes one for
@@ -128,6 +147,18 @@ impl Decoder {
         }
     }
 
+    /// Ends the answer with the fault of a text that an HTTP server sent in its place.
+    pub(crate) fn fail_with_text<'a>(&mut self, text: &str, emit: &mut impl FnMut(Event<'a>)) {
+        let rules = match self {
+            Self::Chat(_) => chat::refusals::find_patch,
+            Self::Responses(_) => relay::refusals::find_patch,
+        };
+        self.fail(
+            provider_error::from_reply(rules, 200, None, text.as_bytes()),
+            emit,
+        );
+    }
+
     /// Ends the answer with a fault, unless it has ended.
     pub(crate) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
         match self {
@@ -159,5 +190,37 @@ impl Decoder {
             Self::Chat(decoder) => decoder.has_decoded_nothing(),
             Self::Responses(decoder) => decoder.has_decoded_nothing(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry::RelayQuirks;
+
+    use super::*;
+    use crate::quirk_patch::ChatPatch;
+
+    #[test]
+    fn a_patch_of_another_wire_changes_nothing() {
+        let mut model = Model::unlisted("m");
+        let relay = WireQuirks::from(RelayQuirks::default());
+        let mut quirks = relay;
+        apply_patch(ChatPatch::MergeUser.into(), &mut quirks, &mut model);
+        assert_eq!(quirks, relay);
+        assert_eq!(model, Model::unlisted("m"));
+    }
+
+    #[test]
+    fn a_refusal_leads_to_a_patch_of_its_wire() {
+        let of = |quirks: WireQuirks, message: &str| {
+            let body = format!(r#"{{"error":{{"message":"{message}"}}}}"#);
+            error(&quirks, 400, None, body.as_bytes()).patch
+        };
+        let wires = || [WireQuirks::default(), RelayQuirks::default().into()];
+        let patches = wires().map(|quirks| of(quirks, "roles must alternate"));
+        assert_eq!(patches, [Some(ChatPatch::MergeUser.into()), None]);
+        let [of_chat, of_relay] = wires().map(|quirks| of(quirks, "images are not supported"));
+        assert!(of_chat.is_some());
+        assert_eq!(of_chat, of_relay);
     }
 }

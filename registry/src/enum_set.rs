@@ -8,7 +8,9 @@ use serde::ser::{Serialize, Serializer};
 
 /// A set of values of an enum with fewer than 32 values, one bit for each value.
 pub struct EnumSet<T> {
-    bits: u32,
+    /// Bytes instead of a number, which would have to be aligned: it makes an enum that holds
+    /// a set smaller.
+    bytes: [u8; 4],
     of: PhantomData<T>,
 }
 
@@ -34,45 +36,49 @@ impl<T> EnumSet<T> {
 
     const fn from_bits(bits: u32) -> Self {
         Self {
-            bits,
+            bytes: bits.to_ne_bytes(),
             of: PhantomData,
         }
+    }
+
+    const fn bits(self) -> u32 {
+        u32::from_ne_bytes(self.bytes)
     }
 
     /// The values of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
-        Self::from_bits(self.bits | other.bits)
+        Self::from_bits(self.bits() | other.bits())
     }
 
     /// The values of this set that the other one lacks.
     #[must_use]
     pub const fn difference(self, other: Self) -> Self {
-        Self::from_bits(self.bits & !other.bits)
+        Self::from_bits(self.bits() & !other.bits())
     }
 
     /// Whether the set has no value.
     pub fn is_empty(self) -> bool {
-        self.bits == 0
+        self.bits() == 0
     }
 }
 
 impl<T: EnumSetValue> EnumSet<T> {
     /// Whether the value is in the set.
     pub fn contains(self, value: T) -> bool {
-        self.bits & bit(value) != 0
+        self.bits() & bit(value) != 0
     }
 
     /// The set with the value added.
     #[must_use]
     pub fn with(self, value: T) -> Self {
-        Self::from_bits(self.bits | bit(value))
+        Self::from_bits(self.bits() | bit(value))
     }
 
     /// The set with the value removed.
     #[must_use]
     pub fn without(self, value: T) -> Self {
-        Self::from_bits(self.bits & !bit(value))
+        Self::from_bits(self.bits() & !bit(value))
     }
 }
 
@@ -102,7 +108,7 @@ impl<T> Copy for EnumSet<T> {}
 
 impl<T> fmt::Debug for EnumSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Set({:b})", self.bits)
+        write!(f, "Set({:b})", self.bits())
     }
 }
 

@@ -15,7 +15,7 @@
 //! | [`duration`] | durations in TOML, such as `"10s"` |
 //! | [`enum_set`] | [`EnumSet`], a set of enum values |
 //! | [`lists`] | a string or a list, and a table in file order |
-//! | `field_names` | the names of the fields of a struct |
+//! | [`serde_names`](mod@serde_names) | the names of the fields of a struct, or of the variants of an enum |
 //! | [`suggest`] | known words similar to a misspelt one |
 
 pub mod builtin;
@@ -23,12 +23,12 @@ pub mod chat_quirks;
 pub mod dialect;
 pub mod duration;
 pub mod enum_set;
-mod field_names;
 pub mod lists;
 pub mod lookup;
 pub mod model;
 pub mod provider;
 pub mod relay_quirks;
+pub mod serde_names;
 pub mod snapshot;
 pub mod suggest;
 pub mod wire;
@@ -45,5 +45,6 @@ pub use lookup::{EVERY_MODEL, Registry, RegistryError, ResolvedBy, Route, Unknow
 pub use model::{Model, Price, Window, WindowSource};
 pub use provider::{Provider, ProviderSpec, Timeouts};
 pub use relay_quirks::{RelayQuirks, RelayToolKind};
+pub use serde_names::serde_names;
 pub use snapshot::{RegistrySnapshot, RouteSnapshot};
 pub use wire::{QuirksTable, Wire, WireQuirks};

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::{Table, Value};
 
 use crate::chat_quirks::ChatQuirks;
-use crate::field_names::field_names;
 use crate::relay_quirks::RelayQuirks;
+use crate::serde_names::serde_names;
 
 /// The protocol of an API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -34,8 +34,8 @@ impl Wire {
     /// The keys of `[quirks]` for this wire.
     pub fn quirk_names(self) -> &'static [&'static str] {
         match self {
-            Self::Chat => field_names::<ChatQuirks>(),
-            Self::Responses => field_names::<RelayQuirks>(),
+            Self::Chat => serde_names::<ChatQuirks>(),
+            Self::Responses => serde_names::<RelayQuirks>(),
         }
     }
 
@@ -95,14 +95,6 @@ impl WireQuirks {
 
     /// The quirks of Responses; `None` for another wire.
     pub fn as_responses(&self) -> Option<&RelayQuirks> {
-        match self {
-            Self::Chat(_) => None,
-            Self::Responses(quirks) => Some(quirks),
-        }
-    }
-
-    /// The quirks of Responses, to be changed; `None` for another wire.
-    pub fn as_responses_mut(&mut self) -> Option<&mut RelayQuirks> {
         match self {
             Self::Chat(_) => None,
             Self::Responses(quirks) => Some(quirks),

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use adapters::quirk_patch::QuirkPatch;
+use adapters::quirk_patch::{ModelPatch, QuirkPatch};
+use adapters::wire;
 use registry::{Route, Window, WindowSource};
 
 /// Maximum number of models with patches; the oldest are evicted first.
@@ -35,18 +36,15 @@ impl LearnedQuirks {
         let dialect = Arc::make_mut(&mut route.dialect);
         let model = Arc::make_mut(&mut route.model);
         for patch in patches {
-            patch.apply(&mut dialect.quirks, model);
+            wire::apply_patch(*patch, &mut dialect.quirks, model);
         }
         true
     }
 
     /// Adds a patch for the model of a route. It is applied after the earlier ones, so it
     /// wins where they contradict it. Returns `false` if it is already the latest of its
-    /// kind, or belongs to another wire than the route.
+    /// kind.
     pub fn learn(&self, route: &Route, patch: QuirkPatch) -> bool {
-        if !patch.fits(&route.dialect.quirks) {
-            return false;
-        }
         let (provider, model) = (&route.provider.id, &route.upstream_model);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.of(provider, model).is_none() {
@@ -55,8 +53,7 @@ impl LearnedQuirks {
         }
         let models = known.patches.entry(provider.clone()).or_default();
         let patches = models.entry(model.clone()).or_default();
-        let kind = std::mem::discriminant(&patch);
-        let is_same_kind = |old: &QuirkPatch| std::mem::discriminant(old) == kind;
+        let is_same_kind = |old: &QuirkPatch| old.is_same_kind(&patch);
         if patches.iter().rfind(|old| is_same_kind(old)) == Some(&patch) {
             return false;
         }
@@ -71,7 +68,7 @@ impl LearnedQuirks {
     /// Removes a patch that did not help, because the same refusal came again. Limits that
     /// the provider stated as a number are kept: they are true all the same.
     pub fn unlearn(&self, route: &Route, patch: QuirkPatch) {
-        if matches!(patch, QuirkPatch::Window(_) | QuirkPatch::MaxOutput(_)) {
+        if let QuirkPatch::Model(ModelPatch::Window(_) | ModelPatch::MaxOutput(_)) = patch {
             return;
         }
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +82,7 @@ impl LearnedQuirks {
     pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.of(provider, model)?.iter().rev().find_map(|patch| {
-            let QuirkPatch::Window(tokens) = patch else {
+            let QuirkPatch::Model(ModelPatch::Window(tokens)) = patch else {
                 return None;
             };
             Some(Window {
@@ -130,6 +127,7 @@ impl PatchesByModel {
 
 #[cfg(test)]
 mod tests {
+    use adapters::quirk_patch::ChatPatch;
     use registry::{MaxTokensField, Registry};
     use toml::toml;
 
@@ -152,10 +150,10 @@ mod tests {
     fn a_patch_applies_to_its_model_only() {
         let learned = LearnedQuirks::default();
         assert!(!learned.apply(&mut route("a")));
-        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
         assert!(learned.learn(
             &route("a"),
-            QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens)
+            ChatPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens).into()
         ));
         let mut patched = route("a");
         assert!(learned.apply(&mut patched));
@@ -173,7 +171,7 @@ mod tests {
         let mut patched = registry.resolve("a", false).unwrap();
         learned.learn(
             &patched,
-            QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens),
+            ChatPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens).into(),
         );
         learned.apply(&mut patched);
         let again = registry.resolve("a", false).unwrap();
@@ -183,14 +181,14 @@ mod tests {
     #[test]
     fn a_later_patch_of_the_same_kind_wins() {
         let learned = LearnedQuirks::default();
-        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
-        assert!(!learned.learn(&route("a"), QuirkPatch::Window(8_192)));
-        assert!(learned.learn(&route("a"), QuirkPatch::Window(4_096)));
+        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
+        assert!(!learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
+        assert!(learned.learn(&route("a"), ModelPatch::Window(4_096).into()));
         let mut patched = route("a");
         learned.apply(&mut patched);
         assert_eq!(patched.model.window, Some(4_096));
-        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
-        assert!(learned.learn(&route("a"), QuirkPatch::Window(4_096)));
+        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
+        assert!(learned.learn(&route("a"), ModelPatch::Window(4_096).into()));
         let window = learned.window("lab", "a").unwrap();
         assert_eq!(
             (window.tokens, window.source),
@@ -202,10 +200,10 @@ mod tests {
     #[test]
     fn a_patch_that_did_not_help_is_removed_unless_it_is_a_number() {
         let learned = LearnedQuirks::default();
-        learned.learn(&route("a"), QuirkPatch::NoImages);
-        learned.learn(&route("a"), QuirkPatch::Window(8_192));
-        for patch in [QuirkPatch::NoImages, QuirkPatch::Window(8_192)] {
-            learned.unlearn(&route("a"), patch);
+        learned.learn(&route("a"), ModelPatch::NoImages.into());
+        learned.learn(&route("a"), ModelPatch::Window(8_192).into());
+        for patch in [ModelPatch::NoImages, ModelPatch::Window(8_192)] {
+            learned.unlearn(&route("a"), patch.into());
         }
         let mut patched = route("a");
         let images = patched.model.images;
@@ -218,7 +216,7 @@ mod tests {
     fn memory_is_bounded() {
         let learned = LearnedQuirks::default();
         for model in 0..=MAX_MODELS {
-            learned.learn(&route(&model.to_string()), QuirkPatch::Window(8_192));
+            learned.learn(&route(&model.to_string()), ModelPatch::Window(8_192).into());
         }
         assert_eq!(learned.window("lab", "0"), None);
         assert!(learned.window("lab", "1").is_some());
@@ -228,9 +226,9 @@ mod tests {
     #[test]
     fn many_patches_of_one_kind_evict_no_other_kind() {
         let learned = LearnedQuirks::default();
-        learned.learn(&route("a"), QuirkPatch::MaxOutput(512));
+        learned.learn(&route("a"), ModelPatch::MaxOutput(512).into());
         for tokens in 1..100 {
-            learned.learn(&route("a"), QuirkPatch::Window(tokens));
+            learned.learn(&route("a"), ModelPatch::Window(tokens).into());
         }
         let mut patched = route("a");
         learned.apply(&mut patched);
@@ -246,11 +244,11 @@ mod tests {
     #[test]
     fn a_provider_that_changed_is_forgotten() {
         let learned = LearnedQuirks::default();
-        learned.learn(&route("a"), QuirkPatch::Window(8_192));
+        learned.learn(&route("a"), ModelPatch::Window(8_192).into());
         learned.forget_provider("other");
         assert!(learned.window("lab", "a").is_some());
         learned.forget_provider("lab");
         assert_eq!(learned.window("lab", "a"), None);
-        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
     }
 }

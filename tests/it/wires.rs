@@ -9,13 +9,13 @@ use crate::literals::root;
 use crate::trial::case;
 
 /// The enums whose variants are wires.
-const ENUMS: [&str; 3] = ["Wire", "WireQuirks", "Decoder"];
+const ENUMS: [&str; 4] = ["Wire", "WireQuirks", "QuirkPatch", "Decoder"];
 
 /// Their variants. Other names behind them are functions, which any code may call.
 const VARIANTS: [&str; 2] = ["Chat", "Responses"];
 
-/// The methods that take the quirks of one wire out of its enum.
-const ACCESSORS: [&str; 4] = ["as_chat", "as_chat_mut", "as_responses", "as_responses_mut"];
+/// The methods that take the quirks of one wire out of its enum, and the patches of one wire.
+const OF_ONE_WIRE: [&str; 4] = ["as_chat", "as_chat_mut", "as_responses", "ChatPatch"];
 
 /// The files and folders that may name a wire: the choice, the wires, and the reader of the
 /// registry.
@@ -26,8 +26,8 @@ const WIRES: [&str; 4] = [
     "registry/src/wire.rs",
 ];
 
-/// The files that may also take out the quirks of one wire: patches change them.
-const PATCHES: [&str; 1] = ["adapters/src/quirk_patch.rs"];
+/// The file that may also name the patches of one wire: it puts the patches of all together.
+const PATCHES: &str = "adapters/src/quirk_patch.rs";
 
 pub fn trials() -> Vec<Trial> {
     vec![case("wires::only_their_rooms_name_a_wire", || async {
@@ -45,8 +45,8 @@ fn only_their_rooms_name_a_wire() {
         }
         uses += named.len();
         let is_allowed = |name: &String| {
-            let among = |places: &[&str]| places.iter().any(|place| path.starts_with(place));
-            among(&WIRES) || among(&PATCHES) && ACCESSORS.contains(&name.as_str())
+            WIRES.iter().any(|place| path.starts_with(place))
+                || path == PATCHES && OF_ONE_WIRE.contains(&name.as_str())
         };
         named.retain(|name| !is_allowed(name));
         faults.extend(named.into_iter().map(|name| format!("{path}: {name}")));
@@ -55,13 +55,13 @@ fn only_their_rooms_name_a_wire() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Collects `Wire::Chat` and the like, imports of variants, and the names of accessors.
+/// Collects `Wire::Chat` and the like, imports of variants, and names of one wire.
 fn collect_names(tokens: TokenStream, named: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (at, token) in tokens.iter().enumerate() {
         match token {
             TokenTree::Group(group) => collect_names(group.stream(), named),
-            TokenTree::Ident(word) if ACCESSORS.iter().any(|name| word == name) => {
+            TokenTree::Ident(word) if OF_ONE_WIRE.iter().any(|name| word == name) => {
                 named.push(word.to_string());
             }
             TokenTree::Ident(word) if ENUMS.iter().any(|name| word == name) => {

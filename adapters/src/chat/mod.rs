@@ -9,6 +9,8 @@
 //! | `history` | writes the messages |
 //! | `encode` | writes the rest of the request around them |
 //! | `decode` | reads chunks and whole answers |
+//! | `refusals` | the quirk patches that refusals lead to |
+//! | `patch` | what such a patch changes |
 
 pub(crate) mod decode;
 pub(crate) mod encode;
@@ -16,6 +18,8 @@ mod group;
 mod history;
 mod options;
 mod parts;
+pub(crate) mod patch;
+pub(crate) mod refusals;
 
 /// The path of the endpoint below a provider's base URL.
 pub(crate) const PATH: &str = "/chat/completions";

@@ -34,25 +34,25 @@ const MAX_LISTED_ERRORS: usize = 5;
 
 /// An error as the provider describes it; missing strings are empty.
 #[derive(Debug, Default)]
-pub(super) struct ProviderError {
+pub(crate) struct ProviderError {
     /// The message for people, of at most [`MAX_MESSAGE`] characters.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// `type`
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// `code`, whatever its JSON type.
-    pub(super) code: String,
+    pub(crate) code: String,
     /// `param`, or the location of a validation error, joined by dots.
-    pub(super) param: Option<String>,
+    pub(crate) param: Option<String>,
     /// The HTTP status inside the error.
-    pub(super) status: Option<u16>,
+    pub(crate) status: Option<u16>,
     /// Further identifiers: Google's status, reasons and quota ids.
-    pub(super) keywords: Vec<String>,
+    pub(crate) keywords: Vec<String>,
     /// The pause that the error asks for.
-    pub(super) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     /// The context window, if it has its own field: llama.cpp's `n_ctx`.
-    pub(super) window: Option<u64>,
+    pub(crate) window: Option<u64>,
     /// MiniMax's numeric code.
-    pub(super) minimax_code: Option<u32>,
+    pub(crate) minimax_code: Option<u32>,
 }
 
 #[derive(Default, Deserialize)]

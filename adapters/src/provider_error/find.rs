@@ -2,7 +2,7 @@
 
 /// The number right after the first `phrase` that has one. Only punctuation and
 /// white space may come between.
-pub(super) fn number_after(text: &str, phrase: &str) -> Option<u64> {
+pub(crate) fn number_after(text: &str, phrase: &str) -> Option<u64> {
     text.split(phrase).skip(1).find_map(|rest| {
         let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '-');
         leading_number(rest)
@@ -10,7 +10,7 @@ pub(super) fn number_after(text: &str, phrase: &str) -> Option<u64> {
 }
 
 /// The number right before the first `phrase`, as in `8192 maximum context`.
-pub(super) fn number_before(text: &str, phrase: &str) -> Option<u64> {
+pub(crate) fn number_before(text: &str, phrase: &str) -> Option<u64> {
     let (before, _) = text.split_once(phrase)?;
     let before = before.trim_end_matches(|c: char| !c.is_alphanumeric());
     let word = before
@@ -20,7 +20,7 @@ pub(super) fn number_before(text: &str, phrase: &str) -> Option<u64> {
 }
 
 /// The number that the text begins with; it may have thousands separators.
-pub(super) fn leading_number(text: &str) -> Option<u64> {
+pub(crate) fn leading_number(text: &str) -> Option<u64> {
     let mut digits = String::new();
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
@@ -34,12 +34,12 @@ pub(super) fn leading_number(text: &str) -> Option<u64> {
 }
 
 /// Whether the text contains any of the phrases.
-pub(super) fn contains_any(text: &str, phrases: &[&str]) -> bool {
+pub(crate) fn contains_any(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| text.contains(phrase))
 }
 
 /// The byte offset of the first `name` that is a whole word.
-pub(super) fn find_word(text: &str, name: &str) -> Option<usize> {
+pub(crate) fn find_word(text: &str, name: &str) -> Option<usize> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back();
@@ -50,7 +50,7 @@ pub(super) fn find_word(text: &str, name: &str) -> Option<usize> {
 
 /// The byte offset of the first `name` in quotes, for names that are ordinary words
 /// too.
-pub(super) fn find_quoted(text: &str, name: &str) -> Option<usize> {
+pub(crate) fn find_quoted(text: &str, name: &str) -> Option<usize> {
     const QUOTES: [char; 3] = ['"', '\'', '`'];
     text.match_indices(name).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back()?;

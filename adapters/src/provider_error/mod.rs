@@ -8,7 +8,7 @@
 //! | `kind` | the kind of fault, by numbers, codes, phrases and status |
 //! | `overflow` | requests that are too long, and the size of the window |
 //! | [`delay`] | how long to wait |
-//! | `patches` | the quirk patch that a known refusal leads to |
+//! | `patches` | the quirk patches that known refusals lead to, whatever the wire |
 //! | `find` | numbers and names in a text |
 
 use std::borrow::Cow;
@@ -18,35 +18,44 @@ use serde_json::value::RawValue;
 
 use self::error::ProviderError;
 use crate::fault::{Fault, Kind, Retry};
-use crate::quirk_patch::QuirkPatch;
+use crate::quirk_patch::{ModelPatch, QuirkPatch};
 
 pub mod delay;
-mod error;
-mod find;
+pub(crate) mod error;
+pub(crate) mod find;
 mod kind;
 mod overflow;
-mod patches;
+pub(crate) mod patches;
 #[cfg(test)]
 mod tests;
 
+/// The rules of a wire: the quirk patch that a refusal leads to. They get the error and its text
+/// in lower case.
+pub(crate) type PatchRules = fn(&ProviderError, &str) -> Option<QuirkPatch>;
+
 /// The fault of an HTTP error reply. `wait` is the pause that its headers ask for,
 /// see [`delay::from_headers`].
-pub fn from_reply(status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
+pub(crate) fn from_reply(
+    rules: PatchRules,
+    status: u16,
+    wait: Option<Duration>,
+    body: &[u8],
+) -> Fault {
     let text = String::from_utf8_lossy(body);
-    to_fault(status, wait, ProviderError::from_body(&text))
+    to_fault(rules, status, wait, ProviderError::from_body(&text))
 }
 
 /// The fault of an error object or text inside a stream.
-pub fn from_stream_error(raw: &RawValue) -> Fault {
+pub(crate) fn from_stream_error(rules: PatchRules, raw: &RawValue) -> Fault {
     let error = ProviderError::from_error(raw);
-    to_fault(guess_status(&error), None, error)
+    to_fault(rules, guess_status(&error), None, error)
 }
 
 /// The fault of a body with a 2xx status that is an error, in any shape of an error
 /// reply; `None` if it is an answer.
-pub fn from_failed_answer(body: &str) -> Option<Fault> {
+pub(crate) fn from_failed_answer(rules: PatchRules, body: &str) -> Option<Fault> {
     let error = ProviderError::from_failed_answer(body)?;
-    Some(to_fault(guess_status(&error), None, error))
+    Some(to_fault(rules, guess_status(&error), None, error))
 }
 
 /// The status of an error that came without one.
@@ -82,7 +91,7 @@ fn status_of_code(word: &str) -> Option<u16> {
     }
 }
 
-fn to_fault(status: u16, wait: Option<Duration>, error: ProviderError) -> Fault {
+fn to_fault(rules: PatchRules, status: u16, wait: Option<Duration>, error: ProviderError) -> Fault {
     let lower = error.own_text();
     let overflow = overflow::detect(status, &error, &lower);
     let mut kind = match overflow {
@@ -90,12 +99,14 @@ fn to_fault(status: u16, wait: Option<Duration>, error: ProviderError) -> Fault 
         None => kind::kind(status, &error, &lower),
     };
     let patch = match overflow {
-        Some(overflow) => overflow.window.map(QuirkPatch::Window),
+        Some(overflow) => overflow
+            .window
+            .map(|window| ModelPatch::Window(window).into()),
         // At some servers a chat template that refuses a history results in a 500.
         None if matches!(kind, Kind::Refused | Kind::Unavailable)
             || is_routing_failure(status, kind) =>
         {
-            patches::find_patch(&error, &lower)
+            rules(&error, &lower)
         }
         None => None,
     };

@@ -6,13 +6,14 @@ use serde_json::json;
 
 use super::error::MAX_MESSAGE;
 use super::*;
+use crate::chat::refusals::find_patch;
 
 mod kinds;
 mod overflow;
 mod patches;
 
 fn fault_of(status: u16, body: &str) -> Fault {
-    from_reply(status, None, body.as_bytes())
+    from_reply(find_patch, status, None, body.as_bytes())
 }
 
 /// An error in OpenAI's shape.
@@ -189,7 +190,7 @@ fn an_error_in_a_stream_gets_its_status_from_its_code() {
         ("7", Kind::Unavailable, 500),
     ] {
         let raw: &RawValue = serde_json::from_str(error).unwrap();
-        let fault = from_stream_error(raw);
+        let fault = from_stream_error(find_patch, raw);
         assert_eq!(
             (fault.kind, fault.upstream_status),
             (kind, Some(status)),
@@ -240,7 +241,7 @@ fn an_error_in_place_of_an_answer_is_recognized() {
         ("", None),
     ] {
         assert_eq!(
-            from_failed_answer(body).map(|fault| fault.kind),
+            from_failed_answer(find_patch, body).map(|fault| fault.kind),
             kind,
             "{body}"
         );
@@ -260,7 +261,7 @@ fn a_pause_is_passed_on_only_if_a_retry_helps() {
         (429, wait, "Please retry after 26 seconds.", Some(3)),
         (429, None, "Please try again in 6m0s.", Some(360)),
     ] {
-        let asked = match from_reply(status, wait, body.as_bytes()).retry {
+        let asked = match from_reply(find_patch, status, wait, body.as_bytes()).retry {
             Retry::After(wait) => Some(wait.as_secs()),
             Retry::Soon | Retry::Never => None,
         };

@@ -7,6 +7,8 @@
 
 mod decode;
 mod encode;
+pub(crate) mod patch;
+pub(crate) mod refusals;
 
 pub(crate) use self::decode::RelayDecoder;
 pub(crate) use self::encode::encode;

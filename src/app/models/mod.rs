@@ -151,7 +151,7 @@ pub fn first_model(config: &Config) -> String {
 mod tests {
     use std::collections::HashMap;
 
-    use adapters::quirk_patch::QuirkPatch;
+    use adapters::quirk_patch::ModelPatch;
 
     use super::*;
     use crate::config::{Flags, Inputs, UserDirs, load};
@@ -182,7 +182,7 @@ mod tests {
         );
         for model in ["lab/unknown", "lab/small", "lab/big"] {
             let route = config.registry.resolve(model, false).unwrap();
-            learned_quirks.learn(&route, QuirkPatch::Window(200_000));
+            learned_quirks.learn(&route, ModelPatch::Window(200_000).into());
         }
         assert_eq!(
             windows(),

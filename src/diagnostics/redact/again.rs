@@ -16,6 +16,7 @@ use adapters::plan::{Bounds, NoCache, Plan, SequenceEntry, plan};
 use adapters::purpose::{Purpose, SummaryMode};
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::request::TurnSource;
+use adapters::wire;
 use registry::RouteSnapshot;
 
 use super::ids::ChangedArtifactIds;
@@ -201,7 +202,7 @@ impl<'t> TurnSide<'t> {
         let route: &RouteSnapshot = self.turn.settings.routes.get(variant.route)?;
         let (mut dialect, mut model) = (route.dialect.clone(), route.model.clone());
         for patch in &variant.patches {
-            patch.apply(&mut dialect.quirks, &mut model);
+            wire::apply_patch(*patch, &mut dialect.quirks, &mut model);
         }
         let known_baggage = if dialect.quirks.wants_baggage() {
             baggage.clone().into_iter().collect()

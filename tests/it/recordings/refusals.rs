@@ -2,7 +2,8 @@
 //! the fault that the adapters derive.
 
 use adapters::fault::{Fault, Retry};
-use adapters::provider_error;
+use adapters::wire;
+use registry::WireQuirks;
 use serde_json::Value;
 
 use super::body::{Recording, error};
@@ -151,7 +152,7 @@ pub fn check(status: u16, recording: &Recording, report: &mut dyn FnMut(String))
     let body = body.get(0).unwrap_or(&body);
     // xAI has only a sentence in `error`, and the code beside it.
     let inner = error(body).filter(|error| error.is_object());
-    let fault = provider_error::from_reply(status, None, &recording.body);
+    let fault = wire::error(&WireQuirks::default(), status, None, &recording.body);
     let error = inner.unwrap_or(body);
     compare(&expected_refusal(status, error), &fault, report);
     check_message(error, &fault, report);

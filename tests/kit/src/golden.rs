@@ -23,7 +23,7 @@ use adapters::plan::{Bounds, plan};
 use adapters::provider_error;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
-use adapters::wire::{EncodeOptions, encode};
+use adapters::wire::{self, EncodeOptions, encode};
 use registry::{Model, Provider, WireQuirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -188,7 +188,8 @@ impl UpstreamRefusal {
 
     /// The fault that the adapters make of it.
     pub fn fault(&self) -> Fault {
-        provider_error::from_reply(self.status, self.retry_delay(now()), &self.body)
+        let (quirks, wait) = (WireQuirks::default(), self.retry_delay(now()));
+        wire::error(&quirks, self.status, wait, &self.body)
     }
 }
 

@@ -46,6 +46,7 @@ use self::finish::FinishMeaning;
 use self::sources::CitedPages;
 use self::text_calls::{TextCallParser, TextPiece};
 use self::think::{ThinkPiece, ThinkTagParser};
+use crate::chat::refusals::find_patch;
 use crate::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -131,7 +132,7 @@ impl ChatDecoder {
         };
         if let Some(error) = chunk.error(data) {
             self.read_usage(chunk.usage, emit);
-            self.fail(provider_error::from_stream_error(&error), emit);
+            self.fail(provider_error::from_stream_error(find_patch, &error), emit);
             return;
         }
         if kind == DataKind::ErrorEvent {
@@ -535,7 +536,7 @@ fn error_event_fault(data: &str) -> Fault {
     let whole = serde_json::from_str::<&RawValue>(data).map(ToOwned::to_owned);
     let text = || RawValue::from_string(format!("\"{}\"", json::escape(data.trim())));
     match whole.or_else(|_| text()) {
-        Ok(raw) => provider_error::from_stream_error(&raw),
+        Ok(raw) => provider_error::from_stream_error(find_patch, &raw),
         Err(_) => bad_chunk_fault(data, "an error event"),
     }
 }

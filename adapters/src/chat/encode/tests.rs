@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use registry::{ChatQuirks, Dialect, Model, WireQuirks};
 use serde_json::{Value, json};
 
+use crate::chat::refusals::find_patch;
 use crate::encoded::Encoded;
 use crate::fault::{Fault, Kind};
 use crate::plan::{Bounds, plan};
 use crate::provider_error;
 use crate::responses::request::TurnSource;
-use crate::wire::{EncodeOptions, encode};
+use crate::wire::{self, EncodeOptions, encode};
 
 /// The messages and the note codes for an unlisted model.
 fn messages(images: bool, input: &Value) -> (Value, String) {
@@ -461,7 +462,7 @@ fn context_overflow(body: &[u8], asked: u64, window: u64) -> Option<Fault> {
             prompt + asked
         );
         let error = json!({"object": "error", "message": message, "type": "BadRequestError", "code": 400});
-        provider_error::from_reply(400, None, error.to_string().as_bytes())
+        provider_error::from_reply(find_patch, 400, None, error.to_string().as_bytes())
     })
 }
 
@@ -495,10 +496,8 @@ fn a_window_learned_from_a_refusal_bounds_later_answers() {
                 refusals += 1;
                 assert!(refusals < 9, "nothing was learned: {fault}");
                 assert_eq!(fault.kind, Kind::ContextLength, "{quirks}");
-                fault
-                    .patch
-                    .unwrap()
-                    .apply(&mut WireQuirks::default(), &mut model);
+                let patch = fault.patch.unwrap();
+                wire::apply_patch(patch, &mut WireQuirks::default(), &mut model);
             }
         }
         assert_eq!(refusals, 1, "{quirks}");

@@ -1,10 +1,11 @@
 //! Parameters that are refused by name, and refused values.
 
-use registry::{EnumSet, MaxTokensField, ResponseFormat, ToolChoiceMode};
+use registry::{EnumSet, ToolChoiceMode};
 
 use super::super::error::ProviderError;
 use super::super::find::{contains_any, find_quoted, find_word};
-use crate::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
+use crate::effort::EffortLevels;
+use crate::quirk_patch::{ModelPatch, Parameter, QuirkPatch, SharedPatch};
 
 /// Phrases that refuse a parameter itself. Groq: `property 'x' is unsupported`;
 /// pydantic (Mistral, Cerebras, Anthropic): `Extra inputs are not permitted`;
@@ -12,7 +13,7 @@ use crate::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
 /// `Unsupported parameter: 'x' is not supported with this model.`; Google:
 /// `Unknown name "x": Cannot find field.`; xAI: `Model grok-4 does not support
 /// parameter presencePenalty.`; serde servers: ``unknown field `x` ``.
-const UNKNOWN: &[&str] = &[
+pub(crate) const UNKNOWN: &[&str] = &[
     "extra inputs are not permitted",
     "extra fields not permitted",
     "extra_forbidden",
@@ -38,153 +39,117 @@ const UNKNOWN: &[&str] = &[
     "argument not supported",
 ];
 
-/// Parameters with the patch for when they are unknown. `true` marks names that are
-/// ordinary words too; they count only in quotes or as the error's `param`.
-const PATCHES_BY_NAME: &[(&str, bool, QuirkPatch)] = &[
-    ("reasoning_content", false, QuirkPatch::NoReasoning),
-    ("reasoning_details", false, QuirkPatch::NoReasoning),
-    (
-        "max_completion_tokens",
-        false,
-        QuirkPatch::MaxTokensField(MaxTokensField::MaxTokens),
-    ),
-    (
-        "max_tokens",
-        false,
-        QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens),
-    ),
-    ("temperature", true, QuirkPatch::NoSampling),
-    ("top_p", false, QuirkPatch::NoSampling),
-    (
-        "presence_penalty",
-        false,
-        QuirkPatch::OmitParameter(Parameter::Penalties),
-    ),
-    (
-        "presencepenalty",
-        false,
-        QuirkPatch::OmitParameter(Parameter::Penalties),
-    ),
-    (
-        "frequency_penalty",
-        false,
-        QuirkPatch::OmitParameter(Parameter::Penalties),
-    ),
-    (
-        "frequencypenalty",
-        false,
-        QuirkPatch::OmitParameter(Parameter::Penalties),
-    ),
-    (
-        "logprobs",
-        false,
-        QuirkPatch::OmitParameter(Parameter::Logprobs),
-    ),
-    (
-        "top_logprobs",
-        false,
-        QuirkPatch::OmitParameter(Parameter::Logprobs),
-    ),
-    (
-        "parallel_tool_calls",
-        false,
-        QuirkPatch::OmitParameter(Parameter::ParallelToolCalls),
-    ),
-    ("strict", true, QuirkPatch::OmitParameter(Parameter::Strict)),
-    (
-        "stream_options",
-        false,
-        QuirkPatch::OmitParameter(Parameter::StreamOptions),
-    ),
-    (
-        "prompt_cache_key",
-        false,
-        QuirkPatch::OmitParameter(Parameter::PromptCacheKey),
-    ),
-    (
-        "cache_control",
-        false,
-        QuirkPatch::OmitParameter(Parameter::CacheControl),
-    ),
-    (
-        "service_tier",
-        false,
-        QuirkPatch::OmitParameter(Parameter::ServiceTier),
-    ),
-    (
-        "verbosity",
-        true,
-        QuirkPatch::OmitParameter(Parameter::Verbosity),
-    ),
-    ("reasoning_effort", false, QuirkPatch::NoEffort),
-    ("reasoningeffort", false, QuirkPatch::NoEffort),
-    ("thinking", true, QuirkPatch::NoThinkingSwitch),
-    ("enable_thinking", false, QuirkPatch::NoThinkingSwitch),
-    ("chat_template_kwargs", false, QuirkPatch::NoThinkingSwitch),
-];
-
-/// The patch for a refused parameter or value.
-///
-/// MiniMax M2 accepts a fixed list of fields and refuses any other with `invalid
-/// params, invalid chat setting (2013)`. Of the fields that every server gets, the
-/// list lacks only `parallel_tool_calls` (codex-app-transfer, `minimax` request).
-pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    efforts(error, lower)
-        .or_else(|| thinking(lower))
-        .or_else(|| tool_choice(error, lower))
-        .or_else(|| response_format(error, lower))
-        .or_else(|| unknown_parameter(error, lower))
-        .or_else(|| {
-            let settings = lower.contains("invalid chat setting");
-            settings.then_some(QuirkPatch::OmitParameter(Parameter::ParallelToolCalls))
-        })
+/// The name of a parameter, and the patch for when it is unknown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParameterName {
+    name: &'static str,
+    /// The name is an ordinary word too: it counts only in quotes or as the error's `param`.
+    is_word: bool,
+    patch: QuirkPatch,
 }
 
-fn unknown_parameter(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+impl ParameterName {
+    pub(crate) const fn new(name: &'static str, patch: QuirkPatch) -> Self {
+        let is_word = false;
+        Self {
+            name,
+            is_word,
+            patch,
+        }
+    }
+
+    /// A name that is an ordinary word too.
+    pub(crate) const fn word(name: &'static str, patch: QuirkPatch) -> Self {
+        let is_word = true;
+        Self {
+            name,
+            is_word,
+            patch,
+        }
+    }
+
+    /// A parameter that is left out.
+    pub(crate) const fn optional(name: &'static str, parameter: Parameter) -> Self {
+        Self::new(name, omit(parameter))
+    }
+}
+
+const fn omit(parameter: Parameter) -> QuirkPatch {
+    QuirkPatch::Shared(SharedPatch::OmitParameter(parameter))
+}
+
+const NO_REASONING: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoReasoning);
+const NO_EFFORT: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoEffort);
+const NO_SAMPLING: QuirkPatch = QuirkPatch::Model(ModelPatch::NoSampling);
+
+/// The names that mean the same on every wire.
+const NAMES: &[ParameterName] = &[
+    ParameterName::new("reasoning_content", NO_REASONING),
+    ParameterName::new("reasoning_details", NO_REASONING),
+    ParameterName::word("temperature", NO_SAMPLING),
+    ParameterName::new("top_p", NO_SAMPLING),
+    ParameterName::optional("presence_penalty", Parameter::Penalties),
+    ParameterName::optional("presencepenalty", Parameter::Penalties),
+    ParameterName::optional("frequency_penalty", Parameter::Penalties),
+    ParameterName::optional("frequencypenalty", Parameter::Penalties),
+    ParameterName::optional("logprobs", Parameter::Logprobs),
+    ParameterName::optional("top_logprobs", Parameter::Logprobs),
+    ParameterName::optional("parallel_tool_calls", Parameter::ParallelToolCalls),
+    ParameterName::word("strict", omit(Parameter::Strict)),
+    ParameterName::optional("prompt_cache_key", Parameter::PromptCacheKey),
+    ParameterName::optional("service_tier", Parameter::ServiceTier),
+    ParameterName::word("verbosity", omit(Parameter::Verbosity)),
+    ParameterName::new("reasoning_effort", NO_EFFORT),
+    ParameterName::new("reasoningeffort", NO_EFFORT),
+];
+
+/// A parameter that the provider does not know, by these names or those of the wire.
+pub(crate) fn unknown_parameter(
+    error: &ProviderError,
+    lower: &str,
+    of_wire: &[ParameterName],
+) -> Option<QuirkPatch> {
     if !contains_any(lower, UNKNOWN)
         && error.code != "unsupported_parameter"
         && error.code != "unknown_parameter"
     {
         return None;
     }
+    let names = || NAMES.iter().chain(of_wire);
     let param = last_param_segment(error);
-    let by_param = PATCHES_BY_NAME.iter().find(|(name, ..)| *name == param);
-    if let Some((.., patch)) = by_param {
-        return Some(*patch);
+    if let Some(by_param) = names().find(|known| known.name == param) {
+        return Some(by_param.patch);
     }
     // Without a `param` the text must name exactly one thing.
-    let mut named = PATCHES_BY_NAME
-        .iter()
-        .filter(|(name, plain, _)| {
-            if *plain {
-                find_quoted(lower, name).is_some()
-            } else {
-                find_word(lower, name).is_some()
-            }
-        })
-        .map(|(.., patch)| patch);
-    let first = named.next()?;
-    named.all(|patch| patch == first).then_some(*first)
+    let mut named = names().filter(|known| {
+        if known.is_word {
+            find_quoted(lower, known.name).is_some()
+        } else {
+            find_word(lower, known.name).is_some()
+        }
+    });
+    let first = named.next()?.patch;
+    named.all(|known| known.patch == first).then_some(first)
 }
 
-/// The last name in the error's `param`: `reasoning_content` of
-/// `messages.2.assistant.reasoning_content`.
-fn last_param_segment(error: &ProviderError) -> String {
-    let param = error.param.as_deref().unwrap_or_default().to_lowercase();
-    param
-        .rsplit(['.', '[', ']', '/'])
-        .find(|step| !step.is_empty() && step.parse::<u32>().is_err())
-        .unwrap_or_default()
-        .to_owned()
+/// MiniMax M2 accepts a fixed list of fields and refuses any other with `invalid
+/// params, invalid chat setting (2013)`. Of the fields that every server gets, the
+/// list lacks only `parallel_tool_calls` (codex-app-transfer, `minimax` request).
+pub(crate) fn unknown_setting(lower: &str) -> Option<SharedPatch> {
+    lower
+        .contains("invalid chat setting")
+        .then_some(SharedPatch::OmitParameter(Parameter::ParallelToolCalls))
 }
 
+/// Effort levels.
+///
 /// - Anthropic, recorded: `This model does not support effort level 'xhigh'.
 ///   Supported levels: high, low, max, medium.`
 /// - OpenAI: `Unsupported value: 'reasoning_effort' does not support 'minimal' with
 ///   this model. Supported values are: 'low', 'medium', and 'high'.`
 /// - Groq: ``reasoning_effort must be one of `low`, `medium`, or `high` ``
 /// - pydantic: `Input should be 'low', 'medium' or 'high'` at `reasoning_effort`
-fn efforts(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+pub(crate) fn efforts(error: &ProviderError, lower: &str) -> Option<ModelPatch> {
     if !lower.contains("effort") && !last_param_segment(error).contains("effort") {
         return None;
     }
@@ -202,19 +167,11 @@ fn efforts(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     .find_map(|phrase| lower.split_once(phrase))?;
     let list = list.split(['.', ';', '\n']).next().unwrap_or_default();
     let words: Vec<&str> = list.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    EffortLevels::from_names(&words).map(QuirkPatch::Efforts)
+    EffortLevels::from_names(&words).map(ModelPatch::Efforts)
 }
 
-/// - Qwen: `The value of the enable_thinking parameter is restricted to True.`
-/// - Kimi K2.7: `invalid thinking: only type=enabled is allowed for this model`
-/// - MiniMax M3.1 2013: `requires adaptive thinking`
-fn thinking(lower: &str) -> Option<QuirkPatch> {
-    let only = lower.contains("enable_thinking") && lower.contains("restricted to")
-        || lower.contains("invalid thinking: only")
-        || lower.contains("requires adaptive thinking");
-    only.then_some(QuirkPatch::NoThinkingSwitch)
-}
-
+/// Values of `tool_choice`.
+///
 /// - Qwen: `The tool_choice parameter does not support being set to required or
 ///   object in thinking mode`
 /// - Kimi: `tool_choice 'required' is incompatible with thinking enabled`; `tool_choice
@@ -224,7 +181,7 @@ fn thinking(lower: &str) -> Option<QuirkPatch> {
 /// - serde servers: ``tool_choice: unknown variant `required` ``; pydantic: `Input
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
 ///   is supported for tool_choice`
-fn tool_choice(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+pub(crate) fn tool_choice(error: &ProviderError, lower: &str) -> Option<SharedPatch> {
     const FORCED: [ToolChoiceMode; 2] = [ToolChoiceMode::Required, ToolChoiceMode::Named];
     const ALL: [ToolChoiceMode; 3] = [
         ToolChoiceMode::None,
@@ -298,47 +255,20 @@ fn tool_choice(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     Some(without(&[value]))
 }
 
-fn without(values: &[ToolChoiceMode]) -> QuirkPatch {
+fn without(values: &[ToolChoiceMode]) -> SharedPatch {
     let set = values
         .iter()
         .fold(EnumSet::empty(), |set, value| set.with(*value));
-    QuirkPatch::WithoutToolChoice(set)
+    SharedPatch::WithoutToolChoice(set)
 }
 
-/// - DeepSeek: `This response_format type is unavailable now`, which is what it
-///   says of `json_schema`; it takes `json_object`
-/// - OpenAI's older models: `Invalid parameter: 'response_format' of type
-///   'json_schema' is not supported with this model.`
-/// - Groq: ``This model does not support response format `json_schema`. ``
-fn response_format(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    let about = contains_any(lower, &["response_format", "response format"])
-        || error
-            .param
-            .as_deref()
-            .is_some_and(|param| param.starts_with("response_format"));
-    if !about {
-        return None;
-    }
-    let refuses = |value: &str| {
-        lower.contains(value)
-            && contains_any(
-                lower,
-                &[
-                    "not supported",
-                    "not support",
-                    "unsupported",
-                    "unknown variant",
-                    "unavailable",
-                ],
-            )
-    };
-    let format = if lower.contains("response_format type is unavailable") || refuses("json_schema")
-    {
-        ResponseFormat::JsonObject
-    } else if refuses("json_object") || contains_any(lower, UNKNOWN) {
-        ResponseFormat::None
-    } else {
-        return None;
-    };
-    Some(QuirkPatch::ResponseFormat(format))
+/// The last name in the error's `param`: `reasoning_content` of
+/// `messages.2.assistant.reasoning_content`.
+fn last_param_segment(error: &ProviderError) -> String {
+    let param = error.param.as_deref().unwrap_or_default().to_lowercase();
+    param
+        .rsplit(['.', '[', ']', '/'])
+        .find(|step| !step.is_empty() && step.parse::<u32>().is_err())
+        .unwrap_or_default()
+        .to_owned()
 }

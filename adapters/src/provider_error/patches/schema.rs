@@ -4,7 +4,7 @@ use registry::{EnumSet, SchemaRule};
 
 use super::super::error::ProviderError;
 use super::super::find::contains_any;
-use crate::quirk_patch::{Parameter, QuirkPatch};
+use crate::quirk_patch::{Parameter, SharedPatch};
 
 /// Kimi's schema checker (texts from pi#4138, kimi-cli#2061, kimi-code#1610):
 /// `tools.function.parameters is not a valid moonshot flavored json schema,
@@ -56,7 +56,7 @@ const STANDARD: &[SchemaRule] = &[
 const GRAMMAR: &[SchemaRule] = &[SchemaRule::NoPatterns, SchemaRule::NoBounds];
 
 /// The rules that the refused schema broke or may have broken.
-pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+pub(crate) fn refused_schema(error: &ProviderError, lower: &str) -> Option<SharedPatch> {
     if lower.contains("moonshot flavored json schema") {
         return Some(rules(MOONSHOT));
     }
@@ -82,7 +82,7 @@ pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
             ],
         );
         return Some(if strict {
-            QuirkPatch::OmitParameter(Parameter::Strict)
+            SharedPatch::OmitParameter(Parameter::Strict)
         } else {
             rules(STANDARD)
         });
@@ -98,8 +98,8 @@ pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
     .then(|| rules(GRAMMAR))
 }
 
-fn rules(rules: &[SchemaRule]) -> QuirkPatch {
-    QuirkPatch::Schema(
+fn rules(rules: &[SchemaRule]) -> SharedPatch {
+    SharedPatch::Schema(
         rules
             .iter()
             .fold(EnumSet::empty(), |set, rule| set.with(*rule)),

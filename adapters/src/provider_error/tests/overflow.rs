@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{fault_of, openai};
 use crate::fault::{Kind, Retry};
-use crate::quirk_patch::QuirkPatch;
+use crate::quirk_patch::ModelPatch;
 
 #[test]
 fn an_overflow_names_its_window() {
@@ -169,7 +169,11 @@ fn an_overflow_names_its_window() {
         assert_eq!(fault.kind, Kind::ContextLength, "{message}");
         assert_eq!(fault.retry, Retry::Never, "{message}");
         assert_eq!(fault.code(), Some("context_length_exceeded"), "{message}");
-        assert_eq!(fault.patch, window.map(QuirkPatch::Window), "{message}");
+        assert_eq!(
+            fault.patch,
+            window.map(|window| ModelPatch::Window(window).into()),
+            "{message}"
+        );
     }
     for (body, window) in [
         (
@@ -193,7 +197,10 @@ fn an_overflow_names_its_window() {
         let fault = fault_of(400, body);
         assert_eq!(
             (fault.kind, fault.patch),
-            (Kind::ContextLength, window.map(QuirkPatch::Window)),
+            (
+                Kind::ContextLength,
+                window.map(|window| ModelPatch::Window(window).into())
+            ),
             "{body}"
         );
     }

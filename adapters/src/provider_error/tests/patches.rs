@@ -5,49 +5,57 @@ use registry::{
     SystemRole, ToolChoiceMode,
 };
 
-use super::{fault_of, openai};
+use super::{fault_of, from_reply, openai};
 use crate::fault::{Kind, Retry};
-use crate::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
+use crate::quirk_patch::{ChatPatch, EffortLevels, ModelPatch, Parameter, QuirkPatch, SharedPatch};
+use crate::relay::refusals;
 
 fn without(values: &[ToolChoiceMode]) -> QuirkPatch {
     let set = values
         .iter()
         .fold(EnumSet::empty(), |set, value| set.with(*value));
-    QuirkPatch::WithoutToolChoice(set)
+    SharedPatch::WithoutToolChoice(set).into()
 }
 
 #[test]
 fn a_known_refusal_leads_to_one_patch() {
-    let levels = |names: &[&str]| QuirkPatch::Efforts(EffortLevels::from_names(names).unwrap());
+    let levels = |names: &[&str]| {
+        QuirkPatch::from(ModelPatch::Efforts(
+            EffortLevels::from_names(names).unwrap(),
+        ))
+    };
     for (message, patch) in [
         (
             "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
-            QuirkPatch::RequireReasoning(ReasoningRequired::Calls),
+            ChatPatch::RequireReasoning(ReasoningRequired::Calls).into(),
         ),
         (
             "The reasoning_content in the thinking mode must be passed back to the API.",
-            QuirkPatch::RequireReasoning(ReasoningRequired::Always),
+            ChatPatch::RequireReasoning(ReasoningRequired::Always).into(),
         ),
         (
             "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning_content' is unsupported)]",
-            QuirkPatch::NoReasoning,
+            SharedPatch::NoReasoning.into(),
         ),
         (
             "Function call `x` in the `1.` content block is missing a `thought_signature`.",
-            QuirkPatch::RequireSignatures,
+            ChatPatch::RequireSignatures.into(),
         ),
         (
             "Function call is missing a thought_signature in functionCall parts.",
-            QuirkPatch::RequireSignatures,
+            ChatPatch::RequireSignatures.into(),
         ),
-        ("Corrupted thought signature.", QuirkPatch::NoSignatures),
+        (
+            "Corrupted thought signature.",
+            ChatPatch::NoSignatures.into(),
+        ),
         (
             "messages.1.content.0: Invalid `signature` in `thinking` block",
-            QuirkPatch::NoReasoning,
+            SharedPatch::NoReasoning.into(),
         ),
         (
             "The `thinking` blocks in the latest assistant message cannot be modified.",
-            QuirkPatch::NoReasoning,
+            SharedPatch::NoReasoning.into(),
         ),
         (
             "Thinking mode does not support this tool_choice",
@@ -59,95 +67,95 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         (
             "`temperature` may only be set to 1 when thinking is enabled.",
-            QuirkPatch::NoSampling,
+            ModelPatch::NoSampling.into(),
         ),
         (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-            QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens),
+            ChatPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens).into(),
         ),
         (
             "property 'max_completion_tokens' is unsupported",
-            QuirkPatch::MaxTokensField(MaxTokensField::MaxTokens),
+            ChatPatch::MaxTokensField(MaxTokensField::MaxTokens).into(),
         ),
         (
             "Range of max_tokens should be [1, 8192]",
-            QuirkPatch::MaxOutput(8_192),
+            ModelPatch::MaxOutput(8_192).into(),
         ),
         (
             "max_tokens参数非法：取值范围 [1,131072]",
-            QuirkPatch::MaxOutput(131_072),
+            ModelPatch::MaxOutput(131_072).into(),
         ),
         (
             "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than the `context_window` for this model",
-            QuirkPatch::MaxOutput(8_192),
+            ModelPatch::MaxOutput(8_192).into(),
         ),
         (
             "max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.",
-            QuirkPatch::MaxOutput(16_384),
+            ModelPatch::MaxOutput(16_384).into(),
         ),
         (
             "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for x",
-            QuirkPatch::MaxOutput(64_000),
+            ModelPatch::MaxOutput(64_000).into(),
         ),
         (
             "Unable to submit request because it has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive).",
-            QuirkPatch::MaxOutput(65_536),
+            ModelPatch::MaxOutput(65_536).into(),
         ),
         (
             "invalid temperature: only 1 is allowed for this model",
-            QuirkPatch::NoSampling,
+            ModelPatch::NoSampling.into(),
         ),
         (
             "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.",
-            QuirkPatch::NoSampling,
+            ModelPatch::NoSampling.into(),
         ),
         (
             "Invalid 'temperature': decimal above maximum value. Expected a value <= 1, but got 1.5 instead.",
-            QuirkPatch::MaxTemperature(100),
+            ChatPatch::MaxTemperature(100).into(),
         ),
         (
             "temperature must be in (0, 1]",
-            QuirkPatch::MaxTemperature(100),
+            ChatPatch::MaxTemperature(100).into(),
         ),
         (
             "Unknown parameter: 'presence_penalty'.",
-            QuirkPatch::OmitParameter(Parameter::Penalties),
+            SharedPatch::OmitParameter(Parameter::Penalties).into(),
         ),
         (
             "Model m does not support parameter presencePenalty.",
-            QuirkPatch::OmitParameter(Parameter::Penalties),
+            SharedPatch::OmitParameter(Parameter::Penalties).into(),
         ),
         (
             "Unrecognized request argument supplied: logprobs",
-            QuirkPatch::OmitParameter(Parameter::Logprobs),
+            SharedPatch::OmitParameter(Parameter::Logprobs).into(),
         ),
         (
             "Unsupported parameter: 'parallel_tool_calls' is not supported with this model.",
-            QuirkPatch::OmitParameter(Parameter::ParallelToolCalls),
+            SharedPatch::OmitParameter(Parameter::ParallelToolCalls).into(),
         ),
         (
             "unknown field `strict`, expected one of `name`, `description`",
-            QuirkPatch::OmitParameter(Parameter::Strict),
+            SharedPatch::OmitParameter(Parameter::Strict).into(),
         ),
         (
             "Unknown name \"stream_options\": Cannot find field.",
-            QuirkPatch::OmitParameter(Parameter::StreamOptions),
+            SharedPatch::OmitParameter(Parameter::StreamOptions).into(),
         ),
         (
             "property 'prompt_cache_key' is unsupported",
-            QuirkPatch::OmitParameter(Parameter::PromptCacheKey),
+            SharedPatch::OmitParameter(Parameter::PromptCacheKey).into(),
         ),
         (
             "property 'service_tier' is unsupported",
-            QuirkPatch::OmitParameter(Parameter::ServiceTier),
+            SharedPatch::OmitParameter(Parameter::ServiceTier).into(),
         ),
         (
             "Unsupported parameter: 'verbosity'",
-            QuirkPatch::OmitParameter(Parameter::Verbosity),
+            SharedPatch::OmitParameter(Parameter::Verbosity).into(),
         ),
         (
             "Unsupported parameter: 'reasoning_effort' is not supported with this model.",
-            QuirkPatch::NoEffort,
+            SharedPatch::NoEffort.into(),
         ),
         (
             "This model does not support effort level 'xhigh'. Supported levels: high, low, max, medium.",
@@ -159,11 +167,11 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         (
             "The value of the enable_thinking parameter is restricted to True.",
-            QuirkPatch::NoThinkingSwitch,
+            ChatPatch::NoThinkingSwitch.into(),
         ),
         (
             "invalid params, requires adaptive thinking (2013)",
-            QuirkPatch::NoThinkingSwitch,
+            ChatPatch::NoThinkingSwitch.into(),
         ),
         (
             "The tool_choice parameter does not support being set to required or object in thinking mode",
@@ -179,100 +187,103 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         (
             "This response_format type is unavailable now",
-            QuirkPatch::ResponseFormat(ResponseFormat::JsonObject),
+            ChatPatch::ResponseFormat(ResponseFormat::JsonObject).into(),
         ),
         (
             "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
-            QuirkPatch::ResponseFormat(ResponseFormat::JsonObject),
+            ChatPatch::ResponseFormat(ResponseFormat::JsonObject).into(),
         ),
         (
             "Unsupported parameter: 'response_format'",
-            QuirkPatch::ResponseFormat(ResponseFormat::None),
+            ChatPatch::ResponseFormat(ResponseFormat::None).into(),
         ),
         (
             "Unsupported value: 'messages[0].role' does not support 'developer' with this model.",
-            QuirkPatch::SystemRole(SystemRole::System),
+            SharedPatch::SystemRole(SystemRole::System).into(),
         ),
         (
             "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`",
-            QuirkPatch::SystemRole(SystemRole::System),
+            SharedPatch::SystemRole(SystemRole::System).into(),
         ),
         (
             "developer is not one of ['system', 'assistant', 'user', 'tool', 'function']",
-            QuirkPatch::SystemRole(SystemRole::System),
+            SharedPatch::SystemRole(SystemRole::System).into(),
         ),
         (
             "invalid parameter 'messages[0].role': invalid role 'developer', must be one of: system, user, assistant, tool",
-            QuirkPatch::SystemRole(SystemRole::System),
+            SharedPatch::SystemRole(SystemRole::System).into(),
         ),
         (
             "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
-            QuirkPatch::SystemRole(SystemRole::User),
+            SharedPatch::SystemRole(SystemRole::User).into(),
         ),
         (
             "invalid params, chat content has invalid message role: system (2013)",
-            QuirkPatch::SystemRole(SystemRole::User),
+            SharedPatch::SystemRole(SystemRole::User).into(),
         ),
         (
             "System message must be at the beginning.",
-            QuirkPatch::SystemFirst,
+            ChatPatch::SystemFirst.into(),
         ),
         (
             "Unexpected role 'user' after role 'tool'",
-            QuirkPatch::AnswerAfterTool,
+            ChatPatch::AnswerAfterTool.into(),
         ),
         (
             "Conversation roles must alternate user/assistant/user/assistant/...",
-            QuirkPatch::MergeUser,
+            ChatPatch::MergeUser.into(),
         ),
         (
             "Failed to deserialize: messages[1]: unknown variant `image_url`, expected `text`",
-            QuirkPatch::NoImages,
+            ModelPatch::NoImages.into(),
         ),
-        ("Image input not supported", QuirkPatch::NoImages),
+        ("Image input not supported", ModelPatch::NoImages.into()),
         (
             "No endpoints found that support image input",
-            QuirkPatch::NoImages,
+            ModelPatch::NoImages.into(),
         ),
-        ("m is not a multimodal model", QuirkPatch::NoImages),
+        ("m is not a multimodal model", ModelPatch::NoImages.into()),
         (
             "unsupported image url: https://x/y.png",
-            QuirkPatch::NoImageUrls,
+            SharedPatch::NoImageUrls.into(),
         ),
         (
             "unknown variant `file`, expected one of `text`, `image_url`",
-            QuirkPatch::NoFiles,
+            SharedPatch::NoFiles.into(),
         ),
-        ("text is not set", QuirkPatch::ImageNeedsText),
+        ("text is not set", ChatPatch::ImageNeedsText.into()),
         (
             "invalid params, invalid chat setting (2013)",
-            QuirkPatch::OmitParameter(Parameter::ParallelToolCalls),
+            SharedPatch::OmitParameter(Parameter::ParallelToolCalls).into(),
         ),
         (
             "Invalid request: text content is empty",
-            QuirkPatch::CallContent(CallContent::Omitted),
+            ChatPatch::CallContent(CallContent::Omitted).into(),
         ),
         (
             "messages[2]: missing field `content` at line 1 column 90",
-            QuirkPatch::CallContent(CallContent::Empty),
+            ChatPatch::CallContent(CallContent::Empty).into(),
         ),
         (
             "Tool call id was call_abc but must be a-z, A-Z, 0-9, with a length of 9.",
-            QuirkPatch::CallIds(CallIds::NineAlphanumeric),
+            ChatPatch::CallIds(CallIds::NineAlphanumeric).into(),
         ),
         (
             "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
-            QuirkPatch::CallIds(CallIds::Word),
+            ChatPatch::CallIds(CallIds::Word).into(),
         ),
         (
             "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40",
-            QuirkPatch::CallIds(CallIds::Word),
+            ChatPatch::CallIds(CallIds::Word).into(),
         ),
         (
             "GenerateContentRequest.contents[3].parts[0].function_response.name: Name cannot be empty.",
-            QuirkPatch::ToolNames,
+            ChatPatch::ToolNames.into(),
         ),
-        ("Cannot use tools with stream", QuirkPatch::NoCallStreaming),
+        (
+            "Cannot use tools with stream",
+            ChatPatch::NoCallStreaming.into(),
+        ),
     ] {
         for status in [400, 422] {
             let fault = fault_of(status, &openai(message));
@@ -283,6 +294,16 @@ fn a_known_refusal_leads_to_one_patch() {
                 "{message}"
             );
             assert_eq!(fault.message, message);
+        }
+        let body = openai(message);
+        let of_relay = from_reply(refusals::find_patch, 400, None, body.as_bytes()).patch;
+        match patch {
+            QuirkPatch::Model(_) | QuirkPatch::Shared(_) => {
+                // On the other wire the parameter does not exist.
+                let is_unknown = message.contains("stream_options");
+                assert_eq!(of_relay, (!is_unknown).then_some(patch), "{message}");
+            }
+            QuirkPatch::Chat(_) => assert_eq!(of_relay, None, "{message}"),
         }
     }
 }
@@ -307,7 +328,7 @@ fn a_refused_schema_turns_rules_on() {
             SchemaRule::NoPatterns,
         ),
     ] {
-        let Some(QuirkPatch::Schema(rules)) = fault_of(400, body).patch else {
+        let Some(QuirkPatch::Shared(SharedPatch::Schema(rules))) = fault_of(400, body).patch else {
             panic!("{body}");
         };
         assert!(rules.contains(some), "{body}");
@@ -320,27 +341,28 @@ fn the_location_of_an_error_names_the_parameter() {
         (
             r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",2,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"x"}]},"type":"invalid_request_error","param":null,"code":null}"#,
             "messages.2.assistant.reasoning_content",
-            QuirkPatch::NoReasoning,
+            SharedPatch::NoReasoning.into(),
         ),
         (
             r#"{"detail":[{"type":"extra_forbidden","loc":["body","tools",0,"function","strict"],"msg":"Extra inputs are not permitted"}]}"#,
             "tools.0.function.strict",
-            QuirkPatch::OmitParameter(Parameter::Strict),
+            SharedPatch::OmitParameter(Parameter::Strict).into(),
         ),
         (
             r#"{"detail":[{"type":"enum","loc":["body","messages",0,"role"],"msg":"Input should be 'system', 'user', 'assistant' or 'tool'"}]}"#,
             "messages.0.role",
-            QuirkPatch::SystemRole(SystemRole::System),
+            SharedPatch::SystemRole(SystemRole::System).into(),
         ),
         (
             r#"{"detail":[{"type":"enum","loc":["body","reasoning_effort"],"msg":"Input should be 'low', 'medium' or 'high'"}]}"#,
             "reasoning_effort",
-            QuirkPatch::Efforts(EffortLevels::from_names(&["low", "medium", "high"]).unwrap()),
+            ModelPatch::Efforts(EffortLevels::from_names(&["low", "medium", "high"]).unwrap())
+                .into(),
         ),
         (
             r#"{"error":{"message":"Unsupported parameter","param":"top_p","code":"unsupported_parameter"}}"#,
             "top_p",
-            QuirkPatch::NoSampling,
+            ModelPatch::NoSampling.into(),
         ),
     ] {
         let fault = fault_of(422, body);

@@ -26,6 +26,7 @@ use crate::json;
 use crate::members::Members;
 use crate::provider_error;
 use crate::reader::DataKind;
+use crate::relay::refusals::find_patch;
 
 /// Decodes one answer. Made for each upstream response; ends with the terminal event of the
 /// upstream, [`Self::finish`] or [`Self::fail`].
@@ -128,7 +129,7 @@ impl RelayDecoder {
             let message = "The provider answered as for Chat Completions, and not as its wire `responses` says: set `wire = \"chat\"` for it.";
             return self.fail(Fault::new(Kind::BadReply, message), emit);
         }
-        match provider_error::from_failed_answer(data) {
+        match provider_error::from_failed_answer(find_patch, data) {
             Some(fault) => self.fail(fault, emit),
             None => self.fail(malformed(data), emit),
         }
@@ -149,7 +150,9 @@ impl RelayDecoder {
         }
         let fault = match kind {
             DataKind::Trailing => return self.finish(emit),
-            DataKind::ErrorEvent => provider_error::from_reply(500, None, data.as_bytes()),
+            DataKind::ErrorEvent => {
+                provider_error::from_reply(find_patch, 500, None, data.as_bytes())
+            }
             DataKind::Complete => malformed(data),
         };
         self.fail(fault, emit);
@@ -362,7 +365,7 @@ fn error_fault(data: &str, members: &Members<'_>) -> Fault {
     let nested = nested.and_then(|response| response.present("error"));
     let error = inner.or(nested.map(RawValue::get)).unwrap_or(data);
     match serde_json::from_str::<Box<RawValue>>(error) {
-        Ok(raw) => provider_error::from_stream_error(&raw),
+        Ok(raw) => provider_error::from_stream_error(find_patch, &raw),
         Err(_) => malformed(data),
     }
 }

@@ -9,6 +9,7 @@ use crate::event::{Event, Finish, NativeEvent, UsageUpdate};
 use crate::fault::{Fault, Kind};
 use crate::members::Members;
 use crate::provider_error;
+use crate::relay::refusals::find_patch;
 
 impl RelayDecoder {
     /// Ends the answer with this response object. `status` is the one of its event, which
@@ -32,7 +33,7 @@ impl RelayDecoder {
         if matches!(status, "failed" | "cancelled") || (status.is_empty() && error.is_some()) {
             let fault = error.map_or_else(
                 || Fault::new(Kind::Unavailable, "The provider's answer failed."),
-                provider_error::from_stream_error,
+                |error| provider_error::from_stream_error(find_patch, error),
             );
             return self.fail(fault, emit);
         }

@@ -2,7 +2,7 @@
 
 use adapters::baggage::Baggage;
 use adapters::fault::{Fault, Kind};
-use adapters::quirk_patch::QuirkPatch;
+use adapters::quirk_patch::ChatPatch;
 
 use super::{Difference, Scope, compare};
 use crate::diagnostics::bundle::{BundleTurn, OmittedPart, sample};
@@ -338,7 +338,7 @@ fn what_decides_comes_before_what_follows() {
                     turn.state_before.model_patches.push(ModelPatches {
                         provider: "lab".into(),
                         model: "one".into(),
-                        patches: vec![QuirkPatch::MergeUser],
+                        patches: vec![ChatPatch::MergeUser.into()],
                     });
                     turn.request.headers[0].1.push('x');
                     replace(&mut turn.request.body, "hello", "hallo");

@@ -1,4 +1,4 @@
-use adapters::quirk_patch::QuirkPatch;
+use adapters::quirk_patch::ModelPatch;
 
 use super::show;
 use crate::diagnostics::bundle::{OmittedPart, sample};
@@ -47,7 +47,7 @@ fn a_turn_is_shown_from_its_request_to_its_end() {
 #[test]
 fn learned_quirks_are_shown() {
     let mut turn = sample::turn(1);
-    turn.attempts[0].fault.as_mut().unwrap().patch = Some(QuirkPatch::NoImages);
+    turn.attempts[0].fault.as_mut().unwrap().patch = Some(ModelPatch::NoImages.into());
     let page = show(&[turn]);
     assert!(
         page.contains("learned: the model takes no images"),

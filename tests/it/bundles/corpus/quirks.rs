@@ -2,12 +2,10 @@
 //! refusal can teach, and tool loops with every strict provider.
 use std::collections::BTreeSet;
 
-use adapters::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
+use adapters::quirk_patch::{ChatPatch, ModelPatch, Parameter, SharedPatch};
 use kit::player::Player;
 use libtest_mimic::Trial;
-use registry::{
-    CallContent, CallIds, EnumSet, MaxTokensField, ReasoningRequired, ResponseFormat, SystemRole,
-};
+use registry::serde_names;
 use serde_json::{Value, json};
 
 use super::recording::RecordingProxy;
@@ -118,103 +116,18 @@ fn name(mend: &Value) -> Option<String> {
     }
 }
 
-/// One lesson of each kind. Their values are tested elsewhere.
-fn lessons() -> Vec<QuirkPatch> {
-    let parameters = [
-        Parameter::Penalties,
-        Parameter::Logprobs,
-        Parameter::ParallelToolCalls,
-        Parameter::Strict,
-        Parameter::StreamOptions,
-        Parameter::PromptCacheKey,
-        Parameter::CacheControl,
-        Parameter::ServiceTier,
-        Parameter::Verbosity,
-    ];
-    let mut lessons = vec![
-        QuirkPatch::Window(8_192),
-        QuirkPatch::MaxOutput(8_192),
-        QuirkPatch::MaxTokensField(MaxTokensField::MaxTokens),
-        QuirkPatch::RequireReasoning(ReasoningRequired::Calls),
-        QuirkPatch::NoReasoning,
-        QuirkPatch::RequireSignatures,
-        QuirkPatch::NoSignatures,
-        QuirkPatch::Efforts(EffortLevels::from_names(&["low"]).unwrap()),
-        QuirkPatch::NoEffort,
-        QuirkPatch::NoThinkingSwitch,
-        QuirkPatch::NoSampling,
-        QuirkPatch::MaxTemperature(100),
-        QuirkPatch::WithoutToolChoice(EnumSet::empty()),
-        QuirkPatch::ResponseFormat(ResponseFormat::None),
-        QuirkPatch::SystemRole(SystemRole::User),
-        QuirkPatch::SystemFirst,
-        QuirkPatch::AnswerAfterTool,
-        QuirkPatch::MergeUser,
-        QuirkPatch::NoImages,
-        QuirkPatch::NoImageUrls,
-        QuirkPatch::ImageNeedsText,
-        QuirkPatch::NoFiles,
-        QuirkPatch::CallContent(CallContent::Empty),
-        QuirkPatch::CallIds(CallIds::Word),
-        QuirkPatch::ToolNames,
-        QuirkPatch::Schema(EnumSet::empty()),
-        QuirkPatch::NoCallStreaming,
-    ];
-    lessons.extend(parameters.map(QuirkPatch::OmitParameter));
-    lessons
-}
-
-/// A reminder: whoever adds a kind of lesson must add it to [`lessons`] as well.
-fn is_listed(lesson: QuirkPatch) {
-    match lesson {
-        QuirkPatch::Window(_)
-        | QuirkPatch::MaxOutput(_)
-        | QuirkPatch::MaxTokensField(_)
-        | QuirkPatch::RequireReasoning(_)
-        | QuirkPatch::NoReasoning
-        | QuirkPatch::RequireSignatures
-        | QuirkPatch::NoSignatures
-        | QuirkPatch::Efforts(_)
-        | QuirkPatch::NoEffort
-        | QuirkPatch::NoThinkingSwitch
-        | QuirkPatch::NoSampling
-        | QuirkPatch::MaxTemperature(_)
-        | QuirkPatch::WithoutToolChoice(_)
-        | QuirkPatch::ResponseFormat(_)
-        | QuirkPatch::SystemRole(_)
-        | QuirkPatch::SystemFirst
-        | QuirkPatch::AnswerAfterTool
-        | QuirkPatch::MergeUser
-        | QuirkPatch::NoImages
-        | QuirkPatch::NoImageUrls
-        | QuirkPatch::ImageNeedsText
-        | QuirkPatch::NoFiles
-        | QuirkPatch::CallContent(_)
-        | QuirkPatch::CallIds(_)
-        | QuirkPatch::ToolNames
-        | QuirkPatch::Schema(_)
-        | QuirkPatch::NoCallStreaming => {}
-        QuirkPatch::OmitParameter(parameter) => match parameter {
-            Parameter::Penalties
-            | Parameter::Logprobs
-            | Parameter::ParallelToolCalls
-            | Parameter::Strict
-            | Parameter::StreamOptions
-            | Parameter::PromptCacheKey
-            | Parameter::CacheControl
-            | Parameter::ServiceTier
-            | Parameter::Verbosity => {}
-        },
-    }
-}
-
+/// Every quirk patch is a lesson of some row, and each parameter that can be left out is.
 fn complete() {
-    let lessons = lessons();
-    lessons.iter().copied().for_each(is_listed);
-    let all: BTreeSet<String> = lessons
-        .iter()
-        .filter_map(|lesson| name(&serde_json::to_value(lesson).unwrap()))
-        .collect();
+    let patches = [
+        serde_names::<ModelPatch>(),
+        serde_names::<SharedPatch>(),
+        serde_names::<ChatPatch>(),
+    ];
+    let parameters = serde_names::<Parameter>();
+    let parameters = parameters.iter().map(|name| format!("without {name}"));
+    let names = patches.concat().into_iter().map(str::to_owned);
+    let mut all: BTreeSet<String> = names.chain(parameters).collect();
+    assert!(all.remove("without"));
     let taught: BTreeSet<String> = rows().iter().map(|row| row.lesson.to_owned()).collect();
     assert_eq!(taught, all);
 }

@@ -1,0 +1,296 @@
+//! What refusals change in the quirks of Chat Completions.
+
+use std::fmt;
+
+use registry::{
+    CallContent, CallIds, ChatQuirks, ExtraContentReplay, MaxTokensField, ReasoningControl,
+    ReasoningReplay, ReasoningRequired, ResponseFormat, SystemPlace,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::quirk_patch::{Parameter, SharedPatch};
+
+/// A change of a quirk that only Chat Completions has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatPatch {
+    /// The name of the parameter for the output limit.
+    MaxTokensField(MaxTokensField),
+    /// Which assistant messages must carry their `reasoning_content`.
+    #[serde(rename = "reasoning")]
+    RequireReasoning(ReasoningRequired),
+    /// Calls must carry the signature that came with them.
+    #[serde(rename = "signatures")]
+    RequireSignatures,
+    /// The signatures that came with calls are not accepted: they belong to another
+    /// key, or are damaged.
+    NoSignatures,
+    /// Thinking cannot be switched on or off.
+    NoThinkingSwitch,
+    /// The highest `temperature`, in hundredths.
+    MaxTemperature(u16),
+    /// The most capable `response_format` that is accepted.
+    ResponseFormat(ResponseFormat),
+    /// Only the first message may be a system message.
+    SystemFirst,
+    /// An assistant message must come between a tool result and a user message.
+    AnswerAfterTool,
+    /// Consecutive user messages are not accepted.
+    MergeUser,
+    /// A message with an image must contain text as well.
+    ImageNeedsText,
+    /// The `content` of an assistant message that has only calls.
+    CallContent(CallContent),
+    /// The form of call ids.
+    CallIds(CallIds),
+    /// Tool messages must name their tool.
+    ToolNames,
+    /// Requests with tools must not be streamed.
+    #[serde(rename = "whole_calls")]
+    NoCallStreaming,
+}
+
+impl ChatPatch {
+    /// Applies the patch.
+    pub(crate) fn apply(self, quirks: &mut ChatQuirks) {
+        match self {
+            Self::MaxTokensField(field) => quirks.max_tokens_field = field,
+            Self::RequireReasoning(required) => {
+                quirks.reasoning_required = required;
+                quirks.reasoning_replay = ReasoningReplay::ReasoningContent;
+            }
+            Self::RequireSignatures => quirks.call_extra = ExtraContentReplay::Required,
+            Self::NoSignatures => quirks.call_extra = ExtraContentReplay::Placeholder,
+            Self::NoThinkingSwitch => {
+                quirks.reasoning_control = without_thinking_switch(quirks.reasoning_control);
+            }
+            Self::MaxTemperature(hundredths) => {
+                quirks.max_temperature = Some(f64::from(hundredths) / 100.0);
+            }
+            Self::ResponseFormat(format) => quirks.response_format = format,
+            Self::SystemFirst => quirks.system_place = SystemPlace::First,
+            Self::AnswerAfterTool => quirks.answer_after_tool = true,
+            Self::MergeUser => quirks.merge_user = true,
+            Self::ImageNeedsText => quirks.image_needs_text = true,
+            Self::CallContent(content) => quirks.call_content = content,
+            Self::CallIds(form) => quirks.call_ids = form,
+            Self::ToolNames => quirks.tool_names = true,
+            Self::NoCallStreaming => quirks.stream_tools = false,
+        }
+    }
+}
+
+/// Applies a patch of a quirk that every wire has.
+pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut ChatQuirks) {
+    match patch {
+        SharedPatch::NoReasoning => {
+            quirks.reasoning_required = ReasoningRequired::Never;
+            quirks.reasoning_replay = ReasoningReplay::None;
+        }
+        SharedPatch::NoEffort => {
+            quirks.reasoning_control = without_effort_level(quirks.reasoning_control);
+        }
+        SharedPatch::OmitParameter(parameter) => *parameter_quirk(parameter, quirks) = false,
+        SharedPatch::WithoutToolChoice(values) => {
+            quirks.tool_choice = quirks.tool_choice.difference(values);
+        }
+        SharedPatch::SystemRole(role) => quirks.system_role = role,
+        SharedPatch::NoImageUrls => quirks.image_urls = false,
+        SharedPatch::NoFiles => quirks.files = false,
+        SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
+    }
+}
+
+/// The reasoning control without an effort level.
+fn without_effort_level(control: ReasoningControl) -> ReasoningControl {
+    match control {
+        ReasoningControl::ThinkingAndEffort => ReasoningControl::Thinking,
+        ReasoningControl::Effort | ReasoningControl::Reasoning | ReasoningControl::None => {
+            ReasoningControl::None
+        }
+        switch @ (ReasoningControl::Thinking
+        | ReasoningControl::EnableThinking
+        | ReasoningControl::TemplateSwitch) => switch,
+    }
+}
+
+/// The reasoning control without a switch for thinking.
+fn without_thinking_switch(control: ReasoningControl) -> ReasoningControl {
+    match control {
+        ReasoningControl::ThinkingAndEffort => ReasoningControl::Effort,
+        ReasoningControl::Thinking
+        | ReasoningControl::EnableThinking
+        | ReasoningControl::TemplateSwitch
+        | ReasoningControl::None => ReasoningControl::None,
+        level @ (ReasoningControl::Effort | ReasoningControl::Reasoning) => level,
+    }
+}
+
+/// The quirk that says whether a parameter is sent.
+fn parameter_quirk(parameter: Parameter, quirks: &mut ChatQuirks) -> &mut bool {
+    match parameter {
+        Parameter::Penalties => &mut quirks.penalties,
+        Parameter::Logprobs => &mut quirks.logprobs,
+        Parameter::ParallelToolCalls => &mut quirks.parallel_tool_calls,
+        Parameter::Strict => &mut quirks.strict_tools,
+        Parameter::StreamOptions => &mut quirks.stream_usage,
+        Parameter::PromptCacheKey => &mut quirks.prompt_cache_key,
+        Parameter::CacheControl => &mut quirks.cache_control,
+        Parameter::ServiceTier => &mut quirks.service_tier,
+        Parameter::Verbosity => &mut quirks.verbosity,
+    }
+}
+
+impl fmt::Display for ChatPatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MaxTemperature(hundredths) => {
+                let maximum = f64::from(*hundredths) / 100.0;
+                return write!(f, "temperature is at most {maximum}");
+            }
+            Self::MaxTokensField(MaxTokensField::MaxTokens) => "the output limit is max_tokens",
+            Self::MaxTokensField(MaxTokensField::MaxCompletionTokens) => {
+                "the output limit is max_completion_tokens"
+            }
+            Self::MaxTokensField(MaxTokensField::None) => "the output limit is left out",
+            Self::RequireReasoning(_) => "earlier reasoning goes back",
+            Self::RequireSignatures => "calls carry their signature",
+            Self::NoSignatures => "the signatures of calls stay here",
+            Self::NoThinkingSwitch => "thinking is not switched",
+            Self::ResponseFormat(ResponseFormat::JsonSchema) => "response_format is json_schema",
+            Self::ResponseFormat(ResponseFormat::JsonObject) => {
+                "response_format is json_object at most"
+            }
+            Self::ResponseFormat(ResponseFormat::None) => "response_format is left out",
+            Self::SystemFirst => "the system message stands first",
+            Self::AnswerAfterTool => "an assistant message follows tool results",
+            Self::MergeUser => "neighbouring user messages become one",
+            Self::ImageNeedsText => "text stands beside images",
+            Self::CallContent(_) => "a message with calls alone has another content",
+            Self::CallIds(_) => "call ids have another form",
+            Self::ToolNames => "tool messages name their tool",
+            Self::NoCallStreaming => "calls are not streamed",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry::{EnumSet, SchemaRule, SystemRole, ToolChoiceMode};
+
+    use super::*;
+    use crate::quirk_patch::tests::changed_fields;
+
+    /// Quirks that every patch of these tests changes.
+    fn quirks() -> ChatQuirks {
+        ChatQuirks {
+            strict_tools: true,
+            prompt_cache_key: true,
+            cache_control: true,
+            service_tier: true,
+            verbosity: true,
+            files: true,
+            system_place: SystemPlace::Anywhere,
+            reasoning_control: ReasoningControl::ThinkingAndEffort,
+            ..ChatQuirks::default()
+        }
+    }
+
+    fn changed(apply: impl FnOnce(&mut ChatQuirks)) -> Vec<String> {
+        let mut patched = quirks();
+        apply(&mut patched);
+        changed_fields(&quirks(), &patched)
+    }
+
+    #[test]
+    fn a_patch_changes_one_thing() {
+        for (patch, change) in [
+            (
+                ChatPatch::MaxTokensField(MaxTokensField::None),
+                "max_tokens_field: None",
+            ),
+            (ChatPatch::RequireSignatures, "call_extra: Required"),
+            (ChatPatch::NoSignatures, "call_extra: Placeholder"),
+            (ChatPatch::NoThinkingSwitch, "reasoning_control: Effort"),
+            (
+                ChatPatch::ResponseFormat(ResponseFormat::JsonObject),
+                "response_format: JsonObject",
+            ),
+            (ChatPatch::SystemFirst, "system_place: First"),
+            (ChatPatch::AnswerAfterTool, "answer_after_tool: true"),
+            (ChatPatch::MergeUser, "merge_user: true"),
+            (ChatPatch::ImageNeedsText, "image_needs_text: true"),
+            (
+                ChatPatch::CallContent(CallContent::Empty),
+                "call_content: Empty",
+            ),
+            (ChatPatch::CallIds(CallIds::Word), "call_ids: Word"),
+            (ChatPatch::ToolNames, "tool_names: true"),
+            (ChatPatch::NoCallStreaming, "stream_tools: false"),
+        ] {
+            let changed = changed(|quirks| patch.apply(quirks));
+            assert_eq!(changed, [change], "{patch}");
+        }
+        let patch = ChatPatch::MaxTemperature(150);
+        let changed = changed(|quirks| patch.apply(quirks));
+        assert!(changed.contains(&"1.5".to_owned()), "{changed:?}");
+        assert_eq!(patch.to_string(), "temperature is at most 1.5");
+    }
+
+    #[test]
+    fn a_patch_that_every_wire_has_changes_one_thing() {
+        let without = |parameter| SharedPatch::OmitParameter(parameter);
+        for (patch, change) in [
+            (SharedPatch::NoEffort, "reasoning_control: Thinking"),
+            (without(Parameter::Penalties), "penalties: false"),
+            (without(Parameter::Logprobs), "logprobs: false"),
+            (
+                without(Parameter::ParallelToolCalls),
+                "parallel_tool_calls: false",
+            ),
+            (without(Parameter::Strict), "strict_tools: false"),
+            (without(Parameter::StreamOptions), "stream_usage: false"),
+            (
+                without(Parameter::PromptCacheKey),
+                "prompt_cache_key: false",
+            ),
+            (without(Parameter::CacheControl), "cache_control: false"),
+            (without(Parameter::ServiceTier), "service_tier: false"),
+            (without(Parameter::Verbosity), "verbosity: false"),
+            (
+                SharedPatch::WithoutToolChoice(EnumSet::empty().with(ToolChoiceMode::None)),
+                &format!(
+                    "tool_choice: {:?}",
+                    EnumSet::all().without(ToolChoiceMode::None)
+                ),
+            ),
+            (
+                SharedPatch::SystemRole(SystemRole::User),
+                "system_role: User",
+            ),
+            (SharedPatch::NoImageUrls, "image_urls: false"),
+            (SharedPatch::NoFiles, "files: false"),
+            (
+                SharedPatch::Schema(EnumSet::empty().with(SchemaRule::LoneRefs)),
+                "schema: Set(10)",
+            ),
+        ] {
+            let changed = changed(|quirks| apply_shared(patch, quirks));
+            assert_eq!(changed, [change], "{patch}");
+        }
+    }
+
+    #[test]
+    fn required_reasoning_is_sent_and_refused_reasoning_is_not() {
+        let mut quirks = ChatQuirks::default();
+        ChatPatch::RequireReasoning(ReasoningRequired::Calls).apply(&mut quirks);
+        assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
+        assert_eq!(quirks.reasoning_required, ReasoningRequired::Calls);
+        apply_shared(SharedPatch::NoReasoning, &mut quirks);
+        assert_eq!(quirks, ChatQuirks::default());
+        quirks.reasoning_replay = ReasoningReplay::ThinkTags;
+        // The field that the refusal names is required, whichever was sent before.
+        ChatPatch::RequireReasoning(ReasoningRequired::Always).apply(&mut quirks);
+        assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
+    }
+}

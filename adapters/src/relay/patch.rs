@@ -1,0 +1,99 @@
+//! What refusals change in the quirks of an upstream that speaks Responses. All of it is what
+//! every wire has, so that this wire has no patches of its own.
+
+use registry::{RelayQuirks, SystemRole};
+
+use crate::quirk_patch::{Parameter, SharedPatch};
+
+/// Applies a patch of a quirk that every wire has.
+pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
+    match patch {
+        SharedPatch::NoReasoning => {
+            quirks.encrypted_reasoning = false;
+            quirks.reasoning_text = false;
+        }
+        SharedPatch::NoEffort => quirks.effort = false,
+        SharedPatch::OmitParameter(parameter) => match parameter {
+            Parameter::Penalties => quirks.penalties = false,
+            Parameter::Logprobs => quirks.logprobs = false,
+            Parameter::ParallelToolCalls => quirks.parallel_tool_calls = false,
+            Parameter::Strict => quirks.strict_tools = false,
+            Parameter::PromptCacheKey => quirks.prompt_cache_key = false,
+            Parameter::ServiceTier => quirks.service_tier = false,
+            Parameter::Verbosity => quirks.verbosity = false,
+            // A request of this wire never has them.
+            Parameter::StreamOptions | Parameter::CacheControl => {}
+        },
+        SharedPatch::WithoutToolChoice(values) => {
+            quirks.tool_choice = quirks.tool_choice.difference(values);
+        }
+        SharedPatch::SystemRole(role) => quirks.developer_role = role == SystemRole::Developer,
+        SharedPatch::NoImageUrls => quirks.image_urls = false,
+        SharedPatch::NoFiles => quirks.files = false,
+        SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry::{EnumSet, SchemaRule, ToolChoiceMode};
+
+    use super::*;
+    use crate::quirk_patch::tests::changed_fields;
+
+    #[test]
+    fn a_patch_changes_one_thing() {
+        let quirks = RelayQuirks {
+            penalties: true,
+            ..RelayQuirks::default()
+        };
+        let without = |parameter| SharedPatch::OmitParameter(parameter);
+        for (patch, change) in [
+            (SharedPatch::NoReasoning, "encrypted_reasoning: false"),
+            (SharedPatch::NoEffort, "effort: false"),
+            (without(Parameter::Penalties), "penalties: false"),
+            (without(Parameter::Logprobs), "logprobs: false"),
+            (
+                without(Parameter::ParallelToolCalls),
+                "parallel_tool_calls: false",
+            ),
+            (without(Parameter::Strict), "strict_tools: false"),
+            (
+                without(Parameter::PromptCacheKey),
+                "prompt_cache_key: false",
+            ),
+            (without(Parameter::ServiceTier), "service_tier: false"),
+            (without(Parameter::Verbosity), "verbosity: false"),
+            (
+                SharedPatch::WithoutToolChoice(EnumSet::empty().with(ToolChoiceMode::None)),
+                &format!(
+                    "tool_choice: {:?}",
+                    EnumSet::all().without(ToolChoiceMode::None)
+                ),
+            ),
+            (
+                SharedPatch::SystemRole(SystemRole::System),
+                "developer_role: false",
+            ),
+            (SharedPatch::NoImageUrls, "image_urls: false"),
+            (SharedPatch::NoFiles, "files: false"),
+            (
+                SharedPatch::Schema(EnumSet::empty().with(SchemaRule::LoneRefs)),
+                "schema: Set(10)",
+            ),
+        ] {
+            let mut patched = quirks;
+            apply_shared(patch, &mut patched);
+            assert_eq!(changed_fields(&quirks, &patched), [change], "{patch}");
+        }
+    }
+
+    #[test]
+    fn what_is_never_sent_needs_no_quirk() {
+        for parameter in [Parameter::StreamOptions, Parameter::CacheControl] {
+            let mut patched = RelayQuirks::default();
+            apply_shared(SharedPatch::OmitParameter(parameter), &mut patched);
+            assert_eq!(patched, RelayQuirks::default());
+        }
+    }
+}
