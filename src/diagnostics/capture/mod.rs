@@ -15,6 +15,7 @@ mod recorded_turn;
 mod recorder;
 mod redacted;
 mod ring;
+mod sent;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -128,5 +129,9 @@ impl FinishedTurnSink for RecentTurns {
     fn evict_oldest(&self) -> bool {
         let oldest = self.lock_ring().pop_oldest();
         oldest.is_some()
+    }
+
+    fn wants_results(&self) -> bool {
+        false
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::redacted::{redacted_turn, scrubber};
+use super::redacted::{redacted_again, redacted_turn, scrubber};
 use super::{RecordedTurn, TurnCapture};
 use crate::config::Config;
 use crate::diagnostics::bundle::{Bundle, BundleError, BundleFolder, StoredBundle};
@@ -53,16 +53,18 @@ impl TurnCapture {
             images: bundle.images,
             encrypted: bundle.encrypted,
         };
-        let scrubber = scrubber(config, keep);
+        let current = scrubber(config, keep);
         let all = self.locate_all(config).into_iter();
         let chosen = all
             .filter(|(listed, _)| listed.matches(&wanted.selection, now))
             .take(limit);
         for (_, location) in chosen {
             match location {
-                TurnLocation::Memory(turn) => bundle
-                    .turns
-                    .push(scrubber.turn(&redacted_turn(&turn, keep))),
+                TurnLocation::Memory(turn) => {
+                    // The configuration of the turn knows its own secrets.
+                    let own = scrubber(&turn.config, keep);
+                    bundle.turns.push(redacted_turn(&turn, &[&own, &current]));
+                }
                 TurnLocation::Disk(path) => {
                     // The file may have been deleted in favour of a newer one.
                     let Ok(kept) = Bundle::read(&path) else {
@@ -70,8 +72,8 @@ impl TurnCapture {
                     };
                     bundle.images &= kept.images;
                     bundle.encrypted &= kept.encrypted;
-                    // Redacted again: a pattern may be newer than the file.
-                    let turns = kept.turns.into_iter().map(|turn| scrubber.turn(&turn));
+                    let turns = kept.turns.into_iter();
+                    let turns = turns.map(|turn| redacted_again(turn, &current));
                     bundle.turns.extend(turns);
                 }
             }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use adapters::hidden_rounds::HiddenRounds;
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
-use super::recorded_turn::{BoundedBody, RecordedAttempt, RecordedTurn, TurnEnd};
+use super::recorded_turn::{RecordedAttempt, RecordedTurn, TurnEnd};
+use super::sent::{SentAnswer, SentRequest};
 use crate::clock::{Clock, Random};
 use crate::config::Config;
 use crate::diagnostics::bundle::BodyChunk;
@@ -41,6 +41,12 @@ pub trait FinishedTurnSink: Send + Sync {
     fn evict_oldest(&self) -> bool {
         false
     }
+
+    /// Whether a recording holds what the turn sent, to providers and to the client. If not, it
+    /// holds hashes of that: it then takes little memory while the turn runs.
+    fn wants_results(&self) -> bool {
+        true
+    }
 }
 
 impl Recorder {
@@ -56,7 +62,8 @@ impl Recorder {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let began_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0));
         let (id, config) = (Arc::clone(request_id), Arc::clone(config));
-        let turn = RecordedTurn::new(id, config, began_ms, Arc::clone(budget));
+        let keeps_results = sink.wants_results();
+        let turn = RecordedTurn::new(id, config, began_ms, Arc::clone(budget), keeps_results);
         Self {
             began: Instant::now(),
             clock,
@@ -124,13 +131,6 @@ impl RecordedTurn {
                 answer_params,
                 request,
             } => {
-                let body = &request.body;
-                let total = body.len();
-                let kept = if self.try_reserve(total, sink) {
-                    body.clone()
-                } else {
-                    Bytes::new()
-                };
                 // Exact, because few turns have more than one attempt.
                 self.attempts.reserve_exact(1);
                 self.attempts.push(RecordedAttempt {
@@ -144,7 +144,7 @@ impl RecordedTurn {
                     bytes_per_token: answer_params.bytes_per_token,
                     replays_reasoning: route.dialect.quirks.replays_reasoning(),
                     estimated_input: answer_params.estimated_input_tokens,
-                    body: BoundedBody { bytes: kept, total },
+                    request: SentRequest::new(&request.body, self.keeps_results),
                     key: None,
                     head: None,
                     response: RecordedBody::default(),
@@ -159,6 +159,9 @@ impl RecordedTurn {
             }
             TurnEvent::UpstreamBody(bytes) => {
                 let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
+                if !fits {
+                    self.response.cut();
+                }
                 if let Some(attempt) = self.attempts.last_mut() {
                     let budget = fits.then_some(&*self.budget);
                     attempt.response.push(bytes, at_us, budget);
@@ -192,9 +195,11 @@ impl RecordedTurn {
                 self.response_headers = RecordedHeaders::from_map(headers);
             }
             TurnEvent::ClientBody(bytes) => {
-                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
-                let budget = fits.then_some(&*self.budget);
-                self.response.push(bytes, at_us, budget);
+                let needed = SentAnswer::bytes_for(bytes, self.keeps_results);
+                if !self.try_reserve(needed, sink) {
+                    self.response.cut();
+                }
+                self.response.push(bytes, at_us, self.keeps_results);
             }
             TurnEvent::Ended {
                 outcome,

@@ -1,15 +1,67 @@
-//! Converts recorded turns into redacted turns for bundles.
+//! Makes redacted turns for bundles of recordings and of stored bundles.
 
 use super::recorded_turn::RecordedTurn;
 use crate::config::Config;
-use crate::diagnostics::bundle::BundleTurn;
+use crate::diagnostics::bundle::{BundleTurn, OmittedPart, RerunReport, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
+use crate::diagnostics::replay::{remake, replay_hiding};
 
-/// The turn without the secrets that its own configuration knew when it ran.
-pub(super) fn redacted_turn(turn: &RecordedTurn, keep: Keep) -> BundleTurn {
-    scrubber(&turn.config, keep).turn(&turn.to_bundle_turn())
-}
+/// How many events a report lists.
+const MOST_EVENTS: usize = 100;
 
 pub(super) fn scrubber(config: &Config, keep: Keep) -> Scrubber {
     Scrubber::new(config.redactor(), keep)
+}
+
+/// The turn of a bundle: what was recorded, redacted by each of the scrubbers, and what follows
+/// from it. Blocks: the turn is run again twice.
+pub(super) fn redacted_turn(recording: &RecordedTurn, scrubbers: &[&Scrubber]) -> BundleTurn {
+    let recorded = recording.to_bundle_turn();
+    let replayed = replay_hiding(&recorded, &recording.config.redactor());
+    let mut redacted = scrubbed(&recorded, scrubbers);
+    match replayed {
+        Ok(replayed) => {
+            redacted.rerun = recording.rerun_report(&recorded, &replayed);
+            remake(&redacted, &replayed)
+        }
+        Err(error) => redacted.without_results(&error.to_string()),
+    }
+}
+
+/// A turn of a bundle, redacted again: the scrubber may know patterns that are newer than the
+/// file. Blocks if that makes a difference: the turn is run again.
+pub(super) fn redacted_again(stored: BundleTurn, scrubber: &Scrubber) -> BundleTurn {
+    let redacted = scrubber.turn(&stored);
+    if redacted == stored {
+        return stored;
+    }
+    remake(&redacted, &stored)
+}
+
+fn scrubbed(turn: &BundleTurn, scrubbers: &[&Scrubber]) -> BundleTurn {
+    let mut scrubbers = scrubbers.iter();
+    let first = scrubbers.next().map(|scrubber| scrubber.turn(turn));
+    let first = first.unwrap_or_default();
+    scrubbers.fold(first, |turn, scrubber| scrubber.turn(&turn))
+}
+
+impl RecordedTurn {
+    /// What a replay of this recording did otherwise. Names no text of the turn.
+    fn rerun_report(&self, recorded: &BundleTurn, replayed: &BundleTurn) -> RerunReport {
+        let mut events = self.response.differing_events(&replayed.answer.body);
+        events.truncate(MOST_EVENTS);
+        let requests = self.attempts.iter().zip(&replayed.attempts).zip(1..);
+        let differing = requests.filter(|((sent, made), _)| !sent.request.is_same(&made.body));
+        let mut parts: Vec<String> = differing
+            .map(|(_, number)| OmittedPart::request(number))
+            .collect();
+        // What was sent is compared by its hashes, so the replayed bytes stand in for it.
+        let found = compare(&recorded.with_results(replayed), replayed, Scope::Replay);
+        parts.extend(found.into_iter().map(|difference| difference.location));
+        RerunReport {
+            failed: None,
+            events,
+            parts,
+        }
+    }
 }

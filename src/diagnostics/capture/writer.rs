@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 
 use super::recorded_turn::RecordedTurn;
-use super::redacted::redacted_turn;
+use super::redacted::{redacted_turn, scrubber};
 use crate::diagnostics::bundle::{Bundle, BundleFolder};
 use crate::diagnostics::redact::Keep;
 use crate::log;
@@ -71,7 +71,7 @@ fn write_bundle(turn: &RecordedTurn) -> anyhow::Result<PathBuf> {
         images: capture.images,
         encrypted: capture.encrypted,
     };
-    let turn = redacted_turn(turn, keep);
+    let turn = redacted_turn(turn, &[&scrubber(config, keep)]);
     let bundle = Bundle {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         images: keep.images,

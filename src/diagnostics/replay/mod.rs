@@ -7,6 +7,7 @@
 //! | `tools` | the tools that ran in the proxy: what they returned |
 //! | `driver` | keeps the two in lock-step with the recording |
 //! | `live` | sends the recorded request to a real provider instead |
+//! | `remake` | makes the results of a redacted turn by replaying it |
 //! | `error` | why a replay failed |
 //!
 //! The engine is the one of the server; it talks HTTP to a loopback address. Its clock
@@ -24,6 +25,7 @@ mod driver;
 mod env;
 mod error;
 mod live;
+mod remake;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -51,6 +53,7 @@ use crate::turn::{PREFIX_HEADER, Service, respond};
 
 pub use error::ReplayError;
 pub use live::live;
+pub use remake::remake;
 
 use driver::ReplayDriver;
 use env::{ReplayEnv, ReplayEnvFactory};
@@ -61,19 +64,28 @@ use upstream::ReplayUpstream;
 /// same bytes on every machine. Blocks, usually for a moment only: recorded pauses are
 /// skipped.
 pub fn replay(turn: &BundleTurn) -> Result<BundleTurn, ReplayError> {
+    replay_hiding(turn, &Redactor::default())
+}
+
+/// Like [`replay`], for a turn that is not redacted: faults and errors do not quote what `redactor`
+/// finds, as when the turn ran.
+pub(crate) fn replay_hiding(
+    turn: &BundleTurn,
+    redactor: &Redactor,
+) -> Result<BundleTurn, ReplayError> {
     check_replayable(turn)?;
     let recorded = Arc::new(turn.clone());
     let mut replayed = run_in_own_runtime(
         |builder| builder.start_paused(true),
-        || run(Arc::clone(&recorded)),
+        || run(Arc::clone(&recorded), redactor.clone()),
     )?;
     restore_recorded_values(&recorded, &mut replayed);
     Ok(replayed)
 }
 
-/// Fails if the turn was not recorded whole.
+/// Fails if the inputs of the turn were not recorded whole.
 fn check_replayable(turn: &BundleTurn) -> Result<(), ReplayError> {
-    if let Some(omitted) = turn.omitted.first() {
+    if let Some(omitted) = turn.omitted.iter().find(|part| part.is_input()) {
         return Err(ReplayError::Incomplete(omitted.what.clone()));
     }
     let fits = |attempt: &super::bundle::BundleAttempt| {
@@ -109,15 +121,13 @@ fn run_in_own_runtime<F: Future<Output = Result<BundleTurn, ReplayError>>>(
     })
 }
 
-async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
+async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn, ReplayError> {
     let upstream = ReplayUpstream::bind().await?;
     let env = ReplayEnv::new(&recorded);
+    let config = replay_config(&recorded, &upstream.origin()).with_redactor(redactor);
     let ending = CancellationToken::new();
     let service = Arc::new(Service::new(
-        Arc::new(ArcSwap::from_pointee(replay_config(
-            &recorded,
-            &upstream.origin(),
-        ))),
+        Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
         ending.clone(),
         Arc::new(ReplayEnvFactory(Arc::clone(&env))),
@@ -198,9 +208,6 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
         keys.insert(route.provider.clone(), stand_ins.collect());
     }
-    // The engine must hide the placeholders where it hid the secrets themselves.
-    let hidden = turn.state_before.stand_ins.iter();
-    let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     let mut config = Config::for_replay(
         settings.to_registry(),
         keys,
@@ -208,7 +215,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
         Duration::from_millis(turn.commit_after_ms),
     );
     config.context.outputs = turn.state_before.outputs;
-    config.with_redactor(Redactor::new(&hidden))
+    config
 }
 
 /// Weights that select the keys in the recorded order. The original order depends on
@@ -260,9 +267,8 @@ fn split_origin(url: &str) -> (&str, &str) {
 fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
+    replayed.rerun.clone_from(&recorded.rerun);
     restore_prefix_header(&recorded.answer.headers, &mut replayed.answer.headers);
-    let stand_ins = &recorded.state_before.stand_ins;
-    replayed.state_before.stand_ins.clone_from(stand_ins);
     let routes = replayed.settings.routes.iter_mut();
     for (replayed, recorded) in routes.zip(&recorded.settings.routes) {
         if replayed.full_name() == recorded.full_name() {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::live::LiveRecorder;
-use super::{ReplayError, live, replay};
+use super::{ReplayError, live, remake, replay};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
@@ -182,6 +182,13 @@ fn text(turn: &BundleTurn) -> String {
         text.push_str(&String::from_utf8_lossy(body));
     }
     text
+}
+
+/// The turn as a bundle holds it.
+fn redact(recorded: &BundleTurn, scrubber: &Scrubber) -> BundleTurn {
+    let redacted = remake(&scrubber.turn(recorded), recorded);
+    assert_eq!(redacted.rerun.failed, None);
+    redacted
 }
 
 /// Records the scene and checks that replays equal the recording.

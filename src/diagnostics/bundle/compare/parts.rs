@@ -78,6 +78,7 @@ impl Parts {
         let ending = |turn: &BundleTurn| turn.ending_us.map(|_| "ended by the program's stop");
         self.maybe("ending", ending(left), ending(right));
         self.data("omitted", &left.omitted, &right.omitted);
+        self.data("rerun", &left.rerun, &right.rerun);
     }
 
     pub(super) fn request(&mut self, left: &BundleTurn, right: &BundleTurn) {
