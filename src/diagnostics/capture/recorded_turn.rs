@@ -21,11 +21,12 @@ use registry::{RegistrySnapshot, Route, Window};
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
-use super::sent::{SentAnswer, SentRequest};
+use super::sent::Sent;
 use crate::config::Config;
 use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
 };
+use crate::diagnostics::selection::ListedTurn;
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 use crate::upstream::Upstream;
@@ -47,7 +48,7 @@ pub struct RecordedTurn {
     pub(super) attempts: Vec<RecordedAttempt>,
     pub(super) status: Option<StatusCode>,
     pub(super) response_headers: RecordedHeaders,
-    pub(super) response: SentAnswer,
+    pub(super) sent: Sent,
     /// Whether the bytes of requests and response are kept, not only their hashes.
     pub(super) keeps_results: bool,
     /// Clock readings that differ from the one before: the number of earlier readings,
@@ -87,7 +88,6 @@ pub(super) struct RecordedAttempt {
     /// Whether the reasoning of earlier turns was sent along.
     pub(super) replays_reasoning: bool,
     pub(super) estimated_input: u64,
-    pub(super) request: SentRequest,
     pub(super) key: Option<usize>,
     pub(super) head: Option<(u64, StatusCode, RecordedHeaders)>,
     pub(super) response: RecordedBody,
@@ -118,7 +118,7 @@ impl RecordedTurn {
             attempts: Vec::new(),
             status: None,
             response_headers: RecordedHeaders::default(),
-            response: SentAnswer::default(),
+            sent: Sent::default(),
             keeps_results,
             clock: Vec::new(),
             random: Vec::new(),
@@ -168,13 +168,14 @@ impl RecordedTurn {
             answer: BundleResponse {
                 status: self.status.map_or(0, |status| status.as_u16()),
                 headers: self.response_headers.to_pairs(),
-                pieces: self.response.chunks().to_vec(),
-                body: self.response.bytes.clone(),
+                pieces: self.sent.answer.chunks().to_vec(),
+                body: self.sent.answer.bytes.clone(),
             },
             attempts: self
                 .attempts
                 .iter()
-                .map(|attempt| attempt.to_bundle_attempt(self.took_us))
+                .zip(&self.sent.requests)
+                .map(|(attempt, sent)| attempt.to_bundle_attempt(&sent.bytes, self.took_us))
                 .collect(),
             settings,
             heartbeat_ms: milliseconds(server.heartbeat),
@@ -225,38 +226,48 @@ impl RecordedTurn {
                 omitted.push(OmittedPart { what, total, kept });
             }
         };
-        for (attempt, number) in self.attempts.iter().zip(1..) {
-            let (request, answer) = (&attempt.request, &attempt.response);
+        let attempts = self.attempts.iter().zip(&self.sent.requests);
+        for ((attempt, request), number) in attempts.zip(1..) {
             let kept = request.bytes.len() as u64;
             check(OmittedPart::request(number), request.length(), kept);
+            let answer = &attempt.response;
             let total = answer.total_bytes();
             check(OmittedPart::answer(number), total, answer.kept_bytes());
         }
-        let kept = self.response.bytes.len() as u64;
-        check(
-            OmittedPart::ANSWER.to_owned(),
-            self.response.total_bytes(),
-            kept,
-        );
+        let answer = &self.sent.answer;
+        let kept = answer.bytes.len() as u64;
+        check(OmittedPart::ANSWER.to_owned(), answer.total_bytes(), kept);
         omitted
+    }
+
+    /// The row of the turn in a listing; whether it is on disk is not known here.
+    pub(super) fn listed(&self) -> ListedTurn {
+        let ended = self.end.as_ref();
+        let last = self.attempts.last();
+        let begun = self.status.is_some_and(|status| status.is_success());
+        let id = self.random.first().filter(|_| begun);
+        ListedTurn {
+            request_id: self.request_id.to_string(),
+            response_id: id.map(|bits| format!("resp_{bits:032x}")),
+            began_ms: self.began_ms,
+            took_us: self.took_us,
+            outcome: ended.map(|ended| ended.outcome),
+            route: last.map(|attempt| attempt.route.clone()),
+            failed: self.is_failure(),
+            memory: true,
+            disk: false,
+        }
     }
 }
 
 impl Drop for RecordedTurn {
     fn drop(&mut self) {
         self.budget.release(self.reserved_bytes);
-        let attempts = self
-            .attempts
-            .iter_mut()
-            .map(|attempt| &mut attempt.response);
-        let blocks = attempts.flat_map(RecordedBody::take_blocks);
-        self.budget
-            .return_blocks(blocks, self.config.capture.memory);
     }
 }
 
 impl RecordedAttempt {
-    fn to_bundle_attempt(&self, took_us: u64) -> BundleAttempt {
+    fn to_bundle_attempt(&self, request: &[u8], took_us: u64) -> BundleAttempt {
         BundleAttempt {
             at_us: self.at_us,
             end_us: self.end_us.unwrap_or(took_us),
@@ -279,7 +290,7 @@ impl RecordedAttempt {
             pieces: self.response.chunks().to_vec(),
             ended: self.body_complete,
             fault: self.fault.clone(),
-            body: self.request.bytes.to_vec(),
+            body: request.to_vec(),
             answer: self.response.bytes(),
         }
     }

@@ -12,7 +12,7 @@ use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
 use super::recorded_turn::{RecordedAttempt, RecordedTurn, TurnEnd};
-use super::sent::{SentAnswer, SentRequest};
+use super::sent::SentRequest;
 use crate::clock::{Clock, Random};
 use crate::config::Config;
 use crate::diagnostics::bundle::BodyChunk;
@@ -131,6 +131,8 @@ impl RecordedTurn {
                 answer_params,
                 request,
             } => {
+                let sent = SentRequest::new(&request.body, self.keeps_results);
+                self.sent.requests.push(sent);
                 // Exact, because few turns have more than one attempt.
                 self.attempts.reserve_exact(1);
                 self.attempts.push(RecordedAttempt {
@@ -144,7 +146,6 @@ impl RecordedTurn {
                     bytes_per_token: answer_params.bytes_per_token,
                     replays_reasoning: route.dialect.quirks.replays_reasoning(),
                     estimated_input: answer_params.estimated_input_tokens,
-                    request: SentRequest::new(&request.body, self.keeps_results),
                     key: None,
                     head: None,
                     response: RecordedBody::default(),
@@ -160,11 +161,10 @@ impl RecordedTurn {
             TurnEvent::UpstreamBody(bytes) => {
                 let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
                 if !fits {
-                    self.response.cut();
+                    self.sent.answer.cut();
                 }
                 if let Some(attempt) = self.attempts.last_mut() {
-                    let budget = fits.then_some(&*self.budget);
-                    attempt.response.push(bytes, at_us, budget);
+                    attempt.response.push(bytes, at_us, fits);
                 }
             }
             TurnEvent::UpstreamEnd => self.update_attempt(|attempt| attempt.body_complete = true),
@@ -195,11 +195,9 @@ impl RecordedTurn {
                 self.response_headers = RecordedHeaders::from_map(headers);
             }
             TurnEvent::ClientBody(bytes) => {
-                let needed = SentAnswer::bytes_for(bytes, self.keeps_results);
-                if !self.try_reserve(needed, sink) {
-                    self.response.cut();
-                }
-                self.response.push(bytes, at_us, self.keeps_results);
+                let keeps_results = self.keeps_results;
+                let grown = self.sent.answer.push(bytes, at_us, keeps_results);
+                self.reserve_required(grown);
             }
             TurnEvent::Ended {
                 outcome,

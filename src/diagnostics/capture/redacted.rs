@@ -1,8 +1,11 @@
 //! Makes redacted turns for bundles of recordings and of stored bundles.
 
-use super::recorded_turn::RecordedTurn;
+use super::finished::FinishedTurn;
+use super::sent::Sent;
 use crate::config::Config;
-use crate::diagnostics::bundle::{BundleTurn, OmittedPart, RerunReport, Scope, compare};
+use crate::diagnostics::bundle::{
+    BundleError, BundleTurn, OmittedPart, RerunReport, Scope, compare,
+};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::diagnostics::replay::{remake, replay_hiding};
 
@@ -15,17 +18,20 @@ pub(super) fn scrubber(config: &Config, keep: Keep) -> Scrubber {
 
 /// The turn of a bundle: what was recorded, redacted by each of the scrubbers, and what follows
 /// from it. Blocks: the turn is run again twice.
-pub(super) fn redacted_turn(recording: &RecordedTurn, scrubbers: &[&Scrubber]) -> BundleTurn {
-    let recorded = recording.to_bundle_turn();
-    let replayed = replay_hiding(&recorded, &recording.config.redactor());
+pub(super) fn redacted_turn(
+    finished: &FinishedTurn,
+    scrubbers: &[&Scrubber],
+) -> Result<BundleTurn, BundleError> {
+    let (recorded, sent) = finished.open()?;
+    let replayed = replay_hiding(&recorded, &finished.config.redactor());
     let mut redacted = scrubbed(&recorded, scrubbers);
-    match replayed {
+    Ok(match replayed {
         Ok(replayed) => {
-            redacted.rerun = recording.rerun_report(&recorded, &replayed);
+            redacted.rerun = sent.rerun_report(&recorded, &replayed);
             remake(&redacted, &replayed)
         }
         Err(error) => redacted.without_results(&error.to_string()),
-    }
+    })
 }
 
 /// A turn of a bundle, redacted again: the scrubber may know patterns that are newer than the
@@ -45,13 +51,14 @@ fn scrubbed(turn: &BundleTurn, scrubbers: &[&Scrubber]) -> BundleTurn {
     scrubbers.fold(first, |turn, scrubber| scrubber.turn(&turn))
 }
 
-impl RecordedTurn {
-    /// What a replay of this recording did otherwise. Names no text of the turn.
+impl Sent {
+    /// What a replay sent that is not this, and what else it did otherwise. Names no text of the
+    /// turn.
     fn rerun_report(&self, recorded: &BundleTurn, replayed: &BundleTurn) -> RerunReport {
-        let mut events = self.response.differing_events(&replayed.answer.body);
+        let mut events = self.answer.differing_events(&replayed.answer.body);
         events.truncate(MOST_EVENTS);
-        let requests = self.attempts.iter().zip(&replayed.attempts).zip(1..);
-        let differing = requests.filter(|((sent, made), _)| !sent.request.is_same(&made.body));
+        let requests = self.requests.iter().zip(&replayed.attempts).zip(1..);
+        let differing = requests.filter(|((sent, made), _)| !sent.is_same(&made.body));
         let mut parts: Vec<String> = differing
             .map(|(_, number)| OmittedPart::request(number))
             .collect();

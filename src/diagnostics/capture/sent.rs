@@ -11,8 +11,24 @@ use crate::diagnostics::bundle::BodyChunk;
 /// What ends a server-sent event.
 const EVENT_END: &[u8] = b"\n\n";
 
+/// What a turn sent.
+#[derive(Clone, Default)]
+pub(super) struct Sent {
+    /// The request of each attempt.
+    pub(super) requests: Vec<SentRequest>,
+    pub(super) answer: SentAnswer,
+}
+
+impl Sent {
+    /// The memory that the hashes take.
+    pub(super) fn size(&self) -> usize {
+        let requests = self.requests.len() * size_of::<SentRequest>();
+        requests + self.answer.bytes.len() + self.answer.hashes_size()
+    }
+}
+
 /// A body that was sent whole: the request of an attempt.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct SentRequest {
     hash: u64,
     length: usize,
@@ -40,7 +56,7 @@ impl SentRequest {
 }
 
 /// The response to the client: server-sent events, or a JSON document, which counts as one event.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct SentAnswer {
     /// The hash of each event, in the order in which they were sent.
     hashes: Vec<u64>,
@@ -48,17 +64,18 @@ pub(super) struct SentAnswer {
     total_bytes: u64,
     /// Empty if the recorder keeps hashes.
     pub(super) bytes: Vec<u8>,
-    /// Whether later events are only counted.
+    /// Whether only the bytes are counted.
     is_cut: bool,
 }
 
 impl SentAnswer {
-    /// Adds a chunk of whole events.
-    pub(super) fn push(&mut self, chunk: &[u8], at_us: u64, keeps_bytes: bool) {
+    /// Adds a chunk of whole events; returns by how much memory the answer grew.
+    pub(super) fn push(&mut self, chunk: &[u8], at_us: u64, keeps_bytes: bool) -> usize {
         self.total_bytes += chunk.len() as u64;
         if self.is_cut {
-            return;
+            return 0;
         }
+        let size = self.hashes_size();
         self.hashes.extend(events(chunk).map(xxh3_64));
         self.chunks.push(BodyChunk {
             at_us,
@@ -67,9 +84,11 @@ impl SentAnswer {
         if keeps_bytes {
             self.bytes.extend_from_slice(chunk);
         }
+        self.hashes_size() - size
     }
 
-    /// Counts the bytes of all later chunks and forgets the chunks: the turn cannot be replayed.
+    /// Forgets the chunks and only counts the bytes of later ones: the turn cannot be replayed,
+    /// because the response of a provider is not whole.
     pub(super) fn cut(&mut self) {
         let total_bytes = self.total_bytes;
         *self = Self {
@@ -79,11 +98,8 @@ impl SentAnswer {
         };
     }
 
-    /// Memory that a chunk of this length takes.
-    pub(super) fn bytes_for(chunk: &[u8], keeps_bytes: bool) -> usize {
-        let events = chunk.len() / 128 + 1;
-        let kept = if keeps_bytes { chunk.len() } else { 0 };
-        size_of::<BodyChunk>() + events * size_of::<u64>() + kept
+    fn hashes_size(&self) -> usize {
+        self.hashes.len() * size_of::<u64>() + self.chunks.len() * size_of::<BodyChunk>()
     }
 
     pub(super) fn chunks(&self) -> &[BodyChunk] {

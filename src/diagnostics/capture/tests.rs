@@ -18,9 +18,18 @@ fn config(capture: &str) -> Arc<Config> {
     Arc::new(load(&inputs).unwrap())
 }
 
-/// Records a turn whose request has this many bytes.
+/// Records a turn whose request has this many bytes, which hardly can be compressed, and waits
+/// until it is compressed.
 fn run(capture: &TurnCapture, config: &Arc<Config>, id: &str, length: usize) {
-    ask(capture, config, id, &"x".repeat(length), &[]);
+    let mut state = 1_u32;
+    let body: String = (0..length)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from(33 + (state >> 24) as u8 % 94)
+        })
+        .collect();
+    ask(capture, config, id, &body, &[]);
+    capture.flush();
 }
 
 fn ask(capture: &TurnCapture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
@@ -50,7 +59,7 @@ fn ids(capture: &TurnCapture) -> Vec<String> {
     let turns = capture.recent();
     turns
         .iter()
-        .map(|raw| raw.to_bundle_turn().request_id)
+        .map(|turn| turn.listed.request_id.clone())
         .collect()
 }
 
@@ -59,7 +68,7 @@ fn a_turn_is_listed_when_it_is_over() {
     let (capture, config) = (TurnCapture::default(), config(""));
     let body = r#"{"model":"nowhere"}"#;
     ask(&capture, &config, "req_1", body, &[b"one", b"", b"three"]);
-    let turn = capture.recent()[0].to_bundle_turn();
+    let turn = capture.recent()[0].open().unwrap().0;
     assert_eq!(turn.request.path, "/v1/responses");
     assert_eq!(turn.request.body, br#"{"model":"nowhere"}"#);
     let lengths: Vec<usize> = turn.answer.pieces.iter().map(|p| p.length).collect();
@@ -91,9 +100,9 @@ fn the_oldest_turns_are_evicted() {
         run(&capture, &few, id, 1);
     }
     assert_eq!(ids(&capture), ["c", "b"]);
-    let small = config("memory = 2000");
+    let small = config("memory = 200_000");
     for id in ["d", "e", "f", "g", "h"] {
-        run(&capture, &small, id, 450);
+        run(&capture, &small, id, 50_000);
     }
     assert_eq!(ids(&capture), ["h", "g", "f", "e"]);
 }
@@ -120,19 +129,38 @@ fn a_huge_successful_request_is_not_kept_in_memory() {
     assert_eq!(ids(&capture), ["small"]);
 }
 
+#[test]
+fn finished_turns_wait_compressed() {
+    let (capture, config) = (TurnCapture::default(), config(""));
+    ask(&capture, &config, "req_1", &"x".repeat(100_000), &[b"{}"]);
+    let turn = Arc::clone(&capture.recent()[0]);
+    turn.compress();
+    let used = capture.0.budget.used();
+    assert!((1..10_000).contains(&used), "{used}");
+    let (opened, sent) = turn.open().unwrap();
+    assert_eq!(opened.request_id, "req_1");
+    assert_eq!(opened.request.body, "x".repeat(100_000).into_bytes());
+    assert_eq!(opened.answer.pieces.len(), 1);
+    assert_eq!(sent.answer.differing_events(b"{}"), [0; 0]);
+    drop(turn);
+    capture.apply_limits(&self::config("mode = \"off\""));
+    capture.flush();
+    assert_eq!(capture.0.budget.used(), 0);
+}
+
 /// A turn that somebody still holds, such as the writer, counts until it is dropped.
 #[test]
 fn turns_that_wait_to_be_written_count_towards_the_budget() {
-    let (capture, config) = (TurnCapture::default(), config("memory = 2000"));
+    let (capture, config) = (TurnCapture::default(), config("memory = 200_000"));
     let waits: Vec<_> = (0..4)
         .flat_map(|_| {
-            run(&capture, &config, "waits", 450);
+            run(&capture, &config, "waits", 50_000);
             capture.recent()
         })
         .collect();
-    run(&capture, &config, "next", 450);
+    run(&capture, &config, "next", 50_000);
     assert_eq!(ids(&capture), [""; 0]);
     drop(waits);
-    run(&capture, &config, "next", 450);
+    run(&capture, &config, "next", 50_000);
     assert_eq!(ids(&capture), ["next"]);
 }
