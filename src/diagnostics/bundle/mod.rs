@@ -16,16 +16,16 @@ mod entry;
 mod error;
 pub mod folder;
 mod manifest;
-mod pretty;
 mod read;
-#[cfg(test)]
-pub(crate) mod sample;
 mod show;
 #[cfg(test)]
 mod tests;
 mod timestamp;
 mod turn;
 mod write;
+
+#[cfg(test)]
+pub(crate) use tests::sample;
 
 pub use compare::{Difference, Scope, compare};
 pub use diff::diff;

@@ -7,7 +7,7 @@ use adapters::event::Usage;
 use adapters::fault::{Fault, Kind, Retry};
 use registry::{Dialect, Model, RegistrySnapshot, RouteSnapshot, Timeouts, Window, Wire};
 
-use super::{
+use crate::diagnostics::bundle::{
     BodyChunk, Bundle, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead,
     BundleTurn, RerunReport,
 };
