@@ -35,8 +35,8 @@ impl Bundle {
             check_metadata(turn, number)?;
             check_bodies(turn, number)?;
             tar.add_json(BundleEntry::Turn(number), turn)?;
-            for entry in BundleEntry::bodies(number, turn.attempts.len()) {
-                let body = turn.body(entry).map_or(&[][..], Vec::as_slice);
+            let entries = BundleEntry::bodies(number, turn.attempts.len());
+            for (entry, body) in entries.zip(turn.bodies()) {
                 tar.add(entry, body)?;
             }
         }

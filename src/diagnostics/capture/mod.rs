@@ -55,19 +55,7 @@ impl TurnEnvironmentFactory for TurnCapture {
             return live;
         }
         let recent: Arc<RecentTurns> = Arc::clone(&self.0);
-        let recorder = Arc::new(Recorder::new(
-            request_id,
-            config,
-            (live.clock, live.random),
-            &self.0.budget,
-            recent,
-        ));
-        TurnEnvironment {
-            clock: Arc::clone(&recorder) as _,
-            random: Arc::clone(&recorder) as _,
-            observer: Some(recorder),
-            tools: live.tools,
-        }
+        Recorder::environment(request_id, config, live, &self.0.budget, recent)
     }
 }
 

@@ -16,7 +16,7 @@ use super::sent::SentRequest;
 use crate::clock::{Clock, Random};
 use crate::config::Config;
 use crate::diagnostics::bundle::BodyChunk;
-use crate::turn::{RecordedToolCall, TurnEvent, TurnObserver};
+use crate::turn::{RecordedToolCall, TurnEnvironment, TurnEvent, TurnObserver};
 
 /// Records one turn as its observer, clock and source of randomness. The turn is
 /// over when its last user drops the recorder; the recording then goes to the sink.
@@ -50,28 +50,34 @@ pub trait FinishedTurnSink: Send + Sync {
 }
 
 impl Recorder {
-    /// Starts to record a turn, which reads its time and random bits through the
-    /// recorder from `clock` and `random`.
-    pub fn new(
+    /// Starts to record a turn: its environment is `live`, with a recorder as its clock, its
+    /// randomness and its observer.
+    pub fn environment(
         request_id: &Arc<str>,
         config: &Arc<Config>,
-        (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
+        live: TurnEnvironment,
         budget: &Arc<MemoryBudget>,
         sink: Arc<dyn FinishedTurnSink>,
-    ) -> Self {
+    ) -> TurnEnvironment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let began_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0));
         let (id, config) = (Arc::clone(request_id), Arc::clone(config));
         let keeps_results = sink.wants_results();
         let turn = RecordedTurn::new(id, config, began_ms, Arc::clone(budget), keeps_results);
-        Self {
+        let recorder = Arc::new(Self {
             began: Instant::now(),
-            clock,
-            random,
+            clock: live.clock,
+            random: live.random,
             sink,
             turn: Mutex::new(Some(turn)),
             clock_readings: AtomicU64::new(0),
             last_clock_reading: AtomicU64::new(u64::MAX),
+        });
+        TurnEnvironment {
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
+            observer: Some(recorder),
+            tools: live.tools,
         }
     }
 

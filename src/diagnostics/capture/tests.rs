@@ -134,7 +134,7 @@ fn finished_turns_wait_compressed() {
     let (capture, config) = (TurnCapture::default(), config(""));
     ask(&capture, &config, "req_1", &"x".repeat(100_000), &[b"{}"]);
     let turn = Arc::clone(&capture.recent()[0]);
-    turn.compress();
+    capture.flush();
     let used = capture.0.budget.used();
     assert!((1..10_000).contains(&used), "{used}");
     let (opened, sent) = turn.open().unwrap();

@@ -14,8 +14,8 @@
 //! moves when the recording says so. Failures that loopback cannot reproduce, such as a
 //! name that does not resolve, are injected from the recording.
 //!
-//! The replayed turn keeps the recorded values of everything that was an input of the
-//! replay: addresses, headers of the upstream's responses, the time the turn began. The
+//! The replayed turn keeps the recorded time and settings. Its attempts have no address
+//! before the path, and the headers of the upstream's responses are those of the loopback. The
 //! text of [`Fault::cause`](adapters::fault::Fault::cause) for a broken connection comes
 //! from the network library and depends on how exactly it broke; if the replayed
 //! connection breaks as well, the recorded text is kept. Other times of the replayed
@@ -39,7 +39,7 @@ use adapters::fault::{Fault, Kind};
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
-use registry::{RegistrySnapshot, RouteSnapshot};
+use registry::RouteSnapshot;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
@@ -138,7 +138,6 @@ async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn
     let _ = service.restore_state(&recorded.state_before, &head, &Arc::new(body.clone()));
     env.arm();
     let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
-    let origin = upstream.origin();
     let client = tokio::spawn(async move {
         let response = respond(&service, &head, body).await;
         let mut body = response.into_body();
@@ -147,16 +146,7 @@ async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn
     ReplayDriver::new(&recorded, &env, upstream, ending, client, streams)
         .run()
         .await?;
-    let mut turn = env.finished_turn().ok_or(ReplayError::NoTurn)?;
-    for (index, attempt) in turn.attempts.iter_mut().enumerate() {
-        restore_origin(
-            attempt,
-            recorded.attempts.get(index),
-            &recorded.settings,
-            &origin,
-        );
-    }
-    Ok(turn)
+    env.finished_turn().ok_or(ReplayError::NoTurn)
 }
 
 /// The head and the body of the client's request.
@@ -236,25 +226,6 @@ fn key_weights(turn: &BundleTurn, route: &RouteSnapshot, count: usize) -> Vec<u3
     weights
 }
 
-/// Replaces the loopback origin in the URL of an attempt by the recorded one.
-fn restore_origin(
-    attempt: &mut super::bundle::BundleAttempt,
-    recorded: Option<&super::bundle::BundleAttempt>,
-    settings: &RegistrySnapshot,
-    loopback: &str,
-) {
-    let Some(rest) = attempt.url.strip_prefix(loopback) else {
-        return;
-    };
-    let same = recorded.filter(|recorded| recorded.route == attempt.route);
-    let mut routes = settings.routes.iter();
-    let mut route = || routes.find(|route| route.full_name() == attempt.route);
-    let there = same.map(|recorded| &recorded.url);
-    let there = there.or_else(|| route().map(|route| &route.base_url));
-    let origin = there.map_or("", |url| split_origin(url).0);
-    attempt.url = format!("{origin}{rest}");
-}
-
 /// Splits a URL before its path.
 fn split_origin(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
@@ -263,25 +234,17 @@ fn split_origin(url: &str) -> (&str, &str) {
     url.split_at_checked(path).unwrap_or((url, ""))
 }
 
-/// Restores the recorded values that were inputs of the replay.
+/// Restores recorded values that were inputs of the replay.
 fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
     replayed.rerun.clone_from(&recorded.rerun);
+    replayed.settings.clone_from(&recorded.settings);
     restore_prefix_header(&recorded.answer.headers, &mut replayed.answer.headers);
-    let routes = replayed.settings.routes.iter_mut();
-    for (replayed, recorded) in routes.zip(&recorded.settings.routes) {
-        if replayed.full_name() == recorded.full_name() {
-            replayed.base_url.clone_from(&recorded.base_url);
-            replayed.key_weights.clone_from(&recorded.key_weights);
-        }
+    for attempt in &mut replayed.attempts {
+        attempt.url = split_origin(&attempt.url).1.to_owned();
     }
     for (replayed, recorded) in replayed.attempts.iter_mut().zip(&recorded.attempts) {
-        if let (Some(replayed), Some(recorded)) = (&mut replayed.head, &recorded.head)
-            && replayed.status == recorded.status
-        {
-            replayed.headers.clone_from(&recorded.headers);
-        }
         restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());
     }
     restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());

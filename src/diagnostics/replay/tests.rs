@@ -150,7 +150,8 @@ fn config(text: &str) -> Config {
     .unwrap()
 }
 
-/// A turn without times: those of a replay come from another clock.
+/// A turn without times, addresses and headers of connections: those of a replay come from another
+/// clock and from the loopback.
 fn timeless(turn: &BundleTurn) -> BundleTurn {
     let mut turn = turn.clone();
     let still = |pieces: &mut Vec<BodyChunk>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
@@ -159,8 +160,10 @@ fn timeless(turn: &BundleTurn) -> BundleTurn {
     still(&mut turn.answer.pieces);
     for attempt in &mut turn.attempts {
         (attempt.at_us, attempt.end_us) = (0, 0);
+        attempt.url = super::split_origin(&attempt.url).1.to_owned();
         if let Some(head) = &mut attempt.head {
             head.at_us = 0;
+            head.headers.clear();
         }
         still(&mut attempt.pieces);
     }
