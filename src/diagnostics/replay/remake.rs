@@ -63,7 +63,7 @@ impl Course {
 impl BundleTurn {
     /// This turn with what `made`, a replay of it, sent: the plan, the requests to providers, and
     /// the response to the client.
-    pub fn with_results(&self, made: &Self) -> Self {
+    pub(crate) fn with_results(&self, made: &Self) -> Self {
         let mut turn = self.clone();
         turn.plan.clone_from(&made.plan);
         turn.answer.body.clone_from(&made.answer.body);
@@ -82,7 +82,7 @@ impl BundleTurn {
     }
 
     /// This turn with its results omitted, because it cannot be run again.
-    pub fn without_results(&self, why: &str) -> Self {
+    pub(crate) fn without_results(&self, why: &str) -> Self {
         let mut turn = self.clone();
         turn.rerun.failed = Some(why.to_owned());
         let mut omit = |what: String, body: &mut Vec<u8>| {
