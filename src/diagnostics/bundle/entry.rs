@@ -91,6 +91,13 @@ impl BundleTurn {
         bodies.chain([&self.answer.body]).collect()
     }
 
+    /// Frees the memory of all bodies.
+    pub(crate) fn clear_bodies(&mut self) {
+        self.bodies_mut()
+            .into_iter()
+            .for_each(|body| *body = Vec::new());
+    }
+
     /// Like [`Self::bodies`], to be filled.
     pub(super) fn bodies_mut(&mut self) -> Vec<&mut Vec<u8>> {
         let attempts = self.attempts.iter_mut();

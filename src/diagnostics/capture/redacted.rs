@@ -24,14 +24,19 @@ pub(super) fn redacted_turn(
 ) -> Result<BundleTurn, BundleError> {
     let (recorded, sent) = finished.open()?;
     let replayed = replay_hiding(&recorded, &finished.config.redactor());
-    let mut redacted = scrubbed(&recorded, scrubbers);
-    Ok(match replayed {
-        Ok(replayed) => {
-            redacted.rerun = sent.rerun_report(&recorded, &replayed);
-            remake(&redacted, &replayed)
+    let mut original = match replayed {
+        Ok(replayed) => replayed,
+        Err(error) => {
+            return Ok(scrubbed(&recorded, scrubbers).without_results(&error.to_string()));
         }
-        Err(error) => redacted.without_results(&error.to_string()),
-    })
+    };
+    let rerun = sent.rerun_report(&recorded, &original);
+    // From here on only its course matters.
+    original.clear_bodies();
+    let mut redacted = scrubbed(&recorded, scrubbers);
+    drop(recorded);
+    redacted.rerun = rerun;
+    Ok(remake(&redacted, &original))
 }
 
 /// A turn of a bundle, redacted again: the scrubber may know patterns that are newer than the
