@@ -80,6 +80,11 @@ impl Redactor {
         self
     }
 
+    /// This redactor with more known secrets.
+    pub(crate) fn and(&self, more: &[Secret]) -> Self {
+        Self::new(self.secrets.iter().chain(more)).with_patterns(&self.patterns)
+    }
+
     pub(crate) fn secrets(&self) -> &[Secret] {
         &self.secrets
     }

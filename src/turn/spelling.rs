@@ -1,5 +1,5 @@
 //! Plans a turn and encodes its upstream request. Pure: the result depends only on the turn and the
-//! fields of [`Spelling`], so diagnostics can encode a recorded request again after redaction.
+//! fields of [`Spelling`].
 
 use std::collections::HashMap;
 
@@ -10,28 +10,28 @@ use adapters::wire::{self, EncodeOptions, WireRequest};
 use registry::{Dialect, Model};
 
 /// Everything besides the turn that determines its upstream request.
-pub(crate) struct Spelling<'s> {
+pub(super) struct Spelling<'s> {
     /// With the learned quirk patches applied.
-    pub(crate) dialect: &'s Dialect,
+    pub(super) dialect: &'s Dialect,
     /// With the learned quirk patches applied.
-    pub(crate) model: &'s Model,
+    pub(super) model: &'s Model,
     /// The provider's name of the model.
-    pub(crate) upstream_model: &'s str,
+    pub(super) upstream_model: &'s str,
     /// The full name of the route.
-    pub(crate) origin: &'s str,
-    pub(crate) outputs: OutputPolicy,
-    pub(crate) retention: Retention,
+    pub(super) origin: &'s str,
+    pub(super) outputs: OutputPolicy,
+    pub(super) retention: Retention,
     /// The cached reasoning state that the provider wants back, by call id.
-    pub(crate) known_baggage: &'s HashMap<String, String>,
+    pub(super) known_baggage: &'s HashMap<String, String>,
 }
 
 impl Spelling<'_> {
-    pub(crate) fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self) -> Bounds {
         Bounds::for_model(self.model, self.outputs, self.retention).for_dialect(self.dialect)
     }
 
     /// Plans the turn and encodes its request.
-    pub(crate) fn request(
+    pub(super) fn request(
         &self,
         turn: &Turn<'_>,
         cache: &dyn PlanCache,

@@ -3,27 +3,29 @@
 //! Attempts are numbered from 1, as in the file; items, steps and events from 0, as
 //! in JSON and in `sequence_number`.
 //!
-//! - `parts`: goes through the parts of a turn.
-//! - `body`: compares bodies, which are JSON documents or streams of events.
-//! - `json`: compares JSON values field by field.
-//! - `align`: matches the elements of two lists.
+//! - `facts`: lists what is compared of a turn.
+//! - `bodies`: compares bodies, which are JSON documents or streams of events.
+//! - `values`: compares JSON values field by field.
 //! - `excerpt`: short quotes of long values.
 
-mod align;
-mod body;
+mod bodies;
 mod excerpt;
-mod json;
-mod parts;
+mod facts;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::fmt;
 
+use self::facts::Facts;
+use self::values::ValueMatcher;
 use super::BundleTurn;
 use crate::log::SafeText;
 
 /// Maximum number of differences that are listed for one part of a turn.
 const MOST: usize = 20;
+/// Likewise for a provider's response: the response to the client shows the rest.
+const MOST_UPSTREAM: usize = 3;
 
 /// Which differences count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,25 +54,37 @@ pub struct Difference {
 /// All differences of two turns: at most twenty for each part, followed by the number
 /// of further ones.
 pub fn compare(left: &BundleTurn, right: &BundleTurn, what: Scope) -> Vec<Difference> {
-    let mut found = parts::Parts::new(what);
-    match what {
-        Scope::Replay => {
-            found.omitted(left);
-            found.plan(left, right);
-            found.attempts(left, right);
-            found.answer(left, right);
-            found.end(left, right);
-        }
-        Scope::Diff => {
-            found.environments(left, right);
-            found.request(left, right);
-            found.plan(left, right);
-            found.attempts(left, right);
-            found.end(left, right);
-            found.answer(left, right);
+    let mut found = Vec::new();
+    if what == Scope::Replay && !left.is_complete() {
+        let parts = left.omitted.iter();
+        let parts: Vec<String> = parts
+            .map(|part| format!("{} has {} of {} bytes", part.what, part.kept, part.total))
+            .collect();
+        let location = format!("not replayable: {}", parts.join(", "));
+        found.push(Difference::remark(location));
+    }
+    let mut matcher = ValueMatcher::new(what);
+    let (left, right) = (
+        Facts::of(left, right, what).list,
+        Facts::of(right, left, what).list,
+    );
+    for (name, left, right) in facts::pairs(&left, &right) {
+        let mut differing = match (left, right) {
+            (Some(left), Some(right)) => left.differences(right, name, &mut matcher),
+            (Some(left), None) => vec![Difference::left(name, left.excerpt())],
+            (None, Some(right)) => vec![Difference::right(name, right.excerpt())],
+            (None, None) => Vec::new(),
+        };
+        let is_upstream = name.starts_with("attempt ") && name.ends_with(" answer");
+        let most = if is_upstream { MOST_UPSTREAM } else { MOST };
+        let more = differing.len().saturating_sub(most);
+        differing.truncate(most);
+        found.append(&mut differing);
+        if more > 0 {
+            found.push(Difference::remark(format!("{name}: and {more} more")));
         }
     }
-    found.all()
+    found
 }
 
 impl Difference {

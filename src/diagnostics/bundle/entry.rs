@@ -83,36 +83,28 @@ impl Display for BundleEntry {
 }
 
 impl BundleTurn {
-    /// The contents of an entry; `None` if the entry is JSON metadata, or an attempt that
-    /// the turn does not have.
-    pub(super) fn body(&self, entry: BundleEntry) -> Option<&Vec<u8>> {
-        let attempt = |number: usize| self.attempts.get(number.checked_sub(1)?);
-        match entry {
-            BundleEntry::Manifest | BundleEntry::Turn(_) => None,
-            BundleEntry::Request(_) => Some(&self.request.body),
-            BundleEntry::Plan(_) => Some(&self.plan),
-            BundleEntry::AttemptRequest(_, number) => Some(&attempt(number)?.body),
-            BundleEntry::AttemptAnswer(_, number) => Some(&attempt(number)?.answer),
-            BundleEntry::Answer(_) => Some(&self.answer.body),
-        }
+    /// The contents of [`BundleEntry::bodies`], in their order.
+    pub(super) fn bodies(&self) -> Vec<&Vec<u8>> {
+        let attempts = self.attempts.iter();
+        let attempts = attempts.flat_map(|attempt| [&attempt.body, &attempt.answer]);
+        let bodies = [&self.request.body, &self.plan].into_iter().chain(attempts);
+        bodies.chain([&self.answer.body]).collect()
     }
 
-    /// Like [`Self::body`], to be filled.
-    pub(super) fn body_mut(&mut self, entry: BundleEntry) -> Option<&mut Vec<u8>> {
-        match entry {
-            BundleEntry::Manifest | BundleEntry::Turn(_) => None,
-            BundleEntry::Request(_) => Some(&mut self.request.body),
-            BundleEntry::Plan(_) => Some(&mut self.plan),
-            BundleEntry::AttemptRequest(_, number) => {
-                let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
-                Some(&mut attempt.body)
-            }
-            BundleEntry::AttemptAnswer(_, number) => {
-                let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
-                Some(&mut attempt.answer)
-            }
-            BundleEntry::Answer(_) => Some(&mut self.answer.body),
-        }
+    /// Frees the memory of all bodies.
+    pub(crate) fn clear_bodies(&mut self) {
+        self.bodies_mut()
+            .into_iter()
+            .for_each(|body| *body = Vec::new());
+    }
+
+    /// Like [`Self::bodies`], to be filled.
+    pub(super) fn bodies_mut(&mut self) -> Vec<&mut Vec<u8>> {
+        let attempts = self.attempts.iter_mut();
+        let attempts = attempts.flat_map(|attempt| [&mut attempt.body, &mut attempt.answer]);
+        let bodies = [&mut self.request.body, &mut self.plan];
+        let bodies = bodies.into_iter().chain(attempts);
+        bodies.chain([&mut self.answer.body]).collect()
     }
 }
 

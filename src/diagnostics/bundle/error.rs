@@ -18,9 +18,20 @@ pub enum BundleError {
     /// The file is something else than a bundle.
     #[error("this is no bundle: name a file that `respondent bundle create` wrote")]
     NotABundle,
-    /// The bundle has a format version that this program does not know.
+    /// The bundle has the format version of earlier programs.
     #[error(
-        "the bundle has layout {version}, and this program knows layouts up to {FORMAT_VERSION}: \
+        "the bundle has layout {version}, and this program knows layout {FORMAT_VERSION}: \
+         use respondent {made_by}, which made it"
+    )]
+    OlderFormat {
+        /// The format version of the bundle.
+        version: u64,
+        /// The version of the program that made the bundle.
+        made_by: PrintableText,
+    },
+    /// The bundle has a format version that this program does not know yet.
+    #[error(
+        "the bundle has layout {version}, and this program knows layout {FORMAT_VERSION}: \
          use respondent {made_by}, which made it, or a newer one"
     )]
     NewerFormat {

@@ -1,5 +1,7 @@
 //! `bundle.json`: format, version and number of turns of a bundle.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::PrintableText;
@@ -7,7 +9,7 @@ use super::{Bundle, BundleError, FORMAT_VERSION, MAX_TURNS};
 
 const FORMAT: &str = "respondent-bundle";
 
-/// `bundle.json` of format version 1.
+/// `bundle.json` of [`FORMAT_VERSION`].
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
@@ -48,11 +50,11 @@ impl Manifest {
         if common.format != FORMAT || common.version == 0 {
             return Err(BundleError::NotABundle);
         }
-        if common.version > FORMAT_VERSION {
-            return Err(BundleError::NewerFormat {
-                version: common.version,
-                made_by: PrintableText::new(common.made_by),
-            });
+        let (version, made_by) = (common.version, PrintableText::new(&common.made_by));
+        match version.cmp(&FORMAT_VERSION) {
+            Ordering::Less => return Err(BundleError::OlderFormat { version, made_by }),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(BundleError::NewerFormat { version, made_by }),
         }
         let manifest: Self = serde_json::from_slice(json)
             .map_err(|error| json_error("bundle.json", &error, &common.made_by))?;

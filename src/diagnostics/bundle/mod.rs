@@ -16,16 +16,16 @@ mod entry;
 mod error;
 pub mod folder;
 mod manifest;
-mod pretty;
 mod read;
-#[cfg(test)]
-pub(crate) mod sample;
 mod show;
 #[cfg(test)]
 mod tests;
 mod timestamp;
 mod turn;
 mod write;
+
+#[cfg(test)]
+pub(crate) use tests::sample;
 
 pub use compare::{Difference, Scope, compare};
 pub use diff::diff;
@@ -34,7 +34,7 @@ pub use folder::{BundleFolder, RetentionLimits, StoredBundle};
 pub use show::show;
 pub use turn::{
     BodyChunk, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
-    OmittedPart,
+    OmittedPart, RerunReport,
 };
 
 /// The contents of one file, in memory. It has no `Debug`: it contains conversations.
@@ -50,8 +50,8 @@ pub struct Bundle {
     pub turns: Vec<BundleTurn>,
 }
 
-/// The format version that is written. Every version from 1 to this one can be read.
-const FORMAT_VERSION: u64 = 1;
+/// The format version that is written, and the only one that can be read.
+const FORMAT_VERSION: u64 = 2;
 /// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Maximum size of the unpacked tar in bytes.

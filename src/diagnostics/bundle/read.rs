@@ -105,11 +105,9 @@ fn unpack<R: Read>(
             .map_err(|error| json_error(turn_entry, &error, &manifest.made_by))?;
         drop(json);
         check_metadata(&turn, number)?;
-        for entry in BundleEntry::bodies(number, turn.attempts.len()) {
-            let body = unpacking.read_entry(entry)?;
-            if let Some(slot) = turn.body_mut(entry) {
-                *slot = body;
-            }
+        let entries = BundleEntry::bodies(number, turn.attempts.len());
+        for (entry, body) in entries.zip(turn.bodies_mut()) {
+            *body = unpacking.read_entry(entry)?;
         }
         check_bodies(&turn, number)?;
         turns.push(turn);

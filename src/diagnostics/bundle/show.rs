@@ -140,6 +140,19 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
             format_args!("{}: {} of {} bytes kept", part.what, part.kept, part.total),
         );
     }
+    if let Some(why) = &turn.rerun.failed {
+        page.field("rerun", format_args!("not possible: {why}"));
+    }
+    let events = turn.rerun.events.iter();
+    let events = events.map(|number| format!("event {number}"));
+    let others: Vec<String> = events.chain(turn.rerun.parts.iter().cloned()).collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
+        page.field(
+            "rerun",
+            format_args!("differs from what was sent: {others}"),
+        );
+    }
 }
 
 /// The model name that was asked for, and the routes that it resolved to.

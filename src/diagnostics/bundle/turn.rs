@@ -61,8 +61,11 @@ pub struct BundleTurn {
     pub clock: Vec<(u64, u64)>,
     /// Random values that the turn used: 32 hexadecimal digits each.
     pub random: Vec<String>,
-    /// Bodies that were too large to be kept whole. Such a turn cannot be replayed.
+    /// Bodies that are not whole: a response of a provider was too large to be recorded, or the
+    /// turn could not be run again when the bundle was written.
     pub omitted: Vec<OmittedPart>,
+    /// What running the turn again showed when the bundle was written.
+    pub rerun: RerunReport,
     /// The plan of the first attempt as JSON; empty if there was no attempt.
     #[serde(skip)]
     pub plan: Vec<u8>,
@@ -157,6 +160,20 @@ pub struct BodyChunk {
     pub length: usize,
 }
 
+/// What running a turn again showed when its bundle was written. While a turn runs, only the hashes
+/// of what it sends are recorded. So it is run again, before redaction to be compared with the
+/// hashes, and after it to make what the bundle holds.
+#[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, expecting = "struct Rerun")]
+pub struct RerunReport {
+    /// Why the turn could not be run again; what it sent is then omitted.
+    pub failed: Option<String>,
+    /// The events that the client got with other bytes, by `sequence_number`; the first hundred.
+    pub events: Vec<usize>,
+    /// What else was different, such as `attempt 1 request` and `outcome`.
+    pub parts: Vec<String>,
+}
+
 /// A body that was not kept whole.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "struct Omitted")]
@@ -167,6 +184,26 @@ pub struct OmittedPart {
     pub total: u64,
     /// How many of its bytes were kept, from the start.
     pub kept: u64,
+}
+
+impl OmittedPart {
+    /// The name of the response to the client.
+    pub(crate) const ANSWER: &str = "answer";
+
+    /// The name of the request of an attempt, numbered from 1.
+    pub(crate) fn request(attempt: usize) -> String {
+        format!("attempt {attempt} request")
+    }
+
+    /// The name of a provider's response.
+    pub(crate) fn answer(attempt: usize) -> String {
+        format!("attempt {attempt} answer")
+    }
+
+    /// Whether this is an input of the turn, without which it cannot be replayed.
+    pub fn is_input(&self) -> bool {
+        self.what == "request" || self.what.ends_with(" answer")
+    }
 }
 
 impl BundleTurn {
@@ -187,6 +224,23 @@ impl BundleTurn {
     /// Whether every body was kept whole.
     pub fn is_complete(&self) -> bool {
         self.omitted.is_empty()
+    }
+
+    /// The body that [`OmittedPart::what`] names; `None` if no turn, or not this one, has it.
+    pub(crate) fn named_body(&self, what: &str) -> Option<&Vec<u8>> {
+        match what {
+            "request" => return Some(&self.request.body),
+            OmittedPart::ANSWER => return Some(&self.answer.body),
+            _ => {}
+        }
+        let (number, part) = what.strip_prefix("attempt ")?.split_once(' ')?;
+        let number: usize = number.parse().ok()?;
+        let attempt = self.attempts.get(number.checked_sub(1)?)?;
+        match part {
+            "request" => Some(&attempt.body),
+            "answer" => Some(&attempt.answer),
+            _ => None,
+        }
     }
 
     /// Sets [`Self::notes`].

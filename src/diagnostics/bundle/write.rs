@@ -9,7 +9,6 @@ use zstd::stream::write::Encoder;
 use super::check::{check_bodies, check_metadata};
 use super::entry::BundleEntry;
 use super::manifest::{Manifest, check_turn_count};
-use super::pretty::to_pretty_json;
 use super::{Bundle, BundleError, MAX_FILE_BYTES, MAX_TAR_BYTES, MAX_TURN_JSON_BYTES};
 
 const COMPRESSION_LEVEL: i32 = 3;
@@ -36,8 +35,8 @@ impl Bundle {
             check_metadata(turn, number)?;
             check_bodies(turn, number)?;
             tar.add_json(BundleEntry::Turn(number), turn)?;
-            for entry in BundleEntry::bodies(number, turn.attempts.len()) {
-                let body = turn.body(entry).map_or(&[][..], Vec::as_slice);
+            let entries = BundleEntry::bodies(number, turn.attempts.len());
+            for (entry, body) in entries.zip(turn.bodies()) {
                 tar.add(entry, body)?;
             }
         }
@@ -68,7 +67,9 @@ struct TarWriter<W: Write> {
 
 impl<W: Write> TarWriter<W> {
     fn add_json(&mut self, entry: BundleEntry, value: &impl Serialize) -> Result<(), BundleError> {
-        let json = to_pretty_json(value).map_err(|error| BundleError::PackFailed(error.into()))?;
+        let mut json = serde_json::to_vec_pretty(value)
+            .map_err(|error| BundleError::PackFailed(error.into()))?;
+        json.push(b'\n');
         if json.len() as u64 > MAX_TURN_JSON_BYTES {
             return Err(BundleError::TooLarge {
                 what: "the bytes of a turn.json",

@@ -3,10 +3,12 @@
 //!
 //! A [`Recorder`] observes one turn. It copies streamed chunks and shares request
 //! bodies; that is all the work it adds to a running turn. When the turn ends, the
-//! recording goes to the `ring` in memory and, if the configuration asks for it,
-//! to the `writer`, which redacts it and stores it as a bundle. `query` lists
-//! the recorded turns and packs selected ones.
+//! recording goes to the recent turns in memory, where the thread of the `writer`
+//! compresses it, and, if the configuration asks for it, to the writer itself, which
+//! redacts it and stores it as a bundle. `query` lists the recorded turns and packs
+//! selected ones.
 
+mod finished;
 mod headers;
 mod memory_budget;
 mod query;
@@ -14,12 +16,13 @@ mod recorded_body;
 mod recorded_turn;
 mod recorder;
 mod redacted;
-mod ring;
+mod sent;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::System;
 use crate::config::{CaptureMode, Config};
@@ -29,7 +32,7 @@ pub use memory_budget::MemoryBudget;
 pub use recorded_turn::RecordedTurn;
 pub use recorder::{FinishedTurnSink, Recorder};
 
-use ring::TurnRing;
+use finished::FinishedTurn;
 use writer::BundleWriter;
 
 /// Records the turns of a server and holds the recent recordings. Created once at
@@ -39,7 +42,8 @@ pub struct TurnCapture(Arc<RecentTurns>);
 
 #[derive(Default)]
 struct RecentTurns {
-    ring: Mutex<TurnRing>,
+    /// Finished turns, newest last.
+    turns: Mutex<VecDeque<Arc<FinishedTurn>>>,
     budget: Arc<MemoryBudget>,
     writer: BundleWriter,
 }
@@ -51,19 +55,7 @@ impl TurnEnvironmentFactory for TurnCapture {
             return live;
         }
         let recent: Arc<RecentTurns> = Arc::clone(&self.0);
-        let recorder = Arc::new(Recorder::new(
-            request_id,
-            config,
-            (live.clock, live.random),
-            &self.0.budget,
-            recent,
-        ));
-        TurnEnvironment {
-            clock: Arc::clone(&recorder) as _,
-            random: Arc::clone(&recorder) as _,
-            observer: Some(recorder),
-            tools: live.tools,
-        }
+        Recorder::environment(request_id, config, live, &self.0.budget, recent)
     }
 }
 
@@ -85,27 +77,29 @@ impl TurnCapture {
     }
 
     /// The turns in memory, newest first.
-    pub(crate) fn recent(&self) -> Vec<Arc<RecordedTurn>> {
-        self.0.lock_ring().newest_first()
+    fn recent(&self) -> Vec<Arc<FinishedTurn>> {
+        self.0.lock_turns().iter().rev().cloned().collect()
     }
 }
 
 impl RecentTurns {
     fn evict_beyond(&self, recent: usize, memory: usize) {
-        let evicted = self.lock_ring().truncate(recent);
+        let mut turns = self.lock_turns();
+        let too_many = turns.len().saturating_sub(recent);
+        let evicted: Vec<_> = turns.drain(..too_many).collect();
+        drop(turns);
         // Freed outside the lock: it may be a lot of memory.
         drop(evicted);
         while self.budget.used() > memory && self.evict_oldest() {}
     }
 
-    fn lock_ring(&self) -> std::sync::MutexGuard<'_, TurnRing> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_turns(&self) -> MutexGuard<'_, VecDeque<Arc<FinishedTurn>>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FinishedTurnSink for RecentTurns {
     fn add(&self, turn: RecordedTurn) {
-        let turn = Arc::new(turn);
         let capture = &turn.config.capture;
         let (recent, memory) = (capture.recent, capture.memory);
         let is_written = match capture.mode {
@@ -113,20 +107,24 @@ impl FinishedTurnSink for RecentTurns {
             CaptureMode::Failures => turn.is_failure(),
             CaptureMode::Off => false,
         };
-        if is_written {
-            self.writer.enqueue(Arc::clone(&turn));
-        }
         // A huge successful request would fill the memory together with the next
         // one, which is about as large.
-        if is_written || turn.body.len() <= memory / 2 {
-            self.lock_ring().push(turn);
-        }
+        let is_kept = is_written || turn.body.len() <= memory / 2;
+        let kept = is_kept.then(|| Arc::new(FinishedTurn::new(turn)));
+        self.lock_turns().extend(kept.clone());
         // Requests are recorded even beyond the budget, so it may be exceeded here.
         self.evict_beyond(recent, memory);
+        if let Some(turn) = kept {
+            self.writer.enqueue(&turn, is_written);
+        }
     }
 
     fn evict_oldest(&self) -> bool {
-        let oldest = self.lock_ring().pop_oldest();
+        let oldest = self.lock_turns().pop_front();
         oldest.is_some()
+    }
+
+    fn wants_results(&self) -> bool {
+        false
     }
 }

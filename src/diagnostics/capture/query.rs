@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::redacted::{redacted_turn, scrubber};
-use super::{RecordedTurn, TurnCapture};
+use super::TurnCapture;
+use super::finished::FinishedTurn;
+use super::redacted::{redacted_again, redacted_turn, scrubber};
 use crate::config::Config;
 use crate::diagnostics::bundle::{Bundle, BundleError, BundleFolder, StoredBundle};
 use crate::diagnostics::redact::Keep;
@@ -15,7 +16,7 @@ use crate::diagnostics::selection::{BundleQuery, ListedTurn, Selection};
 /// Where a recorded turn is. The copy in memory is preferred: it is not redacted yet,
 /// so its images and encrypted contents can still be kept.
 enum TurnLocation {
-    Memory(Arc<RecordedTurn>),
+    Memory(Arc<FinishedTurn>),
     Disk(PathBuf),
 }
 
@@ -53,16 +54,18 @@ impl TurnCapture {
             images: bundle.images,
             encrypted: bundle.encrypted,
         };
-        let scrubber = scrubber(config, keep);
+        let current = scrubber(config, keep);
         let all = self.locate_all(config).into_iter();
         let chosen = all
             .filter(|(listed, _)| listed.matches(&wanted.selection, now))
             .take(limit);
         for (_, location) in chosen {
             match location {
-                TurnLocation::Memory(turn) => bundle
-                    .turns
-                    .push(scrubber.turn(&redacted_turn(&turn, keep))),
+                TurnLocation::Memory(turn) => {
+                    // The configuration of the turn knows its own secrets.
+                    let own = scrubber(&turn.config, keep);
+                    bundle.turns.push(redacted_turn(&turn, &[&own, &current])?);
+                }
                 TurnLocation::Disk(path) => {
                     // The file may have been deleted in favour of a newer one.
                     let Ok(kept) = Bundle::read(&path) else {
@@ -70,8 +73,8 @@ impl TurnCapture {
                     };
                     bundle.images &= kept.images;
                     bundle.encrypted &= kept.encrypted;
-                    // Redacted again: a pattern may be newer than the file.
-                    let turns = kept.turns.into_iter().map(|turn| scrubber.turn(&turn));
+                    let turns = kept.turns.into_iter();
+                    let turns = turns.map(|turn| redacted_again(turn, &current));
                     bundle.turns.extend(turns);
                 }
             }
@@ -95,10 +98,9 @@ impl TurnCapture {
         let mut all: Vec<(ListedTurn, TurnLocation)> = recent
             .into_iter()
             .map(|turn| {
-                (
-                    turn.listed(is_kept(&turn.request_id)),
-                    TurnLocation::Memory(turn),
-                )
+                let mut listed = turn.listed.clone();
+                listed.disk = is_kept(&listed.request_id);
+                (listed, TurnLocation::Memory(turn))
             })
             .collect();
         let in_memory: Vec<String> = all
@@ -119,24 +121,4 @@ fn read_listed(kept: &StoredBundle) -> Option<(ListedTurn, TurnLocation)> {
     let bundle = Bundle::read(&kept.path).ok()?;
     let listed = bundle.turns.first().map(ListedTurn::from_bundle_turn)?;
     Some((listed, TurnLocation::Disk(kept.path.clone())))
-}
-
-impl RecordedTurn {
-    fn listed(&self, disk: bool) -> ListedTurn {
-        let ended = self.end.as_ref();
-        let last = self.attempts.last();
-        let begun = self.status.is_some_and(|status| status.is_success());
-        let id = self.random.first().filter(|_| begun);
-        ListedTurn {
-            request_id: self.request_id.to_string(),
-            response_id: id.map(|bits| format!("resp_{bits:032x}")),
-            began_ms: self.began_ms,
-            took_us: self.took_us,
-            outcome: ended.map(|ended| ended.outcome),
-            route: last.map(|attempt| attempt.route.clone()),
-            failed: self.is_failure(),
-            memory: true,
-            disk,
-        }
-    }
 }

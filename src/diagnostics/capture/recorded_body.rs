@@ -1,11 +1,13 @@
 //! The recorded beginning of a streamed body.
 
-use super::memory_budget::{BLOCK_SIZE, MemoryBudget};
 use crate::diagnostics::bundle::BodyChunk;
 
 /// Bytes of the smallest memory block. A further block is half as large as
 /// everything recorded so far.
 const MIN_BLOCK_SIZE: usize = 256;
+/// Bytes of the largest memory block. A long body is a list of such blocks, so that it wastes
+/// little memory and is not moved while it grows.
+const MAX_BLOCK_SIZE: usize = 64 << 10;
 
 /// A streamed body as far as the memory budget allowed, and the chunks in which it
 /// passed.
@@ -18,14 +20,14 @@ pub(super) struct RecordedBody {
 }
 
 impl RecordedBody {
-    /// Adds a chunk. Without a budget the chunk is only counted, and so are all later
+    /// Adds a chunk. If it does not fit into the memory, it is only counted, and so are all later
     /// ones: the recorded part has no gaps.
-    pub(super) fn push(&mut self, bytes: &[u8], at_us: u64, budget: Option<&MemoryBudget>) {
+    pub(super) fn push(&mut self, bytes: &[u8], at_us: u64, fits: bool) {
         let is_whole = self.kept_bytes == self.total_bytes;
         self.total_bytes += bytes.len() as u64;
-        let Some(budget) = budget.filter(|_| is_whole) else {
+        if !(fits && is_whole) {
             return;
-        };
+        }
         self.kept_bytes = self.total_bytes;
         self.chunks.push(BodyChunk {
             at_us,
@@ -33,13 +35,8 @@ impl RecordedBody {
         });
         let mut left = bytes;
         while !left.is_empty() {
-            left = self.fill_block(left, budget);
+            left = self.fill_block(left);
         }
-    }
-
-    /// Empties the body and returns its memory for reuse.
-    pub(super) fn take_blocks(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.blocks)
     }
 
     /// How [`Self::bytes`] was cut.
@@ -61,14 +58,13 @@ impl RecordedBody {
     }
 
     /// Fills the last block, or a new one; returns the bytes that did not fit.
-    fn fill_block<'b>(&mut self, bytes: &'b [u8], budget: &MemoryBudget) -> &'b [u8] {
+    fn fill_block<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let left = |block: &Vec<u8>| block.capacity() - block.len();
         if self.blocks.last().is_none_or(|block| left(block) == 0) {
-            let grown = usize::try_from(self.kept_bytes / 2).unwrap_or(BLOCK_SIZE);
-            self.blocks.push(match bytes.len().max(grown) {
-                small @ ..BLOCK_SIZE => Vec::with_capacity(small.max(MIN_BLOCK_SIZE)),
-                _ => budget.take_block(),
-            });
+            let grown = usize::try_from(self.kept_bytes / 2).unwrap_or(MAX_BLOCK_SIZE);
+            let size = bytes.len().max(grown);
+            let size = size.clamp(MIN_BLOCK_SIZE, MAX_BLOCK_SIZE);
+            self.blocks.push(Vec::with_capacity(size));
         }
         let Some(block) = self.blocks.last_mut() else {
             return &[];
@@ -83,12 +79,12 @@ impl RecordedBody {
 mod tests {
     use super::*;
 
-    fn filled(chunks: &[usize]) -> (MemoryBudget, RecordedBody) {
-        let (budget, mut stream) = (MemoryBudget::default(), RecordedBody::default());
+    fn filled(chunks: &[usize]) -> RecordedBody {
+        let mut stream = RecordedBody::default();
         for (length, at_us) in chunks.iter().zip(0..) {
-            stream.push(&vec![b'x'; *length], at_us, Some(&budget));
+            stream.push(&vec![b'x'; *length], at_us, true);
         }
-        (budget, stream)
+        stream
     }
 
     /// Most streams are open for a long time and carry little.
@@ -101,29 +97,14 @@ mod tests {
             vec![300; 40],
             vec![300; 4000],
         ] {
-            let (_, stream) = filled(&chunks);
+            let stream = filled(&chunks);
             let length: usize = chunks.iter().sum();
             let taken: usize = stream.blocks.iter().map(Vec::capacity).sum();
             assert_eq!(stream.bytes().len(), length);
             let most = (length + length / 2)
-                .min(length + BLOCK_SIZE)
+                .min(length + MAX_BLOCK_SIZE)
                 .max(MIN_BLOCK_SIZE);
             assert!(taken <= most, "{length} take {taken}");
         }
-    }
-
-    #[test]
-    fn blocks_are_reused() {
-        let (budget, mut stream) = filled(&[1 << 20]);
-        let blocks = stream.take_blocks();
-        let addresses: Vec<*const u8> = blocks.iter().map(Vec::as_ptr).collect();
-        budget.return_blocks(blocks.into_iter(), 1 << 20);
-        assert!(addresses.contains(&budget.take_block().as_ptr()));
-        assert!(budget.take_block().is_empty());
-        // Beyond the limit no block is kept.
-        let (budget, mut stream) = filled(&[1 << 20]);
-        let blocks = stream.take_blocks();
-        budget.return_blocks(blocks.into_iter(), 3 * BLOCK_SIZE - 1);
-        assert_eq!(budget.free_block_count(), 2);
     }
 }

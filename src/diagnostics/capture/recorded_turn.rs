@@ -1,6 +1,10 @@
 //! The recording of one turn in memory. It contains secrets, so it is never printed
 //! or written as it is: [`RecordedTurn::to_bundle_turn`] converts it, and the result
 //! is redacted before it leaves the process.
+//!
+//! A recording holds the inputs of the turn. What the turn made of them is only there as
+//! hashes, unless [`FinishedTurnSink::wants_results`](super::FinishedTurnSink::wants_results):
+//! a replay makes it again.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,17 +15,18 @@ use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
-use bytes::Bytes;
 use http::StatusCode;
 use registry::{RegistrySnapshot, Route, Window};
 
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
+use super::sent::Sent;
 use crate::config::Config;
 use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
 };
+use crate::diagnostics::selection::ListedTurn;
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 use crate::upstream::Upstream;
@@ -43,7 +48,9 @@ pub struct RecordedTurn {
     pub(super) attempts: Vec<RecordedAttempt>,
     pub(super) status: Option<StatusCode>,
     pub(super) response_headers: RecordedHeaders,
-    pub(super) response: RecordedBody,
+    pub(super) sent: Sent,
+    /// Whether the bytes of requests and response are kept, not only their hashes.
+    pub(super) keeps_results: bool,
     /// Clock readings that differ from the one before: the number of earlier readings,
     /// and seconds since 1970.
     pub(super) clock: Vec<(u64, u64)>,
@@ -81,18 +88,11 @@ pub(super) struct RecordedAttempt {
     /// Whether the reasoning of earlier turns was sent along.
     pub(super) replays_reasoning: bool,
     pub(super) estimated_input: u64,
-    pub(super) body: BoundedBody,
     pub(super) key: Option<usize>,
     pub(super) head: Option<(u64, StatusCode, RecordedHeaders)>,
     pub(super) response: RecordedBody,
     pub(super) body_complete: bool,
     pub(super) fault: Option<Fault>,
-}
-
-/// A body that is recorded whole, or not at all because it did not fit.
-pub(super) struct BoundedBody {
-    pub(super) bytes: Bytes,
-    pub(super) total: usize,
 }
 
 impl RecordedTurn {
@@ -101,6 +101,7 @@ impl RecordedTurn {
         config: Arc<Config>,
         began_ms: u64,
         budget: Arc<MemoryBudget>,
+        keeps_results: bool,
     ) -> Self {
         Self {
             request_id,
@@ -117,7 +118,8 @@ impl RecordedTurn {
             attempts: Vec::new(),
             status: None,
             response_headers: RecordedHeaders::default(),
-            response: RecordedBody::default(),
+            sent: Sent::default(),
+            keeps_results,
             clock: Vec::new(),
             random: Vec::new(),
             ending_us: None,
@@ -135,7 +137,8 @@ impl RecordedTurn {
             .is_some_and(|end| end.outcome.is_failure())
     }
 
-    /// The turn with everything that a replay needs. Not redacted.
+    /// The turn with everything that a replay needs. Not redacted. What the turn made is empty,
+    /// and listed as omitted, if only its hashes are kept.
     pub fn to_bundle_turn(&self) -> BundleTurn {
         let server = &self.config.server;
         let settings = if self.routes.is_empty() {
@@ -165,13 +168,14 @@ impl RecordedTurn {
             answer: BundleResponse {
                 status: self.status.map_or(0, |status| status.as_u16()),
                 headers: self.response_headers.to_pairs(),
-                pieces: self.response.chunks().to_vec(),
-                body: self.response.bytes(),
+                pieces: self.sent.answer.chunks().to_vec(),
+                body: self.sent.answer.bytes.clone(),
             },
             attempts: self
                 .attempts
                 .iter()
-                .map(|attempt| attempt.to_bundle_attempt(self.took_us))
+                .zip(&self.sent.requests)
+                .map(|(attempt, sent)| attempt.to_bundle_attempt(&sent.bytes, self.took_us))
                 .collect(),
             settings,
             heartbeat_ms: milliseconds(server.heartbeat),
@@ -189,7 +193,7 @@ impl RecordedTurn {
         if let Some(end) = &self.end {
             turn.set_notes(&end.notes);
         }
-        if !turn.attempts.is_empty() {
+        if self.keeps_results && !turn.attempts.is_empty() {
             turn.plan = self.plan_json().unwrap_or_default();
         }
         turn
@@ -217,55 +221,53 @@ impl RecordedTurn {
 
     fn omitted(&self) -> Vec<OmittedPart> {
         let mut omitted = Vec::new();
-        let mut check = |what: &str, total: u64, kept: u64| {
+        let mut check = |what: String, total: u64, kept: u64| {
             if kept < total {
-                omitted.push(OmittedPart {
-                    what: what.to_owned(),
-                    total,
-                    kept,
-                });
+                omitted.push(OmittedPart { what, total, kept });
             }
         };
-        for (index, attempt) in self.attempts.iter().enumerate() {
-            let number = index + 1;
-            let body = &attempt.body;
-            check(
-                &format!("attempt {number} request"),
-                body.total as u64,
-                body.bytes.len() as u64,
-            );
+        let attempts = self.attempts.iter().zip(&self.sent.requests);
+        for ((attempt, request), number) in attempts.zip(1..) {
+            let kept = request.bytes.len() as u64;
+            check(OmittedPart::request(number), request.length(), kept);
             let answer = &attempt.response;
-            check(
-                &format!("attempt {number} answer"),
-                answer.total_bytes(),
-                answer.kept_bytes(),
-            );
+            let total = answer.total_bytes();
+            check(OmittedPart::answer(number), total, answer.kept_bytes());
         }
-        check(
-            "answer",
-            self.response.total_bytes(),
-            self.response.kept_bytes(),
-        );
+        let answer = &self.sent.answer;
+        let kept = answer.bytes.len() as u64;
+        check(OmittedPart::ANSWER.to_owned(), answer.total_bytes(), kept);
         omitted
+    }
+
+    /// The row of the turn in a listing; whether it is on disk is not known here.
+    pub(super) fn listed(&self) -> ListedTurn {
+        let ended = self.end.as_ref();
+        let last = self.attempts.last();
+        let begun = self.status.is_some_and(|status| status.is_success());
+        let id = self.random.first().filter(|_| begun);
+        ListedTurn {
+            request_id: self.request_id.to_string(),
+            response_id: id.map(|bits| format!("resp_{bits:032x}")),
+            began_ms: self.began_ms,
+            took_us: self.took_us,
+            outcome: ended.map(|ended| ended.outcome),
+            route: last.map(|attempt| attempt.route.clone()),
+            failed: self.is_failure(),
+            memory: true,
+            disk: false,
+        }
     }
 }
 
 impl Drop for RecordedTurn {
     fn drop(&mut self) {
         self.budget.release(self.reserved_bytes);
-        let attempts = self
-            .attempts
-            .iter_mut()
-            .map(|attempt| &mut attempt.response);
-        let answers = attempts.chain([&mut self.response]);
-        let blocks = answers.flat_map(RecordedBody::take_blocks);
-        self.budget
-            .return_blocks(blocks, self.config.capture.memory);
     }
 }
 
 impl RecordedAttempt {
-    fn to_bundle_attempt(&self, took_us: u64) -> BundleAttempt {
+    fn to_bundle_attempt(&self, request: &[u8], took_us: u64) -> BundleAttempt {
         BundleAttempt {
             at_us: self.at_us,
             end_us: self.end_us.unwrap_or(took_us),
@@ -288,7 +290,7 @@ impl RecordedAttempt {
             pieces: self.response.chunks().to_vec(),
             ended: self.body_complete,
             fault: self.fault.clone(),
-            body: self.body.bytes.to_vec(),
+            body: request.to_vec(),
             answer: self.response.bytes(),
         }
     }

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use adapters::hidden_rounds::HiddenRounds;
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
-use super::recorded_turn::{BoundedBody, RecordedAttempt, RecordedTurn, TurnEnd};
+use super::recorded_turn::{RecordedAttempt, RecordedTurn, TurnEnd};
+use super::sent::SentRequest;
 use crate::clock::{Clock, Random};
 use crate::config::Config;
 use crate::diagnostics::bundle::BodyChunk;
-use crate::turn::{RecordedToolCall, TurnEvent, TurnObserver};
+use crate::turn::{RecordedToolCall, TurnEnvironment, TurnEvent, TurnObserver};
 
 /// Records one turn as its observer, clock and source of randomness. The turn is
 /// over when its last user drops the recorder; the recording then goes to the sink.
@@ -41,30 +41,43 @@ pub trait FinishedTurnSink: Send + Sync {
     fn evict_oldest(&self) -> bool {
         false
     }
+
+    /// Whether a recording holds what the turn sent, to providers and to the client. If not, it
+    /// holds hashes of that: it then takes little memory while the turn runs.
+    fn wants_results(&self) -> bool {
+        true
+    }
 }
 
 impl Recorder {
-    /// Starts to record a turn, which reads its time and random bits through the
-    /// recorder from `clock` and `random`.
-    pub fn new(
+    /// Starts to record a turn: its environment is `live`, with a recorder as its clock, its
+    /// randomness and its observer.
+    pub fn environment(
         request_id: &Arc<str>,
         config: &Arc<Config>,
-        (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
+        live: TurnEnvironment,
         budget: &Arc<MemoryBudget>,
         sink: Arc<dyn FinishedTurnSink>,
-    ) -> Self {
+    ) -> TurnEnvironment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let began_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0));
         let (id, config) = (Arc::clone(request_id), Arc::clone(config));
-        let turn = RecordedTurn::new(id, config, began_ms, Arc::clone(budget));
-        Self {
+        let keeps_results = sink.wants_results();
+        let turn = RecordedTurn::new(id, config, began_ms, Arc::clone(budget), keeps_results);
+        let recorder = Arc::new(Self {
             began: Instant::now(),
-            clock,
-            random,
+            clock: live.clock,
+            random: live.random,
             sink,
             turn: Mutex::new(Some(turn)),
             clock_readings: AtomicU64::new(0),
             last_clock_reading: AtomicU64::new(u64::MAX),
+        });
+        TurnEnvironment {
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
+            observer: Some(recorder),
+            tools: live.tools,
         }
     }
 
@@ -124,13 +137,8 @@ impl RecordedTurn {
                 answer_params,
                 request,
             } => {
-                let body = &request.body;
-                let total = body.len();
-                let kept = if self.try_reserve(total, sink) {
-                    body.clone()
-                } else {
-                    Bytes::new()
-                };
+                let sent = SentRequest::new(&request.body, self.keeps_results);
+                self.sent.requests.push(sent);
                 // Exact, because few turns have more than one attempt.
                 self.attempts.reserve_exact(1);
                 self.attempts.push(RecordedAttempt {
@@ -144,7 +152,6 @@ impl RecordedTurn {
                     bytes_per_token: answer_params.bytes_per_token,
                     replays_reasoning: route.dialect.quirks.replays_reasoning(),
                     estimated_input: answer_params.estimated_input_tokens,
-                    body: BoundedBody { bytes: kept, total },
                     key: None,
                     head: None,
                     response: RecordedBody::default(),
@@ -159,9 +166,11 @@ impl RecordedTurn {
             }
             TurnEvent::UpstreamBody(bytes) => {
                 let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
+                if !fits {
+                    self.sent.answer.cut();
+                }
                 if let Some(attempt) = self.attempts.last_mut() {
-                    let budget = fits.then_some(&*self.budget);
-                    attempt.response.push(bytes, at_us, budget);
+                    attempt.response.push(bytes, at_us, fits);
                 }
             }
             TurnEvent::UpstreamEnd => self.update_attempt(|attempt| attempt.body_complete = true),
@@ -192,9 +201,9 @@ impl RecordedTurn {
                 self.response_headers = RecordedHeaders::from_map(headers);
             }
             TurnEvent::ClientBody(bytes) => {
-                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
-                let budget = fits.then_some(&*self.budget);
-                self.response.push(bytes, at_us, budget);
+                let keeps_results = self.keeps_results;
+                let grown = self.sent.answer.push(bytes, at_us, keeps_results);
+                self.reserve_required(grown);
             }
             TurnEvent::Ended {
                 outcome,

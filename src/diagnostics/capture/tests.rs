@@ -18,9 +18,18 @@ fn config(capture: &str) -> Arc<Config> {
     Arc::new(load(&inputs).unwrap())
 }
 
-/// Records a turn whose response has these chunks.
-fn run(capture: &TurnCapture, config: &Arc<Config>, id: &str, pieces: &[&[u8]]) {
-    ask(capture, config, id, r#"{"model":"nowhere"}"#, pieces);
+/// Records a turn whose request has this many bytes, which hardly can be compressed, and waits
+/// until it is compressed.
+fn run(capture: &TurnCapture, config: &Arc<Config>, id: &str, length: usize) {
+    let mut state = 1_u32;
+    let body: String = (0..length)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from(33 + (state >> 24) as u8 % 94)
+        })
+        .collect();
+    ask(capture, config, id, &body, &[]);
+    capture.flush();
 }
 
 fn ask(capture: &TurnCapture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
@@ -50,23 +59,28 @@ fn ids(capture: &TurnCapture) -> Vec<String> {
     let turns = capture.recent();
     turns
         .iter()
-        .map(|raw| raw.to_bundle_turn().request_id)
+        .map(|turn| turn.listed.request_id.clone())
         .collect()
 }
 
 #[test]
 fn a_turn_is_listed_when_it_is_over() {
     let (capture, config) = (TurnCapture::default(), config(""));
-    run(&capture, &config, "req_1", &[b"one", b"", b"three"]);
-    let turn = capture.recent()[0].to_bundle_turn();
+    let body = r#"{"model":"nowhere"}"#;
+    ask(&capture, &config, "req_1", body, &[b"one", b"", b"three"]);
+    let turn = capture.recent()[0].open().unwrap().0;
     assert_eq!(turn.request.path, "/v1/responses");
     assert_eq!(turn.request.body, br#"{"model":"nowhere"}"#);
-    assert_eq!(turn.answer.body, b"onethree");
     let lengths: Vec<usize> = turn.answer.pieces.iter().map(|p| p.length).collect();
     assert_eq!(lengths, [3, 0, 5]);
     assert_eq!(turn.clock.len(), 1);
     assert_eq!(turn.outcome, Some(Outcome::Completed));
-    assert!(turn.is_complete());
+    // Of the response there are only hashes.
+    assert!(turn.answer.body.is_empty());
+    let [omitted] = turn.omitted.as_slice() else {
+        panic!("the response is not missing");
+    };
+    assert_eq!((omitted.what.as_str(), omitted.total), ("answer", 8));
 }
 
 #[test]
@@ -83,12 +97,12 @@ fn the_oldest_turns_are_evicted() {
     let capture = TurnCapture::default();
     let few = config("recent = 2");
     for id in ["a", "b", "c"] {
-        run(&capture, &few, id, &[b"x"]);
+        run(&capture, &few, id, 1);
     }
     assert_eq!(ids(&capture), ["c", "b"]);
-    let small = config("memory = 2000");
+    let small = config("memory = 200_000");
     for id in ["d", "e", "f", "g", "h"] {
-        run(&capture, &small, id, &[&[b'x'; 400]]);
+        run(&capture, &small, id, 50_000);
     }
     assert_eq!(ids(&capture), ["h", "g", "f", "e"]);
 }
@@ -97,36 +111,12 @@ fn the_oldest_turns_are_evicted() {
 fn a_new_configuration_evicts_what_it_does_not_allow() {
     let (capture, config_before) = (TurnCapture::default(), config(""));
     for id in ["a", "b", "c"] {
-        run(&capture, &config_before, id, &[b"x"]);
+        run(&capture, &config_before, id, 1);
     }
     capture.apply_limits(&config("recent = 2"));
     assert_eq!(ids(&capture), ["c", "b"]);
     capture.apply_limits(&config("mode = \"off\""));
     assert!(capture.recent().is_empty());
-}
-
-/// Bytes beyond the budget are counted, and the recorded part has no gap.
-#[test]
-fn a_turn_that_is_too_large_says_so() {
-    let (capture, config) = (TurnCapture::default(), config("memory = 2000"));
-    run(
-        &capture,
-        &config,
-        "large",
-        &[&[b'a'; 300], &[b'b'; 300], &[b'c'; 10]],
-    );
-    let turn = capture.recent()[0].to_bundle_turn();
-    assert_eq!(turn.answer.body, [b'a'; 300]);
-    let [omitted] = turn.omitted.as_slice() else {
-        panic!("the omission is not reported");
-    };
-    assert_eq!(
-        (omitted.what.as_str(), omitted.total, omitted.kept),
-        ("answer", 610, 300)
-    );
-    // The memory of the large turn is free again.
-    run(&capture, &config, "next", &[&[b'a'; 450]]);
-    assert!(capture.recent()[0].to_bundle_turn().is_complete());
 }
 
 /// It would fill the memory together with the next request, which is as large.
@@ -139,20 +129,38 @@ fn a_huge_successful_request_is_not_kept_in_memory() {
     assert_eq!(ids(&capture), ["small"]);
 }
 
+#[test]
+fn finished_turns_wait_compressed() {
+    let (capture, config) = (TurnCapture::default(), config(""));
+    ask(&capture, &config, "req_1", &"x".repeat(100_000), &[b"{}"]);
+    let turn = Arc::clone(&capture.recent()[0]);
+    capture.flush();
+    let used = capture.0.budget.used();
+    assert!((1..10_000).contains(&used), "{used}");
+    let (opened, sent) = turn.open().unwrap();
+    assert_eq!(opened.request_id, "req_1");
+    assert_eq!(opened.request.body, "x".repeat(100_000).into_bytes());
+    assert_eq!(opened.answer.pieces.len(), 1);
+    assert_eq!(sent.answer.differing_events(b"{}"), [0; 0]);
+    drop(turn);
+    capture.apply_limits(&self::config("mode = \"off\""));
+    capture.flush();
+    assert_eq!(capture.0.budget.used(), 0);
+}
+
 /// A turn that somebody still holds, such as the writer, counts until it is dropped.
 #[test]
 fn turns_that_wait_to_be_written_count_towards_the_budget() {
-    let (capture, config) = (TurnCapture::default(), config("memory = 2000"));
-    run(&capture, &config, "waits", &[&[b'x'; 400]]);
+    let (capture, config) = (TurnCapture::default(), config("memory = 200_000"));
     let waits: Vec<_> = (0..4)
         .flat_map(|_| {
-            run(&capture, &config, "waits", &[&[b'x'; 400]]);
+            run(&capture, &config, "waits", 50_000);
             capture.recent()
         })
         .collect();
-    run(&capture, &config, "next", &[&[b'x'; 400]]);
-    assert!(!capture.recent()[0].to_bundle_turn().is_complete());
+    run(&capture, &config, "next", 50_000);
+    assert_eq!(ids(&capture), [""; 0]);
     drop(waits);
-    run(&capture, &config, "next", &[&[b'x'; 400]]);
-    assert!(capture.recent()[0].to_bundle_turn().is_complete());
+    run(&capture, &config, "next", 50_000);
+    assert_eq!(ids(&capture), ["next"]);
 }

@@ -1,17 +1,19 @@
-//! Writes recorded turns to disk on a thread of its own: redaction takes time, and
-//! no turn may wait for a disk.
+//! Writes recorded turns to disk, and compresses those that stay in memory, on a thread of its
+//! own: replays, redaction and compression take time, and no turn may wait for a disk.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{
+    Receiver, RecvError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 
-use super::recorded_turn::RecordedTurn;
-use super::redacted::redacted_turn;
+use super::finished::FinishedTurn;
+use super::redacted::{redacted_turn, scrubber};
 use crate::diagnostics::bundle::{Bundle, BundleFolder};
 use crate::diagnostics::redact::Keep;
 use crate::log;
@@ -26,29 +28,46 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct BundleWriter {
     /// `None` inside if the thread could not be started.
-    jobs: OnceLock<Option<SyncSender<WriteJob>>>,
+    jobs: OnceLock<Option<Sender<WriteJob>>>,
+    counts: Arc<TurnCounts>,
+}
+
+#[derive(Default)]
+struct TurnCounts {
+    /// Turns that wait to be written.
+    waiting: AtomicUsize,
     /// Dropped turns that the log does not mention yet.
-    dropped: Arc<AtomicUsize>,
+    dropped: AtomicUsize,
 }
 
 enum WriteJob {
-    Write(Arc<RecordedTurn>),
+    Write(Arc<FinishedTurn>),
+    /// A turn that may be evicted before its turn comes.
+    Compress(Weak<FinishedTurn>),
     /// The writer drops the sender when all earlier jobs are done.
     Flush(SyncSender<()>),
 }
 
 impl BundleWriter {
-    /// Queues a turn; drops it if the queue is full. Does not block.
-    pub(super) fn enqueue(&self, turn: Arc<RecordedTurn>) {
-        let Some(jobs) = self
-            .jobs
-            .get_or_init(|| spawn_writer(Arc::clone(&self.dropped)))
-        else {
+    /// Queues a turn to be written, if it `is_written` and not too many turns wait already, and to
+    /// be compressed. Does not block.
+    pub(super) fn enqueue(&self, turn: &Arc<FinishedTurn>, is_written: bool) {
+        let counts = &self.counts;
+        let jobs = self.jobs.get_or_init(|| spawn_writer(Arc::clone(counts)));
+        let Some(jobs) = jobs else {
             return;
         };
-        if jobs.try_send(WriteJob::Write(turn)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let mut job = WriteJob::Compress(Arc::downgrade(turn));
+        if is_written {
+            if counts.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE_LENGTH {
+                job = WriteJob::Write(Arc::clone(turn));
+            } else {
+                counts.waiting.fetch_sub(1, Ordering::Relaxed);
+                counts.dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
+        // Fails only if the thread has ended, with the process.
+        let _ = jobs.send(job);
     }
 
     /// Blocks until all queued turns are written, or [`FLUSH_TIMEOUT`] has passed.
@@ -64,14 +83,14 @@ impl BundleWriter {
 }
 
 /// Redacts a turn and stores it as a bundle with this turn alone.
-fn write_bundle(turn: &RecordedTurn) -> anyhow::Result<PathBuf> {
+fn write_bundle(turn: &FinishedTurn) -> anyhow::Result<PathBuf> {
     let config = &turn.config;
     let capture = &config.capture;
     let keep = Keep {
         images: capture.images,
         encrypted: capture.encrypted,
     };
-    let turn = redacted_turn(turn, keep);
+    let turn = redacted_turn(turn, &[&scrubber(config, keep)])?;
     let bundle = Bundle {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         images: keep.images,
@@ -87,10 +106,10 @@ fn write_bundle(turn: &RecordedTurn) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-fn spawn_writer(dropped: Arc<AtomicUsize>) -> Option<SyncSender<WriteJob>> {
-    let (jobs, waiting) = sync_channel(QUEUE_LENGTH);
+fn spawn_writer(counts: Arc<TurnCounts>) -> Option<Sender<WriteJob>> {
+    let (jobs, waiting) = channel();
     let thread = std::thread::Builder::new().name("capture".to_owned());
-    match thread.spawn(move || run_writer(&waiting, &dropped)) {
+    match thread.spawn(move || run_writer(&waiting, &counts)) {
         Ok(_) => Some(jobs),
         Err(error) => {
             tracing::error!("failing turns are not kept: {error}");
@@ -99,48 +118,63 @@ fn spawn_writer(dropped: Arc<AtomicUsize>) -> Option<SyncSender<WriteJob>> {
     }
 }
 
-fn run_writer(jobs: &Receiver<WriteJob>, dropped: &AtomicUsize) {
+fn run_writer(jobs: &Receiver<WriteJob>, counts: &TurnCounts) {
     // The same failure, such as a full disk, is logged once.
     let mut last_warning = String::new();
-    while let Ok(job) = next_job(jobs, dropped) {
-        match job {
+    while let Ok(job) = next_job(jobs, counts) {
+        let turn = match job {
             WriteJob::Write(turn) => {
-                let written = catch_unwind(AssertUnwindSafe(|| write_bundle(&turn)));
-                let reason = match written {
-                    Ok(Ok(path)) => {
-                        last_warning.clear();
-                        let path = path.display().to_string();
-                        tracing::info!(target: log::CAPTURE_TARGET, "turn kept: {}", SafeText::new(&path));
-                        continue;
-                    }
-                    Ok(Err(error)) => format!("{error:#}"),
-                    Err(_) => "a defect".to_owned(),
-                };
-                if reason != last_warning {
-                    tracing::warn!(
-                        target: log::CAPTURE_TARGET,
-                        "turns cannot be kept in {}, {} is the first: {}",
-                        SafeText::new(&turn.config.server.bundles_dir().display().to_string()),
-                        turn.request_id,
-                        SafeText::new(&reason)
-                    );
-                    last_warning = reason;
-                }
+                log_written(&turn, &mut last_warning);
+                counts.waiting.fetch_sub(1, Ordering::Relaxed);
+                Arc::downgrade(&turn)
             }
-            WriteJob::Flush(done) => drop(done),
+            WriteJob::Compress(turn) => turn,
+            WriteJob::Flush(done) => {
+                drop(done);
+                continue;
+            }
+        };
+        if let Some(turn) = turn.upgrade() {
+            // A defect in it leaves the turn as it is.
+            let _ = catch_unwind(AssertUnwindSafe(|| turn.compress()));
         }
+    }
+}
+
+/// Writes a turn and logs where it is, or why it is nowhere unless `last_warning` says so already.
+fn log_written(turn: &FinishedTurn, last_warning: &mut String) {
+    let written = catch_unwind(AssertUnwindSafe(|| write_bundle(turn)));
+    let reason = match written {
+        Ok(Ok(path)) => {
+            last_warning.clear();
+            let path = path.display().to_string();
+            tracing::info!(target: log::CAPTURE_TARGET, "turn kept: {}", SafeText::new(&path));
+            return;
+        }
+        Ok(Err(error)) => format!("{error:#}"),
+        Err(_) => "a defect".to_owned(),
+    };
+    if reason != *last_warning {
+        tracing::warn!(
+            target: log::CAPTURE_TARGET,
+            "turns cannot be kept in {}, {} is the first: {}",
+            SafeText::new(&turn.config.server.bundles_dir().display().to_string()),
+            turn.listed.request_id,
+            SafeText::new(&reason)
+        );
+        *last_warning = reason;
     }
 }
 
 /// The next job. When the queue is empty, the number of dropped turns is logged
 /// before waiting.
-fn next_job(jobs: &Receiver<WriteJob>, dropped: &AtomicUsize) -> Result<WriteJob, RecvError> {
+fn next_job(jobs: &Receiver<WriteJob>, counts: &TurnCounts) -> Result<WriteJob, RecvError> {
     match jobs.try_recv() {
         Ok(job) => return Ok(job),
         Err(TryRecvError::Disconnected) => return Err(RecvError),
         Err(TryRecvError::Empty) => {}
     }
-    let dropped = dropped.swap(0, Ordering::Relaxed);
+    let dropped = counts.dropped.swap(0, Ordering::Relaxed);
     if dropped > 0 {
         tracing::warn!(
             target: log::CAPTURE_TARGET,

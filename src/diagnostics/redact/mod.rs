@@ -10,13 +10,9 @@
 //! - `strings`: finds the strings of a body, and the fragments of a streamed text.
 //! - `opaque`: images, files and encrypted contents.
 //! - `headers`, `turn`: apply all of that to a turn.
-//! - `ids`, `again`: encode the redacted request again, where redacting the encoded
-//!   request is not enough because outputs were shortened.
 
-mod again;
 mod filler;
 mod headers;
-mod ids;
 mod opaque;
 mod pass;
 mod strings;

@@ -1,89 +1,44 @@
 //! Redacts a whole turn. Every field is named, so that a new one is not forgotten.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::hidden_rounds::{HiddenEntry, HiddenRounds};
+use adapters::plan::output;
 use adapters::responses::assembler::HostedItem;
+use adapters::responses::request::TurnSource;
 use registry::{RegistrySnapshot, RouteSnapshot};
 
 use super::Scrubber;
-use super::again::{Reencoded, Reencoder};
-use super::ids::ChangedArtifactIds;
 use crate::diagnostics::bundle::{
-    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
+    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
 };
+use crate::secrets::Secret;
 use crate::turn::{RecordedToolCall, ToolResult, TurnState};
 
-/// Maximum length of a chain of outputs that each mention the id of the one before.
-const ID_ROUNDS: usize = 32;
+/// How many outputs may name each other in a row.
+const ID_ROUNDS: usize = 8;
 
 impl Scrubber {
-    /// Redacts a turn. A turn without secrets is returned unchanged.
+    /// Redacts the inputs of a turn: what the client, the providers and the configuration put into
+    /// it. What the turn made of them is redacted as well, but then it need not follow from the
+    /// redacted inputs any more: [`remake`](crate::diagnostics::replay::remake) makes it again.
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
-        let new = self.scrubbed(turn.clone());
-        let is_same = turn.request.body == new.request.body
-            && turn.state_before.items == new.state_before.items
-            && turn.state_before.baggage == new.state_before.baggage
-            && turn.state_before.tools == new.state_before.tools
-            && turn.state_before.hidden_rounds == new.state_before.hidden_rounds
-            && turn.state_before.tool_calls == new.state_before.tool_calls;
-        if is_same {
-            return new;
-        }
-        self.again(turn, &new)
-    }
-
-    /// Replaces plan and upstream requests by those that follow from the redacted client
-    /// request.
-    fn again(&self, old: &BundleTurn, scrubbed: &BundleTurn) -> BundleTurn {
-        let mut ids = ChangedArtifactIds::default();
-        let mut new = scrubbed.clone();
-        // An output can contain the id of another output, so a changed id can change
-        // further ids. An output cannot contain its own id, so this ends.
+        let mut redacted = self.scrubbed(turn.clone());
+        let mut hidden = Vec::new();
+        // An output can name another output by its id, so a changed id can change further ones.
         for _ in 0..ID_ROUNDS {
-            let found = Reencoder::of(old, &new).and_then(|again| again.ids());
-            let found = found.unwrap_or_default();
-            if found == ids {
+            let ids = ids_of_changed_outputs(turn, &redacted);
+            if ids == hidden {
                 break;
             }
-            ids = found;
-            new = renamed(&ids, scrubbed.clone());
+            let secrets: Vec<Secret> = ids.iter().filter_map(|id| Secret::new(id)).collect();
+            let scrubber = Self::new(self.redactor.and(&secrets), self.keep);
+            redacted = scrubber.scrubbed(turn.clone());
+            hidden = ids;
         }
-        let Some(again) = Reencoder::of(old, &new) else {
-            return new;
-        };
-        let plan = again.plan();
-        let made: Vec<Reencoded> = (0..old.attempts.len())
-            .map(|index| again.request(index))
-            .collect();
-        if let Some(plan) = plan {
-            new.plan = self.bytes(plan);
-        }
-        for (index, (attempt, made)) in new.attempts.iter_mut().zip(made).enumerate() {
-            match made {
-                Reencoded::Body(body, estimated_input) => {
-                    attempt.body = self.bytes(body);
-                    attempt.estimated_input = estimated_input;
-                }
-                Reencoded::Whole => {}
-                Reencoded::Unknown => {
-                    let what = format!("attempt {} request", index + 1);
-                    let total = attempt.body.len() as u64;
-                    attempt.body.clear();
-                    match new.omitted.iter_mut().find(|one| one.what == what) {
-                        Some(omitted) => omitted.kept = 0,
-                        None => new.omitted.push(OmittedPart {
-                            what,
-                            total,
-                            kept: 0,
-                        }),
-                    }
-                }
-            }
-        }
-        new
+        redacted
     }
 
     fn scrubbed(&self, turn: BundleTurn) -> BundleTurn {
@@ -108,9 +63,10 @@ impl Scrubber {
             clock,
             random,
             omitted,
+            rerun,
             plan,
         } = turn;
-        let state = self.redact_state(state, fault.iter().chain(attempts_faults(&attempts)));
+        let state = self.redact_state(state);
         let notes = notes.into_iter();
         BundleTurn {
             request_id,
@@ -135,6 +91,7 @@ impl Scrubber {
             clock,
             random,
             omitted,
+            rerun,
             plan: self.bytes(plan),
         }
     }
@@ -266,12 +223,7 @@ impl Scrubber {
         route
     }
 
-    fn redact_state<'f>(
-        &self,
-        state: TurnState,
-        faults: impl Iterator<Item = &'f Fault>,
-    ) -> TurnState {
-        let mut state = state;
+    fn redact_state(&self, mut state: TurnState) -> TurnState {
         for json in state.items.values_mut() {
             *json = self.string(std::mem::take(json));
         }
@@ -290,14 +242,6 @@ impl Scrubber {
         }
         for call in &mut state.tool_calls {
             self.tool_call(call);
-        }
-        // Only the first time: a later redaction may know other secrets.
-        if state.stand_ins.is_empty() {
-            let secrets = self.redactor.secrets().iter();
-            state.stand_ins = secrets
-                .map(|secret| self.string(secret.expose().to_owned()))
-                .chain(self.stand_ins(faults))
-                .collect();
         }
         state
     }
@@ -358,46 +302,29 @@ impl Scrubber {
             }
         }
     }
-
-    /// The placeholders of unknown secrets that a fault quotes. The client's response has
-    /// `[redacted]` in their place, so a replay must hide them as well.
-    fn stand_ins<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> BTreeSet<String> {
-        let texts = faults.flat_map(|fault| {
-            let short = [&fault.param, &fault.code].into_iter().flatten();
-            let short = short.map(AsRef::as_ref).chain(fault.cause.as_deref());
-            short.chain([fault.message.as_str()])
-        });
-        let fillers = texts.flat_map(|text| {
-            let whole = 0..text.len();
-            self.fill(text.into(), std::slice::from_ref(&whole), &[]).1
-        });
-        fillers
-            .filter_map(|filler| String::from_utf8(filler).ok())
-            .collect()
-    }
 }
 
-/// Replaces changed artifact ids in all bodies and in the state of a turn.
-fn renamed(ids: &ChangedArtifactIds, turn: BundleTurn) -> BundleTurn {
-    let mut turn = turn;
-    let bodies = [
-        &mut turn.request.body,
-        &mut turn.answer.body,
-        &mut turn.plan,
-    ];
-    let attempts = turn.attempts.iter_mut();
-    let attempts = attempts.flat_map(|attempt| [&mut attempt.body, &mut attempt.answer]);
-    for body in bodies.into_iter().chain(attempts) {
-        *body = ids.renamed(std::mem::take(body));
-    }
-    let state = &mut turn.state_before;
-    let texts = state.items.values_mut().chain(state.baggage.values_mut());
-    for text in texts.chain(&mut state.tools) {
-        *text = ids.string(std::mem::take(text));
-    }
-    turn
+/// The artifact ids of the outputs that redaction changed. An id is a hash of its output: whoever
+/// has it can check a guess of the secret.
+fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<String> {
+    let (Some(turn), Some(redacted)) = (source(turn), source(redacted)) else {
+        return Vec::new();
+    };
+    let (Ok(turn), Ok(redacted)) = (turn.turn(), redacted.turn()) else {
+        return Vec::new();
+    };
+    let pairs = turn.items.iter().zip(&redacted.items);
+    let changed = pairs.filter_map(|(item, redacted)| {
+        let (text, redacted) = (output::text(item)?, output::text(redacted)?);
+        (text != redacted).then(|| output::artifact_id(&text))
+    });
+    changed.collect()
 }
 
-fn attempts_faults(attempts: &[BundleAttempt]) -> impl Iterator<Item = &Fault> {
-    attempts.iter().filter_map(|one| one.fault.as_ref())
+/// The client's request; `None` if it is not UTF-8.
+fn source(turn: &BundleTurn) -> Option<TurnSource> {
+    let body = String::from_utf8(turn.request.body.clone()).ok()?;
+    let items = turn.state_before.items.iter();
+    let items = items.map(|(id, json)| (id.clone(), Arc::from(json.as_str())));
+    Some(TurnSource::new(body).with_items(items.collect()))
 }

@@ -123,9 +123,9 @@ impl ReplayDriver {
         client: JoinHandle<()>,
         streams: bool,
     ) -> Self {
-        let answers = recorded.attempts.iter().map(|attempt| &attempt.answer);
-        let answers = answers.chain([&recorded.answer.body]);
-        let bytes: u64 = answers.map(|answer| answer.len() as u64).sum();
+        let answers = recorded.attempts.iter().map(|attempt| &attempt.pieces);
+        let pieces = answers.chain([&recorded.answer.pieces]).flatten();
+        let bytes = pieces.fold(0_u64, |sum, piece| sum.saturating_add(piece.length as u64));
         let mut stops = Vec::new();
         if recorded
             .outcome
@@ -145,7 +145,7 @@ impl ReplayDriver {
             ending,
             client,
             streams,
-            max_client_bytes: EXTRA_BYTES + MAX_GROWTH * bytes,
+            max_client_bytes: EXTRA_BYTES.saturating_add(bytes.saturating_mul(MAX_GROWTH)),
             stops,
             time_base: (Instant::now(), 0),
         }

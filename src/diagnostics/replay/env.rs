@@ -150,29 +150,26 @@ impl TurnEnvironmentFactory for ReplayEnvFactory {
             next: Mutex::default(),
         });
         let finished: Arc<LastTurn> = Arc::clone(&env.finished);
-        let recorder = Arc::new(Recorder::new(
-            request_id,
-            config,
-            (Arc::clone(&readings) as _, readings),
-            &Arc::new(MemoryBudget::default()),
-            finished,
-        ));
-        TurnEnvironment {
-            clock: Arc::clone(&recorder) as _,
-            random: Arc::clone(&recorder) as _,
-            observer: Some(Arc::new(ObservedRecorder {
-                env: Arc::clone(env),
-                recorder,
-            })),
+        let recorded = TurnEnvironment {
+            clock: Arc::clone(&readings) as _,
+            random: readings,
+            observer: None,
             tools: RecordedTools::of(&env.recorded),
-        }
+        };
+        let budget = Arc::new(MemoryBudget::default());
+        let mut turn = Recorder::environment(request_id, config, recorded, &budget, finished);
+        turn.observer = turn.observer.map(|recorder| {
+            let env = Arc::clone(env);
+            Arc::new(ObservedRecorder { env, recorder }) as _
+        });
+        turn
     }
 }
 
 /// A recorder whose events also update the progress for the driver.
 struct ObservedRecorder {
     env: Arc<ReplayEnv>,
-    recorder: Arc<Recorder>,
+    recorder: Arc<dyn TurnObserver>,
 }
 
 impl TurnObserver for ObservedRecorder {

@@ -82,18 +82,7 @@ impl TurnEnvironmentFactory for LiveRecorder {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
         let live = System.create(request_id, config);
         let finished: Arc<LastTurn> = Arc::clone(&self.0);
-        let recorder = Arc::new(Recorder::new(
-            request_id,
-            config,
-            (live.clock, live.random),
-            &Arc::new(MemoryBudget::default()),
-            finished,
-        ));
-        TurnEnvironment {
-            clock: Arc::clone(&recorder) as _,
-            random: Arc::clone(&recorder) as _,
-            observer: Some(recorder),
-            tools: live.tools,
-        }
+        let budget = Arc::new(MemoryBudget::default());
+        Recorder::environment(request_id, config, live, &budget, finished)
     }
 }

@@ -7,14 +7,15 @@
 //! | `tools` | the tools that ran in the proxy: what they returned |
 //! | `driver` | keeps the two in lock-step with the recording |
 //! | `live` | sends the recorded request to a real provider instead |
+//! | `remake` | makes the results of a redacted turn by replaying it |
 //! | `error` | why a replay failed |
 //!
 //! The engine is the one of the server; it talks HTTP to a loopback address. Its clock
 //! moves when the recording says so. Failures that loopback cannot reproduce, such as a
 //! name that does not resolve, are injected from the recording.
 //!
-//! The replayed turn keeps the recorded values of everything that was an input of the
-//! replay: addresses, headers of the upstream's responses, the time the turn began. The
+//! The replayed turn keeps the recorded time and settings. Its attempts have no address
+//! before the path, and the headers of the upstream's responses are those of the loopback. The
 //! text of [`Fault::cause`](adapters::fault::Fault::cause) for a broken connection comes
 //! from the network library and depends on how exactly it broke; if the replayed
 //! connection breaks as well, the recorded text is kept. Other times of the replayed
@@ -24,6 +25,7 @@ mod driver;
 mod env;
 mod error;
 mod live;
+mod remake;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -37,7 +39,7 @@ use adapters::fault::{Fault, Kind};
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
-use registry::{RegistrySnapshot, RouteSnapshot};
+use registry::RouteSnapshot;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +53,7 @@ use crate::turn::{PREFIX_HEADER, Service, respond};
 
 pub use error::ReplayError;
 pub use live::live;
+pub use remake::remake;
 
 use driver::ReplayDriver;
 use env::{ReplayEnv, ReplayEnvFactory};
@@ -61,19 +64,28 @@ use upstream::ReplayUpstream;
 /// same bytes on every machine. Blocks, usually for a moment only: recorded pauses are
 /// skipped.
 pub fn replay(turn: &BundleTurn) -> Result<BundleTurn, ReplayError> {
+    replay_hiding(turn, &Redactor::default())
+}
+
+/// Like [`replay`], for a turn that is not redacted: faults and errors do not quote what `redactor`
+/// finds, as when the turn ran.
+pub(crate) fn replay_hiding(
+    turn: &BundleTurn,
+    redactor: &Redactor,
+) -> Result<BundleTurn, ReplayError> {
     check_replayable(turn)?;
     let recorded = Arc::new(turn.clone());
     let mut replayed = run_in_own_runtime(
         |builder| builder.start_paused(true),
-        || run(Arc::clone(&recorded)),
+        || run(Arc::clone(&recorded), redactor.clone()),
     )?;
     restore_recorded_values(&recorded, &mut replayed);
     Ok(replayed)
 }
 
-/// Fails if the turn was not recorded whole.
+/// Fails if the inputs of the turn were not recorded whole.
 fn check_replayable(turn: &BundleTurn) -> Result<(), ReplayError> {
-    if let Some(omitted) = turn.omitted.first() {
+    if let Some(omitted) = turn.omitted.iter().find(|part| part.is_input()) {
         return Err(ReplayError::Incomplete(omitted.what.clone()));
     }
     let fits = |attempt: &super::bundle::BundleAttempt| {
@@ -109,15 +121,13 @@ fn run_in_own_runtime<F: Future<Output = Result<BundleTurn, ReplayError>>>(
     })
 }
 
-async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
+async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn, ReplayError> {
     let upstream = ReplayUpstream::bind().await?;
     let env = ReplayEnv::new(&recorded);
+    let config = replay_config(&recorded, &upstream.origin()).with_redactor(redactor);
     let ending = CancellationToken::new();
     let service = Arc::new(Service::new(
-        Arc::new(ArcSwap::from_pointee(replay_config(
-            &recorded,
-            &upstream.origin(),
-        ))),
+        Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
         ending.clone(),
         Arc::new(ReplayEnvFactory(Arc::clone(&env))),
@@ -128,7 +138,6 @@ async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
     let _ = service.restore_state(&recorded.state_before, &head, &Arc::new(body.clone()));
     env.arm();
     let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
-    let origin = upstream.origin();
     let client = tokio::spawn(async move {
         let response = respond(&service, &head, body).await;
         let mut body = response.into_body();
@@ -137,16 +146,7 @@ async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
     ReplayDriver::new(&recorded, &env, upstream, ending, client, streams)
         .run()
         .await?;
-    let mut turn = env.finished_turn().ok_or(ReplayError::NoTurn)?;
-    for (index, attempt) in turn.attempts.iter_mut().enumerate() {
-        restore_origin(
-            attempt,
-            recorded.attempts.get(index),
-            &recorded.settings,
-            &origin,
-        );
-    }
-    Ok(turn)
+    env.finished_turn().ok_or(ReplayError::NoTurn)
 }
 
 /// The head and the body of the client's request.
@@ -198,9 +198,6 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
         keys.insert(route.provider.clone(), stand_ins.collect());
     }
-    // The engine must hide the placeholders where it hid the secrets themselves.
-    let hidden = turn.state_before.stand_ins.iter();
-    let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     let mut config = Config::for_replay(
         settings.to_registry(),
         keys,
@@ -208,7 +205,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
         Duration::from_millis(turn.commit_after_ms),
     );
     config.context.outputs = turn.state_before.outputs;
-    config.with_redactor(Redactor::new(&hidden))
+    config
 }
 
 /// Weights that select the keys in the recorded order. The original order depends on
@@ -229,25 +226,6 @@ fn key_weights(turn: &BundleTurn, route: &RouteSnapshot, count: usize) -> Vec<u3
     weights
 }
 
-/// Replaces the loopback origin in the URL of an attempt by the recorded one.
-fn restore_origin(
-    attempt: &mut super::bundle::BundleAttempt,
-    recorded: Option<&super::bundle::BundleAttempt>,
-    settings: &RegistrySnapshot,
-    loopback: &str,
-) {
-    let Some(rest) = attempt.url.strip_prefix(loopback) else {
-        return;
-    };
-    let same = recorded.filter(|recorded| recorded.route == attempt.route);
-    let mut routes = settings.routes.iter();
-    let mut route = || routes.find(|route| route.full_name() == attempt.route);
-    let there = same.map(|recorded| &recorded.url);
-    let there = there.or_else(|| route().map(|route| &route.base_url));
-    let origin = there.map_or("", |url| split_origin(url).0);
-    attempt.url = format!("{origin}{rest}");
-}
-
 /// Splits a URL before its path.
 fn split_origin(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
@@ -256,26 +234,17 @@ fn split_origin(url: &str) -> (&str, &str) {
     url.split_at_checked(path).unwrap_or((url, ""))
 }
 
-/// Restores the recorded values that were inputs of the replay.
+/// Restores recorded values that were inputs of the replay.
 fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
+    replayed.rerun.clone_from(&recorded.rerun);
+    replayed.settings.clone_from(&recorded.settings);
     restore_prefix_header(&recorded.answer.headers, &mut replayed.answer.headers);
-    let stand_ins = &recorded.state_before.stand_ins;
-    replayed.state_before.stand_ins.clone_from(stand_ins);
-    let routes = replayed.settings.routes.iter_mut();
-    for (replayed, recorded) in routes.zip(&recorded.settings.routes) {
-        if replayed.full_name() == recorded.full_name() {
-            replayed.base_url.clone_from(&recorded.base_url);
-            replayed.key_weights.clone_from(&recorded.key_weights);
-        }
+    for attempt in &mut replayed.attempts {
+        attempt.url = split_origin(&attempt.url).1.to_owned();
     }
     for (replayed, recorded) in replayed.attempts.iter_mut().zip(&recorded.attempts) {
-        if let (Some(replayed), Some(recorded)) = (&mut replayed.head, &recorded.head)
-            && replayed.status == recorded.status
-        {
-            replayed.headers.clone_from(&recorded.headers);
-        }
         restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());
     }
     restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());

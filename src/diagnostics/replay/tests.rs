@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::live::LiveRecorder;
-use super::{ReplayError, live, replay};
+use super::{ReplayError, live, remake, replay};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
@@ -150,7 +150,8 @@ fn config(text: &str) -> Config {
     .unwrap()
 }
 
-/// A turn without times: those of a replay come from another clock.
+/// A turn without times, addresses and headers of connections: those of a replay come from another
+/// clock and from the loopback.
 fn timeless(turn: &BundleTurn) -> BundleTurn {
     let mut turn = turn.clone();
     let still = |pieces: &mut Vec<BodyChunk>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
@@ -159,8 +160,10 @@ fn timeless(turn: &BundleTurn) -> BundleTurn {
     still(&mut turn.answer.pieces);
     for attempt in &mut turn.attempts {
         (attempt.at_us, attempt.end_us) = (0, 0);
+        attempt.url = super::split_origin(&attempt.url).1.to_owned();
         if let Some(head) = &mut attempt.head {
             head.at_us = 0;
+            head.headers.clear();
         }
         still(&mut attempt.pieces);
     }
@@ -182,6 +185,13 @@ fn text(turn: &BundleTurn) -> String {
         text.push_str(&String::from_utf8_lossy(body));
     }
     text
+}
+
+/// The turn as a bundle holds it.
+fn redact(recorded: &BundleTurn, scrubber: &Scrubber) -> BundleTurn {
+    let redacted = remake(&scrubber.turn(recorded), recorded);
+    assert_eq!(redacted.rerun.failed, None);
+    redacted
 }
 
 /// Records the scene and checks that replays equal the recording.

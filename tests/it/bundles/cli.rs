@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use super::corpus::bundle_files::BundleFiles;
 use crate::faults::{answer, body, player};
 use crate::proxy::{Proxy, Reply, Setup, streaming};
 use crate::trial::case;
@@ -31,6 +32,8 @@ pub fn trials() -> Vec<Trial> {
             foreign_server,
         ),
         case("a file that is no bundle is refused", foreign_file),
+        case("a bundle of an earlier format is refused", old_format),
+        case("S2-Ec a turn that is too large says so", too_large),
         case("a turn is sent to a provider again", live),
         case(
             "the exit code distinguishes equal and different turns",
@@ -366,6 +369,51 @@ async fn foreign_file() {
     ] {
         assert_eq!(run_in(folder, &setup, usage).await.code, 64, "{usage}");
     }
+}
+
+async fn old_format() {
+    let (player, proxy) = server().await;
+    bad(&player, &proxy).await;
+    run(&proxy, "bundle create --output old.tar.zst").await.ok();
+    let path = proxy.folder.path().join("old.tar.zst");
+    let mut files = BundleFiles::read(&path);
+    files.edit_json("bundle.json", |manifest| {
+        manifest["version"] = json!(1);
+        manifest["made_by"] = json!("0.0.9");
+    });
+    files.write(&path);
+    for command in ["bundle show old.tar.zst", "replay old.tar.zst"] {
+        let error = run(&proxy, command).await.fails(65);
+        assert!(error.contains("use respondent 0.0.9"), "{error}");
+    }
+}
+
+/// The provider's answer takes more than a quarter of the memory.
+async fn too_large() {
+    let player = player().await;
+    let small = setup().tables("[capture]\nmemory = 400_000");
+    let proxy = Proxy::start_with(&player, small).await;
+    player.push(answer(json!([{"text": "y".repeat(200_000)}])));
+    proxy.post(&streaming(&body())).await.stream();
+    run(&proxy, "bundle create --last --output a.tar.zst")
+        .await
+        .ok();
+    let shown = run(&proxy, "bundle show a.tar.zst").await.ok();
+    for part in [
+        "attempt 1 request: 0 of ",
+        "attempt 1 answer: ",
+        "answer: 0 of ",
+    ] {
+        let line = shown.lines().find(|line| line.contains(part));
+        assert!(line.unwrap().ends_with(" bytes kept"), "{shown}");
+    }
+    assert!(
+        shown.contains("attempt 1 answer is missing or cut off"),
+        "{shown}"
+    );
+    assert!(shown.contains("no replay: "), "{shown}");
+    let error = run(&proxy, "replay a.tar.zst").await.fails(65);
+    assert!(error.contains("attempt 1 answer"), "{error}");
 }
 
 async fn different() {

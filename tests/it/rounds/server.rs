@@ -81,21 +81,11 @@ struct RecordedEnvironments {
 
 impl TurnEnvironmentFactory for RecordedEnvironments {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
-        let live = System.create(request_id, config);
+        let mut live = System.create(request_id, config);
+        live.tools = Some(Arc::new(Tools(Arc::clone(&self.tools))));
         let finished: Arc<LastRecording> = Arc::clone(&self.finished);
-        let recorder = Arc::new(Recorder::new(
-            request_id,
-            config,
-            (live.clock, live.random),
-            &Arc::new(MemoryBudget::default()),
-            finished,
-        ));
-        TurnEnvironment {
-            clock: Arc::clone(&recorder) as _,
-            random: Arc::clone(&recorder) as _,
-            observer: Some(recorder),
-            tools: Some(Arc::new(Tools(Arc::clone(&self.tools)))),
-        }
+        let budget = Arc::new(MemoryBudget::default());
+        Recorder::environment(request_id, config, live, &budget, finished)
     }
 }
 

@@ -38,7 +38,8 @@ pub(super) fn values(left: &Value, right: &Value) -> (String, String) {
     match (left, right) {
         (Value::String(left), Value::String(right)) => {
             let (left, right) = texts(left, right);
-            (quoted(&left), quoted(&right))
+            let quoted = |text: String| Value::from(text).to_string();
+            (quoted(left), quoted(right))
         }
         (left, right) => texts(&left.to_string(), &right.to_string()),
     }
@@ -52,10 +53,9 @@ pub(super) fn text(text: &str) -> String {
     cut(text, 0)
 }
 
-/// The index of the first byte that differs; `None` if the bytes are equal.
-pub(super) fn offset(left: &[u8], right: &[u8]) -> Option<usize> {
-    let common = left.iter().zip(right).take_while(|(l, r)| l == r).count();
-    (common < left.len().max(right.len())).then_some(common)
+/// The index of the first byte that differs.
+pub(super) fn offset(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(l, r)| l == r).count()
 }
 
 fn cut(text: &str, start: usize) -> String {
@@ -69,10 +69,6 @@ fn cut(text: &str, start: usize) -> String {
         excerpt.push('…');
     }
     excerpt
-}
-
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use adapters::quirk_patch::ModelPatch;
 
 use super::show;
-use crate::diagnostics::bundle::{OmittedPart, sample};
+use crate::diagnostics::bundle::{OmittedPart, RerunReport, sample};
 
 const PAGE: &str = r#"turn 1 of 1
   when       Fri, 07 Aug 2026 06:05:05 GMT, took 2500 ms
@@ -67,6 +67,23 @@ fn an_incomplete_turn_is_shown_without_a_replay_command() {
     let page = show(&[sample::turn(2), turn]);
     assert!(page.contains("answer: 100 of 2000 bytes kept"), "{page}");
     assert!(!page.contains("respondent replay"), "{page}");
+}
+
+#[test]
+fn what_a_rerun_showed_is_said() {
+    let mut turn = sample::turn(1);
+    turn.rerun = RerunReport {
+        failed: Some("the replay stood still".into()),
+        events: vec![3, 7],
+        parts: vec!["attempt 1 request".into()],
+    };
+    let page = show(&[turn]);
+    for line in [
+        "  rerun      not possible: the replay stood still\n",
+        "  rerun      differs from what was sent: event 3, event 7, attempt 1 request\n",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
 }
 
 // S44

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kit::player::Player;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::bundle_files::BundleFiles;
@@ -92,6 +92,10 @@ impl RecordingProxy {
         let (code, out, err) = replay(&bundle.path).await;
         assert_eq!(code, 0, "{name}: {out}\n{err}");
         assert!(out.contains("equal"), "{name}: {out}\n{err}");
+        for turn in bundle.turns.turns() {
+            let equal = json!({"failed": null, "events": [], "parts": []});
+            assert_eq!(turn["rerun"], equal, "{name}: {}", turn["request_id"]);
+        }
         bundle.turns
     }
 

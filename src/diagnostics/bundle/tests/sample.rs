@@ -7,8 +7,9 @@ use adapters::event::Usage;
 use adapters::fault::{Fault, Kind, Retry};
 use registry::{Dialect, Model, RegistrySnapshot, RouteSnapshot, Timeouts, Window, Wire};
 
-use super::{
-    BodyChunk, Bundle, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+use crate::diagnostics::bundle::{
+    BodyChunk, Bundle, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead,
+    BundleTurn, RerunReport,
 };
 use crate::turn::Outcome;
 use crate::turn::{ProviderState, TurnState};
@@ -76,6 +77,7 @@ pub(crate) fn turn(number: usize) -> BundleTurn {
         clock: vec![(0, 1_786_082_704), (3, 1_786_082_705)],
         random: vec!["00112233445566778899aabbccddeeff".into(); 2],
         omitted: Vec::new(),
+        rerun: RerunReport::default(),
         plan: b"{\n  \"items\": []\n}".to_vec(),
     }
 }
