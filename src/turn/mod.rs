@@ -51,7 +51,6 @@ mod tool_runner;
 
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
-pub(crate) use compact::first_retained_item;
 pub use context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 pub use observer::{TurnEvent, TurnObserver};
 pub use outcome::Outcome;
@@ -59,6 +58,5 @@ pub use prefix::PrefixReason;
 pub use respond::{input_tokens, respond};
 pub use response_headers::PREFIX_HEADER;
 pub use service::Service;
-pub(crate) use spelling::Spelling;
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};

@@ -50,9 +50,6 @@ pub struct TurnState {
     /// Where shortened outputs were stored.
     #[serde(rename = "keeping")]
     pub retention: Retention,
-    /// If the turn was redacted: the placeholders of the configuration's secrets and of other
-    /// secrets that a fault quotes. Else empty.
-    pub stand_ins: Vec<String>,
 }
 
 /// The quirk patches learned about one model.

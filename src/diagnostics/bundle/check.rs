@@ -188,7 +188,7 @@ fn total_length(pieces: &[BodyChunk]) -> Option<usize> {
 }
 
 /// The body that [`OmittedPart::what`](super::OmittedPart::what) names.
-fn omitted_body<'a>(turn: &'a BundleTurn, what: &str) -> Option<&'a Vec<u8>> {
+pub(super) fn omitted_body<'a>(turn: &'a BundleTurn, what: &str) -> Option<&'a Vec<u8>> {
     match what {
         "request" => return Some(&turn.request.body),
         "answer" => return Some(&turn.answer.body),

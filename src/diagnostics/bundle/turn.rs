@@ -12,6 +12,7 @@ use adapters::notes::Notes;
 use registry::{RegistrySnapshot, Window};
 use serde::{Deserialize, Serialize};
 
+use super::check::omitted_body;
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 
@@ -187,6 +188,22 @@ impl BundleTurn {
     /// Whether every body was kept whole.
     pub fn is_complete(&self) -> bool {
         self.omitted.is_empty()
+    }
+
+    /// Corrects the lengths in [`Self::omitted`] after the bodies were changed.
+    pub(crate) fn correct_omitted(&mut self) {
+        let lengths: Vec<Option<usize>> = self
+            .omitted
+            .iter()
+            .map(|part| omitted_body(self, &part.what).map(Vec::len))
+            .collect();
+        for (part, length) in self.omitted.iter_mut().zip(lengths) {
+            if let Some(length) = length {
+                let lost = part.total.saturating_sub(part.kept);
+                part.kept = length as u64;
+                part.total = part.kept + lost;
+            }
+        }
     }
 
     /// Sets [`Self::notes`].

@@ -1,18 +1,19 @@
 //! Opaque contents: images, files, encrypted reasoning and signatures. Unless they are
-//! to be kept, a hash replaces them, which still distinguishes them.
+//! to be kept, a hash of the same length replaces them, which still distinguishes them.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use adapters::baggage::Baggage;
-use adapters::compaction_blob::{ArtifactLine, CompactionBlob};
+use adapters::compaction_blob::CompactionBlob;
 use adapters::origin;
 use memchr::memmem;
 use regex::bytes::Regex;
+use sha2::{Digest, Sha256};
 
 use super::Scrubber;
-use super::filler::by_hash;
-use super::strings::{BodyStrings, Value};
+use super::edits::Edit;
+use super::strings::{BodyStrings, StringValue};
 
 static DATA_URLS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)").ok());
@@ -21,6 +22,11 @@ static BLOBS: LazyLock<Option<Regex>> =
 
 /// JSON members that contain a file.
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
+/// JSON members that contain something opaque if it looks like it.
+const SIGNATURES: [&[u8]; 3] = [b"signature", b"thought_signature", b"data"];
+
+/// The begin of the placeholder for opaque contents.
+const HASH_HEAD: &[u8] = b"sha256/";
 
 /// Which kind of opaque content a JSON member contains.
 enum OpaqueContent {
@@ -30,178 +36,122 @@ enum OpaqueContent {
     Wrapped,
 }
 
+/// Whether a JSON member of this name may contain something opaque.
+pub(super) fn may_be_opaque(name: &[u8]) -> bool {
+    name == b"encrypted_content" || FILES.contains(&name) || SIGNATURES.contains(&name)
+}
+
 impl Scrubber {
-    /// Replaces opaque contents by hashes.
-    pub(super) fn opaque(&self, text: &mut [u8], strings: &BodyStrings) {
-        if !self.keep.images {
-            let Some(urls) = DATA_URLS.as_ref() else {
-                return;
-            };
-            let parts: Vec<Range<usize>> = urls
-                .captures_iter(text)
-                .filter_map(|hit| hit.get(1).map(|payload| payload.range()))
-                .collect();
-            for part in parts {
-                hash(text, &[part]);
+    /// Replaces opaque contents by hashes, and redacts the contents of the proxy's own sealed
+    /// blobs. What is to stay is replaced by itself.
+    pub(super) fn opaque(&self, text: &[u8], strings: &BodyStrings) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        let urls = DATA_URLS.as_ref().filter(|_| !self.keep.images);
+        for hit in urls.iter().flat_map(|urls| urls.captures_iter(text)) {
+            if let Some(payload) = hit.get(1) {
+                edits.extend(hashed(text, &[payload.range()]));
             }
         }
-        for values in strings.texts() {
-            let all: Vec<Vec<Range<usize>>> = match values.first() {
-                Some(first) if first.delta && strings.events => {
-                    vec![values.iter().map(|value| value.part.clone()).collect()]
+        for values in strings.values() {
+            let parts: Vec<Range<usize>> = values.iter().map(|value| value.part.clone()).collect();
+            let content = values.first().and_then(|value| content(text, value, &parts));
+            match content {
+                Some(OpaqueContent::File) if !self.keep.images => edits.extend(hashed(text, &parts)),
+                Some(OpaqueContent::Encrypted) if !self.keep.encrypted => {
+                    edits.extend(hashed(text, &parts));
                 }
-                _ => values
-                    .iter()
-                    .map(|value| vec![value.part.clone()])
-                    .collect(),
-            };
-            for (parts, value) in all.into_iter().zip(values) {
-                match content(text, value, &parts) {
-                    Some(OpaqueContent::File) if !self.keep.images => hash(text, &parts),
-                    Some(OpaqueContent::Encrypted) if !self.keep.encrypted => hash(text, &parts),
-                    Some(OpaqueContent::Wrapped) if !self.keep.encrypted => {
-                        for part in parts {
-                            hash_wrapped(text, part);
-                        }
-                    }
-                    Some(
-                        OpaqueContent::File | OpaqueContent::Encrypted | OpaqueContent::Wrapped,
-                    )
-                    | None => {}
+                Some(OpaqueContent::Wrapped) if !self.keep.encrypted => {
+                    edits.extend(parts.into_iter().filter_map(|part| hash_wrapped(text, part)));
                 }
+                Some(OpaqueContent::File | OpaqueContent::Encrypted | OpaqueContent::Wrapped)
+                | None => {}
             }
         }
+        let blobs = BLOBS.iter().flat_map(|blobs| blobs.find_iter(text));
+        edits.extend(blobs.filter_map(|hit| {
+            let blob = std::str::from_utf8(hit.as_bytes()).ok()?;
+            Some(Edit {
+                range: hit.range(),
+                with: self.resealed(blob)?.into(),
+            })
+        }));
+        edits
     }
 
-    /// Redacts the contents of the proxy's own sealed blobs; returns where they are.
-    pub(super) fn blobs(&self, text: &mut [u8]) -> Vec<Range<usize>> {
-        let mut ours = Vec::new();
-        for part in blobs(text) {
-            let Some(blob) = text.get_mut(part.clone()) else {
-                continue;
-            };
-            let Some(sealed) = std::str::from_utf8(blob)
-                .ok()
-                .and_then(|blob| resealed(blob, &|text| self.string(text)))
-            else {
-                continue;
-            };
-            if sealed.len() == blob.len() {
-                blob.copy_from_slice(sealed.as_bytes());
-                ours.push(part);
-            } else {
-                // Sealing again gave another length, so it was not sealed by us.
-                hash(text, &[part]);
-            }
-        }
-        ours
-    }
-
-    /// Redacts a text that is a single blob.
+    /// Redacts a text that is a single blob, the proxy's own or a provider's.
     pub(super) fn blob(&self, blob: &str) -> String {
-        let mut text = blob.as_bytes().to_vec();
-        let whole = 0..text.len();
-        if !self.blobs(&mut text).contains(&whole) {
-            if self.keep.encrypted {
-                return self.string(blob.to_owned());
-            }
-            hash(&mut text, &[whole]);
+        match self.resealed(blob) {
+            Some(blob) => blob,
+            None if self.keep.encrypted => self.text(blob).into_owned(),
+            None => String::from_utf8_lossy(&by_hash(blob.as_bytes())).into_owned(),
         }
-        String::from_utf8(text).unwrap_or_default()
     }
-}
 
-/// Where texts are that look like the proxy's own sealed blobs.
-pub(super) fn blobs(text: &[u8]) -> Vec<Range<usize>> {
-    let hits = BLOBS.as_ref().map(|blobs| blobs.find_iter(text));
-    hits.into_iter().flatten().map(|hit| hit.range()).collect()
-}
-
-/// Opens a sealed blob, applies `change` to each text in it and seals it again; `None`
-/// if it is not one of the proxy's own.
-pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option<String> {
-    if let Some(baggage) = Baggage::open(blob) {
-        let Baggage {
-            reasoning,
-            origin,
-            reasoning_details: details,
-            extra_content: call_extra,
-        } = baggage;
-        let baggage = Baggage {
-            reasoning: change(reasoning),
-            origin: change(origin),
-            reasoning_details: change(details),
-            extra_content: change(call_extra),
-        };
-        return Some(baggage.seal());
+    /// Opens a sealed blob, redacts each text in it and seals it again; `None` if it is not one
+    /// of the proxy's own.
+    fn resealed(&self, blob: &str) -> Option<String> {
+        if let Some(mut baggage) = Baggage::open(blob) {
+            let old = baggage.clone();
+            let Baggage {
+                reasoning,
+                origin,
+                reasoning_details,
+                extra_content,
+            } = &mut baggage;
+            for text in [reasoning, origin, reasoning_details, extra_content] {
+                self.string(text);
+            }
+            return Some(if baggage == old { blob.to_owned() } else { baggage.seal() });
+        }
+        let mut compaction = CompactionBlob::open(blob)?;
+        let old = compaction.clone();
+        self.string(&mut compaction.summary);
+        for line in &mut compaction.artifacts {
+            self.string(&mut line.id);
+            self.string(&mut line.made_by);
+        }
+        Some(if compaction == old { blob.to_owned() } else { compaction.seal() })
     }
-    let CompactionBlob {
-        summary,
-        artifacts,
-        retained_items,
-    } = CompactionBlob::open(blob)?;
-    let artifacts = artifacts.into_iter().map(|line| ArtifactLine {
-        id: change(line.id),
-        made_by: change(line.made_by),
-        kind: line.kind,
-        chars: line.chars,
-    });
-    let blob = CompactionBlob {
-        artifacts: artifacts.collect(),
-        summary: change(summary),
-        retained_items,
-    };
-    Some(blob.seal())
 }
 
 /// The kind of opaque content of a value, judged by its member name.
-fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<OpaqueContent> {
+fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<OpaqueContent> {
     let name = text.get(value.name.clone())?;
     let value = text.get(value.part.clone())?;
     if FILES.contains(&name) {
         return (!value.starts_with(b"data:")).then_some(OpaqueContent::File);
     }
-    match name {
-        b"encrypted_content" => {
-            let ours = std::str::from_utf8(value).is_ok_and(|value| {
-                (value.starts_with("rsp1.") && Baggage::open(value).is_some())
-                    || (value.starts_with("rsc1.") && CompactionBlob::open(value).is_some())
-            });
-            let wrapped = std::str::from_utf8(value)
-                .is_ok_and(|value| origin::content_range(value).is_some());
-            match (ours, wrapped) {
-                (true, _) => None,
-                (false, true) => Some(OpaqueContent::Wrapped),
-                (false, false) => Some(OpaqueContent::Encrypted),
-            }
+    if name == b"encrypted_content" {
+        let value = std::str::from_utf8(value).unwrap_or_default();
+        if Baggage::open(value).is_some() || CompactionBlob::open(value).is_some() {
+            return None;
         }
-        b"signature" | b"thought_signature" | b"data" if is_opaque(text, parts) => {
-            let start = parts.first()?.start;
-            let around = text.get(start.saturating_sub(256)..start)?;
-            let end = parts.last()?.end;
-            let behind = text.get(end..text.len().min(end + 256))?;
-            let file = name == b"data"
-                && memmem::find(around, b"encrypted").is_none()
-                && memmem::find(behind, b"encrypted").is_none();
-            Some(if file {
-                OpaqueContent::File
-            } else {
-                OpaqueContent::Encrypted
-            })
-        }
-        _ => None,
+        return Some(match origin::content_range(value) {
+            Some(_) => OpaqueContent::Wrapped,
+            None => OpaqueContent::Encrypted,
+        });
     }
+    if !SIGNATURES.contains(&name) || !is_opaque(text, parts) {
+        return None;
+    }
+    let start = parts.first()?.start;
+    let around = text.get(start.saturating_sub(256)..start)?;
+    let end = parts.last()?.end;
+    let behind = text.get(end..text.len().min(end + 256))?;
+    let is_file = name == b"data"
+        && memmem::find(around, b"encrypted").is_none()
+        && memmem::find(behind, b"encrypted").is_none();
+    Some(if is_file {
+        OpaqueContent::File
+    } else {
+        OpaqueContent::Encrypted
+    })
 }
 
 /// Whether it is base64 data and not a word, such as the documented placeholders for
 /// signatures.
 fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
-    let bytes = || {
-        parts
-            .iter()
-            .filter_map(|part| text.get(part.clone()))
-            .flatten()
-    };
+    let bytes = || parts.iter().filter_map(|part| text.get(part.clone())).flatten();
     bytes().count() >= 16
         && bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(byte))
         && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
@@ -209,45 +159,88 @@ fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
 
 /// Replaces the content of an envelope by a hash and seals the envelope again, so that a
 /// replay unwraps the same hash that stands in the upstream's request and answer.
-fn hash_wrapped(text: &mut [u8], part: Range<usize>) {
-    let Some(content) = text
-        .get(part.clone())
-        .and_then(|value| std::str::from_utf8(value).ok())
-        .and_then(origin::content_range)
-    else {
-        return;
-    };
-    let place = part.start + content.start..part.start + content.end;
-    hash(text, std::slice::from_ref(&place));
-    if let Some(wrapped) = text.get_mut(part) {
-        origin::seal_again(wrapped, content);
-    }
+fn hash_wrapped(text: &[u8], range: Range<usize>) -> Option<Edit> {
+    let wrapped = std::str::from_utf8(text.get(range.clone())?).ok()?;
+    let content = origin::content_range(wrapped)?;
+    let mut with = wrapped.as_bytes().to_vec();
+    let hash = by_hash(with.get(content.clone())?);
+    with.get_mut(content.clone())?.copy_from_slice(&hash);
+    origin::seal_again(&mut with, content);
+    Some(Edit { range, with })
 }
 
 /// Replaces the joined parts by a hash.
-fn hash(text: &mut [u8], parts: &[Range<usize>]) {
-    let mut places: Vec<usize> = Vec::new();
-    for part in parts {
-        let mut escaped = false;
-        for at in part.clone() {
-            // JSON escapes stay as they are.
-            match text.get(at) {
-                _ if escaped => escaped = false,
-                Some(b'\\') => escaped = true,
-                _ => places.push(at),
-            }
-        }
-    }
-    let content: Vec<u8> = places
-        .iter()
-        .filter_map(|at| text.get(*at).copied())
-        .collect();
-    let Some(filler) = by_hash(&content) else {
-        return;
+fn hashed(text: &[u8], parts: &[Range<usize>]) -> Vec<Edit> {
+    // The only escape in base64 is that of a slash.
+    let unescaped = |part: &Range<usize>| {
+        let bytes = text.get(part.clone()).unwrap_or_default().iter();
+        bytes.copied().filter(|byte| *byte != b'\\').collect()
     };
-    for (at, byte) in places.into_iter().zip(filler) {
-        if let Some(old) = text.get_mut(at) {
-            *old = byte;
+    let contents: Vec<Vec<u8>> = parts.iter().map(unescaped).collect();
+    let hash = by_hash(&contents.concat());
+    let mut rest = hash.as_slice();
+    let parts = parts.iter().zip(contents);
+    let edits = parts.map(|(range, content)| {
+        let (with, behind) = rest.split_at_checked(content.len()).unwrap_or((rest, &[]));
+        rest = behind;
+        Edit {
+            range: range.clone(),
+            with: with.to_vec(),
+        }
+    });
+    edits.collect()
+}
+
+/// A placeholder of the same length that still decodes as base64: `sha256/` and the hex digits
+/// of the content's hash, as far as they fit. A content of a few bytes therefore cannot be
+/// guessed from it.
+fn by_hash(content: &[u8]) -> Vec<u8> {
+    if is_hash(content) {
+        return content.to_vec();
+    }
+    let padding = content.iter().rev().take_while(|byte| **byte == b'=').count();
+    let size = content.len() - padding;
+    let mut filler = HASH_HEAD.to_vec();
+    for byte in Sha256::digest(content) {
+        filler.extend(format!("{byte:02x}").bytes());
+    }
+    // `A` as the last character: its unused low bits must be zero.
+    filler.truncate(size.saturating_sub(1));
+    filler.resize(size, b'A');
+    filler.resize(content.len(), b'=');
+    filler
+}
+
+fn is_hash(content: &[u8]) -> bool {
+    let size = content.iter().take_while(|byte| **byte != b'=').count();
+    let text = content.get(..size).unwrap_or_default();
+    let digits = match text.strip_prefix(HASH_HEAD) {
+        Some(rest) => rest,
+        None if size > HASH_HEAD.len() + 1 => return false,
+        None => return HASH_HEAD.iter().zip(text).all(|(a, b)| a == b || *b == b'A'),
+    };
+    let hash = digits.iter().take(64);
+    let hash = hash
+        .take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        .count();
+    digits.iter().skip(hash).all(|byte| *byte == b'A') && (hash == 64 || hash + 1 >= digits.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    #[test]
+    fn opaque_contents_stay_base64() {
+        for content in ["QQ==", "c2lnbmVk", "aGVsbG8gd29ybGQ=", &"QUJD".repeat(40)] {
+            let hash = by_hash(content.as_bytes());
+            assert_eq!(hash.len(), content.len());
+            assert_ne!(hash, content.as_bytes());
+            assert_eq!(by_hash(&hash), hash, "{content}");
+            STANDARD.decode(&hash).unwrap();
         }
     }
 }

@@ -1,341 +1,264 @@
 //! Redacts a whole turn. Every field is named, so that a new one is not forgotten.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use adapters::fault::Fault;
 use adapters::hidden_rounds::{HiddenEntry, HiddenRounds};
 use adapters::responses::assembler::HostedItem;
+use adapters::tools::ProxyTool;
 use registry::{RegistrySnapshot, RouteSnapshot};
 
 use super::Scrubber;
-use super::again::{Reencoded, Reencoder};
-use super::ids::ChangedArtifactIds;
 use crate::diagnostics::bundle::{
-    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
+    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
 };
 use crate::turn::{RecordedToolCall, ToolResult, TurnState};
 
-/// Maximum length of a chain of outputs that each mention the id of the one before.
-const ID_ROUNDS: usize = 32;
-
 impl Scrubber {
-    /// Redacts a turn. A turn without secrets is returned unchanged.
+    /// Redacts a turn. What the proxy made of the client's request and of the providers' answers
+    /// is redacted as well, but may differ from what it would make of the redacted ones: an
+    /// excerpt can cut a secret in half. A replay of the redacted turn makes it again.
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
-        let new = self.scrubbed(turn.clone());
-        let is_same = turn.request.body == new.request.body
-            && turn.state_before.items == new.state_before.items
-            && turn.state_before.baggage == new.state_before.baggage
-            && turn.state_before.tools == new.state_before.tools
-            && turn.state_before.hidden_rounds == new.state_before.hidden_rounds
-            && turn.state_before.tool_calls == new.state_before.tool_calls;
-        if is_same {
-            return new;
-        }
-        self.again(turn, &new)
-    }
-
-    /// Replaces plan and upstream requests by those that follow from the redacted client
-    /// request.
-    fn again(&self, old: &BundleTurn, scrubbed: &BundleTurn) -> BundleTurn {
-        let mut ids = ChangedArtifactIds::default();
-        let mut new = scrubbed.clone();
-        // An output can contain the id of another output, so a changed id can change
-        // further ids. An output cannot contain its own id, so this ends.
-        for _ in 0..ID_ROUNDS {
-            let found = Reencoder::of(old, &new).and_then(|again| again.ids());
-            let found = found.unwrap_or_default();
-            if found == ids {
-                break;
-            }
-            ids = found;
-            new = renamed(&ids, scrubbed.clone());
-        }
-        let Some(again) = Reencoder::of(old, &new) else {
-            return new;
-        };
-        let plan = again.plan();
-        let made: Vec<Reencoded> = (0..old.attempts.len())
-            .map(|index| again.request(index))
-            .collect();
-        if let Some(plan) = plan {
-            new.plan = self.bytes(plan);
-        }
-        for (index, (attempt, made)) in new.attempts.iter_mut().zip(made).enumerate() {
-            match made {
-                Reencoded::Body(body, estimated_input) => {
-                    attempt.body = self.bytes(body);
-                    attempt.estimated_input = estimated_input;
-                }
-                Reencoded::Whole => {}
-                Reencoded::Unknown => {
-                    let what = format!("attempt {} request", index + 1);
-                    let total = attempt.body.len() as u64;
-                    attempt.body.clear();
-                    match new.omitted.iter_mut().find(|one| one.what == what) {
-                        Some(omitted) => omitted.kept = 0,
-                        None => new.omitted.push(OmittedPart {
-                            what,
-                            total,
-                            kept: 0,
-                        }),
-                    }
-                }
-            }
-        }
-        new
-    }
-
-    fn scrubbed(&self, turn: BundleTurn) -> BundleTurn {
+        let mut turn = turn.clone();
         let BundleTurn {
-            request_id,
-            version,
-            config_digest,
-            began_ms,
-            took_us,
-            outcome,
+            request_id: _,
+            version: _,
+            config_digest: _,
+            began_ms: _,
+            took_us: _,
+            outcome: _,
             fault,
             notes,
-            usage,
-            ending_us,
+            usage: _,
+            ending_us: _,
             request,
             answer,
             attempts,
             settings,
-            heartbeat_ms,
-            commit_after_ms,
-            state_before: state,
-            clock,
-            random,
-            omitted,
+            heartbeat_ms: _,
+            commit_after_ms: _,
+            state_before,
+            clock: _,
+            random: _,
+            omitted: _,
             plan,
-        } = turn;
-        let state = self.redact_state(state, fault.iter().chain(attempts_faults(&attempts)));
-        let notes = notes.into_iter();
-        BundleTurn {
-            request_id,
-            version,
-            config_digest,
-            began_ms,
-            took_us,
-            outcome,
-            fault: fault.map(|fault| self.fault(fault)),
-            notes: notes
-                .map(|(code, detail)| (code, self.string(detail)))
-                .collect(),
-            usage,
-            ending_us,
-            request: self.request(request),
-            answer: self.answer(answer),
-            attempts: attempts.into_iter().map(|one| self.attempt(one)).collect(),
-            settings: self.settings(settings),
-            heartbeat_ms,
-            commit_after_ms,
-            state_before: state,
-            clock,
-            random,
-            omitted,
-            plan: self.bytes(plan),
+        } = &mut turn;
+        self.request(request);
+        self.state(state_before);
+        self.settings(settings);
+        for attempt in attempts {
+            self.attempt(attempt);
         }
+        self.answer(answer);
+        self.body(plan, &mut Vec::new());
+        for (_, detail) in notes {
+            self.string(detail);
+        }
+        self.fault(fault);
+        turn.correct_omitted();
+        turn
     }
 
-    fn request(&self, request: BundleRequest) -> BundleRequest {
+    fn request(&self, request: &mut BundleRequest) {
         let BundleRequest {
             path,
-            mut headers,
+            headers,
             body,
         } = request;
-        self.headers(&mut headers);
-        BundleRequest {
-            path: self.url(&path),
-            headers,
-            body: self.bytes(body),
-        }
+        self.url(path);
+        self.headers(headers);
+        self.body(body, &mut Vec::new());
     }
 
-    fn answer(&self, answer: BundleResponse) -> BundleResponse {
+    fn answer(&self, answer: &mut BundleResponse) {
         let BundleResponse {
-            status,
-            mut headers,
+            status: _,
+            headers,
             pieces,
             body,
         } = answer;
-        self.headers(&mut headers);
-        BundleResponse {
-            status,
+        self.headers(headers);
+        self.body(body, pieces);
+    }
+
+    fn attempt(&self, attempt: &mut BundleAttempt) {
+        let BundleAttempt {
+            at_us: _,
+            end_us: _,
+            route,
+            url,
             headers,
+            key: _,
+            window: _,
+            bytes_per_token: _,
+            estimated_input: _,
+            head,
             pieces,
-            body: self.bytes(body),
+            ended: _,
+            fault,
+            body,
+            answer,
+        } = attempt;
+        self.string(route);
+        self.url(url);
+        self.headers(headers);
+        if let Some(head) = head {
+            let BundleResponseHead {
+                at_us: _,
+                status: _,
+                headers,
+            } = head;
+            self.headers(headers);
         }
+        self.body(body, &mut Vec::new());
+        self.body(answer, pieces);
+        self.fault(fault);
     }
 
-    fn attempt(&self, attempt: BundleAttempt) -> BundleAttempt {
-        let mut headers = attempt.headers;
-        self.headers(&mut headers);
-        BundleAttempt {
-            route: self.string(attempt.route),
-            url: self.url(&attempt.url),
-            headers,
-            head: attempt.head.map(|head| self.head(head)),
-            fault: attempt.fault.map(|fault| self.fault(fault)),
-            body: self.bytes(attempt.body),
-            answer: self.bytes(attempt.answer),
-            at_us: attempt.at_us,
-            end_us: attempt.end_us,
-            key: attempt.key,
-            window: attempt.window,
-            bytes_per_token: attempt.bytes_per_token,
-            estimated_input: attempt.estimated_input,
-            pieces: attempt.pieces,
-            ended: attempt.ended,
-        }
-    }
-
-    fn head(&self, head: BundleResponseHead) -> BundleResponseHead {
-        let BundleResponseHead {
-            at_us,
-            status,
-            mut headers,
-        } = head;
-        self.headers(&mut headers);
-        BundleResponseHead {
-            at_us,
-            status,
-            headers,
-        }
-    }
-
-    fn fault(&self, fault: Fault) -> Fault {
+    fn fault(&self, fault: &mut Option<Fault>) {
+        let Some(fault) = fault else { return };
         let Fault {
-            kind,
-            retry,
+            kind: _,
+            retry: _,
             message,
             param,
             code,
-            upstream_status,
+            upstream_status: _,
             cause,
-            patch,
+            patch: _,
         } = fault;
-        let short = |text: Cow<'static, str>| match self.text(&text) {
-            Cow::Borrowed(_) => text,
-            Cow::Owned(clean) => Cow::Owned(clean),
-        };
-        Fault {
-            kind,
-            retry,
-            message: self.string(message),
-            param: param.map(short),
-            code: code.map(short),
-            upstream_status,
-            cause: cause.map(|cause| self.string(cause.into()).into()),
-            patch,
+        self.string(message);
+        for text in [param, code].into_iter().flatten() {
+            if let Cow::Owned(clean) = self.text(text) {
+                *text = clean.into();
+            }
+        }
+        if let Some(text) = cause
+            && let Cow::Owned(clean) = self.text(text)
+        {
+            *text = clean.into();
         }
     }
 
-    fn settings(&self, settings: RegistrySnapshot) -> RegistrySnapshot {
+    fn settings(&self, settings: &mut RegistrySnapshot) {
         let RegistrySnapshot {
             asked,
-            default,
+            default: _,
             routes,
-            unresolved,
-            open,
+            unresolved: _,
+            open: _,
         } = settings;
-        RegistrySnapshot {
-            asked: self.string(asked),
-            default,
-            routes: routes.into_iter().map(|route| self.route(route)).collect(),
-            unresolved,
-            open,
+        self.string(asked);
+        for route in routes {
+            self.route(route);
         }
     }
 
     /// Redacts the fields that a user may have put a secret into; the rest comes from the
     /// registry.
-    fn route(&self, route: RouteSnapshot) -> RouteSnapshot {
-        let mut route = route;
-        route.base_url = self.url(&route.base_url);
-        route.upstream_model = self.string(route.upstream_model);
-        route.model.id = self.string(route.model.id);
-        route.model.name = self.string(route.model.name);
-        route.model.description = self.string(route.model.description);
+    fn route(&self, route: &mut RouteSnapshot) {
+        self.url(&mut route.base_url);
+        let model = &mut route.model;
+        for text in [
+            &mut route.upstream_model,
+            &mut model.id,
+            &mut model.name,
+            &mut model.description,
+        ] {
+            self.string(text);
+        }
         for (_, json) in &mut route.dialect.body {
-            *json = self.string(std::mem::take(json));
+            self.string(json);
         }
         self.headers(&mut route.headers);
         self.query(&mut route.query);
-        route
     }
 
-    fn redact_state<'f>(
-        &self,
-        state: TurnState,
-        faults: impl Iterator<Item = &'f Fault>,
-    ) -> TurnState {
-        let mut state = state;
-        for json in state.items.values_mut() {
-            *json = self.string(std::mem::take(json));
+    fn state(&self, state: &mut TurnState) {
+        let TurnState {
+            model_patches: _,
+            items,
+            baggage,
+            moved_to,
+            providers: _,
+            tools,
+            calibration: _,
+            hidden_rounds,
+            proxy_tools,
+            tool_calls,
+            outputs: _,
+            retention: _,
+        } = state;
+        self.keys(items);
+        self.keys(baggage);
+        for json in items.values_mut() {
+            self.string(json);
         }
-        for blobs in state.baggage.values_mut() {
+        for blobs in baggage.values_mut() {
             let clean: Vec<String> = blobs.split(' ').map(|blob| self.blob(blob)).collect();
             *blobs = clean.join(" ");
         }
-        state.moved_to = state.moved_to.map(|route| self.string(route));
-        state.tools = state.tools.map(|tools| self.string(tools));
-        for rounds in &mut state.hidden_rounds {
-            self.hidden_rounds(rounds);
+        for text in [moved_to, tools].into_iter().flatten() {
+            self.string(text);
         }
-        for tool in &mut state.proxy_tools {
-            tool.description = self.string(std::mem::take(&mut tool.description));
-            tool.parameters = self.string(std::mem::take(&mut tool.parameters));
-        }
-        for call in &mut state.tool_calls {
-            self.tool_call(call);
-        }
-        // Only the first time: a later redaction may know other secrets.
-        if state.stand_ins.is_empty() {
-            let secrets = self.redactor.secrets().iter();
-            state.stand_ins = secrets
-                .map(|secret| self.string(secret.expose().to_owned()))
-                .chain(self.stand_ins(faults))
-                .collect();
-        }
-        state
-    }
-
-    fn hidden_rounds(&self, rounds: &mut HiddenRounds) {
-        for entry in &mut rounds.entries {
-            match entry {
-                HiddenEntry::Hidden(json) => *json = self.string(json.to_string()).into(),
-                HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Call(_) => {}
+        for HiddenRounds { entries } in hidden_rounds {
+            for entry in entries {
+                match entry {
+                    HiddenEntry::Hidden(json) => *json = self.text(json).into(),
+                    HiddenEntry::Call(id) => self.string(id),
+                    HiddenEntry::Message | HiddenEntry::Reasoning => {}
+                }
             }
         }
+        for tool in proxy_tools {
+            let ProxyTool {
+                name: _,
+                description,
+                parameters,
+            } = tool;
+            self.string(description);
+            self.string(parameters);
+        }
+        for call in tool_calls {
+            self.tool_call(call);
+        }
+    }
+
+    /// Redacts ids as they are redacted where a request mentions them.
+    fn keys(&self, by_id: &mut BTreeMap<String, String>) {
+        let pairs = std::mem::take(by_id).into_iter();
+        *by_id = pairs
+            .map(|(id, value)| (self.text(&id).into_owned(), value))
+            .collect();
     }
 
     fn tool_call(&self, call: &mut RecordedToolCall) {
         let RecordedToolCall {
-            call_id: _,
+            call_id,
             shown,
             took_us: _,
             result,
         } = call;
-        if let Some(result) = result {
-            let ToolResult {
-                text,
-                failed: _,
-                item,
-            } = result;
-            *text = self.string(std::mem::take(text));
+        self.string(call_id);
+        if let Some(item) = shown {
+            self.hosted_item(item);
+        }
+        if let Some(ToolResult {
+            text,
+            failed: _,
+            item,
+        }) = result
+        {
+            self.string(text);
             if let Some(item) = item {
                 self.hosted_item(item);
             }
         }
-        if let Some(item) = shown {
-            self.hosted_item(item);
-        }
     }
 
     fn hosted_item(&self, item: &mut HostedItem) {
-        let redact = |text: &mut String| *text = self.string(std::mem::take(text));
+        let redact = |text: &mut String| self.string(text);
         match item {
             HostedItem::WebSearchCall { action } => redact(action),
             HostedItem::McpCall {
@@ -358,46 +281,4 @@ impl Scrubber {
             }
         }
     }
-
-    /// The placeholders of unknown secrets that a fault quotes. The client's response has
-    /// `[redacted]` in their place, so a replay must hide them as well.
-    fn stand_ins<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> BTreeSet<String> {
-        let texts = faults.flat_map(|fault| {
-            let short = [&fault.param, &fault.code].into_iter().flatten();
-            let short = short.map(AsRef::as_ref).chain(fault.cause.as_deref());
-            short.chain([fault.message.as_str()])
-        });
-        let fillers = texts.flat_map(|text| {
-            let whole = 0..text.len();
-            self.fill(text.into(), std::slice::from_ref(&whole), &[]).1
-        });
-        fillers
-            .filter_map(|filler| String::from_utf8(filler).ok())
-            .collect()
-    }
-}
-
-/// Replaces changed artifact ids in all bodies and in the state of a turn.
-fn renamed(ids: &ChangedArtifactIds, turn: BundleTurn) -> BundleTurn {
-    let mut turn = turn;
-    let bodies = [
-        &mut turn.request.body,
-        &mut turn.answer.body,
-        &mut turn.plan,
-    ];
-    let attempts = turn.attempts.iter_mut();
-    let attempts = attempts.flat_map(|attempt| [&mut attempt.body, &mut attempt.answer]);
-    for body in bodies.into_iter().chain(attempts) {
-        *body = ids.renamed(std::mem::take(body));
-    }
-    let state = &mut turn.state_before;
-    let texts = state.items.values_mut().chain(state.baggage.values_mut());
-    for text in texts.chain(&mut state.tools) {
-        *text = ids.string(std::mem::take(text));
-    }
-    turn
-}
-
-fn attempts_faults(attempts: &[BundleAttempt]) -> impl Iterator<Item = &Fault> {
-    attempts.iter().filter_map(|one| one.fault.as_ref())
 }
