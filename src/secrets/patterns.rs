@@ -104,7 +104,8 @@ impl SecretPatterns {
             found.extend(values.filter(|part| is_mixed(bytes(part))));
         }
         let keys = self.private_keys.captures_iter(text);
-        found.extend(keys.filter_map(|hit| group(&hit, 1)));
+        let keys = keys.filter_map(|hit| group(&hit, 1));
+        found.extend(keys.map(|part| without_blanks(part, text)));
         for hit in self.user_info.captures_iter(text) {
             let user = group(&hit, 1).filter(|user| !user.is_empty());
             match group(&hit, 2) {
@@ -118,8 +119,16 @@ impl SecretPatterns {
         for hit in self.named.captures_iter(text) {
             found.extend(named_value(&hit, text));
         }
+        found.retain(|part| !part.is_empty());
         found
     }
+}
+
+/// The range without white space at its ends.
+fn without_blanks(part: Range<usize>, text: &[u8]) -> Range<usize> {
+    let value = text.get(part.clone()).unwrap_or_default();
+    let start = part.end - value.trim_ascii_start().len();
+    start..start + value.trim_ascii().len()
 }
 
 fn group(hit: &Captures<'_>, index: usize) -> Option<Range<usize>> {

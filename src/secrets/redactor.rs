@@ -39,7 +39,7 @@ const RUNS: [Encoding; 6] = [
 
 /// The marks that replace secrets: [`REDACTED`], and with a number in bundles.
 static MARKS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u)(?:\[redacted(?::[0-9]+)?\])+").ok());
+    LazyLock::new(|| Regex::new(r"(?-u)(?:\[redacted(?:-[0-9]+)?\])+").ok());
 
 /// Finds secrets in text: the known ones, and text that looks like a secret. It finds them
 /// as plain text, behind nested JSON escapes, percent-encoded fully or in part, and in base64
@@ -99,6 +99,11 @@ impl Redactor {
         self
     }
 
+    /// This redactor with more known secrets.
+    pub(crate) fn and(&self, more: &[Secret]) -> Self {
+        Self::new(self.secrets.iter().chain(more)).with_patterns(&self.patterns)
+    }
+
     /// The number of known secrets.
     pub(crate) fn secret_count(&self) -> usize {
         self.secrets.len()
@@ -136,11 +141,7 @@ impl Redactor {
         found
     }
 
-    fn find_decoded(
-        &self,
-        decoded: &Decoded,
-        layers: usize,
-    ) -> impl Iterator<Item = SecretMatch> {
+    fn find_decoded(&self, decoded: &Decoded, layers: usize) -> impl Iterator<Item = SecretMatch> {
         let found = self.find_within(&decoded.bytes, layers).into_iter();
         found.map(|secret| SecretMatch {
             range: decoded.source(secret.range),
@@ -188,7 +189,10 @@ impl Redactor {
                     continue;
                 }
                 // Matches are reported in the order of their ends.
-                while found.last().is_some_and(|(last, _)| last.start >= range.start) {
+                while found
+                    .last()
+                    .is_some_and(|(last, _)| last.start >= range.start)
+                {
                     found.pop();
                 }
                 if found.last().is_none_or(|(last, _)| last.end < range.end) {

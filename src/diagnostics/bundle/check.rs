@@ -50,7 +50,7 @@ pub(super) fn check_bodies(turn: &BundleTurn, number: usize) -> Result<(), Bundl
         }
     }
     for omitted in &turn.omitted {
-        let Some(kept) = omitted_body(turn, &omitted.what) else {
+        let Some(kept) = turn.named_body(&omitted.what) else {
             return wrong("it lacks a part that no turn has");
         };
         if omitted.kept != kept.len() as u64 || omitted.total < omitted.kept {
@@ -185,21 +185,4 @@ fn total_length(pieces: &[BodyChunk]) -> Option<usize> {
     pieces
         .iter()
         .try_fold(0_usize, |sum, piece| sum.checked_add(piece.length))
-}
-
-/// The body that [`OmittedPart::what`](super::OmittedPart::what) names.
-pub(super) fn omitted_body<'a>(turn: &'a BundleTurn, what: &str) -> Option<&'a Vec<u8>> {
-    match what {
-        "request" => return Some(&turn.request.body),
-        "answer" => return Some(&turn.answer.body),
-        _ => {}
-    }
-    let (number, part) = what.strip_prefix("attempt ")?.split_once(' ')?;
-    let number: usize = number.parse().ok()?;
-    let attempt = turn.attempts.get(number.checked_sub(1)?)?;
-    match part {
-        "request" => Some(&attempt.body),
-        "answer" => Some(&attempt.answer),
-        _ => None,
-    }
 }

@@ -12,7 +12,6 @@ use adapters::notes::Notes;
 use registry::{RegistrySnapshot, Window};
 use serde::{Deserialize, Serialize};
 
-use super::check::omitted_body;
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 
@@ -190,12 +189,29 @@ impl BundleTurn {
         self.omitted.is_empty()
     }
 
+    /// The body that [`OmittedPart::what`] names; `None` if no turn, or not this one, has it.
+    pub(crate) fn named_body(&self, what: &str) -> Option<&Vec<u8>> {
+        match what {
+            "request" => return Some(&self.request.body),
+            "answer" => return Some(&self.answer.body),
+            _ => {}
+        }
+        let (number, part) = what.strip_prefix("attempt ")?.split_once(' ')?;
+        let number: usize = number.parse().ok()?;
+        let attempt = self.attempts.get(number.checked_sub(1)?)?;
+        match part {
+            "request" => Some(&attempt.body),
+            "answer" => Some(&attempt.answer),
+            _ => None,
+        }
+    }
+
     /// Corrects the lengths in [`Self::omitted`] after the bodies were changed.
     pub(crate) fn correct_omitted(&mut self) {
         let lengths: Vec<Option<usize>> = self
             .omitted
             .iter()
-            .map(|part| omitted_body(self, &part.what).map(Vec::len))
+            .map(|part| self.named_body(&part.what).map(Vec::len))
             .collect();
         for (part, length) in self.omitted.iter_mut().zip(lengths) {
             if let Some(length) = length {

@@ -153,7 +153,8 @@ impl Scrubber {
     }
 
     /// What replaces a secret: the same mark for the same secret. The number says nothing about
-    /// the secret.
+    /// the secret, and there is no colon in front of it, because that would separate a user from
+    /// a password.
     fn mark(&self, secret: &SecretMatch) -> String {
         let number = secret.known_index.unwrap_or_else(|| {
             let numbers = self.numbers.lock();
@@ -161,7 +162,7 @@ impl Scrubber {
             let next = self.redactor.secret_count() + numbers.len();
             *numbers.entry(secret.content.clone()).or_insert(next)
         });
-        format!("[redacted:{}]", number + 1)
+        format!("[redacted-{}]", number + 1)
     }
 }
 

@@ -54,14 +54,22 @@ impl Scrubber {
         }
         for values in strings.values() {
             let parts: Vec<Range<usize>> = values.iter().map(|value| value.part.clone()).collect();
-            let content = values.first().and_then(|value| content(text, value, &parts));
+            let content = values
+                .first()
+                .and_then(|value| content(text, value, &parts));
             match content {
-                Some(OpaqueContent::File) if !self.keep.images => edits.extend(hashed(text, &parts)),
+                Some(OpaqueContent::File) if !self.keep.images => {
+                    edits.extend(hashed(text, &parts))
+                }
                 Some(OpaqueContent::Encrypted) if !self.keep.encrypted => {
                     edits.extend(hashed(text, &parts));
                 }
                 Some(OpaqueContent::Wrapped) if !self.keep.encrypted => {
-                    edits.extend(parts.into_iter().filter_map(|part| hash_wrapped(text, part)));
+                    edits.extend(
+                        parts
+                            .into_iter()
+                            .filter_map(|part| hash_wrapped(text, part)),
+                    );
                 }
                 Some(OpaqueContent::File | OpaqueContent::Encrypted | OpaqueContent::Wrapped)
                 | None => {}
@@ -101,7 +109,11 @@ impl Scrubber {
             for text in [reasoning, origin, reasoning_details, extra_content] {
                 self.string(text);
             }
-            return Some(if baggage == old { blob.to_owned() } else { baggage.seal() });
+            return Some(if baggage == old {
+                blob.to_owned()
+            } else {
+                baggage.seal()
+            });
         }
         let mut compaction = CompactionBlob::open(blob)?;
         let old = compaction.clone();
@@ -110,7 +122,11 @@ impl Scrubber {
             self.string(&mut line.id);
             self.string(&mut line.made_by);
         }
-        Some(if compaction == old { blob.to_owned() } else { compaction.seal() })
+        Some(if compaction == old {
+            blob.to_owned()
+        } else {
+            compaction.seal()
+        })
     }
 }
 
@@ -151,7 +167,12 @@ fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<O
 /// Whether it is base64 data and not a word, such as the documented placeholders for
 /// signatures.
 fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
-    let bytes = || parts.iter().filter_map(|part| text.get(part.clone())).flatten();
+    let bytes = || {
+        parts
+            .iter()
+            .filter_map(|part| text.get(part.clone()))
+            .flatten()
+    };
     bytes().count() >= 16
         && bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(byte))
         && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
@@ -198,7 +219,11 @@ fn by_hash(content: &[u8]) -> Vec<u8> {
     if is_hash(content) {
         return content.to_vec();
     }
-    let padding = content.iter().rev().take_while(|byte| **byte == b'=').count();
+    let padding = content
+        .iter()
+        .rev()
+        .take_while(|byte| **byte == b'=')
+        .count();
     let size = content.len() - padding;
     let mut filler = HASH_HEAD.to_vec();
     for byte in Sha256::digest(content) {
@@ -217,7 +242,12 @@ fn is_hash(content: &[u8]) -> bool {
     let digits = match text.strip_prefix(HASH_HEAD) {
         Some(rest) => rest,
         None if size > HASH_HEAD.len() + 1 => return false,
-        None => return HASH_HEAD.iter().zip(text).all(|(a, b)| a == b || *b == b'A'),
+        None => {
+            return HASH_HEAD
+                .iter()
+                .zip(text)
+                .all(|(a, b)| a == b || *b == b'A');
+        }
     };
     let hash = digits.iter().take(64);
     let hash = hash

@@ -70,7 +70,10 @@ impl BodyStrings {
         while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty()) {
             let end = at + memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
             let data = at + b"data:".len()..end;
-            match body.get(at..end).and_then(|line| line.strip_prefix(b"data:")) {
+            match body
+                .get(at..end)
+                .and_then(|line| line.strip_prefix(b"data:"))
+            {
                 Some(json) if is_json(json) => strings.document(body, data),
                 Some(_) => strings.free.push(data),
                 None => strings.free.push(at..end),
@@ -103,7 +106,10 @@ impl BodyStrings {
 
     /// Scans one JSON document, which may be cut off.
     fn document(&mut self, body: &[u8], part: Range<usize>) {
-        let mut open = vec![JsonNode::default()];
+        let mut open = vec![JsonNode {
+            first_value: self.values.len(),
+            ..JsonNode::default()
+        }];
         let mut too_deep = 0_usize;
         let mut at = part.start;
         while at < part.end {

@@ -117,42 +117,39 @@ fn ordinary_text_is_unchanged() {
 
 #[test]
 fn a_secret_has_the_same_mark_in_every_encoding() {
-    assert_eq!(scrub(&format!("a {KEY} b")), "a [redacted:1] b");
+    assert_eq!(scrub(&format!("a {KEY} b")), "a [redacted-1] b");
     let encoded = scrub(&STANDARD.encode(format!("user:{KEY}!")));
     assert!(encoded.starts_with("dXNlcj"), "{encoded}");
-    assert!(encoded.contains("[redacted:1]"), "{encoded}");
+    assert!(encoded.contains("[redacted-1]"), "{encoded}");
     let escaped = KEY.replace('/', r"\/").replace('k', r"\u006b");
     assert_eq!(
         scrub(&format!(r#"{{"a":"\n{escaped}"}}"#)),
-        r#"{"a":"\n[redacted:1]"}"#
+        r#"{"a":"\n[redacted-1]"}"#
     );
     let percent = KEY
         .replace('/', "%2F")
         .replace('+', "%2b")
         .replace('-', "%2D");
-    assert_eq!(scrub(&format!("a={percent}%20b")), "a=[redacted:1]%20b");
-    assert_eq!(scrub(KEY.get(..20).unwrap()), "[redacted:1]");
+    assert_eq!(scrub(&format!("a={percent}%20b")), "a=[redacted-1]%20b");
+    assert_eq!(scrub(KEY.get(..20).unwrap()), "[redacted-1]");
 }
 
 #[test]
 fn secrets_that_are_not_known_are_numbered() {
-    let scrubber = Scrubber::new(
-        Redactor::new([&Secret::new(KEY).unwrap()]),
-        Keep::default(),
-    );
+    let scrubber = Scrubber::new(Redactor::new([&Secret::new(KEY).unwrap()]), Keep::default());
     let [one, other] = ["ghp_0123456789abcdefghij", "hf_0123456789abcdefghij"];
     for (text, clean) in [
         (
             format!("{one} {KEY} {other} {one}"),
-            "[redacted:2] [redacted:1] [redacted:3] [redacted:2]",
+            "[redacted-2] [redacted-1] [redacted-3] [redacted-2]",
         ),
         (
             format!(r#"{{"token":"{one}","b":"{{\"{other}\":1}}"}}"#),
-            r#"{"token":"[redacted:2]","b":"{\"[redacted:3]\":1}"}"#,
+            r#"{"token":"[redacted-2]","b":"{\"[redacted-3]\":1}"}"#,
         ),
         (
             format!("?key={other}&x=1 Bearer {one} https://{one}:{other}@b.example"),
-            "?key=[redacted:3]&x=1 Bearer [redacted:2] https://[redacted:2]:[redacted:3]@b.example",
+            "?key=[redacted-3]&x=1 Bearer [redacted-2] https://[redacted-2]:[redacted-3]@b.example",
         ),
     ] {
         assert_eq!(scrubber.text(&text), clean);
@@ -297,7 +294,7 @@ fn all_of_a_turn_is_scrubbed() {
     assert_eq!(clean.request.path, "/v1/responses?key=[redacted]");
     assert_eq!(
         clean.attempts[0].url,
-        "https://[redacted]@acme.example/v1/[redacted:1]/chat?key=[redacted]&api-version=2"
+        "https://[redacted]@acme.example/v1/[redacted-1]/chat?key=[redacted]&api-version=2"
     );
     let values: Vec<&str> = clean
         .request
@@ -352,8 +349,8 @@ fn a_secret_spread_over_fragments_is_redacted_in_all_of_them() {
         let text = format!("My key is {KEY}, and that is it.");
         for size in 1..9 {
             let parts = text.as_bytes().chunks(size);
-            let events = parts
-                .map(|part| event.replace('@', std::str::from_utf8(part).unwrap()) + "\n\n");
+            let events =
+                parts.map(|part| event.replace('@', std::str::from_utf8(part).unwrap()) + "\n\n");
             let clean = scrub_bytes(&events.collect::<Vec<_>>().concat());
             let (before, after) = event.split_once('@').unwrap();
             let events = clean.split_terminator("\n\n");
@@ -363,7 +360,7 @@ fn a_secret_spread_over_fragments_is_redacted_in_all_of_them() {
             });
             assert_eq!(
                 left.collect::<Vec<_>>().concat(),
-                "My key is [redacted:1], and that is it."
+                "My key is [redacted-1], and that is it."
             );
         }
     }
@@ -434,13 +431,17 @@ fn hostile_texts_are_scrubbed() {
         "data: {\"delta\":\"b\"}\n",
         &format!("{event}\n"),
         ";base64,",
-        "[redacted:1]",
+        "[redacted-1]",
         KEY,
         &base64,
         &nested,
     ] {
         let text = part.repeat(60_000 / part.len());
-        for text in [&text, &format!("data: {text}"), &format!("data: {{\"delta\":\"{text}")] {
+        for text in [
+            &text,
+            &format!("data: {text}"),
+            &format!("data: {{\"delta\":\"{text}"),
+        ] {
             let clean = scrub_bytes(text);
             assert_unreadable(clean.as_bytes());
         }

@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::hidden_rounds::{HiddenEntry, HiddenRounds};
+use adapters::plan::output;
 use adapters::responses::assembler::HostedItem;
+use adapters::responses::request::TurnSource;
 use adapters::tools::ProxyTool;
 use registry::{RegistrySnapshot, RouteSnapshot};
 
@@ -13,14 +16,34 @@ use super::Scrubber;
 use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
 };
+use crate::secrets::Secret;
 use crate::turn::{RecordedToolCall, ToolResult, TurnState};
+
+/// How many outputs may name each other in a row.
+const ID_ROUNDS: usize = 8;
 
 impl Scrubber {
     /// Redacts a turn. What the proxy made of the client's request and of the providers' answers
     /// is redacted as well, but may differ from what it would make of the redacted ones: an
     /// excerpt can cut a secret in half. A replay of the redacted turn makes it again.
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
-        let mut turn = turn.clone();
+        let mut redacted = self.scrubbed(turn.clone());
+        let mut hidden = Vec::new();
+        // An output can name another output by its id, so a changed id can change further ones.
+        for _ in 0..ID_ROUNDS {
+            let ids = ids_of_changed_outputs(turn, &redacted);
+            if ids == hidden {
+                break;
+            }
+            let secrets: Vec<Secret> = ids.iter().filter_map(|id| Secret::new(id)).collect();
+            let scrubber = Self::new(self.redactor.and(&secrets), self.keep);
+            redacted = scrubber.scrubbed(turn.clone());
+            hidden = ids;
+        }
+        redacted
+    }
+
+    fn scrubbed(&self, mut turn: BundleTurn) -> BundleTurn {
         let BundleTurn {
             request_id: _,
             version: _,
@@ -281,4 +304,29 @@ impl Scrubber {
             }
         }
     }
+}
+
+/// The artifact ids of the outputs that redaction changed. An id is a hash of its output: whoever
+/// has it can check a guess of the secret.
+fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<String> {
+    let (Some(turn), Some(redacted)) = (source(turn), source(redacted)) else {
+        return Vec::new();
+    };
+    let (Ok(turn), Ok(redacted)) = (turn.turn(), redacted.turn()) else {
+        return Vec::new();
+    };
+    let pairs = turn.items.iter().zip(&redacted.items);
+    let changed = pairs.filter_map(|(item, redacted)| {
+        let (text, redacted) = (output::text(item)?, output::text(redacted)?);
+        (text != redacted).then(|| output::artifact_id(&text))
+    });
+    changed.collect()
+}
+
+/// The client's request; `None` if it is not UTF-8.
+fn source(turn: &BundleTurn) -> Option<TurnSource> {
+    let body = String::from_utf8(turn.request.body.clone()).ok()?;
+    let items = turn.state_before.items.iter();
+    let items = items.map(|(id, json)| (id.clone(), Arc::from(json.as_str())));
+    Some(TurnSource::new(body).with_items(items.collect()))
 }

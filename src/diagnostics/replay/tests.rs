@@ -184,6 +184,15 @@ fn text(turn: &BundleTurn) -> String {
     text
 }
 
+/// The redacted turn, run again without its secrets.
+fn redact(recorded: &BundleTurn, scrubber: &Scrubber) -> BundleTurn {
+    let redacted = scrubber.turn(recorded);
+    if redacted == *recorded {
+        return redacted;
+    }
+    replay(&redacted).unwrap()
+}
+
 /// Records the scene and checks that replays equal the recording.
 fn check(scene: &Scene<'_>) -> BundleTurn {
     let recorded = scene.record();

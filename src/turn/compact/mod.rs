@@ -28,7 +28,6 @@ use adapters::responses::assembler::{AnswerParams, ResponseStatus};
 use adapters::responses::compaction_response::CompactionResponse;
 use registry::Route;
 
-pub(crate) use retained::first_retained_item;
 use summary::{Summarizer, Summary};
 pub(super) use trigger::CompactionTrigger;
 

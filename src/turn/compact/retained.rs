@@ -3,11 +3,6 @@
 use adapters::turn::{Item, ItemKind, Turn};
 use serde_json::value::RawValue;
 
-/// The index of the first item that stays when a history became too long.
-pub(crate) fn first_retained_item(turn: &Turn<'_>) -> usize {
-    retained(turn).0
-}
-
 /// The index of the first item that stays, and whether the newest user message is replaced.
 ///
 /// Normally the newest user message and everything after it stay. If the items after it make up more
