@@ -1,69 +1,36 @@
 //! Redacts headers and URLs. Values are hidden unless the header is listed as harmless.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::Scrubber;
 
 /// Replaces a hidden value.
 const HIDDEN: &str = "[redacted]";
 
 /// Headers whose values are kept; secrets in them are replaced all the same.
-const KEPT: [&str; 34] = [
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "age",
-    "allow",
-    "cache-control",
-    "connection",
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-type",
-    "date",
-    "expires",
-    "host",
-    "http-referer",
-    "originator",
-    "cf-ray",
-    "request-id",
-    "retry-after",
-    "retry-after-ms",
-    "server",
-    "session-id",
-    "session_id",
-    "thread-id",
-    "traceparent",
-    "transfer-encoding",
-    "user-agent",
-    "vary",
-    "version",
-    "via",
-    "x-client-request-id",
-    "x-request-id",
-    "x-should-retry",
-    "x-title",
-];
+const KEPT: &str = r"(?x)^(?:
+      accept | accept-encoding | accept-language | age | allow | cache-control | connection
+    | content-(?:encoding|language|length|type) | date | expires | host | http-referer
+    | originator | cf-ray | request-id | retry-after | retry-after-ms | server | session[-_]id
+    | thread-id | traceparent | transfer-encoding | user-agent | vary | version | via
+    | x-client-request-id | x-request-id | x-should-retry | x-title
+    | (?: anthropic-ratelimit- | openai- | ratelimit | x-codex- | x-ratelimit | x-rate-limit
+        | x-respondent- | x-stainless- ) .*
+    )$";
 
-/// Prefixes of such header names.
-const KEPT_BEGINNINGS: [&str; 8] = [
-    "anthropic-ratelimit-",
-    "openai-",
-    "ratelimit",
-    "x-codex-",
-    "x-ratelimit",
-    "x-rate-limit",
-    "x-respondent-",
-    "x-stainless-",
-];
-
-/// Words that exclude a header name, whatever its prefix.
+/// Words that exclude a header name, whatever its prefix, unless it is about a limit.
 const TELLING: [&str; 5] = ["token", "key", "secret", "auth", "cookie"];
+
+static KEPT_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(KEPT).ok());
 
 fn is_kept(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let known = KEPT.contains(&name.as_str())
-        || KEPT_BEGINNINGS.iter().any(|start| name.starts_with(start));
-    let limit = name.contains("limit");
-    known && (limit || !TELLING.iter().any(|word| name.contains(word)))
+    let is_listed = KEPT_NAMES
+        .as_ref()
+        .is_some_and(|names| names.is_match(&name));
+    is_listed && (name.contains("limit") || !TELLING.iter().any(|word| name.contains(word)))
 }
 
 impl Scrubber {

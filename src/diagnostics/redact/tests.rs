@@ -1,13 +1,16 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use adapters::responses::assembler::HostedItem;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use regex::bytes::Regex;
 
 use super::*;
+use crate::diagnostics::bundle::BundleTurn;
 use crate::secrets::Secret;
+use crate::turn::{RecordedToolCall, ToolResult};
 
 const KEY: &str = "sk-canary/7f3e+9a1b2c4d-0Zq";
 
@@ -208,7 +211,7 @@ fn sealed_blobs_are_opened_and_redacted() {
 #[test]
 fn all_of_a_turn_is_scrubbed() {
     use crate::diagnostics::bundle::{
-        BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+        BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead,
     };
     let headers = || {
         vec![
@@ -312,6 +315,109 @@ fn all_of_a_turn_is_scrubbed() {
         ]
     );
     assert!(scrubber().turn(&clean) == clean);
+}
+
+/// A field that is new must not be forgotten.
+// S2-Ee
+#[test]
+fn every_text_of_a_turn_is_scrubbed() {
+    let mut turn = crate::diagnostics::bundle::sample::turn(1);
+    fill_state(&mut turn);
+    assert_no_text_keeps_a_secret(&turn);
+}
+
+/// Puts a text into each field of the state of a turn.
+fn fill_state(turn: &mut BundleTurn) {
+    let state = serde_json::json!({
+        "lessons": [{"provider": "p", "model": "m", "mends": []}],
+        "items": {"msg_1": "x"},
+        "baggage": {"call_1": "x"},
+        "moved_to": "x",
+        "providers": [{"provider": "p"}],
+        "tools": "x",
+        "hidden_rounds": [["message", {"call": "x"}, {"hidden": "x"}]],
+        "proxy_tools": [{"name": "x", "description": "x", "parameters": "x"}],
+    });
+    turn.state_before = serde_json::from_value(state).unwrap();
+    let hosted = [
+        HostedItem::WebSearchCall { action: "x".into() },
+        HostedItem::McpCall {
+            server_label: "x".into(),
+            name: "x".into(),
+            arguments: "x".into(),
+            output: Some("x".into()),
+            error: Some("x".into()),
+        },
+        HostedItem::McpListTools {
+            server_label: "x".into(),
+            tools: "x".into(),
+            error: Some("x".into()),
+        },
+    ];
+    let calls = hosted.map(|item| RecordedToolCall {
+        call_id: "x".into(),
+        shown: Some(item.clone()),
+        took_us: 1,
+        result: Some(ToolResult {
+            text: "x".into(),
+            failed: false,
+            item: Some(item),
+        }),
+    });
+    turn.state_before.tool_calls = calls.into();
+    for route in &mut turn.settings.routes {
+        route.headers = vec![("x-title".into(), "x".into())];
+        route.query = vec![("version".into(), "x".into())];
+        route.dialect.body = vec![("x".into(), "x".into())];
+    }
+}
+
+/// Puts the key into each string of the turn in turn, as far as it can be any text.
+fn assert_no_text_keeps_a_secret(turn: &BundleTurn) {
+    let json = serde_json::to_value(turn).unwrap();
+    let mut places = Vec::new();
+    string_places(&json, String::new(), &mut places);
+    assert!(places.len() > 60, "{places:?}");
+    let mut kept = Vec::new();
+    for place in places {
+        let mut json = json.clone();
+        *json.pointer_mut(&place).unwrap() = KEY.into();
+        let Ok(turn) = serde_json::from_value::<BundleTurn>(json) else {
+            continue;
+        };
+        let clean = serde_json::to_string(&scrubber().turn(&turn)).unwrap();
+        if clean.contains(KEY) {
+            kept.push(place);
+        }
+    }
+    // Names that are in no conversation: of headers, of providers, and what the proxy names.
+    let named = kept.iter().filter(|place| {
+        let name = place.rsplit('/').find(|part| part.parse::<u32>().is_err());
+        let is_name = place.ends_with("/0/0") && !place.ends_with("/notes/0/0");
+        !is_name && !["provider", "name", "random"].contains(&name.unwrap_or_default())
+    });
+    let named: Vec<&str> = named.map(String::as_str).collect();
+    assert_eq!(
+        named,
+        ["/request_id", "/version", "/config_digest", "/notes/0/0"]
+    );
+}
+
+fn string_places(json: &serde_json::Value, place: String, places: &mut Vec<String>) {
+    match json {
+        serde_json::Value::String(_) => places.push(place),
+        serde_json::Value::Array(list) => {
+            for (index, json) in list.iter().enumerate() {
+                string_places(json, format!("{place}/{index}"), places);
+            }
+        }
+        serde_json::Value::Object(members) => {
+            for (name, json) in members {
+                string_places(json, format!("{place}/{}", name.replace('/', "~1")), places);
+            }
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+    }
 }
 
 #[test]

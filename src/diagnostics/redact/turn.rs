@@ -1,23 +1,19 @@
-//! Redacts a whole turn. Every field is named, so that a new one is not forgotten.
+//! Redacts a whole turn. A test puts a secret into each of its texts, so that none is forgotten.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::hidden_rounds::{HiddenEntry, HiddenRounds};
+use adapters::hidden_rounds::HiddenEntry;
 use adapters::plan::output;
 use adapters::responses::assembler::HostedItem;
 use adapters::responses::request::TurnSource;
-use adapters::tools::ProxyTool;
-use registry::{RegistrySnapshot, RouteSnapshot};
+use registry::RouteSnapshot;
 
 use super::Scrubber;
-use crate::diagnostics::bundle::{
-    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
-};
+use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::secrets::Secret;
-use crate::turn::{RecordedToolCall, ToolResult, TurnState};
+use crate::turn::TurnState;
 
 /// How many outputs may name each other in a row.
 const ID_ROUNDS: usize = 8;
@@ -44,137 +40,49 @@ impl Scrubber {
     }
 
     fn scrubbed(&self, mut turn: BundleTurn) -> BundleTurn {
-        let BundleTurn {
-            request_id: _,
-            version: _,
-            config_digest: _,
-            began_ms: _,
-            took_us: _,
-            outcome: _,
-            fault,
-            notes,
-            usage: _,
-            ending_us: _,
-            request,
-            answer,
-            attempts,
-            settings,
-            heartbeat_ms: _,
-            commit_after_ms: _,
-            state_before,
-            clock: _,
-            random: _,
-            omitted: _,
-            plan,
-        } = &mut turn;
-        self.request(request);
-        self.state(state_before);
-        self.settings(settings);
-        for attempt in attempts {
+        let request = &mut turn.request;
+        self.url(&mut request.path);
+        self.headers(&mut request.headers);
+        self.body(&mut request.body, &mut Vec::new());
+        self.state(&mut turn.state_before);
+        self.string(&mut turn.settings.asked);
+        for route in &mut turn.settings.routes {
+            self.route(route);
+        }
+        for attempt in &mut turn.attempts {
             self.attempt(attempt);
         }
-        self.answer(answer);
-        self.body(plan, &mut Vec::new());
-        for (_, detail) in notes {
+        self.headers(&mut turn.answer.headers);
+        self.body(&mut turn.answer.body, &mut turn.answer.pieces);
+        self.body(&mut turn.plan, &mut Vec::new());
+        for (_, detail) in &mut turn.notes {
             self.string(detail);
         }
-        self.fault(fault);
+        self.fault(&mut turn.fault);
         turn.correct_omitted();
         turn
     }
 
-    fn request(&self, request: &mut BundleRequest) {
-        let BundleRequest {
-            path,
-            headers,
-            body,
-        } = request;
-        self.url(path);
-        self.headers(headers);
-        self.body(body, &mut Vec::new());
-    }
-
-    fn answer(&self, answer: &mut BundleResponse) {
-        let BundleResponse {
-            status: _,
-            headers,
-            pieces,
-            body,
-        } = answer;
-        self.headers(headers);
-        self.body(body, pieces);
-    }
-
     fn attempt(&self, attempt: &mut BundleAttempt) {
-        let BundleAttempt {
-            at_us: _,
-            end_us: _,
-            route,
-            url,
-            headers,
-            key: _,
-            window: _,
-            bytes_per_token: _,
-            estimated_input: _,
-            head,
-            pieces,
-            ended: _,
-            fault,
-            body,
-            answer,
-        } = attempt;
-        self.string(route);
-        self.url(url);
-        self.headers(headers);
-        if let Some(head) = head {
-            let BundleResponseHead {
-                at_us: _,
-                status: _,
-                headers,
-            } = head;
-            self.headers(headers);
+        self.string(&mut attempt.route);
+        self.url(&mut attempt.url);
+        self.headers(&mut attempt.headers);
+        self.body(&mut attempt.body, &mut Vec::new());
+        if let Some(head) = &mut attempt.head {
+            self.headers(&mut head.headers);
         }
-        self.body(body, &mut Vec::new());
-        self.body(answer, pieces);
-        self.fault(fault);
+        self.body(&mut attempt.answer, &mut attempt.pieces);
+        self.fault(&mut attempt.fault);
     }
 
     fn fault(&self, fault: &mut Option<Fault>) {
         let Some(fault) = fault else { return };
-        let Fault {
-            kind: _,
-            retry: _,
-            message,
-            param,
-            code,
-            upstream_status: _,
-            cause,
-            patch: _,
-        } = fault;
-        self.string(message);
-        for text in [param, code].into_iter().flatten() {
-            if let Cow::Owned(clean) = self.text(text) {
-                *text = clean.into();
-            }
+        self.string(&mut fault.message);
+        for text in [&mut fault.param, &mut fault.code].into_iter().flatten() {
+            *text = self.text(text).into_owned().into();
         }
-        if let Some(text) = cause
-            && let Cow::Owned(clean) = self.text(text)
-        {
-            *text = clean.into();
-        }
-    }
-
-    fn settings(&self, settings: &mut RegistrySnapshot) {
-        let RegistrySnapshot {
-            asked,
-            default: _,
-            routes,
-            unresolved: _,
-            open: _,
-        } = settings;
-        self.string(asked);
-        for route in routes {
-            self.route(route);
+        if let Some(text) = &mut fault.cause {
+            *text = self.text(text).into();
         }
     }
 
@@ -182,69 +90,52 @@ impl Scrubber {
     /// registry.
     fn route(&self, route: &mut RouteSnapshot) {
         self.url(&mut route.base_url);
-        let model = &mut route.model;
-        for text in [
-            &mut route.upstream_model,
-            &mut model.id,
-            &mut model.name,
-            &mut model.description,
-        ] {
-            self.string(text);
-        }
-        for (_, json) in &mut route.dialect.body {
-            self.string(json);
-        }
         self.headers(&mut route.headers);
         self.query(&mut route.query);
+        let model = &mut route.model;
+        let named = [&mut model.id, &mut model.name, &mut model.description];
+        let fields = route.dialect.body.iter_mut().map(|(_, json)| json);
+        for text in fields.chain(named).chain([&mut route.upstream_model]) {
+            self.string(text);
+        }
     }
 
     fn state(&self, state: &mut TurnState) {
-        let TurnState {
-            model_patches: _,
-            items,
-            baggage,
-            moved_to,
-            providers: _,
-            tools,
-            calibration: _,
-            hidden_rounds,
-            proxy_tools,
-            tool_calls,
-            outputs: _,
-            retention: _,
-        } = state;
-        self.keys(items);
-        self.keys(baggage);
-        for json in items.values_mut() {
-            self.string(json);
+        for learned in &mut state.model_patches {
+            self.string(&mut learned.model);
         }
-        for blobs in baggage.values_mut() {
+        self.keys(&mut state.items);
+        self.keys(&mut state.baggage);
+        for blobs in state.baggage.values_mut() {
             let clean: Vec<String> = blobs.split(' ').map(|blob| self.blob(blob)).collect();
             *blobs = clean.join(" ");
         }
-        for text in [moved_to, tools].into_iter().flatten() {
-            self.string(text);
-        }
-        for HiddenRounds { entries } in hidden_rounds {
-            for entry in entries {
-                match entry {
-                    HiddenEntry::Hidden(json) => *json = self.text(json).into(),
-                    HiddenEntry::Call(id) => self.string(id),
-                    HiddenEntry::Message | HiddenEntry::Reasoning => {}
-                }
+        for entry in state
+            .hidden_rounds
+            .iter_mut()
+            .flat_map(|one| &mut one.entries)
+        {
+            match entry {
+                HiddenEntry::Hidden(json) => *json = self.text(json).into(),
+                HiddenEntry::Call(id) => self.string(id),
+                HiddenEntry::Message | HiddenEntry::Reasoning => {}
             }
         }
-        for tool in proxy_tools {
-            let ProxyTool {
-                name: _,
-                description,
-                parameters,
-            } = tool;
-            self.string(description);
-            self.string(parameters);
-        }
-        for call in tool_calls {
-            self.tool_call(call);
+        let tools = state.proxy_tools.iter_mut();
+        let tools = tools.flat_map(|tool| [&mut tool.description, &mut tool.parameters]);
+        let calls = state.tool_calls.iter_mut();
+        let calls = calls.flat_map(|call| {
+            let result = call.result.iter_mut();
+            let texts = result.flat_map(|result| {
+                let shown = result.item.iter_mut().flat_map(hosted_texts);
+                shown.chain([&mut result.text])
+            });
+            let shown = call.shown.iter_mut().flat_map(hosted_texts);
+            shown.chain(texts).chain([&mut call.call_id])
+        });
+        let others = state.items.values_mut().chain(&mut state.moved_to);
+        for text in others.chain(&mut state.tools).chain(tools).chain(calls) {
+            self.string(text);
         }
     }
 
@@ -255,54 +146,26 @@ impl Scrubber {
             .map(|(id, value)| (self.text(&id).into_owned(), value))
             .collect();
     }
+}
 
-    fn tool_call(&self, call: &mut RecordedToolCall) {
-        let RecordedToolCall {
-            call_id,
-            shown,
-            took_us: _,
-            result,
-        } = call;
-        self.string(call_id);
-        if let Some(item) = shown {
-            self.hosted_item(item);
+fn hosted_texts(item: &mut HostedItem) -> Vec<&mut String> {
+    match item {
+        HostedItem::WebSearchCall { action } => vec![action],
+        HostedItem::McpCall {
+            server_label,
+            name,
+            arguments,
+            output,
+            error,
+        } => {
+            let texts = [server_label, name, arguments].into_iter();
+            texts.chain(output).chain(error).collect()
         }
-        if let Some(ToolResult {
-            text,
-            failed: _,
-            item,
-        }) = result
-        {
-            self.string(text);
-            if let Some(item) = item {
-                self.hosted_item(item);
-            }
-        }
-    }
-
-    fn hosted_item(&self, item: &mut HostedItem) {
-        let redact = |text: &mut String| self.string(text);
-        match item {
-            HostedItem::WebSearchCall { action } => redact(action),
-            HostedItem::McpCall {
-                server_label,
-                name,
-                arguments,
-                output,
-                error,
-            } => {
-                [server_label, name, arguments].into_iter().for_each(redact);
-                [output, error].into_iter().flatten().for_each(redact);
-            }
-            HostedItem::McpListTools {
-                server_label,
-                tools,
-                error,
-            } => {
-                [server_label, tools].into_iter().for_each(redact);
-                error.iter_mut().for_each(redact);
-            }
-        }
+        HostedItem::McpListTools {
+            server_label,
+            tools,
+            error,
+        } => [server_label, tools].into_iter().chain(error).collect(),
     }
 }
 
