@@ -137,15 +137,18 @@ impl Decoded {
         &mut self,
         text: &[u8],
         skip: usize,
-        fits: fn(&u8) -> bool,
+        fits: fn(u8) -> bool,
         decode: fn(&[u8], &mut Vec<u8>),
     ) {
         let mut at = 0;
         let mut continues = false;
-        while let Some(next) = text.get(at..).and_then(|rest| rest.iter().position(fits)) {
+        while let Some(next) = text
+            .get(at..)
+            .and_then(|rest| rest.iter().position(|byte| fits(*byte)))
+        {
             let start = at + next;
             let rest = text.get(start..).unwrap_or_default();
-            let length = rest.iter().take_while(|byte| fits(byte)).count();
+            let length = rest.iter().take_while(|byte| fits(**byte)).count();
             at = start + length;
             if !continues && length < MIN_RUN {
                 continue;
@@ -159,7 +162,9 @@ impl Decoded {
             continues = self.per_bytes == 3
                 && length >= MIN_WRAPPED_LINE
                 && (length - skip).is_multiple_of(4)
-                && next_line.and_then(<[u8]>::first).is_some_and(fits);
+                && next_line
+                    .and_then(<[u8]>::first)
+                    .is_some_and(|byte| fits(*byte));
             if !continues {
                 self.bytes.push(0);
             }
@@ -192,7 +197,7 @@ fn percent_escape(text: &[u8]) -> Option<(u8, usize)> {
     Some((u8::try_from(byte).ok()?, 3))
 }
 
-fn is_base64(byte: &u8) -> bool {
+fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
 }
 
@@ -203,7 +208,7 @@ fn decode_base64(run: &[u8], bytes: &mut Vec<u8>) {
     let _ = BASE64.decode_vec(run.get(..length).unwrap_or_default(), bytes);
 }
 
-fn is_hex(byte: &u8) -> bool {
+fn is_hex(byte: u8) -> bool {
     byte.is_ascii_hexdigit()
 }
 
@@ -226,7 +231,9 @@ mod tests {
     fn source(text: &str, encoding: Encoding, sought: &str) -> String {
         let decoded = Decoded::of(text.as_bytes(), encoding).unwrap();
         let at = memchr::memmem::find(&decoded.bytes, sought.as_bytes()).unwrap();
-        text[decoded.source(at..at + sought.len())].to_owned()
+        text.get(decoded.source(at..at + sought.len()))
+            .unwrap()
+            .to_owned()
     }
 
     #[test]
@@ -262,7 +269,7 @@ mod tests {
     #[test]
     fn wrapped_base64_is_one_text() {
         let encoded = BASE64.encode("one two three four five six seven eight nine ten eleven");
-        let (line, rest) = encoded.split_at(60);
+        let (line, rest) = encoded.split_at_checked(60).unwrap();
         let text = format!("{line}\r\n{rest}");
         assert_eq!(source(&text, Encoding::Base64(0), "nine").len(), 6);
         let decoded = Decoded::of(text.as_bytes(), Encoding::Base64(0)).unwrap();

@@ -1,12 +1,13 @@
 //! Finds and replaces secrets in text that is about to be logged, recorded or sent.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::AhoCorasick;
 use regex::bytes::Regex;
 
 use super::Secret;
@@ -77,9 +78,7 @@ impl Redactor {
             let prefix = text.get(..PREFIX_LENGTH).unwrap_or(text);
             by_prefix.entry(prefix).or_default().push(index);
         }
-        let prefixes = AhoCorasick::builder()
-            .match_kind(MatchKind::Standard)
-            .build(by_prefix.keys())
+        let prefixes = AhoCorasick::new(by_prefix.keys())
             .ok()
             .filter(|_| !by_prefix.is_empty());
         let secrets_by_prefix = by_prefix.into_values().collect();
@@ -164,43 +163,24 @@ impl Redactor {
             .collect()
     }
 
-    /// The known secrets in `text`; none of the ranges contains another.
+    /// The known secrets in `text`, by their index in the list.
     fn find_known(&self, text: &[u8]) -> Vec<(Range<usize>, usize)> {
-        let mut found: Vec<(Range<usize>, usize)> = Vec::new();
-        let Some(prefixes) = &self.prefixes else {
-            return found;
-        };
-        for hit in prefixes.find_overlapping_iter(text) {
-            let rest = text.get(hit.start()..).unwrap_or_default();
-            let candidates = self.secrets_by_prefix.get(hit.pattern().as_usize());
-            let matching_length = |secret: usize| {
-                let known = self.secrets.get(secret).map_or("", Secret::expose);
+        let hits = self.prefixes.iter();
+        let hits = hits.flat_map(|prefixes| prefixes.find_overlapping_iter(text));
+        let found = hits.filter_map(|hit| {
+            let rest = text.get(hit.start()..)?;
+            let candidates = self.secrets_by_prefix.get(hit.pattern().as_usize())?;
+            let matching = candidates.iter().map(|index| {
+                let known = self.secrets.get(*index).map_or("", Secret::expose);
                 let pairs = rest.iter().zip(known.as_bytes());
-                pairs.take_while(|(a, b)| a == b).count()
-            };
-            let longest = candidates
-                .into_iter()
-                .flatten()
-                .map(|secret| (matching_length(*secret), *secret))
-                .max_by_key(|(length, secret)| (*length, usize::MAX - secret));
-            if let Some((length, secret)) = longest {
-                let range = hit.start()..hit.start() + length;
-                if length < MIN_EMBEDDED_LENGTH && !is_whole_word(text, &range) {
-                    continue;
-                }
-                // Matches are reported in the order of their ends.
-                while found
-                    .last()
-                    .is_some_and(|(last, _)| last.start >= range.start)
-                {
-                    found.pop();
-                }
-                if found.last().is_none_or(|(last, _)| last.end < range.end) {
-                    found.push((range, secret));
-                }
-            }
-        }
-        found
+                (pairs.take_while(|(a, b)| a == b).count(), Reverse(*index))
+            });
+            let (length, Reverse(index)) = matching.max()?;
+            let range = hit.start()..hit.start() + length;
+            let is_found = length >= MIN_EMBEDDED_LENGTH || is_whole_word(text, &range);
+            is_found.then_some((range, index))
+        });
+        found.collect()
     }
 
     /// `text` with every secret replaced by `[redacted]`; borrowed if it contains none.
@@ -224,7 +204,7 @@ impl Redactor {
 }
 
 /// Leaves out what is inside a mark of an earlier redaction, and merges what overlaps or
-/// touches. Of merged secrets a known one tells, else the longest.
+/// touches. Of merged secrets the first known one counts, else the longest.
 pub(crate) fn settle(text: &[u8], found: Vec<SecretMatch>) -> Vec<SecretMatch> {
     let mut settled: Vec<SecretMatch> = Vec::new();
     if found.is_empty() {
@@ -248,7 +228,7 @@ pub(crate) fn settle(text: &[u8], found: Vec<SecretMatch>) -> Vec<SecretMatch> {
         Some(secret)
     });
     let mut found: Vec<SecretMatch> = outside_of_marks.collect();
-    found.sort_by_key(|secret| (secret.range.start, secret.range.end));
+    found.sort_by_key(|secret| (secret.range.start, Reverse(secret.range.end)));
     for secret in found {
         match settled.last_mut() {
             Some(last) if secret.range.start <= last.range.end => {

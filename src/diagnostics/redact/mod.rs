@@ -111,7 +111,7 @@ impl Scrubber {
         }
         let free = whole.without_edited(strings.free);
         let found = self.redactor.find_encoded(text).into_iter();
-        let found = found.flat_map(|secret| within(secret, &free)).collect();
+        let found = found.flat_map(|secret| within(&secret, &free)).collect();
         for secret in settle(text, found) {
             edits.push(Edit {
                 with: self.mark(&secret).into(),
@@ -167,7 +167,7 @@ impl Scrubber {
 }
 
 /// The parts of a match that are in one of the `free` ranges, which are sorted.
-fn within(secret: SecretMatch, free: &[Range<usize>]) -> Vec<SecretMatch> {
+fn within(secret: &SecretMatch, free: &[Range<usize>]) -> Vec<SecretMatch> {
     let first = free.partition_point(|part| part.end <= secret.range.start);
     let parts = free.iter().skip(first);
     let parts = parts.take_while(|part| part.start < secret.range.end);

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use adapters::baggage::Baggage;
 use adapters::compaction_blob::CompactionBlob;
 use adapters::origin;
+use bytes::Bytes;
 use memchr::memmem;
 use regex::bytes::Regex;
 use sha2::{Digest, Sha256};
@@ -25,15 +26,15 @@ const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
 /// JSON members that contain something opaque if it looks like it.
 const SIGNATURES: [&[u8]; 3] = [b"signature", b"thought_signature", b"data"];
 
-/// The begin of the placeholder for opaque contents.
-const HASH_HEAD: &[u8] = b"sha256/";
+/// The placeholder for opaque contents, see [`by_hash`].
+static HASHES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?-u)\A(?:sha256/[0-9a-f]*)?A*=*\z").ok());
 
 /// Which kind of opaque content a JSON member contains.
+#[derive(Clone, Copy)]
 enum OpaqueContent {
     File,
     Encrypted,
-    /// What an upstream encrypted, in the proxy's envelope ([`origin::content_range`]).
-    Wrapped,
 }
 
 /// Whether a JSON member of this name may contain something opaque.
@@ -54,25 +55,18 @@ impl Scrubber {
         }
         for values in strings.values() {
             let parts: Vec<Range<usize>> = values.iter().map(|value| value.part.clone()).collect();
-            let content = values
-                .first()
-                .and_then(|value| content(text, value, &parts));
-            match content {
-                Some(OpaqueContent::File) if !self.keep.images => {
-                    edits.extend(hashed(text, &parts))
-                }
-                Some(OpaqueContent::Encrypted) if !self.keep.encrypted => {
-                    edits.extend(hashed(text, &parts));
-                }
-                Some(OpaqueContent::Wrapped) if !self.keep.encrypted => {
-                    edits.extend(
-                        parts
-                            .into_iter()
-                            .filter_map(|part| hash_wrapped(text, part)),
-                    );
-                }
-                Some(OpaqueContent::File | OpaqueContent::Encrypted | OpaqueContent::Wrapped)
-                | None => {}
+            let first = values.first();
+            let is_kept = match first.and_then(|value| content(text, value, &parts)) {
+                None => true,
+                Some(OpaqueContent::File) => self.keep.images,
+                Some(OpaqueContent::Encrypted) => self.keep.encrypted,
+            };
+            if is_kept {
+                continue;
+            }
+            match hash_wrapped(text, &parts) {
+                Some(edit) => edits.push(edit),
+                None => edits.extend(hashed(text, &parts)),
             }
         }
         let blobs = BLOBS.iter().flat_map(|blobs| blobs.find_iter(text));
@@ -139,13 +133,8 @@ fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<O
     }
     if name == b"encrypted_content" {
         let value = std::str::from_utf8(value).unwrap_or_default();
-        if Baggage::open(value).is_some() || CompactionBlob::open(value).is_some() {
-            return None;
-        }
-        return Some(match origin::content_range(value) {
-            Some(_) => OpaqueContent::Wrapped,
-            None => OpaqueContent::Encrypted,
-        });
+        let is_ours = Baggage::open(value).is_some() || CompactionBlob::open(value).is_some();
+        return (!is_ours).then_some(OpaqueContent::Encrypted);
     }
     if !SIGNATURES.contains(&name) || !is_opaque(text, parts) {
         return None;
@@ -178,9 +167,11 @@ fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
         && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
 }
 
-/// Replaces the content of an envelope by a hash and seals the envelope again, so that a
-/// replay unwraps the same hash that stands in the upstream's request and answer.
-fn hash_wrapped(text: &[u8], range: Range<usize>) -> Option<Edit> {
+/// If a content is in the proxy's envelope ([`origin::content_range`]), replaces it by a hash there
+/// and seals the envelope again. So a replay unwraps the same hash that stands in the upstream's
+/// request and answer.
+fn hash_wrapped(text: &[u8], parts: &[Range<usize>]) -> Option<Edit> {
+    let range = parts.first()?.clone();
     let wrapped = std::str::from_utf8(text.get(range.clone())?).ok()?;
     let content = origin::content_range(wrapped)?;
     let mut with = wrapped.as_bytes().to_vec();
@@ -216,7 +207,10 @@ fn hashed(text: &[u8], parts: &[Range<usize>]) -> Vec<Edit> {
 /// of the content's hash, as far as they fit. A content of a few bytes therefore cannot be
 /// guessed from it.
 fn by_hash(content: &[u8]) -> Vec<u8> {
-    if is_hash(content) {
+    if HASHES
+        .as_ref()
+        .is_some_and(|hashes| hashes.is_match(content))
+    {
         return content.to_vec();
     }
     let padding = content
@@ -225,35 +219,13 @@ fn by_hash(content: &[u8]) -> Vec<u8> {
         .take_while(|byte| **byte == b'=')
         .count();
     let size = content.len() - padding;
-    let mut filler = HASH_HEAD.to_vec();
-    for byte in Sha256::digest(content) {
-        filler.extend(format!("{byte:02x}").bytes());
-    }
+    let digest = Bytes::copy_from_slice(&Sha256::digest(content));
+    let mut filler = format!("sha256/{digest:x}").into_bytes();
     // `A` as the last character: its unused low bits must be zero.
-    filler.truncate(size.saturating_sub(1));
+    filler.truncate(if size > 8 { size - 1 } else { 0 });
     filler.resize(size, b'A');
     filler.resize(content.len(), b'=');
     filler
-}
-
-fn is_hash(content: &[u8]) -> bool {
-    let size = content.iter().take_while(|byte| **byte != b'=').count();
-    let text = content.get(..size).unwrap_or_default();
-    let digits = match text.strip_prefix(HASH_HEAD) {
-        Some(rest) => rest,
-        None if size > HASH_HEAD.len() + 1 => return false,
-        None => {
-            return HASH_HEAD
-                .iter()
-                .zip(text)
-                .all(|(a, b)| a == b || *b == b'A');
-        }
-    };
-    let hash = digits.iter().take(64);
-    let hash = hash
-        .take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        .count();
-    digits.iter().skip(hash).all(|byte| *byte == b'A') && (hash == 64 || hash + 1 >= digits.len())
 }
 
 #[cfg(test)]
