@@ -15,6 +15,7 @@ use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
+pub(crate) use patterns::constant_regex;
 pub use redactor::Redactor;
 pub(crate) use redactor::{SecretMatch, settle};
 

@@ -12,7 +12,7 @@ use regex::bytes::Regex;
 
 use super::Secret;
 use super::decoded::{Decoded, Encoding};
-use super::patterns;
+use super::patterns::{self, constant_regex};
 
 /// The replacement of a secret.
 const REDACTED: &str = "[redacted]";
@@ -39,8 +39,8 @@ const RUNS: [Encoding; 6] = [
 ];
 
 /// The marks that replace secrets: [`REDACTED`], and with a number in bundles.
-static MARKS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u)(?:\[redacted(?:-[0-9]+)?\])+").ok());
+static MARKS: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)(?:\[redacted(?:-[0-9]+)?\])+"));
 
 /// Finds secrets in text: the known ones, and text that looks like a secret. It finds them
 /// as plain text, behind nested JSON escapes, percent-encoded fully or in part, and in base64
@@ -210,8 +210,7 @@ pub(crate) fn settle(text: &[u8], found: Vec<SecretMatch>) -> Vec<SecretMatch> {
     if found.is_empty() {
         return settled;
     }
-    let marks = MARKS.as_ref().map(|marks| marks.find_iter(text));
-    let marks: Vec<Range<usize>> = marks.into_iter().flatten().map(|hit| hit.range()).collect();
+    let marks: Vec<Range<usize>> = MARKS.find_iter(text).map(|hit| hit.range()).collect();
     let outside_of_marks = found.into_iter().filter_map(|mut secret| {
         let first = marks.partition_point(|mark| mark.end <= secret.range.start);
         for mark in marks.iter().skip(first) {

@@ -2,9 +2,10 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::bytes::Regex;
 
 use super::Scrubber;
+use crate::secrets::constant_regex;
 
 /// Replaces a hidden value.
 const HIDDEN: &str = "[redacted]";
@@ -23,13 +24,11 @@ const KEPT: &str = r"(?x)^(?:
 /// Words that exclude a header name, whatever its prefix, unless it is about a limit.
 const TELLING: [&str; 5] = ["token", "key", "secret", "auth", "cookie"];
 
-static KEPT_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(KEPT).ok());
+static KEPT_NAMES: LazyLock<Regex> = LazyLock::new(|| constant_regex(KEPT));
 
 fn is_kept(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let is_listed = KEPT_NAMES
-        .as_ref()
-        .is_some_and(|names| names.is_match(&name));
+    let is_listed = KEPT_NAMES.is_match(name.as_bytes());
     is_listed && (name.contains("limit") || !TELLING.iter().any(|word| name.contains(word)))
 }
 

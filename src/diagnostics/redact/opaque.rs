@@ -15,11 +15,15 @@ use sha2::{Digest, Sha256};
 use super::Scrubber;
 use super::edits::Edit;
 use super::strings::{BodyStrings, StringValue};
+use crate::secrets::constant_regex;
 
-static DATA_URLS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)").ok());
-static BLOBS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u)\brs[cp]1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+").ok());
+static DATA_URLS: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)"));
+static BLOBS: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)\brs[cp]1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+"));
+/// Base64 data, not a word such as the documented placeholders for signatures.
+static SIGNATURE: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)\A[A-Za-z0-9+/=_\\-]{16,}\z"));
 
 /// JSON members that contain a file.
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
@@ -27,8 +31,8 @@ const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
 const SIGNATURES: [&[u8]; 3] = [b"signature", b"thought_signature", b"data"];
 
 /// The placeholder for opaque contents, see [`by_hash`].
-static HASHES: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u)\A(?:sha256/[0-9a-f]*)?A*=*\z").ok());
+static HASH: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)\A(?:sha256/[0-9a-f]*)?A*=*\z"));
 
 /// Which kind of opaque content a JSON member contains.
 #[derive(Clone, Copy)]
@@ -47,11 +51,9 @@ impl Scrubber {
     /// blobs. What is to stay is replaced by itself.
     pub(super) fn opaque(&self, text: &[u8], strings: &BodyStrings) -> Vec<Edit> {
         let mut edits = Vec::new();
-        let urls = DATA_URLS.as_ref().filter(|_| !self.keep.images);
-        for hit in urls.iter().flat_map(|urls| urls.captures_iter(text)) {
-            if let Some(payload) = hit.get(1) {
-                edits.extend(hashed(text, &[payload.range()]));
-            }
+        if !self.keep.images {
+            let urls = DATA_URLS.captures_iter(text).filter_map(|hit| hit.get(1));
+            edits.extend(urls.flat_map(|payload| hashed(text, &[payload.range()])));
         }
         for values in strings.values() {
             let parts: Vec<Range<usize>> = values.iter().map(|value| value.part.clone()).collect();
@@ -69,8 +71,7 @@ impl Scrubber {
                 None => edits.extend(hashed(text, &parts)),
             }
         }
-        let blobs = BLOBS.iter().flat_map(|blobs| blobs.find_iter(text));
-        edits.extend(blobs.filter_map(|hit| {
+        edits.extend(BLOBS.find_iter(text).filter_map(|hit| {
             let blob = std::str::from_utf8(hit.as_bytes()).ok()?;
             Some(Edit {
                 range: hit.range(),
@@ -136,35 +137,28 @@ fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<O
         let is_ours = Baggage::open(value).is_some() || CompactionBlob::open(value).is_some();
         return (!is_ours).then_some(OpaqueContent::Encrypted);
     }
-    if !SIGNATURES.contains(&name) || !is_opaque(text, parts) {
+    if !SIGNATURES.contains(&name) {
         return None;
     }
-    let start = parts.first()?.start;
+    let (start, end) = (parts.first()?.start, parts.last()?.end);
+    let bytes = parts.iter().filter_map(|part| text.get(part.clone()));
+    let joined: Vec<u8> = bytes.flatten().copied().collect();
+    let mut letters = joined.iter();
+    if !SIGNATURE.is_match(&joined)
+        || !letters.any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+    {
+        return None;
+    }
     let around = text.get(start.saturating_sub(256)..start)?;
-    let end = parts.last()?.end;
     let behind = text.get(end..text.len().min(end + 256))?;
-    let is_file = name == b"data"
-        && memmem::find(around, b"encrypted").is_none()
-        && memmem::find(behind, b"encrypted").is_none();
-    Some(if is_file {
-        OpaqueContent::File
-    } else {
+    let is_encrypted = name != b"data"
+        || memmem::find(around, b"encrypted").is_some()
+        || memmem::find(behind, b"encrypted").is_some();
+    Some(if is_encrypted {
         OpaqueContent::Encrypted
+    } else {
+        OpaqueContent::File
     })
-}
-
-/// Whether it is base64 data and not a word, such as the documented placeholders for
-/// signatures.
-fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
-    let bytes = || {
-        parts
-            .iter()
-            .filter_map(|part| text.get(part.clone()))
-            .flatten()
-    };
-    bytes().count() >= 16
-        && bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(byte))
-        && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
 }
 
 /// If a content is in the proxy's envelope ([`origin::content_range`]), replaces it by a hash there
@@ -207,10 +201,7 @@ fn hashed(text: &[u8], parts: &[Range<usize>]) -> Vec<Edit> {
 /// of the content's hash, as far as they fit. A content of a few bytes therefore cannot be
 /// guessed from it.
 fn by_hash(content: &[u8]) -> Vec<u8> {
-    if HASHES
-        .as_ref()
-        .is_some_and(|hashes| hashes.is_match(content))
-    {
+    if HASH.is_match(content) {
         return content.to_vec();
     }
     let padding = content
