@@ -109,14 +109,15 @@ impl Scrubber {
             let parts = parts.iter().map(|value| value.part.clone()).collect();
             self.joined(text, &whole.without_edited(parts), &mut edits);
         }
-        let free = whole.without_edited(strings.free);
-        let found = self.redactor.find_encoded(text).into_iter();
-        let found = found.flat_map(|secret| within(&secret, &free)).collect();
-        for secret in settle(text, found) {
-            edits.push(Edit {
+        // A secret is searched in one fragment only when no text of fragments contains one.
+        if edits.is_empty() {
+            let free = whole.without_edited(strings.free);
+            let found = self.redactor.find_encoded(text).into_iter();
+            let found = found.flat_map(|secret| within(&secret, &free)).collect();
+            edits.extend(settle(text, found).into_iter().map(|secret| Edit {
                 with: self.mark(&secret).into(),
                 range: secret.range,
-            });
+            }));
         }
         edits.extend(whole.into_list());
         Edits::new(edits)

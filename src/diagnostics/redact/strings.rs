@@ -31,7 +31,7 @@ const MAX_DEPTH: usize = 64;
 #[derive(Default)]
 pub(super) struct BodyStrings {
     /// What can be replaced without breaking the syntax: the contents of strings and member
-    /// names, and everything that is not JSON. Fragments are left out. Sorted.
+    /// names, and everything that is not JSON. Sorted.
     pub(super) free: Vec<Range<usize>>,
     /// The values that may be opaque, and all fragments.
     values: Vec<StringValue>,
@@ -130,13 +130,11 @@ impl BodyStrings {
                     let end = end_of_string(body, at + 1, part.end);
                     let content = at + 1..end;
                     at = end;
-                    if too_deep > 0 {
-                        self.free.push(content);
-                    } else if node.wants_name {
+                    self.free.push(content.clone());
+                    if too_deep == 0 && node.wants_name {
                         node.wants_name = false;
-                        node.name = content.clone();
-                        self.free.push(content);
-                    } else {
+                        node.name = content;
+                    } else if too_deep == 0 {
                         node.index(body, &content);
                         self.value(body, node, content);
                     }
@@ -162,9 +160,6 @@ impl BodyStrings {
             && (node.is_delta || name == b"delta")
             && !INDICES.contains(&name)
             && !WHOLE.contains(&name);
-        if !is_fragment {
-            self.free.push(part.clone());
-        }
         if is_fragment || may_be_opaque(name) {
             self.values.push(StringValue {
                 part,

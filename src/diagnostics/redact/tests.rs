@@ -472,6 +472,16 @@ fn a_secret_spread_over_fragments_is_redacted_in_all_of_them() {
     }
 }
 
+/// The name in front of a fragment tells as well as in any other JSON.
+#[test]
+fn a_named_secret_in_a_fragment_is_redacted() {
+    let event = format!("data: {{\"delta\":{{\"api_key\":\"hunter2\",\"text\":\"a {KEY}\"}}}}\n\n");
+    let clean = scrub_bytes(&event.repeat(2));
+    assert!(!clean.contains("hunter2"), "{clean}");
+    assert_eq!(clean.matches("\"a [redacted-1]\"").count(), 2, "{clean}");
+    assert_eq!(scrub_bytes(&clean), clean);
+}
+
 #[test]
 fn ordinary_traffic_is_unchanged() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/chat");
