@@ -2,11 +2,10 @@
 //! secrets in text before it is logged, recorded or sent.
 //!
 //! `redactor` searches for known secrets and, with `patterns`, for text that looks like one.
-//! `layers` undoes JSON escapes and percent-encoding, `encoded` base64 and hexadecimal, so
-//! that encoded secrets are found, too.
+//! `decoded` undoes JSON escapes, percent-encoding, base64 and hexadecimal, so that encoded
+//! secrets are found, too.
 
-pub(crate) mod encoded;
-pub(crate) mod layers;
+mod decoded;
 mod patterns;
 mod redactor;
 
@@ -16,8 +15,9 @@ use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
+pub(crate) use patterns::constant_regex;
 pub use redactor::Redactor;
-pub(crate) use redactor::SecretMatch;
+pub(crate) use redactor::{SecretMatch, settle};
 
 /// An API key or token. It has no `Display` and no `Serialize`, its `Debug` output is
 /// constant, and its memory is zeroed when the last clone is dropped.

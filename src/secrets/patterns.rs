@@ -8,7 +8,7 @@ use regex::bytes::{Captures, Regex};
 
 /// Keys and tokens with a prefix that their issuer defines.
 const TOKENS: &str = r"(?x-u)
-    \b(?:
+    \b(
       sk-[A-Za-z0-9_-]{16,}
     | gsk_[A-Za-z0-9]{16,}
     | xai-[A-Za-z0-9]{16,}
@@ -32,8 +32,9 @@ const JSON_WEB_TOKENS: &str =
 
 const CREDENTIALS: &str = r"(?i-u)\b(?:bearer|basic)[ \t+]+([a-z0-9._~+/=-]{16,})";
 
-const PRIVATE_KEYS: &str =
-    r"(?-u)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=:,\s]|-[A-Za-z0-9])+)";
+const PRIVATE_KEYS: &str = r"(?x-u)
+    -----BEGIN\ [A-Z0-9\ ]*PRIVATE\ KEY(?:\ BLOCK)?-----\s*
+    ((?:[A-Za-z0-9+/=:,]|-[A-Za-z0-9])+ (?:\s+(?:[A-Za-z0-9+/=:,]|-[A-Za-z0-9])+)*)";
 
 /// User name and password in a URL.
 const USER_INFO: &str = r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([^\x00-\x20/"'\\:@?#<>]*)(?::([^\x00-\x20/"'\\@?#<>]+))?@"#;
@@ -53,12 +54,22 @@ const NAMED: &str = r#"(?ix-u)
 /// All patterns, compiled at first use.
 static PATTERNS: LazyLock<SecretPatterns> = LazyLock::new(SecretPatterns::new);
 
+type Property = fn(&[u8]) -> bool;
+
 struct SecretPatterns {
-    tokens: Regex,
-    mixed: [Regex; 3],
-    private_keys: Regex,
+    /// Patterns whose first group is a secret if it has this property.
+    shapes: [(Regex, Property); 5],
     user_info: Regex,
     named: Regex,
+}
+
+/// Compiles a pattern that is a constant.
+#[expect(
+    clippy::expect_used,
+    reason = "the patterns are constant, and without one a secret would stay"
+)]
+pub(crate) fn constant_regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a pattern that is tested")
 }
 
 /// The ranges of text that look like a secret, and those that the user's patterns match
@@ -79,32 +90,27 @@ pub(super) fn find(text: &[u8], own: &[Regex]) -> Vec<Range<usize>> {
 }
 
 impl SecretPatterns {
-    #[expect(
-        clippy::expect_used,
-        reason = "the patterns are constant, and without one a secret would stay"
-    )]
     fn new() -> Self {
-        let regex = |pattern: &str| Regex::new(pattern).expect("a pattern that is tested");
         Self {
-            tokens: regex(TOKENS),
-            mixed: [JSON_WEB_TOKENS, CREDENTIALS, QUERIES].map(regex),
-            private_keys: regex(PRIVATE_KEYS),
-            user_info: regex(USER_INFO),
-            named: regex(NAMED),
+            shapes: [
+                (constant_regex(TOKENS), has_digit),
+                (constant_regex(JSON_WEB_TOKENS), is_mixed),
+                (constant_regex(CREDENTIALS), is_mixed),
+                (constant_regex(QUERIES), is_mixed),
+                (constant_regex(PRIVATE_KEYS), |_| true),
+            ],
+            user_info: constant_regex(USER_INFO),
+            named: constant_regex(NAMED),
         }
     }
 
     fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
-        let bytes = |part: &Range<usize>| text.get(part.clone()).unwrap_or_default();
-        let tokens = self.tokens.find_iter(text).map(|hit| hit.range());
-        found.extend(tokens.filter(|part| has_digit(bytes(part))));
-        for regex in &self.mixed {
-            let values = regex.captures_iter(text).filter_map(|hit| group(&hit, 1));
-            found.extend(values.filter(|part| is_mixed(bytes(part))));
+        for (regex, is_secret) in &self.shapes {
+            let values = regex.captures_iter(text).filter_map(|hit| hit.get(1));
+            let values = values.filter(|value| is_secret(value.as_bytes()));
+            found.extend(values.map(|value| value.range()));
         }
-        let keys = self.private_keys.captures_iter(text);
-        found.extend(keys.filter_map(|hit| group(&hit, 1)));
         for hit in self.user_info.captures_iter(text) {
             let user = group(&hit, 1).filter(|user| !user.is_empty());
             match group(&hit, 2) {
@@ -135,9 +141,8 @@ fn named_value(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
     let bare = group(hit, 5);
     let part = quoted.clone().or(bare)?;
     let value = text.get(part.clone())?;
-    let weak = name.as_bytes().eq_ignore_ascii_case(b"token")
-        || name.as_bytes().eq_ignore_ascii_case(b"credential")
-        || name.as_bytes().eq_ignore_ascii_case(b"credentials");
+    let lower_case_name = name.as_bytes().to_ascii_lowercase();
+    let weak = matches!(&*lower_case_name, b"token" | b"credential" | b"credentials");
     let before = name.start().checked_sub(1).and_then(|at| text.get(at));
     let whole_name = !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let blank = value.iter().any(u8::is_ascii_whitespace);
@@ -155,11 +160,8 @@ fn named_value(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
         }
     } else {
         // Environment variables are in capitals; other assignments may be program text.
-        let environment = sign == b"="
-            && name
-                .as_bytes()
-                .iter()
-                .all(|byte| !byte.is_ascii_lowercase());
+        let mut letters = name.as_bytes().iter();
+        let environment = sign == b"=" && !letters.any(u8::is_ascii_lowercase);
         environment
             || value.len() >= 8 && is_mixed(value) && value.iter().any(u8::is_ascii_alphabetic)
     };
@@ -174,8 +176,7 @@ fn has_digit(value: &[u8]) -> bool {
 fn is_mixed(value: &[u8]) -> bool {
     has_digit(value)
         || value.iter().any(|byte| b"+=".contains(byte))
-        || value.iter().skip(1).any(u8::is_ascii_uppercase)
-            && value.iter().any(u8::is_ascii_lowercase)
+        || value.iter().any(u8::is_ascii_lowercase)
             && value
                 .iter()
                 .filter(|byte| byte.is_ascii_uppercase())

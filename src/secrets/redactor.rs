@@ -1,18 +1,18 @@
 //! Finds and replaces secrets in text that is about to be logged, recorded or sent.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::AhoCorasick;
 use regex::bytes::Regex;
 
 use super::Secret;
-use super::encoded::EncodedRuns;
-use super::layers::Layers;
-use super::patterns;
+use super::decoded::{Decoded, Encoding};
+use super::patterns::{self, constant_regex};
 
 /// The replacement of a secret.
 const REDACTED: &str = "[redacted]";
@@ -23,6 +23,24 @@ const MIN_EMBEDDED_LENGTH: usize = 6;
 /// This many leading bytes of a longer secret count as the secret: texts get cut off, and
 /// providers echo keys in part.
 const PREFIX_LENGTH: usize = 16;
+
+/// Maximum levels of JSON inside JSON, of percent-encoding, or of both; nothing real nests
+/// deeper.
+const MAX_LAYERS: usize = 8;
+
+/// Every way to decode base64 and hexadecimal digits.
+const RUNS: [Encoding; 6] = [
+    Encoding::Base64(0),
+    Encoding::Base64(1),
+    Encoding::Base64(2),
+    Encoding::Base64(3),
+    Encoding::Hex(0),
+    Encoding::Hex(1),
+];
+
+/// The marks that replace secrets: [`REDACTED`], and with a number in bundles.
+static MARKS: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)(?:\[redacted(?:-[0-9]+)?\])+"));
 
 /// Finds secrets in text: the known ones, and text that looks like a secret. It finds them
 /// as plain text, behind nested JSON escapes, percent-encoded fully or in part, and in base64
@@ -44,8 +62,10 @@ pub struct Redactor {
 pub(crate) struct SecretMatch {
     /// Its byte range in the text.
     pub(crate) range: Range<usize>,
-    /// Its index in [`Redactor::secrets`]; `None` if it only looks like a secret.
+    /// Its index in the list of known secrets; `None` if it only looks like a secret.
     pub(crate) known_index: Option<usize>,
+    /// What was found, decoded. Of a known secret it may be the beginning only.
+    pub(crate) content: Vec<u8>,
 }
 
 impl Redactor {
@@ -58,9 +78,7 @@ impl Redactor {
             let prefix = text.get(..PREFIX_LENGTH).unwrap_or(text);
             by_prefix.entry(prefix).or_default().push(index);
         }
-        let prefixes = AhoCorasick::builder()
-            .match_kind(MatchKind::Standard)
-            .build(by_prefix.keys())
+        let prefixes = AhoCorasick::new(by_prefix.keys())
             .ok()
             .filter(|_| !by_prefix.is_empty());
         let secrets_by_prefix = by_prefix.into_values().collect();
@@ -85,99 +103,146 @@ impl Redactor {
         Self::new(self.secrets.iter().chain(more)).with_patterns(&self.patterns)
     }
 
-    pub(crate) fn secrets(&self) -> &[Secret] {
-        &self.secrets
+    /// The number of known secrets.
+    pub(crate) fn secret_count(&self) -> usize {
+        self.secrets.len()
     }
 
-    /// The secrets in `text` that are not encoded, in no particular order.
+    /// The secrets in a text, plain or encoded. The ranges neither overlap nor touch, and are
+    /// sorted; marks of an earlier redaction are left out.
     pub(crate) fn find(&self, text: &[u8]) -> Vec<SecretMatch> {
-        let mut found = self.find_known(text);
-        let similar = patterns::find(text, &self.patterns).into_iter();
-        let similar = similar.filter(|range| text.get(range.clone()) != Some(REDACTED.as_bytes()));
-        found.extend(similar.map(|range| SecretMatch {
-            range,
-            known_index: None,
-        }));
-        found
+        settle(text, self.find_encoded(text))
     }
 
-    /// The known secrets in `text`; none of the ranges contains another.
-    fn find_known(&self, text: &[u8]) -> Vec<SecretMatch> {
-        let mut found: Vec<SecretMatch> = Vec::new();
-        let Some(prefixes) = &self.prefixes else {
+    /// The secrets in a text, plain or encoded, in no particular order.
+    pub(crate) fn find_encoded(&self, text: &[u8]) -> Vec<SecretMatch> {
+        self.find_within(text, MAX_LAYERS)
+    }
+
+    fn find_within(&self, text: &[u8], layers: usize) -> Vec<SecretMatch> {
+        let mut found = self.find_plain(text);
+        if layers == 0 {
             return found;
-        };
-        for hit in prefixes.find_overlapping_iter(text) {
-            let rest = text.get(hit.start()..).unwrap_or_default();
-            let candidates = self.secrets_by_prefix.get(hit.pattern().as_usize());
-            let matching_length = |secret: usize| {
-                let known = self.secrets.get(secret).map_or("", Secret::expose);
-                let pairs = rest.iter().zip(known.as_bytes());
-                pairs.take_while(|(a, b)| a == b).count()
-            };
-            let longest = candidates
-                .into_iter()
-                .flatten()
-                .map(|secret| (matching_length(*secret), *secret))
-                .max_by_key(|(length, secret)| (*length, usize::MAX - secret));
-            if let Some((length, secret)) = longest {
-                let range = hit.start()..hit.start() + length;
-                if length < MIN_EMBEDDED_LENGTH && !is_whole_word(text, &range) {
-                    continue;
-                }
-                // Matches are reported in the order of their ends.
-                while found.last().is_some_and(|last| {
-                    last.range.start >= range.start && last.range.end <= range.end
-                }) {
-                    found.pop();
-                }
-                if found.last().is_none_or(|last| last.range.end < range.end) {
-                    found.push(SecretMatch {
-                        range,
-                        known_index: Some(secret),
-                    });
-                }
+        }
+        // What else is encoded is looked for behind the innermost escapes.
+        if let Some(json) = Decoded::of(text, Encoding::Json) {
+            found.extend(self.find_decoded(&json, layers - 1));
+            return found;
+        }
+        if let Some(percent) = Decoded::of(text, Encoding::Percent) {
+            found.extend(self.find_decoded(&percent, layers - 1));
+        }
+        for encoding in RUNS {
+            if let Some(runs) = Decoded::of(text, encoding) {
+                found.extend(self.find_decoded(&runs, 0));
             }
         }
         found
+    }
+
+    fn find_decoded(&self, decoded: &Decoded, layers: usize) -> impl Iterator<Item = SecretMatch> {
+        let found = self.find_within(&decoded.bytes, layers).into_iter();
+        found.map(|secret| SecretMatch {
+            range: decoded.source(secret.range),
+            ..secret
+        })
+    }
+
+    /// The secrets in `text` that are not encoded, in no particular order.
+    fn find_plain(&self, text: &[u8]) -> Vec<SecretMatch> {
+        let known = self.find_known(text).into_iter();
+        let known = known.map(|(range, index)| (range, Some(index)));
+        let similar = patterns::find(text, &self.patterns).into_iter();
+        let found = known.chain(similar.map(|range| (range, None)));
+        found
+            .map(|(range, known_index)| SecretMatch {
+                content: text.get(range.clone()).unwrap_or_default().to_vec(),
+                range,
+                known_index,
+            })
+            .collect()
+    }
+
+    /// The known secrets in `text`, by their index in the list.
+    fn find_known(&self, text: &[u8]) -> Vec<(Range<usize>, usize)> {
+        let hits = self.prefixes.iter();
+        let hits = hits.flat_map(|prefixes| prefixes.find_overlapping_iter(text));
+        let found = hits.filter_map(|hit| {
+            let rest = text.get(hit.start()..)?;
+            let candidates = self.secrets_by_prefix.get(hit.pattern().as_usize())?;
+            let matching = candidates.iter().map(|index| {
+                let known = self.secrets.get(*index).map_or("", Secret::expose);
+                let pairs = rest.iter().zip(known.as_bytes());
+                (pairs.take_while(|(a, b)| a == b).count(), Reverse(*index))
+            });
+            let (length, Reverse(index)) = matching.max()?;
+            let range = hit.start()..hit.start() + length;
+            let is_found = length >= MIN_EMBEDDED_LENGTH || is_whole_word(text, &range);
+            is_found.then_some((range, index))
+        });
+        found.collect()
     }
 
     /// `text` with every secret replaced by `[redacted]`; borrowed if it contains none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut layers = Layers::of(text.as_bytes().to_vec());
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        for layer in 0..=layers.top() {
-            let found = self.find(layers.bytes(layer));
-            ranges.extend(found.into_iter().map(|one| layers.down(layer, one.range)));
-        }
-        let mut searched_layers = vec![layers.json(), layers.top()];
-        searched_layers.dedup();
-        for layer in searched_layers {
-            EncodedRuns::each(&mut layers, layer, |layers, encoded| {
-                for one in self.find(encoded.bytes()) {
-                    let source = encoded.source_range(one.range);
-                    ranges.extend(source.map(|range| layers.down(layer, range)));
-                }
-            });
-        }
-        if ranges.is_empty() {
+        let found = self.find(text.as_bytes());
+        if found.is_empty() {
             return Cow::Borrowed(text);
         }
-        ranges.sort_by_key(|range| range.start);
         let mut clean: Vec<u8> = Vec::new();
         let mut done = 0;
-        for range in ranges {
-            // Adjacent secrets get one replacement.
-            if range.start > done || clean.is_empty() {
-                clean.extend_from_slice(text.as_bytes().get(done..range.start).unwrap_or_default());
-                clean.extend_from_slice(REDACTED.as_bytes());
-            }
-            done = done.max(range.end);
+        for secret in found {
+            let before = text.as_bytes().get(done..secret.range.start);
+            clean.extend_from_slice(before.unwrap_or_default());
+            clean.extend_from_slice(REDACTED.as_bytes());
+            done = secret.range.end;
         }
         clean.extend_from_slice(text.as_bytes().get(done..).unwrap_or_default());
         // A known secret that is cut off may end inside a character.
         Cow::Owned(String::from_utf8_lossy(&clean).into_owned())
     }
+}
+
+/// Leaves out what is inside a mark of an earlier redaction, and merges what overlaps or
+/// touches. Of merged secrets the first known one counts, else the longest.
+pub(crate) fn settle(text: &[u8], found: Vec<SecretMatch>) -> Vec<SecretMatch> {
+    let mut settled: Vec<SecretMatch> = Vec::new();
+    if found.is_empty() {
+        return settled;
+    }
+    let marks: Vec<Range<usize>> = MARKS.find_iter(text).map(|hit| hit.range()).collect();
+    let outside_of_marks = found.into_iter().filter_map(|mut secret| {
+        let first = marks.partition_point(|mark| mark.end <= secret.range.start);
+        for mark in marks.iter().skip(first) {
+            if mark.start >= secret.range.end {
+                break;
+            }
+            if mark.start <= secret.range.start && secret.range.end <= mark.end {
+                return None;
+            }
+            // Half a mark would not be recognised as one.
+            secret.range.start = secret.range.start.min(mark.start);
+            secret.range.end = secret.range.end.max(mark.end);
+        }
+        Some(secret)
+    });
+    let mut found: Vec<SecretMatch> = outside_of_marks.collect();
+    found.sort_by_key(|secret| (secret.range.start, Reverse(secret.range.end)));
+    for secret in found {
+        match settled.last_mut() {
+            Some(last) if secret.range.start <= last.range.end => {
+                last.range.end = last.range.end.max(secret.range.end);
+                if last.known_index.is_none()
+                    && (secret.known_index.is_some() || secret.content.len() > last.content.len())
+                {
+                    last.known_index = secret.known_index;
+                    last.content = secret.content;
+                }
+            }
+            _ => settled.push(secret),
+        }
+    }
+    settled
 }
 
 impl fmt::Debug for Redactor {

@@ -32,7 +32,7 @@ pub fn show(turns: &[BundleTurn]) -> String {
     }
     page.line(format_args!(""));
     page.line(format_args!(
-        "Secrets are replaced by fillers of the same length. What was said is in the file: \
+        "Secrets are replaced by marks such as [redacted-1]. What was said is in the file: \
          read it before you pass it on."
     ));
     page.line(format_args!("next:"));

@@ -243,6 +243,22 @@ impl BundleTurn {
         }
     }
 
+    /// Corrects the lengths in [`Self::omitted`] after the bodies were changed.
+    pub(crate) fn correct_omitted(&mut self) {
+        let lengths: Vec<Option<usize>> = self
+            .omitted
+            .iter()
+            .map(|part| self.named_body(&part.what).map(Vec::len))
+            .collect();
+        for (part, length) in self.omitted.iter_mut().zip(lengths) {
+            if let Some(length) = length {
+                let lost = part.total.saturating_sub(part.kept);
+                part.kept = length as u64;
+                part.total = part.kept + lost;
+            }
+        }
+    }
+
     /// Sets [`Self::notes`].
     pub fn set_notes(&mut self, notes: &Notes) {
         self.notes = notes

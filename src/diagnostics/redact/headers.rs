@@ -1,107 +1,71 @@
 //! Redacts headers and URLs. Values are hidden unless the header is listed as harmless.
 
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
 use super::Scrubber;
+use crate::secrets::constant_regex;
 
 /// Replaces a hidden value.
 const HIDDEN: &str = "[redacted]";
 
 /// Headers whose values are kept; secrets in them are replaced all the same.
-const KEPT: [&str; 34] = [
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "age",
-    "allow",
-    "cache-control",
-    "connection",
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-type",
-    "date",
-    "expires",
-    "host",
-    "http-referer",
-    "originator",
-    "cf-ray",
-    "request-id",
-    "retry-after",
-    "retry-after-ms",
-    "server",
-    "session-id",
-    "session_id",
-    "thread-id",
-    "traceparent",
-    "transfer-encoding",
-    "user-agent",
-    "vary",
-    "version",
-    "via",
-    "x-client-request-id",
-    "x-request-id",
-    "x-should-retry",
-    "x-title",
-];
+const KEPT: &str = r"(?x)^(?:
+      accept | accept-encoding | accept-language | age | allow | cache-control | connection
+    | content-(?:encoding|language|length|type) | date | expires | host | http-referer
+    | originator | cf-ray | request-id | retry-after | retry-after-ms | server | session[-_]id
+    | thread-id | traceparent | transfer-encoding | user-agent | vary | version | via
+    | x-client-request-id | x-request-id | x-should-retry | x-title
+    | (?: anthropic-ratelimit- | openai- | ratelimit | x-codex- | x-ratelimit | x-rate-limit
+        | x-respondent- | x-stainless- ) .*
+    )$";
 
-/// Prefixes of such header names.
-const KEPT_BEGINNINGS: [&str; 8] = [
-    "anthropic-ratelimit-",
-    "openai-",
-    "ratelimit",
-    "x-codex-",
-    "x-ratelimit",
-    "x-rate-limit",
-    "x-respondent-",
-    "x-stainless-",
-];
-
-/// Words that exclude a header name, whatever its prefix.
+/// Words that exclude a header name, whatever its prefix, unless it is about a limit.
 const TELLING: [&str; 5] = ["token", "key", "secret", "auth", "cookie"];
+
+static KEPT_NAMES: LazyLock<Regex> = LazyLock::new(|| constant_regex(KEPT));
 
 fn is_kept(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let known = KEPT.contains(&name.as_str())
-        || KEPT_BEGINNINGS.iter().any(|start| name.starts_with(start));
-    let limit = name.contains("limit");
-    known && (limit || !TELLING.iter().any(|word| name.contains(word)))
+    let is_listed = KEPT_NAMES.is_match(name.as_bytes());
+    is_listed && (name.contains("limit") || !TELLING.iter().any(|word| name.contains(word)))
 }
 
 impl Scrubber {
     /// Hides the values of all headers that are not listed as harmless.
     pub(super) fn headers(&self, headers: &mut [(String, String)]) {
         for (name, value) in headers {
-            *value = if is_kept(name) {
-                self.string(std::mem::take(value))
+            if is_kept(name) {
+                self.string(value);
             } else {
-                HIDDEN.to_owned()
-            };
+                HIDDEN.clone_into(value);
+            }
         }
     }
 
     /// Hides the values of query parameters.
     pub(super) fn query(&self, query: &mut [(String, String)]) {
         for (name, value) in query {
-            *value = self.parameter(name, std::mem::take(value));
+            *value = self.parameter(name, value);
         }
     }
 
     /// Keeps versions and formats: they are no secrets and determine the response.
-    fn parameter(&self, name: &str, value: String) -> String {
-        if matches!(
-            name,
-            "api-version" | "api_version" | "version" | "alt" | "beta"
-        ) {
-            self.string(value)
-        } else {
-            HIDDEN.to_owned()
+    fn parameter(&self, name: &str, value: &str) -> String {
+        match name {
+            "api-version" | "api_version" | "version" | "alt" | "beta" => {
+                self.text(value).into_owned()
+            }
+            _ => HIDDEN.to_owned(),
         }
     }
 
-    /// Redacts a URL or a path: hides user, password and the values of the query.
-    pub(super) fn url(&self, url: &str) -> String {
+    /// Redacts a URL or a path: hides user, password, fragment and the values of the query.
+    pub(super) fn url(&self, url: &mut String) {
         let (rest, fragment) = match url.split_once('#') {
             Some((rest, _)) => (rest, "#"),
-            None => (url, ""),
+            None => (url.as_str(), ""),
         };
         let (address, query) = match rest.split_once('?') {
             Some((address, query)) => (address, Some(query)),
@@ -109,31 +73,27 @@ impl Scrubber {
         };
         let mut clean = match address.split_once("://") {
             Some((scheme, after)) => {
-                let (host, path) = match after.find('/').and_then(|at| after.split_at_checked(at)) {
-                    Some(both) => both,
-                    None => (after, ""),
-                };
+                let path_at = after.find('/').unwrap_or(after.len());
+                let (host, path) = after.split_at_checked(path_at).unwrap_or((after, ""));
                 let host = match host.rsplit_once('@') {
                     Some((_, host)) => format!("{HIDDEN}@{host}"),
                     None => host.to_owned(),
                 };
-                self.string(format!("{scheme}://{host}{path}"))
+                format!("{scheme}://{host}{path}")
             }
-            None => self.string(address.to_owned()),
+            None => address.to_owned(),
         };
+        self.string(&mut clean);
         if let Some(query) = query {
-            let pairs: Vec<String> = query
-                .split('&')
-                .map(|pair| match pair.split_once('=') {
-                    Some((name, value)) => {
-                        let value = self.parameter(name, value.to_owned());
-                        format!("{}={value}", self.text(name))
-                    }
-                    None => HIDDEN.to_owned(),
-                })
-                .collect();
+            let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+                Some((name, value)) => {
+                    format!("{}={}", self.text(name), self.parameter(name, value))
+                }
+                None => HIDDEN.to_owned(),
+            });
+            let pairs: Vec<String> = pairs.collect();
             clean = format!("{clean}?{}", pairs.join("&"));
         }
-        clean + fragment
+        *url = clean + fragment;
     }
 }

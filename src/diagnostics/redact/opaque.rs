@@ -1,253 +1,239 @@
 //! Opaque contents: images, files, encrypted reasoning and signatures. Unless they are
-//! to be kept, a hash replaces them, which still distinguishes them.
+//! to be kept, a hash of the same length replaces them, which still distinguishes them.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use adapters::baggage::Baggage;
-use adapters::compaction_blob::{ArtifactLine, CompactionBlob};
+use adapters::compaction_blob::CompactionBlob;
 use adapters::origin;
+use bytes::Bytes;
 use memchr::memmem;
 use regex::bytes::Regex;
+use sha2::{Digest, Sha256};
 
 use super::Scrubber;
-use super::filler::by_hash;
-use super::strings::{BodyStrings, Value};
+use super::edits::Edit;
+use super::strings::{BodyStrings, StringValue};
+use crate::secrets::constant_regex;
 
-static DATA_URLS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)").ok());
-static BLOBS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u)\brs[cp]1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+").ok());
+static DATA_URLS: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)"));
+static BLOBS: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)\brs[cp]1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+"));
+/// Base64 data, not a word such as the documented placeholders for signatures.
+static SIGNATURE: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)\A[A-Za-z0-9+/=_\\-]{16,}\z"));
 
 /// JSON members that contain a file.
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
+/// JSON members that contain something opaque if it looks like it.
+const SIGNATURES: [&[u8]; 3] = [b"signature", b"thought_signature", b"data"];
+
+/// The placeholder for opaque contents, see [`by_hash`].
+static HASH: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)\A(?:sha256/[0-9a-f]*)?A*=*\z"));
 
 /// Which kind of opaque content a JSON member contains.
+#[derive(Clone, Copy)]
 enum OpaqueContent {
     File,
     Encrypted,
-    /// What an upstream encrypted, in the proxy's envelope ([`origin::content_range`]).
-    Wrapped,
+}
+
+/// Whether a JSON member of this name may contain something opaque.
+pub(super) fn may_be_opaque(name: &[u8]) -> bool {
+    name == b"encrypted_content" || FILES.contains(&name) || SIGNATURES.contains(&name)
 }
 
 impl Scrubber {
-    /// Replaces opaque contents by hashes.
-    pub(super) fn opaque(&self, text: &mut [u8], strings: &BodyStrings) {
+    /// Replaces opaque contents by hashes, and redacts the contents of the proxy's own sealed
+    /// blobs. What is to stay is replaced by itself.
+    pub(super) fn opaque(&self, text: &[u8], strings: &BodyStrings) -> Vec<Edit> {
+        let mut edits = Vec::new();
         if !self.keep.images {
-            let Some(urls) = DATA_URLS.as_ref() else {
-                return;
+            let urls = DATA_URLS.captures_iter(text).filter_map(|hit| hit.get(1));
+            edits.extend(urls.flat_map(|payload| hashed(text, &[payload.range()])));
+        }
+        for values in strings.values() {
+            let parts: Vec<Range<usize>> = values.iter().map(|value| value.part.clone()).collect();
+            let first = values.first();
+            let is_kept = match first.and_then(|value| content(text, value, &parts)) {
+                None => true,
+                Some(OpaqueContent::File) => self.keep.images,
+                Some(OpaqueContent::Encrypted) => self.keep.encrypted,
             };
-            let parts: Vec<Range<usize>> = urls
-                .captures_iter(text)
-                .filter_map(|hit| hit.get(1).map(|payload| payload.range()))
-                .collect();
-            for part in parts {
-                hash(text, &[part]);
+            if is_kept {
+                continue;
+            }
+            match hash_wrapped(text, &parts) {
+                Some(edit) => edits.push(edit),
+                None => edits.extend(hashed(text, &parts)),
             }
         }
-        for values in strings.texts() {
-            let all: Vec<Vec<Range<usize>>> = match values.first() {
-                Some(first) if first.delta && strings.events => {
-                    vec![values.iter().map(|value| value.part.clone()).collect()]
-                }
-                _ => values
-                    .iter()
-                    .map(|value| vec![value.part.clone()])
-                    .collect(),
-            };
-            for (parts, value) in all.into_iter().zip(values) {
-                match content(text, value, &parts) {
-                    Some(OpaqueContent::File) if !self.keep.images => hash(text, &parts),
-                    Some(OpaqueContent::Encrypted) if !self.keep.encrypted => hash(text, &parts),
-                    Some(OpaqueContent::Wrapped) if !self.keep.encrypted => {
-                        for part in parts {
-                            hash_wrapped(text, part);
-                        }
-                    }
-                    Some(
-                        OpaqueContent::File | OpaqueContent::Encrypted | OpaqueContent::Wrapped,
-                    )
-                    | None => {}
-                }
-            }
-        }
+        edits.extend(BLOBS.find_iter(text).filter_map(|hit| {
+            let blob = std::str::from_utf8(hit.as_bytes()).ok()?;
+            Some(Edit {
+                range: hit.range(),
+                with: self.resealed(blob)?.into(),
+            })
+        }));
+        edits
     }
 
-    /// Redacts the contents of the proxy's own sealed blobs; returns where they are.
-    pub(super) fn blobs(&self, text: &mut [u8]) -> Vec<Range<usize>> {
-        let mut ours = Vec::new();
-        for part in blobs(text) {
-            let Some(blob) = text.get_mut(part.clone()) else {
-                continue;
-            };
-            let Some(sealed) = std::str::from_utf8(blob)
-                .ok()
-                .and_then(|blob| resealed(blob, &|text| self.string(text)))
-            else {
-                continue;
-            };
-            if sealed.len() == blob.len() {
-                blob.copy_from_slice(sealed.as_bytes());
-                ours.push(part);
-            } else {
-                // Sealing again gave another length, so it was not sealed by us.
-                hash(text, &[part]);
-            }
-        }
-        ours
-    }
-
-    /// Redacts a text that is a single blob.
+    /// Redacts a text that is a single blob, the proxy's own or a provider's.
     pub(super) fn blob(&self, blob: &str) -> String {
-        let mut text = blob.as_bytes().to_vec();
-        let whole = 0..text.len();
-        if !self.blobs(&mut text).contains(&whole) {
-            if self.keep.encrypted {
-                return self.string(blob.to_owned());
-            }
-            hash(&mut text, &[whole]);
+        match self.resealed(blob) {
+            Some(blob) => blob,
+            None if self.keep.encrypted => self.text(blob).into_owned(),
+            None => String::from_utf8_lossy(&by_hash(blob.as_bytes())).into_owned(),
         }
-        String::from_utf8(text).unwrap_or_default()
     }
-}
 
-/// Where texts are that look like the proxy's own sealed blobs.
-pub(super) fn blobs(text: &[u8]) -> Vec<Range<usize>> {
-    let hits = BLOBS.as_ref().map(|blobs| blobs.find_iter(text));
-    hits.into_iter().flatten().map(|hit| hit.range()).collect()
-}
-
-/// Opens a sealed blob, applies `change` to each text in it and seals it again; `None`
-/// if it is not one of the proxy's own.
-pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option<String> {
-    if let Some(baggage) = Baggage::open(blob) {
-        let Baggage {
-            reasoning,
-            origin,
-            reasoning_details: details,
-            extra_content: call_extra,
-        } = baggage;
-        let baggage = Baggage {
-            reasoning: change(reasoning),
-            origin: change(origin),
-            reasoning_details: change(details),
-            extra_content: change(call_extra),
-        };
-        return Some(baggage.seal());
+    /// Opens a sealed blob, redacts each text in it and seals it again; `None` if it is not one
+    /// of the proxy's own.
+    fn resealed(&self, blob: &str) -> Option<String> {
+        if let Some(mut baggage) = Baggage::open(blob) {
+            let old = baggage.clone();
+            let Baggage {
+                reasoning,
+                origin,
+                reasoning_details,
+                extra_content,
+            } = &mut baggage;
+            for text in [reasoning, origin, reasoning_details, extra_content] {
+                self.string(text);
+            }
+            return Some(if baggage == old {
+                blob.to_owned()
+            } else {
+                baggage.seal()
+            });
+        }
+        let mut compaction = CompactionBlob::open(blob)?;
+        let old = compaction.clone();
+        self.string(&mut compaction.summary);
+        for line in &mut compaction.artifacts {
+            self.string(&mut line.id);
+            self.string(&mut line.made_by);
+        }
+        Some(if compaction == old {
+            blob.to_owned()
+        } else {
+            compaction.seal()
+        })
     }
-    let CompactionBlob {
-        summary,
-        artifacts,
-        retained_items,
-    } = CompactionBlob::open(blob)?;
-    let artifacts = artifacts.into_iter().map(|line| ArtifactLine {
-        id: change(line.id),
-        made_by: change(line.made_by),
-        kind: line.kind,
-        chars: line.chars,
-    });
-    let blob = CompactionBlob {
-        artifacts: artifacts.collect(),
-        summary: change(summary),
-        retained_items,
-    };
-    Some(blob.seal())
 }
 
 /// The kind of opaque content of a value, judged by its member name.
-fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<OpaqueContent> {
+fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<OpaqueContent> {
     let name = text.get(value.name.clone())?;
     let value = text.get(value.part.clone())?;
     if FILES.contains(&name) {
         return (!value.starts_with(b"data:")).then_some(OpaqueContent::File);
     }
-    match name {
-        b"encrypted_content" => {
-            let ours = std::str::from_utf8(value).is_ok_and(|value| {
-                (value.starts_with("rsp1.") && Baggage::open(value).is_some())
-                    || (value.starts_with("rsc1.") && CompactionBlob::open(value).is_some())
-            });
-            let wrapped = std::str::from_utf8(value)
-                .is_ok_and(|value| origin::content_range(value).is_some());
-            match (ours, wrapped) {
-                (true, _) => None,
-                (false, true) => Some(OpaqueContent::Wrapped),
-                (false, false) => Some(OpaqueContent::Encrypted),
-            }
-        }
-        b"signature" | b"thought_signature" | b"data" if is_opaque(text, parts) => {
-            let start = parts.first()?.start;
-            let around = text.get(start.saturating_sub(256)..start)?;
-            let end = parts.last()?.end;
-            let behind = text.get(end..text.len().min(end + 256))?;
-            let file = name == b"data"
-                && memmem::find(around, b"encrypted").is_none()
-                && memmem::find(behind, b"encrypted").is_none();
-            Some(if file {
-                OpaqueContent::File
-            } else {
-                OpaqueContent::Encrypted
-            })
-        }
-        _ => None,
+    if name == b"encrypted_content" {
+        let value = std::str::from_utf8(value).unwrap_or_default();
+        let is_ours = Baggage::open(value).is_some() || CompactionBlob::open(value).is_some();
+        return (!is_ours).then_some(OpaqueContent::Encrypted);
     }
+    if !SIGNATURES.contains(&name) {
+        return None;
+    }
+    let (start, end) = (parts.first()?.start, parts.last()?.end);
+    let bytes = parts.iter().filter_map(|part| text.get(part.clone()));
+    let joined: Vec<u8> = bytes.flatten().copied().collect();
+    let mut letters = joined.iter();
+    if !SIGNATURE.is_match(&joined)
+        || !letters.any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+    {
+        return None;
+    }
+    let around = text.get(start.saturating_sub(256)..start)?;
+    let behind = text.get(end..text.len().min(end + 256))?;
+    let is_encrypted = name != b"data"
+        || memmem::find(around, b"encrypted").is_some()
+        || memmem::find(behind, b"encrypted").is_some();
+    Some(if is_encrypted {
+        OpaqueContent::Encrypted
+    } else {
+        OpaqueContent::File
+    })
 }
 
-/// Whether it is base64 data and not a word, such as the documented placeholders for
-/// signatures.
-fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
-    let bytes = || {
-        parts
-            .iter()
-            .filter_map(|part| text.get(part.clone()))
-            .flatten()
-    };
-    bytes().count() >= 16
-        && bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(byte))
-        && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
-}
-
-/// Replaces the content of an envelope by a hash and seals the envelope again, so that a
-/// replay unwraps the same hash that stands in the upstream's request and answer.
-fn hash_wrapped(text: &mut [u8], part: Range<usize>) {
-    let Some(content) = text
-        .get(part.clone())
-        .and_then(|value| std::str::from_utf8(value).ok())
-        .and_then(origin::content_range)
-    else {
-        return;
-    };
-    let place = part.start + content.start..part.start + content.end;
-    hash(text, std::slice::from_ref(&place));
-    if let Some(wrapped) = text.get_mut(part) {
-        origin::seal_again(wrapped, content);
-    }
+/// If a content is in the proxy's envelope ([`origin::content_range`]), replaces it by a hash there
+/// and seals the envelope again. So a replay unwraps the same hash that stands in the upstream's
+/// request and answer.
+fn hash_wrapped(text: &[u8], parts: &[Range<usize>]) -> Option<Edit> {
+    let range = parts.first()?.clone();
+    let wrapped = std::str::from_utf8(text.get(range.clone())?).ok()?;
+    let content = origin::content_range(wrapped)?;
+    let mut with = wrapped.as_bytes().to_vec();
+    let hash = by_hash(with.get(content.clone())?);
+    with.get_mut(content.clone())?.copy_from_slice(&hash);
+    origin::seal_again(&mut with, content);
+    Some(Edit { range, with })
 }
 
 /// Replaces the joined parts by a hash.
-fn hash(text: &mut [u8], parts: &[Range<usize>]) {
-    let mut places: Vec<usize> = Vec::new();
-    for part in parts {
-        let mut escaped = false;
-        for at in part.clone() {
-            // JSON escapes stay as they are.
-            match text.get(at) {
-                _ if escaped => escaped = false,
-                Some(b'\\') => escaped = true,
-                _ => places.push(at),
-            }
-        }
-    }
-    let content: Vec<u8> = places
-        .iter()
-        .filter_map(|at| text.get(*at).copied())
-        .collect();
-    let Some(filler) = by_hash(&content) else {
-        return;
+fn hashed(text: &[u8], parts: &[Range<usize>]) -> Vec<Edit> {
+    // The only escape in base64 is that of a slash.
+    let unescaped = |part: &Range<usize>| {
+        let bytes = text.get(part.clone()).unwrap_or_default().iter();
+        bytes.copied().filter(|byte| *byte != b'\\').collect()
     };
-    for (at, byte) in places.into_iter().zip(filler) {
-        if let Some(old) = text.get_mut(at) {
-            *old = byte;
+    let contents: Vec<Vec<u8>> = parts.iter().map(unescaped).collect();
+    let hash = by_hash(&contents.concat());
+    let mut rest = hash.as_slice();
+    let parts = parts.iter().zip(contents);
+    let edits = parts.map(|(range, content)| {
+        let (with, behind) = rest.split_at_checked(content.len()).unwrap_or((rest, &[]));
+        rest = behind;
+        Edit {
+            range: range.clone(),
+            with: with.to_vec(),
+        }
+    });
+    edits.collect()
+}
+
+/// A placeholder of the same length that still decodes as base64: `sha256/` and the hex digits
+/// of the content's hash, as far as they fit. A content of a few bytes therefore cannot be
+/// guessed from it.
+fn by_hash(content: &[u8]) -> Vec<u8> {
+    if HASH.is_match(content) {
+        return content.to_vec();
+    }
+    let padding = content
+        .iter()
+        .rev()
+        .take_while(|byte| **byte == b'=')
+        .count();
+    let size = content.len() - padding;
+    let digest = Bytes::copy_from_slice(&Sha256::digest(content));
+    let mut filler = format!("sha256/{digest:x}").into_bytes();
+    // `A` as the last character: its unused low bits must be zero.
+    filler.truncate(if size > 8 { size - 1 } else { 0 });
+    filler.resize(size, b'A');
+    filler.resize(content.len(), b'=');
+    filler
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    #[test]
+    fn opaque_contents_stay_base64() {
+        for content in ["QQ==", "c2lnbmVk", "aGVsbG8gd29ybGQ=", &"QUJD".repeat(40)] {
+            let hash = by_hash(content.as_bytes());
+            assert_eq!(hash.len(), content.len());
+            assert_ne!(hash, content.as_bytes());
+            assert_eq!(by_hash(&hash), hash, "{content}");
+            STANDARD.decode(&hash).unwrap();
         }
     }
 }

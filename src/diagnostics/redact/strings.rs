@@ -8,6 +8,8 @@ use std::ops::Range;
 use memchr::{memchr, memchr2};
 use serde::de::IgnoredAny;
 
+use super::opaque::may_be_opaque;
+
 /// JSON members that identify the text that a fragment belongs to.
 const INDICES: [&[u8]; 6] = [
     b"index",
@@ -18,28 +20,33 @@ const INDICES: [&[u8]; 6] = [
     b"type",
 ];
 
+/// Members of a fragment that are whole in each fragment, besides [`INDICES`].
+const WHOLE: [&[u8]; 5] = [b"id", b"name", b"role", b"format", b"call_id"];
+
+/// The strings of deeper objects and lists are found, but neither what they are nor what they
+/// belong to.
+const MAX_DEPTH: usize = 64;
+
 /// The strings of a body, as byte ranges.
 #[derive(Default)]
 pub(super) struct BodyStrings {
-    /// The ranges that can be overwritten without breaking the syntax: the contents of strings and
-    /// member names, and everything that is not JSON.
+    /// What can be replaced without breaking the syntax: the contents of strings and member
+    /// names, and everything that is not JSON. Sorted.
     pub(super) free: Vec<Range<usize>>,
-    /// The values that are strings.
-    pub(super) values: Vec<Value>,
+    /// The values that may be opaque, and all fragments.
+    values: Vec<StringValue>,
     /// Whether the body is a stream of events.
-    pub(super) events: bool,
+    events: bool,
 }
 
 /// A string that is a JSON value.
-pub(super) struct Value {
+pub(super) struct StringValue {
     /// Its contents, between the quotes.
     pub(super) part: Range<usize>,
     /// The name of its member.
     pub(super) name: Range<usize>,
-    /// A hash that is the same for all fragments of one text.
-    pub(super) text: u64,
-    /// Whether it is a fragment: it is, or is inside, a member `delta`.
-    pub(super) delta: bool,
+    /// If it is a fragment: a hash that is the same for all fragments of one text.
+    text: Option<u64>,
 }
 
 impl BodyStrings {
@@ -51,118 +58,44 @@ impl BodyStrings {
             strings.document(body, 0..body.len());
             return strings;
         }
-        let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-        strings.events = first == Some(&b':')
-            || [&b"data:"[..], b"event:", b"id:", b"retry:"]
-                .iter()
-                .any(|field| body.trim_ascii_start().starts_with(field));
+        let start = body.trim_ascii_start();
+        strings.events = [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
+            .iter()
+            .any(|field| start.starts_with(field));
         if !strings.events {
             strings.free.push(0..body.len());
             return strings;
         }
         let mut at = 0;
         while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty()) {
-            let length = memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-            let line = rest.get(..length).unwrap_or_default();
-            match line.strip_prefix(b"data:") {
-                Some(data) if is_json(data) => {
-                    strings.document(body, at + 5..at + length);
-                }
-                Some(_) => strings.free.push(at + 5..at + length),
-                None => strings.free.push(at..at + length),
+            let end = at + memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let data = at + b"data:".len()..end;
+            match body
+                .get(at..end)
+                .and_then(|line| line.strip_prefix(b"data:"))
+            {
+                Some(json) if is_json(json) => strings.document(body, data),
+                Some(_) => strings.free.push(data),
+                None => strings.free.push(at..end),
             }
-            at += length;
+            at = end;
         }
         strings
     }
 
-    /// Scans one JSON document, which may be cut off.
-    fn document(&mut self, body: &[u8], part: Range<usize>) {
-        let mut nodes = vec![JsonNode::default()];
-        let mut open: Vec<usize> = vec![0];
-        let first = self.values.len();
-        let mut owners: Vec<usize> = Vec::new();
-        let mut at = part.start;
-        while at < part.end {
-            let Some(byte) = body.get(at) else { break };
-            let here = open.last().copied().unwrap_or(0);
-            match byte {
-                b'{' | b'[' => {
-                    let node = JsonNode::within(&nodes, here, *byte == b'{');
-                    open.push(nodes.len());
-                    nodes.push(node);
-                }
-                b'}' | b']' if open.len() > 1 => {
-                    open.pop();
-                }
-                b',' => {
-                    if let Some(node) = nodes.get_mut(here) {
-                        node.position += 1;
-                        node.wants_name = node.object;
-                    }
-                }
-                b'"' => {
-                    let end = end_of_string(body, at + 1, part.end);
-                    let content = at + 1..end;
-                    self.free.push(content.clone());
-                    if let Some(node) = nodes.get_mut(here) {
-                        if node.wants_name {
-                            node.wants_name = false;
-                            node.name = content;
-                        } else {
-                            node.index(body, &content);
-                            owners.push(here);
-                            self.values.push(Value {
-                                part: content,
-                                name: node.name.clone(),
-                                text: 0,
-                                delta: false,
-                            });
-                        }
-                    }
-                    at = end;
-                }
-                b'0'..=b'9' => {
-                    let rest = body.get(at..part.end).unwrap_or_default();
-                    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                    if let Some(node) = nodes.get_mut(here) {
-                        node.index(body, &(at..at + digits));
-                    }
-                    at += digits - 1;
-                }
-                _ => {}
-            }
-            at += 1;
-        }
-        // Done after scanning, because the members that identify an object can come after
-        // its other contents. Parents come before their children.
-        let mut known: Vec<(u64, bool)> = Vec::with_capacity(nodes.len());
-        for node in &nodes {
-            let (above, delta) = known.get(node.parent).copied().unwrap_or((0, false));
-            let name = body.get(node.under.clone()).unwrap_or_default();
-            let mut hasher = DefaultHasher::new();
-            (above, name, node.object, node.tells).hash(&mut hasher);
-            if node.tells == 0 {
-                node.place.hash(&mut hasher);
-            }
-            known.push((hasher.finish(), delta || name == b"delta"));
-        }
-        for (value, owner) in self.values.iter_mut().skip(first).zip(owners) {
-            let (above, delta) = known.get(owner).copied().unwrap_or((0, false));
-            let name = body.get(value.name.clone()).unwrap_or_default();
-            let mut hasher = DefaultHasher::new();
-            (above, name).hash(&mut hasher);
-            value.text = hasher.finish();
-            value.delta = delta || name == b"delta";
-        }
+    /// The values that may be opaque: one, or the fragments of one.
+    pub(super) fn values(&self) -> impl Iterator<Item = Vec<&StringValue>> {
+        let whole = self.values.iter().filter(|value| value.text.is_none());
+        whole.map(|value| vec![value]).chain(self.fragments())
     }
 
-    /// The values grouped by the text that they belong to, in order.
-    pub(super) fn texts(&self) -> Vec<Vec<&Value>> {
+    /// The fragments of each text that comes in fragments, in order.
+    pub(super) fn fragments(&self) -> Vec<Vec<&StringValue>> {
         let mut places: HashMap<u64, usize> = HashMap::new();
-        let mut texts: Vec<Vec<&Value>> = Vec::new();
+        let mut texts: Vec<Vec<&StringValue>> = Vec::new();
         for value in &self.values {
-            let place = *places.entry(value.text).or_insert(texts.len());
+            let Some(text) = value.text else { continue };
+            let place = *places.entry(text).or_insert(texts.len());
             match texts.get_mut(place) {
                 Some(text) => text.push(value),
                 None => texts.push(vec![value]),
@@ -170,52 +103,143 @@ impl BodyStrings {
         }
         texts
     }
+
+    /// Scans one JSON document, which may be cut off.
+    fn document(&mut self, body: &[u8], part: Range<usize>) {
+        let mut open = vec![JsonNode {
+            first_value: self.values.len(),
+            ..JsonNode::default()
+        }];
+        let mut too_deep = 0_usize;
+        let mut at = part.start;
+        while at < part.end {
+            let depth = open.len();
+            let (Some(byte), Some(node)) = (body.get(at), open.last_mut()) else {
+                break;
+            };
+            match byte {
+                b'{' | b'[' if too_deep > 0 || depth > MAX_DEPTH => too_deep += 1,
+                b'{' | b'[' => {
+                    let inner = node.inner(body, *byte == b'{', self.values.len());
+                    open.push(inner);
+                }
+                b'}' | b']' if too_deep > 0 => too_deep -= 1,
+                b'}' | b']' if depth > 1 => self.close(body, open.pop()),
+                b',' if too_deep == 0 => node.next(),
+                b'"' => {
+                    let end = end_of_string(body, at + 1, part.end);
+                    let content = at + 1..end;
+                    at = end;
+                    self.free.push(content.clone());
+                    if too_deep == 0 && node.wants_name {
+                        node.wants_name = false;
+                        node.name = content;
+                    } else if too_deep == 0 {
+                        node.index(body, &content);
+                        self.value(body, node, content);
+                    }
+                }
+                b'0'..=b'9' => {
+                    let rest = body.get(at..part.end).unwrap_or_default();
+                    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                    node.index(body, &(at..at + digits));
+                    at += digits - 1;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        while let Some(node) = open.pop() {
+            self.close(body, Some(node));
+        }
+    }
+
+    fn value(&mut self, body: &[u8], node: &JsonNode, part: Range<usize>) {
+        let name = body.get(node.name.clone()).unwrap_or_default();
+        let is_fragment = self.events
+            && (node.is_delta || name == b"delta")
+            && !INDICES.contains(&name)
+            && !WHOLE.contains(&name);
+        if is_fragment || may_be_opaque(name) {
+            self.values.push(StringValue {
+                part,
+                name: node.name.clone(),
+                text: is_fragment.then(|| hash(&name)),
+            });
+        }
+    }
+
+    /// An object or list is complete. Only then its members are known that identify it, because
+    /// they can come after its other contents.
+    fn close(&mut self, body: &[u8], node: Option<JsonNode>) {
+        let Some(node) = node else { return };
+        let under = body.get(node.under).unwrap_or_default();
+        let place = if node.tells == 0 { node.place } else { 0 };
+        for value in self.values.iter_mut().skip(node.first_value) {
+            if let Some(text) = &mut value.text {
+                *text = hash(&(*text, under, node.is_object, node.tells, place));
+            }
+        }
+    }
 }
 
-/// An object or array of a document.
+/// An object or list of a document that is being scanned.
 #[derive(Default)]
 struct JsonNode {
-    parent: usize,
-    object: bool,
+    is_object: bool,
+    /// Whether it is, or is inside, a member `delta`.
+    is_delta: bool,
     /// The name of the member that it is the value of.
     under: Range<usize>,
-    /// Its index in the array around it.
+    /// Its index in the list around it.
     place: usize,
-    /// The name of the member that is being scanned.
+    /// The name of the member that is being scanned. The elements of a list have the name of
+    /// the list.
     name: Range<usize>,
     wants_name: bool,
+    /// The index of the member or element that is being scanned.
     position: usize,
+    /// The index of the first string in it.
+    first_value: usize,
     /// A hash of the members that identify it; 0 if it has none.
     tells: u64,
 }
 
 impl JsonNode {
-    fn within(nodes: &[Self], parent: usize, object: bool) -> Self {
-        let around = nodes.get(parent);
-        let under = around.map_or(0..0, |node| node.name.clone());
+    fn inner(&self, body: &[u8], is_object: bool, first_value: usize) -> Self {
+        let under = self.name.clone();
         Self {
-            parent,
-            object,
-            // An array element takes the name of the array.
-            name: if object { 0..0 } else { under.clone() },
+            is_object,
+            is_delta: self.is_delta || body.get(under.clone()) == Some(b"delta"),
+            name: if is_object { 0..0 } else { under.clone() },
             under,
-            place: around
-                .filter(|node| !node.object)
-                .map_or(0, |node| node.position),
-            wants_name: object,
-            ..Self::default()
+            place: if self.is_object { 0 } else { self.position },
+            wants_name: is_object,
+            position: 0,
+            first_value,
+            tells: 0,
         }
+    }
+
+    fn next(&mut self) {
+        self.position += 1;
+        self.wants_name = self.is_object;
     }
 
     fn index(&mut self, body: &[u8], value: &Range<usize>) {
         let name = body.get(self.name.clone()).unwrap_or_default();
-        if self.object && INDICES.contains(&name) {
-            let mut hasher = DefaultHasher::new();
-            (name, body.get(value.clone())).hash(&mut hasher);
+        if self.is_object && INDICES.contains(&name) {
             // A sum, so that the order of the members does not matter.
-            self.tells = self.tells.wrapping_add(hasher.finish() | 1);
+            let value = hash(&(name, body.get(value.clone())));
+            self.tells = self.tells.wrapping_add(value | 1);
         }
     }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The end of the string that begins at `at`: its closing quote, or the end of the
@@ -252,17 +276,21 @@ data: {"choices":[{"index":0,"delta":{"content":"b","tool_calls":[{"index":1,"fu
 
 data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"3"}}]}}]}
 
+data: {"type":"response.output_text.delta","item_id":"msg_1","delta":"x"}
+
+data: {"delta":"y","item_id":"msg_1","type":"response.output_text.delta"}
+
+data: {"delta":"z","item_id":"msg_2","type":"response.output_text.delta"}
+
 data: [DONE]
 "#;
         let strings = BodyStrings::of(body);
-        let texts: Vec<String> = strings
-            .texts()
-            .iter()
-            .map(|text| {
-                let parts = text.iter().map(|value| &body[value.part.clone()]);
-                String::from_utf8(parts.collect::<Vec<_>>().concat()).unwrap()
-            })
-            .collect();
-        assert_eq!(texts, ["ab", r#"1\"3"#, "2", "c"]);
+        let fragments = strings.fragments();
+        let texts = fragments.iter().map(|text| {
+            let parts = text.iter().map(|value| &body[value.part.clone()]);
+            String::from_utf8(parts.collect::<Vec<_>>().concat()).unwrap()
+        });
+        let texts: Vec<String> = texts.collect();
+        assert_eq!(texts, ["ab", r#"1\"3"#, "2", "c", "xy", "z"]);
     }
 }

@@ -1,12 +1,16 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use adapters::responses::assembler::HostedItem;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use regex::bytes::Regex;
 
 use super::*;
+use crate::diagnostics::bundle::BundleTurn;
+use crate::secrets::Secret;
+use crate::turn::{RecordedToolCall, ToolResult};
 
 const KEY: &str = "sk-canary/7f3e+9a1b2c4d-0Zq";
 
@@ -20,9 +24,24 @@ fn scrubber() -> &'static Scrubber {
 
 fn scrub(text: &str) -> String {
     let clean = scrubber().text(text).into_owned();
-    assert_eq!(clean.len(), text.len(), "{clean}");
     assert_eq!(scrubber().text(&clean), clean);
     clean
+}
+
+fn scrub_bytes(body: &str) -> String {
+    let mut clean = body.as_bytes().to_vec();
+    let mut chunks: Vec<BodyChunk> = body
+        .as_bytes()
+        .chunks(7)
+        .map(|chunk| BodyChunk {
+            at_us: 0,
+            length: chunk.len(),
+        })
+        .collect();
+    scrubber().body(&mut clean, &mut chunks);
+    let total: usize = chunks.iter().map(|chunk| chunk.length).sum();
+    assert_eq!(total, clean.len());
+    String::from_utf8(clean).unwrap()
 }
 
 #[test]
@@ -100,31 +119,45 @@ fn ordinary_text_is_unchanged() {
 }
 
 #[test]
-fn a_secret_has_the_same_placeholder_in_every_encoding() {
-    let plain = scrub(KEY);
-    assert_eq!(scrub(&format!("a {KEY} b")), format!("a {plain} b"));
+fn a_secret_has_the_same_mark_in_every_encoding() {
+    assert_eq!(scrub(&format!("a {KEY} b")), "a [redacted-1] b");
     let encoded = scrub(&STANDARD.encode(format!("user:{KEY}!")));
+    assert!(encoded.starts_with("dXNlcj"), "{encoded}");
+    assert!(encoded.contains("[redacted-1]"), "{encoded}");
+    let escaped = KEY.replace('/', r"\/").replace('k', r"\u006b");
     assert_eq!(
-        STANDARD.decode(encoded).unwrap(),
-        format!("user:{plain}!").into_bytes()
+        scrub(&format!(r#"{{"a":"\n{escaped}"}}"#)),
+        r#"{"a":"\n[redacted-1]"}"#
     );
-    let escaped = scrub(&format!(
-        r#"{{"a":"{}"}}"#,
-        KEY.replace('/', r"\/").replace('k', r"\u006b")
-    ));
-    let value: serde_json::Value = serde_json::from_str(&escaped).unwrap();
-    assert_eq!(value["a"], plain);
-    let percent = scrub(
-        &KEY.replace('/', "%2F")
-            .replace('+', "%2b")
-            .replace('-', "%2D"),
-    );
-    assert_eq!(
-        percent_encoding::percent_decode_str(&percent)
-            .decode_utf8()
-            .unwrap(),
-        plain
-    );
+    let percent = KEY
+        .replace('/', "%2F")
+        .replace('+', "%2b")
+        .replace('-', "%2D");
+    assert_eq!(scrub(&format!("a={percent}%20b")), "a=[redacted-1]%20b");
+    assert_eq!(scrub(KEY.get(..20).unwrap()), "[redacted-1]");
+}
+
+#[test]
+fn secrets_that_are_not_known_are_numbered() {
+    let scrubber = Scrubber::new(Redactor::new([&Secret::new(KEY).unwrap()]), Keep::default());
+    let [one, other] = ["ghp_0123456789abcdefghij", "hf_0123456789abcdefghij"];
+    for (text, clean) in [
+        (
+            format!("{one} {KEY} {other} {one}"),
+            "[redacted-2] [redacted-1] [redacted-3] [redacted-2]",
+        ),
+        (
+            format!(r#"{{"token":"{one}","b":"{{\"{other}\":1}}"}}"#),
+            r#"{"token":"[redacted-2]","b":"{\"[redacted-3]\":1}"}"#,
+        ),
+        (
+            format!("?key={other}&x=1 Bearer {one} https://{one}:{other}@b.example"),
+            "?key=[redacted-3]&x=1 Bearer [redacted-2] https://[redacted-2]:[redacted-3]@b.example",
+        ),
+    ] {
+        assert_eq!(scrubber.text(&text), clean);
+        assert_eq!(scrubber.text(clean), clean);
+    }
 }
 
 #[test]
@@ -178,7 +211,7 @@ fn sealed_blobs_are_opened_and_redacted() {
 #[test]
 fn all_of_a_turn_is_scrubbed() {
     use crate::diagnostics::bundle::{
-        BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+        BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead,
     };
     let headers = || {
         vec![
@@ -251,26 +284,20 @@ fn all_of_a_turn_is_scrubbed() {
         ),
     );
     let clean = scrubber().turn(&turn);
-    let mut all = serde_json::to_vec(&clean).unwrap();
-    for bytes in [
+    for text in [
+        &serde_json::to_vec(&clean).unwrap(),
         &clean.plan,
         &clean.request.body,
         &clean.answer.body,
         &clean.attempts[0].body,
         &clean.attempts[0].answer,
     ] {
-        all.extend_from_slice(bytes);
-    }
-    for text in readings(&all) {
-        assert!(memchr::memmem::find(&text, &KEY.as_bytes()[..16]).is_none());
+        assert_unreadable(text);
     }
     assert_eq!(clean.request.path, "/v1/responses?key=[redacted]");
     assert_eq!(
         clean.attempts[0].url,
-        format!(
-            "https://[redacted]@acme.example/v1/{}/chat?key=[redacted]&api-version=2",
-            scrub(KEY)
-        )
+        "https://[redacted]@acme.example/v1/[redacted-1]/chat?key=[redacted]&api-version=2"
     );
     let values: Vec<&str> = clean
         .request
@@ -288,6 +315,109 @@ fn all_of_a_turn_is_scrubbed() {
         ]
     );
     assert!(scrubber().turn(&clean) == clean);
+}
+
+/// A field that is new must not be forgotten.
+// S2-Ee
+#[test]
+fn every_text_of_a_turn_is_scrubbed() {
+    let mut turn = crate::diagnostics::bundle::sample::turn(1);
+    fill_state(&mut turn);
+    assert_no_text_keeps_a_secret(&turn);
+}
+
+/// Puts a text into each field of the state of a turn.
+fn fill_state(turn: &mut BundleTurn) {
+    let state = serde_json::json!({
+        "lessons": [{"provider": "p", "model": "m", "mends": []}],
+        "items": {"msg_1": "x"},
+        "baggage": {"call_1": "x"},
+        "moved_to": "x",
+        "providers": [{"provider": "p"}],
+        "tools": "x",
+        "hidden_rounds": [["message", {"call": "x"}, {"hidden": "x"}]],
+        "proxy_tools": [{"name": "x", "description": "x", "parameters": "x"}],
+    });
+    turn.state_before = serde_json::from_value(state).unwrap();
+    let hosted = [
+        HostedItem::WebSearchCall { action: "x".into() },
+        HostedItem::McpCall {
+            server_label: "x".into(),
+            name: "x".into(),
+            arguments: "x".into(),
+            output: Some("x".into()),
+            error: Some("x".into()),
+        },
+        HostedItem::McpListTools {
+            server_label: "x".into(),
+            tools: "x".into(),
+            error: Some("x".into()),
+        },
+    ];
+    let calls = hosted.map(|item| RecordedToolCall {
+        call_id: "x".into(),
+        shown: Some(item.clone()),
+        took_us: 1,
+        result: Some(ToolResult {
+            text: "x".into(),
+            failed: false,
+            item: Some(item),
+        }),
+    });
+    turn.state_before.tool_calls = calls.into();
+    for route in &mut turn.settings.routes {
+        route.headers = vec![("x-title".into(), "x".into())];
+        route.query = vec![("version".into(), "x".into())];
+        route.dialect.body = vec![("x".into(), "x".into())];
+    }
+}
+
+/// Puts the key into each string of the turn in turn, as far as it can be any text.
+fn assert_no_text_keeps_a_secret(turn: &BundleTurn) {
+    let json = serde_json::to_value(turn).unwrap();
+    let mut places = Vec::new();
+    string_places(&json, String::new(), &mut places);
+    assert!(places.len() > 60, "{places:?}");
+    let mut kept = Vec::new();
+    for place in places {
+        let mut json = json.clone();
+        *json.pointer_mut(&place).unwrap() = KEY.into();
+        let Ok(turn) = serde_json::from_value::<BundleTurn>(json) else {
+            continue;
+        };
+        let clean = serde_json::to_string(&scrubber().turn(&turn)).unwrap();
+        if clean.contains(KEY) {
+            kept.push(place);
+        }
+    }
+    // Names that are in no conversation: of headers, of providers, and what the proxy names.
+    let named = kept.iter().filter(|place| {
+        let name = place.rsplit('/').find(|part| part.parse::<u32>().is_err());
+        let is_name = place.ends_with("/0/0") && !place.ends_with("/notes/0/0");
+        !is_name && !["provider", "name", "random"].contains(&name.unwrap_or_default())
+    });
+    let named: Vec<&str> = named.map(String::as_str).collect();
+    assert_eq!(
+        named,
+        ["/request_id", "/version", "/config_digest", "/notes/0/0"]
+    );
+}
+
+fn string_places(json: &serde_json::Value, place: String, places: &mut Vec<String>) {
+    match json {
+        serde_json::Value::String(_) => places.push(place),
+        serde_json::Value::Array(list) => {
+            for (index, json) in list.iter().enumerate() {
+                string_places(json, format!("{place}/{index}"), places);
+            }
+        }
+        serde_json::Value::Object(members) => {
+            for (name, json) in members {
+                string_places(json, format!("{place}/{}", name.replace('/', "~1")), places);
+            }
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+    }
 }
 
 #[test]
@@ -317,7 +447,6 @@ fn configured_patterns_are_redacted() {
 
 #[test]
 fn a_secret_spread_over_fragments_is_redacted_in_all_of_them() {
-    let whole = scrub(&format!("My key is {KEY}, and that is it."));
     for event in [
         r#"data: {"type":"response.output_text.delta","delta":"@","item_id":"msg_1","output_index":0}"#,
         r#"data: {"choices":[{"index":0,"delta":{"content":"@"}}]}"#,
@@ -325,20 +454,32 @@ fn a_secret_spread_over_fragments_is_redacted_in_all_of_them() {
     ] {
         let text = format!("My key is {KEY}, and that is it.");
         for size in 1..9 {
-            let events: Vec<String> = text
-                .as_bytes()
-                .chunks(size)
-                .map(|part| event.replace('@', std::str::from_utf8(part).unwrap()) + "\n\n")
-                .collect();
-            let clean = scrub(&events.concat());
-            let expected: Vec<String> = whole
-                .as_bytes()
-                .chunks(size)
-                .map(|part| event.replace('@', std::str::from_utf8(part).unwrap()) + "\n\n")
-                .collect();
-            assert_eq!(clean, expected.concat());
+            let parts = text.as_bytes().chunks(size);
+            let events =
+                parts.map(|part| event.replace('@', std::str::from_utf8(part).unwrap()) + "\n\n");
+            let clean = scrub_bytes(&events.collect::<Vec<_>>().concat());
+            let (before, after) = event.split_once('@').unwrap();
+            let events = clean.split_terminator("\n\n");
+            let left = events.map(|event| {
+                let event = event.strip_prefix(before).unwrap();
+                event.strip_suffix(after).unwrap()
+            });
+            assert_eq!(
+                left.collect::<Vec<_>>().concat(),
+                "My key is [redacted-1], and that is it."
+            );
         }
     }
+}
+
+/// The name in front of a fragment tells as well as in any other JSON.
+#[test]
+fn a_named_secret_in_a_fragment_is_redacted() {
+    let event = format!("data: {{\"delta\":{{\"api_key\":\"hunter2\",\"text\":\"a {KEY}\"}}}}\n\n");
+    let clean = scrub_bytes(&event.repeat(2));
+    assert!(!clean.contains("hunter2"), "{clean}");
+    assert_eq!(clean.matches("\"a [redacted-1]\"").count(), 2, "{clean}");
+    assert_eq!(scrub_bytes(&clean), clean);
 }
 
 #[test]
@@ -362,7 +503,8 @@ fn ordinary_traffic_is_unchanged() {
                 continue;
             };
             seen += 1;
-            let clean = scrubber.bytes(text.clone());
+            let mut clean = text.clone();
+            scrubber.body(&mut clean, &mut Vec::new());
             if clean != text {
                 let at = clean.iter().zip(&text).position(|(a, b)| a != b).unwrap();
                 let from = at.saturating_sub(60);
@@ -379,7 +521,11 @@ fn ordinary_traffic_is_unchanged() {
 /// Texts that would take hours if the work were quadratic.
 #[test]
 fn hostile_texts_are_scrubbed() {
-    let scrubber = scrubber();
+    let base64 = STANDARD.encode(format!("{KEY}~").repeat(10));
+    let nested = (0..4).fold(format!("\"{KEY}\""), |text, _| {
+        serde_json::to_string(&text).unwrap()
+    });
+    let event = r#"data: {"choices":[{"delta":{"content":"sk-canary"}}]}"#;
     for part in [
         "A",
         "\"",
@@ -387,20 +533,34 @@ fn hostile_texts_are_scrubbed() {
         "\\\"",
         "{",
         "[{\"a\":",
+        "{\"delta\":",
         "sk-",
         "eyJ",
         "password=",
         "-----BEGIN PRIVATE KEY-----",
         "%41",
+        "%25",
         "a://",
         "eyJaaaaaaaaaa-hf_0123456789abcdef-",
         "a:",
         "data: {\"a\":\"b\"}\n",
+        "data: {\"delta\":\"b\"}\n",
+        &format!("{event}\n"),
         ";base64,",
+        "[redacted-1]",
+        KEY,
+        &base64,
+        &nested,
     ] {
-        let text = part.repeat(30_000 / part.len());
-        let clean = scrubber.bytes(text.clone().into_bytes());
-        assert_eq!(clean.len(), text.len());
+        let text = part.repeat(60_000 / part.len());
+        for text in [
+            &text,
+            &format!("data: {text}"),
+            &format!("data: {{\"delta\":\"{text}"),
+        ] {
+            let clean = scrub_bytes(text);
+            assert_unreadable(clean.as_bytes());
+        }
     }
 }
 
@@ -450,32 +610,19 @@ fn escaped(text: &str, mask: u64) -> String {
         .collect()
 }
 
-/// All texts of a body, with their fragments joined, in every decoded layer.
-fn readings(text: &[u8]) -> Vec<Vec<u8>> {
-    let strings = BodyStrings::of(text);
-    let mut texts: Vec<Vec<u8>> = strings
-        .texts()
-        .iter()
-        .map(|parts| {
-            parts
-                .iter()
-                .flat_map(|part| text[part.part.clone()].to_vec())
-                .collect()
-        })
-        .collect();
-    texts.push(text.to_vec());
-    let mut all = Vec::new();
-    for text in texts {
-        let mut layers = crate::secrets::layers::Layers::of(text);
-        for layer in 0..=layers.top() {
-            all.push(layers.bytes(layer).to_vec());
-        }
-        let top = layers.top();
-        crate::secrets::encoded::EncodedRuns::each(&mut layers, top, |_, encoded| {
-            all.push(encoded.bytes().to_vec());
-        });
+/// Asserts that a body does not contain the key in any encoding, its fragments joined.
+#[track_caller]
+fn assert_unreadable(body: &[u8]) {
+    let fragments = BodyStrings::of(body);
+    let fragments = fragments.fragments().into_iter().map(|values| {
+        let parts = values.iter().map(|value| &body[value.part.clone()]);
+        parts.collect::<Vec<_>>().concat()
+    });
+    let key = Redactor::new([&Secret::new(KEY).unwrap()]);
+    for text in fragments.chain([body.to_vec()]) {
+        let found = key.find(&text);
+        assert!(found.is_empty(), "{}", String::from_utf8_lossy(&text));
     }
-    all
 }
 
 proptest! {
@@ -498,14 +645,10 @@ proptest! {
                 format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", escaped(part, mask >> 5))
             }).collect::<Vec<_>>().concat(),
         };
-        let clean = scrubber().bytes(body.clone().into_bytes());
-        prop_assert_eq!(clean.len(), body.len());
-        prop_assert_eq!(&scrubber().bytes(clean.clone()), &clean);
-        for text in readings(&clean) {
-            let telling = KEY.get(..16).unwrap().as_bytes();
-            prop_assert!(memchr::memmem::find(&text, telling).is_none(), "{}", String::from_utf8_lossy(&clean));
-        }
-        let text = std::str::from_utf8(&clean).unwrap();
+        let clean = scrub_bytes(&body);
+        prop_assert_eq!(&scrub_bytes(&clean), &clean);
+        assert_unreadable(clean.as_bytes());
+        let text = clean.as_str();
         for line in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
             prop_assert!(serde_json::from_str::<serde_json::Value>(line).is_ok());
         }
@@ -515,10 +658,9 @@ proptest! {
     }
 
     #[test]
-    fn redaction_keeps_length_and_json_syntax(text in any::<String>(), names in prop::collection::vec("[a-z_=:;,&?\"\\\\/%0-9]{0,12}|password|token=|api_key|sk-|Bearer |://", 0..30)) {
+    fn redaction_keeps_json_syntax(text in any::<String>(), names in prop::collection::vec("[a-z_=:;,&?\"\\\\/%0-9]{0,12}|password|token=|api_key|sk-|Bearer |://", 0..30)) {
         let text = serde_json::json!({"a": text, "b": names.concat()}).to_string();
         let clean = scrubber().text(&text).into_owned();
-        prop_assert_eq!(clean.len(), text.len());
         prop_assert_eq!(scrubber().text(&clean), clean.as_str());
         prop_assert!(serde_json::from_str::<serde_json::Value>(&clean).is_ok(), "{}", clean);
     }

@@ -1,29 +1,27 @@
-//! Redacts a whole turn. Every field is named, so that a new one is not forgotten.
+//! Redacts a whole turn. A test puts a secret into each of its texts, so that none is forgotten.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::hidden_rounds::{HiddenEntry, HiddenRounds};
+use adapters::hidden_rounds::HiddenEntry;
 use adapters::plan::output;
 use adapters::responses::assembler::HostedItem;
 use adapters::responses::request::TurnSource;
-use registry::{RegistrySnapshot, RouteSnapshot};
+use registry::RouteSnapshot;
 
 use super::Scrubber;
-use crate::diagnostics::bundle::{
-    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
-};
+use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::secrets::Secret;
-use crate::turn::{RecordedToolCall, ToolResult, TurnState};
+use crate::turn::TurnState;
 
 /// How many outputs may name each other in a row.
 const ID_ROUNDS: usize = 8;
 
 impl Scrubber {
-    /// Redacts the inputs of a turn: what the client, the providers and the configuration put into
-    /// it. What the turn made of them is redacted as well, but then it need not follow from the
-    /// redacted inputs any more: [`remake`](crate::diagnostics::replay::remake) makes it again.
+    /// Redacts a turn. What the proxy made of the client's request and of the providers' answers
+    /// is redacted as well, but may differ from what it would make of the redacted ones: an
+    /// excerpt can cut a secret in half. A replay of the redacted turn makes it again.
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
         let mut redacted = self.scrubbed(turn.clone());
         let mut hidden = Vec::new();
@@ -41,266 +39,133 @@ impl Scrubber {
         redacted
     }
 
-    fn scrubbed(&self, turn: BundleTurn) -> BundleTurn {
-        let BundleTurn {
-            request_id,
-            version,
-            config_digest,
-            began_ms,
-            took_us,
-            outcome,
-            fault,
-            notes,
-            usage,
-            ending_us,
-            request,
-            answer,
-            attempts,
-            settings,
-            heartbeat_ms,
-            commit_after_ms,
-            state_before: state,
-            clock,
-            random,
-            omitted,
-            rerun,
-            plan,
-        } = turn;
-        let state = self.redact_state(state);
-        let notes = notes.into_iter();
-        BundleTurn {
-            request_id,
-            version,
-            config_digest,
-            began_ms,
-            took_us,
-            outcome,
-            fault: fault.map(|fault| self.fault(fault)),
-            notes: notes
-                .map(|(code, detail)| (code, self.string(detail)))
-                .collect(),
-            usage,
-            ending_us,
-            request: self.request(request),
-            answer: self.answer(answer),
-            attempts: attempts.into_iter().map(|one| self.attempt(one)).collect(),
-            settings: self.settings(settings),
-            heartbeat_ms,
-            commit_after_ms,
-            state_before: state,
-            clock,
-            random,
-            omitted,
-            rerun,
-            plan: self.bytes(plan),
+    fn scrubbed(&self, mut turn: BundleTurn) -> BundleTurn {
+        let request = &mut turn.request;
+        self.url(&mut request.path);
+        self.headers(&mut request.headers);
+        self.body(&mut request.body, &mut Vec::new());
+        self.state(&mut turn.state_before);
+        self.string(&mut turn.settings.asked);
+        for route in &mut turn.settings.routes {
+            self.route(route);
         }
+        for attempt in &mut turn.attempts {
+            self.attempt(attempt);
+        }
+        self.headers(&mut turn.answer.headers);
+        self.body(&mut turn.answer.body, &mut turn.answer.pieces);
+        self.body(&mut turn.plan, &mut Vec::new());
+        for (_, detail) in &mut turn.notes {
+            self.string(detail);
+        }
+        self.fault(&mut turn.fault);
+        turn.correct_omitted();
+        turn
     }
 
-    fn request(&self, request: BundleRequest) -> BundleRequest {
-        let BundleRequest {
-            path,
-            mut headers,
-            body,
-        } = request;
-        self.headers(&mut headers);
-        BundleRequest {
-            path: self.url(&path),
-            headers,
-            body: self.bytes(body),
+    fn attempt(&self, attempt: &mut BundleAttempt) {
+        self.string(&mut attempt.route);
+        self.url(&mut attempt.url);
+        self.headers(&mut attempt.headers);
+        self.body(&mut attempt.body, &mut Vec::new());
+        if let Some(head) = &mut attempt.head {
+            self.headers(&mut head.headers);
         }
+        self.body(&mut attempt.answer, &mut attempt.pieces);
+        self.fault(&mut attempt.fault);
     }
 
-    fn answer(&self, answer: BundleResponse) -> BundleResponse {
-        let BundleResponse {
-            status,
-            mut headers,
-            pieces,
-            body,
-        } = answer;
-        self.headers(&mut headers);
-        BundleResponse {
-            status,
-            headers,
-            pieces,
-            body: self.bytes(body),
+    fn fault(&self, fault: &mut Option<Fault>) {
+        let Some(fault) = fault else { return };
+        self.string(&mut fault.message);
+        for text in [&mut fault.param, &mut fault.code].into_iter().flatten() {
+            *text = self.text(text).into_owned().into();
         }
-    }
-
-    fn attempt(&self, attempt: BundleAttempt) -> BundleAttempt {
-        let mut headers = attempt.headers;
-        self.headers(&mut headers);
-        BundleAttempt {
-            route: self.string(attempt.route),
-            url: self.url(&attempt.url),
-            headers,
-            head: attempt.head.map(|head| self.head(head)),
-            fault: attempt.fault.map(|fault| self.fault(fault)),
-            body: self.bytes(attempt.body),
-            answer: self.bytes(attempt.answer),
-            at_us: attempt.at_us,
-            end_us: attempt.end_us,
-            key: attempt.key,
-            window: attempt.window,
-            bytes_per_token: attempt.bytes_per_token,
-            estimated_input: attempt.estimated_input,
-            pieces: attempt.pieces,
-            ended: attempt.ended,
-        }
-    }
-
-    fn head(&self, head: BundleResponseHead) -> BundleResponseHead {
-        let BundleResponseHead {
-            at_us,
-            status,
-            mut headers,
-        } = head;
-        self.headers(&mut headers);
-        BundleResponseHead {
-            at_us,
-            status,
-            headers,
-        }
-    }
-
-    fn fault(&self, fault: Fault) -> Fault {
-        let Fault {
-            kind,
-            retry,
-            message,
-            param,
-            code,
-            upstream_status,
-            cause,
-            patch,
-        } = fault;
-        let short = |text: Cow<'static, str>| match self.text(&text) {
-            Cow::Borrowed(_) => text,
-            Cow::Owned(clean) => Cow::Owned(clean),
-        };
-        Fault {
-            kind,
-            retry,
-            message: self.string(message),
-            param: param.map(short),
-            code: code.map(short),
-            upstream_status,
-            cause: cause.map(|cause| self.string(cause.into()).into()),
-            patch,
-        }
-    }
-
-    fn settings(&self, settings: RegistrySnapshot) -> RegistrySnapshot {
-        let RegistrySnapshot {
-            asked,
-            default,
-            routes,
-            unresolved,
-            open,
-        } = settings;
-        RegistrySnapshot {
-            asked: self.string(asked),
-            default,
-            routes: routes.into_iter().map(|route| self.route(route)).collect(),
-            unresolved,
-            open,
+        if let Some(text) = &mut fault.cause {
+            *text = self.text(text).into();
         }
     }
 
     /// Redacts the fields that a user may have put a secret into; the rest comes from the
     /// registry.
-    fn route(&self, route: RouteSnapshot) -> RouteSnapshot {
-        let mut route = route;
-        route.base_url = self.url(&route.base_url);
-        route.upstream_model = self.string(route.upstream_model);
-        route.model.id = self.string(route.model.id);
-        route.model.name = self.string(route.model.name);
-        route.model.description = self.string(route.model.description);
-        for (_, json) in &mut route.dialect.body {
-            *json = self.string(std::mem::take(json));
-        }
+    fn route(&self, route: &mut RouteSnapshot) {
+        self.url(&mut route.base_url);
         self.headers(&mut route.headers);
         self.query(&mut route.query);
-        route
+        let model = &mut route.model;
+        let named = [&mut model.id, &mut model.name, &mut model.description];
+        let fields = route.dialect.body.iter_mut().map(|(_, json)| json);
+        for text in fields.chain(named).chain([&mut route.upstream_model]) {
+            self.string(text);
+        }
     }
 
-    fn redact_state(&self, mut state: TurnState) -> TurnState {
-        for json in state.items.values_mut() {
-            *json = self.string(std::mem::take(json));
+    fn state(&self, state: &mut TurnState) {
+        for learned in &mut state.model_patches {
+            self.string(&mut learned.model);
         }
+        self.keys(&mut state.items);
+        self.keys(&mut state.baggage);
         for blobs in state.baggage.values_mut() {
             let clean: Vec<String> = blobs.split(' ').map(|blob| self.blob(blob)).collect();
             *blobs = clean.join(" ");
         }
-        state.moved_to = state.moved_to.map(|route| self.string(route));
-        state.tools = state.tools.map(|tools| self.string(tools));
-        for rounds in &mut state.hidden_rounds {
-            self.hidden_rounds(rounds);
-        }
-        for tool in &mut state.proxy_tools {
-            tool.description = self.string(std::mem::take(&mut tool.description));
-            tool.parameters = self.string(std::mem::take(&mut tool.parameters));
-        }
-        for call in &mut state.tool_calls {
-            self.tool_call(call);
-        }
-        state
-    }
-
-    fn hidden_rounds(&self, rounds: &mut HiddenRounds) {
-        for entry in &mut rounds.entries {
+        for entry in state
+            .hidden_rounds
+            .iter_mut()
+            .flat_map(|one| &mut one.entries)
+        {
             match entry {
-                HiddenEntry::Hidden(json) => *json = self.string(json.to_string()).into(),
-                HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Call(_) => {}
+                HiddenEntry::Hidden(json) => *json = self.text(json).into(),
+                HiddenEntry::Call(id) => self.string(id),
+                HiddenEntry::Message | HiddenEntry::Reasoning => {}
             }
+        }
+        let tools = state.proxy_tools.iter_mut();
+        let tools = tools.flat_map(|tool| [&mut tool.description, &mut tool.parameters]);
+        let calls = state.tool_calls.iter_mut();
+        let calls = calls.flat_map(|call| {
+            let result = call.result.iter_mut();
+            let texts = result.flat_map(|result| {
+                let shown = result.item.iter_mut().flat_map(hosted_texts);
+                shown.chain([&mut result.text])
+            });
+            let shown = call.shown.iter_mut().flat_map(hosted_texts);
+            shown.chain(texts).chain([&mut call.call_id])
+        });
+        let others = state.items.values_mut().chain(&mut state.moved_to);
+        for text in others.chain(&mut state.tools).chain(tools).chain(calls) {
+            self.string(text);
         }
     }
 
-    fn tool_call(&self, call: &mut RecordedToolCall) {
-        let RecordedToolCall {
-            call_id: _,
-            shown,
-            took_us: _,
-            result,
-        } = call;
-        if let Some(result) = result {
-            let ToolResult {
-                text,
-                failed: _,
-                item,
-            } = result;
-            *text = self.string(std::mem::take(text));
-            if let Some(item) = item {
-                self.hosted_item(item);
-            }
-        }
-        if let Some(item) = shown {
-            self.hosted_item(item);
-        }
+    /// Redacts ids as they are redacted where a request mentions them.
+    fn keys(&self, by_id: &mut BTreeMap<String, String>) {
+        let pairs = std::mem::take(by_id).into_iter();
+        *by_id = pairs
+            .map(|(id, value)| (self.text(&id).into_owned(), value))
+            .collect();
     }
+}
 
-    fn hosted_item(&self, item: &mut HostedItem) {
-        let redact = |text: &mut String| *text = self.string(std::mem::take(text));
-        match item {
-            HostedItem::WebSearchCall { action } => redact(action),
-            HostedItem::McpCall {
-                server_label,
-                name,
-                arguments,
-                output,
-                error,
-            } => {
-                [server_label, name, arguments].into_iter().for_each(redact);
-                [output, error].into_iter().flatten().for_each(redact);
-            }
-            HostedItem::McpListTools {
-                server_label,
-                tools,
-                error,
-            } => {
-                [server_label, tools].into_iter().for_each(redact);
-                error.iter_mut().for_each(redact);
-            }
+fn hosted_texts(item: &mut HostedItem) -> Vec<&mut String> {
+    match item {
+        HostedItem::WebSearchCall { action } => vec![action],
+        HostedItem::McpCall {
+            server_label,
+            name,
+            arguments,
+            output,
+            error,
+        } => {
+            let texts = [server_label, name, arguments].into_iter();
+            texts.chain(output).chain(error).collect()
         }
+        HostedItem::McpListTools {
+            server_label,
+            tools,
+            error,
+        } => [server_label, tools].into_iter().chain(error).collect(),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::turn::{Service, TurnEnvironment, TurnEnvironmentFactory, respond};
 /// user's own configuration, and returns the recording of that turn. The state before
 /// the recorded turn is not restored. Blocks as long as the provider takes.
 ///
-/// Redacted texts stay redacted: the provider gets the placeholders.
+/// Redacted texts stay redacted: the provider gets the marks.
 pub fn live(turn: &BundleTurn, config: &Config, model: &str) -> Result<BundleTurn, ReplayError> {
     if let Some(omitted) = turn
         .omitted

@@ -390,7 +390,7 @@ async fn old_format() {
 
 /// The provider's answer takes more than a quarter of the memory.
 async fn too_large() {
-    let player = player().await;
+    let player = player(PlayerWire::Chat).await;
     let small = setup().tables("[capture]\nmemory = 400_000");
     let proxy = Proxy::start_with(&player, small).await;
     player.push(answer(json!([{"text": "y".repeat(200_000)}])));

@@ -28,8 +28,8 @@ fn a_redacted_turn() {
     }
 }
 
-/// The client got `[redacted]` where a provider echoed a secret; the bundle contains a
-/// placeholder there.
+/// The client got `[redacted]` where a provider echoed a secret; the bundle contains the mark of
+/// that secret there.
 // S41
 #[test]
 fn secrets_that_were_echoed() {
