@@ -1,13 +1,14 @@
 //! Classifies an output in one pass over all of its text, block by block.
 //!
 //! [`json_scan`] checks whether the text is JSON. Otherwise its lines vote for what they
-//! look like ([`line_votes`]); of a long text only some lines of each block vote. A text
+//! look like ([`line_votes`], by [`line_rules`]); of a long text only some lines of each block
+//! vote. A text
 //! that is mostly in long lines is judged by its bytes.
 
 use super::OutputKind;
 
 mod json_scan;
-mod keywords;
+mod line_rules;
 mod line_votes;
 
 use json_scan::JsonScan;
