@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use strum::{IntoStaticStr, VariantArray};
 use toml::{Table, Value};
 
 use crate::chat_quirks::ChatQuirks;
@@ -12,8 +13,11 @@ use crate::relay_quirks::RelayQuirks;
 use crate::serde_names::serde_names;
 
 /// The protocol of an API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Wire {
     /// OpenAI Chat Completions: `POST {base_url}/chat/completions`.
     #[default]
@@ -25,10 +29,7 @@ pub enum Wire {
 impl Wire {
     /// The name in TOML.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Responses => "responses",
-        }
+        self.into()
     }
 
     /// The keys of `[quirks]` for this wire.
@@ -38,8 +39,6 @@ impl Wire {
             Self::Responses => serde_names::<RelayQuirks>(),
         }
     }
-
-    const ALL: [Self; 2] = [Self::Chat, Self::Responses];
 }
 
 /// A wire with its quirks: how a provider or a model family differs from the plain protocol.
@@ -215,7 +214,7 @@ impl<'de> DeserializeSeed<'de> for QuirkKey {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<String, D::Error> {
         let key = String::deserialize(from)?;
-        let names = || Wire::ALL.into_iter().flat_map(Wire::quirk_names);
+        let names = || Wire::VARIANTS.iter().flat_map(|wire| wire.quirk_names());
         if names().any(|name| *name == key) {
             return Ok(key);
         }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::item_text;
 use crate::json;
 use crate::plan::{AnswerItems, Bounds, Plan, SequenceEntry, output};
+use crate::result_text::output_has_parts;
 use crate::shorten::{EscapeDepth, shorten};
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -233,12 +234,8 @@ impl UnitReader<'_, '_> {
             unit.frame += names.iter().map(|name| name.len() + 2).sum::<usize>();
             return;
         }
-        let may_have_parts = matches!(
-            item.kind,
-            ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput
-        );
         let (own_bytes, media) = match item.output() {
-            Some(raw) if may_have_parts || raw.get().starts_with('"') => {
+            Some(raw) if output_has_parts(item.kind) || raw.get().starts_with('"') => {
                 let size = item_text::content_size(Some(raw));
                 (size.bytes, size.media)
             }

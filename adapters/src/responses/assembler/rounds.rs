@@ -123,9 +123,7 @@ impl Assembler {
         if !std::mem::take(&mut self.round.awaits_tools) {
             return;
         }
-        self.round.released = self
-            .calls
-            .release(&mut self.writer, &mut self.notes, events);
+        self.round.released = self.calls.release(&mut self.writer.to(events));
         self.flush_waiting_text(events);
         self.close_text("completed", false, events);
         self.end_normally(Finish::Stop, now, events);
@@ -136,7 +134,7 @@ impl Assembler {
     pub fn open_item(&mut self, item: HostedItem, events: &mut EventBuffer) {
         if self.final_status().is_none() {
             self.close_text("completed", true, events);
-            let open = OpenHostedItem::open(item, &mut self.writer, events);
+            let open = OpenHostedItem::open(item, &mut self.writer.to(events));
             self.open = OpenItem::Hosted(Box::new(open));
         }
     }
@@ -150,7 +148,7 @@ impl Assembler {
         events: &mut EventBuffer,
     ) {
         match std::mem::replace(&mut self.open, OpenItem::Nothing) {
-            OpenItem::Hosted(item) => item.close(result, failed, &mut self.writer, events),
+            OpenItem::Hosted(item) => item.close(result, failed, &mut self.writer.to(events)),
             other @ (OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_)) => {
                 self.open = other;
             }
@@ -163,8 +161,7 @@ impl Assembler {
         if !self.calls.has_withheld() {
             return false;
         }
-        self.calls
-            .withhold_rest(&mut self.writer, &mut self.notes, events);
+        self.calls.withhold_rest(&mut self.writer.to(events));
         if self.calls.is_empty() {
             self.flush_waiting_text(events);
             self.close_text("completed", true, events);

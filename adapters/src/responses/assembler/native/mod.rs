@@ -10,12 +10,10 @@
 //! | module | contents |
 //! |---|---|
 //! | `item` | one item, from its first event to its last |
-//! | `part` | one text of an item |
 //! | `item_types` | what is known about the types of items |
 
 mod item;
-mod item_types;
-mod part;
+pub(super) mod item_types;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -25,11 +23,11 @@ use self::item_types::ItemType;
 use super::super::event_buffer::EventBuffer;
 use super::Assembler;
 use super::call::CallItem;
-use super::writer::ItemWriter;
+use super::text_part::list_content;
+use super::writer::ItemOutput;
 use crate::event::{Fragment, NativeEvent, NativeText};
 use crate::json;
 use crate::members::Members;
-use crate::notes::Notes;
 use crate::origin;
 use crate::tools::{ToolKind, ToolTarget};
 
@@ -73,9 +71,7 @@ struct RestoredCall {
 
 /// What closing and writing items needs besides the items.
 pub(super) struct NativeOutput<'o> {
-    pub(super) writer: &'o mut ItemWriter,
-    pub(super) notes: &'o mut Notes,
-    pub(super) events: &'o mut EventBuffer,
+    pub(super) items: ItemOutput<'o>,
     pub(super) used_ids: &'o mut HashSet<String>,
     /// The provider and model, see [`super::AnswerParams::origin`].
     pub(super) origin: &'o str,
@@ -184,9 +180,7 @@ impl Assembler {
             last_slot,
         };
         let mut out = NativeOutput {
-            writer: &mut self.writer,
-            notes: &mut self.notes,
-            events,
+            items: self.writer.to(events),
             used_ids: &mut self.native.used_ids,
             origin: &self.settings.params.origin,
             for_codex: self.settings.caller_is_codex,
@@ -197,10 +191,13 @@ impl Assembler {
     /// Puts a new item at the end of the queue.
     fn add_native(&mut self, slot: u32, item: Cow<'_, str>, events: &mut EventBuffer) {
         let Some(members) = Members::read(&item) else {
-            return self.notes.add("item_dropped", "it is no JSON object");
+            return self
+                .writer
+                .notes
+                .add("item_dropped", "it is no JSON object");
         };
         let Some(kind) = members.text("type").filter(|kind| !kind.is_empty()) else {
-            return self.notes.add("item_dropped", "it has no type");
+            return self.writer.notes.add("item_dropped", "it has no type");
         };
         let item_type = ItemType::of(&kind);
         if item_type.is_function_call() && members.present("namespace").is_none() {
@@ -245,7 +242,7 @@ impl Assembler {
         if let Some(so_far) = self.native.running_here.get_mut(&slot) {
             so_far.push_str(fragment.escaped());
             self.calls
-                .push_arguments(slot, fragment, &mut self.writer, events);
+                .push_arguments(slot, fragment, &mut self.writer.to(events));
         }
     }
 
@@ -304,7 +301,7 @@ impl Assembler {
         let resolved = self.settings.tool_names.resolve(&name);
         if resolved.name_repaired {
             let detail = format!("{name} to {}", resolved.target.name);
-            self.notes.add("tool_name_repaired", detail);
+            self.writer.notes.add("tool_name_repaired", detail);
         }
         let target = resolved.target;
         let is_same =
@@ -366,7 +363,7 @@ impl ItemForm {
     fn advance(&mut self, out: &mut NativeOutput<'_>) {
         match self {
             Self::Native(item) => item.advance(out),
-            Self::Restored(restored) => restored.call.advance(out.writer, out.events),
+            Self::Restored(restored) => restored.call.advance(&mut out.items),
         }
     }
 
@@ -387,13 +384,9 @@ impl ItemForm {
             Self::Restored(restored) => {
                 let whole = restored.complete.unwrap_or(complete);
                 if whole || restored.call.is_complete() {
-                    restored
-                        .call
-                        .close("completed", out.writer, out.notes, out.events);
+                    restored.call.close("completed", &mut out.items);
                 } else {
-                    restored
-                        .call
-                        .close_incomplete(out.writer, out.notes, out.events);
+                    restored.call.close_incomplete(&mut out.items);
                 }
             }
         }
@@ -403,9 +396,7 @@ impl ItemForm {
         match self {
             Self::Native(item) => item.fail(out),
             Self::Restored(restored) if restored.call.is_started() => {
-                restored
-                    .call
-                    .close_incomplete(out.writer, out.notes, out.events);
+                restored.call.close_incomplete(&mut out.items);
             }
             Self::Restored(_) => {}
         }
@@ -428,14 +419,6 @@ impl RestoredCall {
             self.push(&Fragment::from_escaped(rest));
         }
     }
-}
-
-/// The elements of a JSON list, without its brackets; empty for other values.
-fn list_content(json: &str) -> &str {
-    let inner = json
-        .strip_prefix('[')
-        .and_then(|list| list.strip_suffix(']'));
-    inner.unwrap_or_default().trim()
 }
 
 /// The id that the client gets for an item of this type.
