@@ -330,7 +330,7 @@ row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/t
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send
 row S2-Dh "the id of an artifact differs for each call" $plan/bound_outputs/render.rs \
-  's/id: measure.id.clone(),/id: format!("{}{call_id}", measure.id),/' \
+  's/artifact: Some(measure.as_ref().into()),/artifact: Some(crate::plan::Artifact { id: format!("{}{call_id}", measure.id), ..measure.as_ref().into() }),/' \
   outputs an_artifact_has_the_id_of_its_content
 }
 

@@ -120,7 +120,8 @@ pub(crate) struct MediaEstimate {
 }
 
 impl MediaEstimate {
-    const IMAGE_TOKENS: u64 = 1_000;
+    /// The tokens that an image counts as.
+    pub(crate) const IMAGE_TOKENS: u64 = 1_000;
 
     /// Adds an image whose URL or data URL has this many bytes.
     pub(crate) fn add_image(&mut self, bytes: usize) {

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 use toml::{Table, Value};
 
@@ -42,7 +42,8 @@ impl Wire {
 }
 
 /// A wire with its quirks: how a provider or a model family differs from the plain protocol.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum WireQuirks {
     /// Chat Completions.
     Chat(ChatQuirks),
@@ -124,16 +125,6 @@ impl From<ChatQuirks> for WireQuirks {
 impl From<RelayQuirks> for WireQuirks {
     fn from(quirks: RelayQuirks) -> Self {
         Self::Responses(quirks)
-    }
-}
-
-/// The quirks alone, without the name of the wire.
-impl Serialize for WireQuirks {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Chat(quirks) => quirks.serialize(to),
-            Self::Responses(quirks) => quirks.serialize(to),
-        }
     }
 }
 

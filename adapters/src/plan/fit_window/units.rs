@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::item_text;
 use crate::json;
+use crate::media::MediaEstimate;
 use crate::plan::{AnswerItems, Bounds, Plan, SequenceEntry, output};
 use crate::result_text::output_has_parts;
 use crate::shorten::{EscapeDepth, shorten};
@@ -17,8 +18,6 @@ const MESSAGE_FRAME: usize = 192;
 const ANSWER_FRAME: usize = 320;
 const CALL_FRAME: usize = 160;
 const RESULT_FRAME: usize = 200;
-/// The tokens that an image counts as.
-const IMAGE_TOKENS: usize = 1_000;
 
 pub(super) struct SequenceUnit {
     pub(super) kind: UnitKind,
@@ -111,7 +110,7 @@ pub(super) fn units(
     let reader = UnitReader {
         turn,
         plan,
-        image_bytes: image_bytes(bounds),
+        image_bytes: bounds.bytes_for(MediaEstimate::IMAGE_TOKENS),
         limits,
     };
     let mut units: Vec<SequenceUnit> = Vec::new();
@@ -129,16 +128,6 @@ pub(super) fn units(
         }
     }
     units
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a budget"
-)]
-fn image_bytes(bounds: &Bounds) -> usize {
-    (IMAGE_TOKENS as f64 * f64::from(bounds.bytes_per_token.max(0.1))) as usize
 }
 
 struct UnitReader<'m, 'a> {

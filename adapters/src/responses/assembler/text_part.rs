@@ -144,13 +144,11 @@ impl TextPart {
         if self.text() == whole.escaped() {
             return true;
         }
-        let whole = whole.decoded();
-        let so_far = json::unescape(self.text());
-        let Some(rest) = whole.strip_prefix(so_far.as_ref()).map(json::escape) else {
-            return false;
-        };
-        self.push_text(&rest);
-        true
+        let rest = missing_rest(self.text(), &whole.decoded());
+        if let Some(rest) = &rest {
+            self.push_text(rest);
+        }
+        rest.is_some()
     }
 
     /// Opens the part if need be and writes what is new of it. `index` is its index in the
@@ -351,4 +349,11 @@ pub(super) fn list_content(json: &str) -> &str {
         .strip_prefix('[')
         .and_then(|list| list.strip_suffix(']'));
     inner.unwrap_or_default().trim()
+}
+
+/// What a text, escaped, lacks of the whole one, escaped too; `None` if the whole does not continue
+/// it.
+pub(super) fn missing_rest(so_far: &str, whole: &str) -> Option<String> {
+    let rest = whole.strip_prefix(json::unescape(so_far).as_ref());
+    rest.map(json::escape)
 }

@@ -23,10 +23,9 @@ use self::item_types::ItemType;
 use super::super::event_buffer::EventBuffer;
 use super::Assembler;
 use super::call::CallItem;
-use super::text_part::list_content;
+use super::text_part::{list_content, missing_rest};
 use super::writer::ItemOutput;
 use crate::event::{Fragment, NativeEvent, NativeText};
-use crate::json;
 use crate::members::Members;
 use crate::origin;
 use crate::tools::{ToolKind, ToolTarget};
@@ -253,10 +252,7 @@ impl Assembler {
         };
         let members = Members::read(item).unwrap_or_default();
         let whole = members.text("arguments").unwrap_or_default();
-        let rest = whole
-            .strip_prefix(json::unescape(so_far).as_ref())
-            .map(json::escape)
-            .unwrap_or_default();
+        let rest = missing_rest(so_far, &whole).unwrap_or_default();
         self.push_running_here(slot, &Fragment::from_escaped(rest), events);
     }
 
@@ -411,11 +407,8 @@ impl RestoredCall {
 
     /// Adds what the pieces lack of the whole arguments.
     fn complete_arguments(&mut self, whole: &Fragment<'_>) {
-        let whole = json::escape(&whole.decoded());
-        let so_far = json::escape(&json::unescape(&self.arguments));
-        if let Some(rest) = whole.strip_prefix(so_far.as_str())
-            && !rest.is_empty()
-        {
+        let rest = missing_rest(&self.arguments, &whole.decoded()).unwrap_or_default();
+        if !rest.is_empty() {
             self.push(&Fragment::from_escaped(rest));
         }
     }
