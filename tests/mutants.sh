@@ -152,7 +152,7 @@ assembler=adapters/src/responses/assembler
 
 rows() {
 row S2-Ga "outputs of custom tools are not bounded" $output/text.rs \
-  's/ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput => /ItemKind::CustomToolCallOutput => None, ItemKind::FunctionCallOutput => /' \
+  's/^    if output_has_parts(kind) {/    if kind == ItemKind::CustomToolCallOutput { None } else if output_has_parts(kind) {/' \
   adapters every_kind_of_output_is_bounded
 row S2-Ga "results without a call are not bounded" $plan/bound_outputs/mod.rs \
   's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \
@@ -184,10 +184,10 @@ row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
   's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache); }/' \
   outputs a_compaction_gets_no_more_than_the_turns_did
 row "S2-Ba S2-Db" "everything is treated as the output of a command" $output/measure.rs \
-  's/kind: classifier.kind(.*),/kind: { let _ = classifier.kind(false); OutputKind::CommandOutput },/' \
+  's/^        classifier.kind()$/        { let _ = classifier.kind(); OutputKind::CommandOutput }/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
 row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
-  's/kind: classifier.kind(\(.*\)),/kind: if text.contains(":\/\/") { OutputKind::WebOrSearch } else { classifier.kind(\1) },/' \
+  's/^        classifier.kind()$/        if text.contains(":\/\/") { OutputKind::WebOrSearch } else { classifier.kind() }/' \
   adapters large_outputs_are_known_by_all_of_their_text
 row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/results.rs \
   '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.replacement_text(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
@@ -252,7 +252,7 @@ row S2-BT "small outputs are shortened" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(400, usize::MAX, MAX_EXCERPT_CHARS,/' \
   outputs a_small_output_is_sent_unchanged
 row S2-BT "outputs that are no strings are not bounded" $output/text.rs \
-  's/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Json)/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Parts)/' \
+  's/is_output.then_some(OutputShape::Json)/is_output.then_some(OutputShape::Parts)/' \
   outputs an_output_that_is_not_a_string_is_bounded_as_text
 row S2-BT "orphans are not bounded" $plan/bound_outputs/mod.rs \
   's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \
@@ -300,7 +300,7 @@ row S2-Da "an excerpt does not name its call" $excerpt/mod.rs \
   's/^        ("call", line_cut::one_line(call_id, 64)),/        ("call", line_cut::one_line("", call_id.len())),/' \
   outputs an_excerpt_describes_its_output
 row S2-Db "a kind has another name" adapters/src/output_kind.rs \
-  's/"opaque_tool_output"/"opaque"/' \
+  's/^    OpaqueToolOutput,/    #[strum(serialize = "opaque")] OpaqueToolOutput,/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
 row S2-Dc "parts lose their first byte" src/store/text_range.rs \
   's/let start = text.floor_char_boundary(within(range.start));/let start = text.floor_char_boundary(within(range.start + 1));/' \
@@ -330,7 +330,7 @@ row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/t
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send
 row S2-Dh "the id of an artifact differs for each call" $plan/bound_outputs/render.rs \
-  's/id: measure.id.clone(),/id: format!("{}{call_id}", measure.id),/' \
+  's/artifact: Some(measure.as_ref().into()),/artifact: Some(crate::plan::Artifact { id: format!("{}{call_id}", measure.id), ..measure.as_ref().into() }),/' \
   outputs an_artifact_has_the_id_of_its_content
 }
 
@@ -338,17 +338,17 @@ mutants() {
 mutant "plan: an empty message is kept" "$plan/mod.rs" \
   's/ItemRole::Text if empty::is_empty_message(item) =>/ItemRole::Text if false \&\& empty::is_empty_message(item) =>/' strict-unknown \
   'plan: step [0-9]+: '
-mutant "encoder: another name of a parameter" "$encode/parameters.rs" \
-  's/field_if("temperature"/field_if("temperatur"/' lessons 'attempt [0-9]+ request: temperature: '
+mutant "encoder: another name of a parameter" adapters/src/body_writer.rs \
+  's/("temperature", temperature, true)/("temperatur", temperature, true)/' lessons 'attempt [0-9]+ request: temperature: '
 mutant "encoder: a parameter is lost" "$encode/tools.rs" \
   's/quirks.parallel_tool_calls,/false,/' lessons 'attempt [0-9]+ request: parallel_tool_calls: '
 mutant "encoder: another limit" adapters/src/output_limit.rs \
   's/let limit = self.tokens.min(model_limit).min(room);/let limit = self.tokens.min(model_limit).min(room) - 1;/' \
   lessons 'attempt [0-9]+ request: max_tokens: '
-mutant "assembler: another phase" "$assembler/mod.rs" \
+mutant "assembler: another phase" "$assembler/order.rs" \
   's/"final_answer"/"final"/' strict-unknown \
   'event [0-9]+ response\.output_item\.done: item\.phase: "final_answer" -> "final"'
-mutant "assembler: another event" "$assembler/message.rs" \
+mutant "assembler: another event" "$assembler/text_part.rs" \
   's/"response.output_text.delta"/"response.text.delta"/' broken \
   'event [0-9]+ response\.output_text\.delta: response\.output_text\.delta '
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::json;
 use crate::notes::Notes;
+use crate::turn::Controls;
 
 /// A request body that is being written.
 pub(crate) struct BodyWriter<'o> {
@@ -62,6 +63,45 @@ impl<'o> BodyWriter<'o> {
             Some(value) if accepted => self.field(name, &value),
             Some(_) => notes.add("parameter_dropped", name),
             None => {}
+        }
+    }
+
+    /// Writes the parameters of sampling. `accepted` says whether the model takes any, and whether
+    /// the provider takes penalties.
+    pub(crate) fn push_sampling(
+        &mut self,
+        temperature: Option<f64>,
+        controls: &Controls<'_>,
+        accepted: (bool, bool),
+        notes: &mut Notes,
+    ) {
+        let (sampling, penalties) = accepted;
+        for (name, value, accepted) in [
+            ("temperature", temperature, true),
+            ("top_p", controls.top_p, true),
+            ("presence_penalty", controls.presence_penalty, penalties),
+            ("frequency_penalty", controls.frequency_penalty, penalties),
+        ] {
+            self.field_if(name, value, sampling && accepted, notes);
+        }
+    }
+
+    /// Writes the tier and the cache key, as far as the provider takes them.
+    pub(crate) fn push_services(
+        &mut self,
+        controls: &Controls<'_>,
+        (tier, cache_key): (bool, bool),
+        notes: &mut Notes,
+    ) {
+        self.field_if(
+            "service_tier",
+            controls.service_tier.as_deref(),
+            tier,
+            notes,
+        );
+        if let Some(key) = controls.prompt_cache_key.as_ref().filter(|_| cache_key) {
+            self.key("prompt_cache_key");
+            key.push_json(&mut self.out);
         }
     }
 

@@ -23,22 +23,14 @@ pub(crate) struct ContentPart<'a> {
     /// `type`; any JSON value.
     #[serde(borrow, rename = "type")]
     kind: Option<&'a RawValue>,
-    #[serde(borrow)]
     text: Option<&'a RawValue>,
-    #[serde(borrow)]
     refusal: Option<&'a RawValue>,
     /// A URL, or Chat's object with a `url`.
-    #[serde(borrow)]
     pub(crate) image_url: Option<&'a RawValue>,
-    #[serde(borrow)]
     detail: Option<&'a RawValue>,
-    #[serde(borrow)]
     file_id: Option<&'a RawValue>,
-    #[serde(borrow)]
     file_url: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(crate) file_data: Option<&'a RawValue>,
-    #[serde(borrow)]
     filename: Option<&'a RawValue>,
 }
 

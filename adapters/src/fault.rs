@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::quirk_patch::QuirkPatch;
 
@@ -53,8 +54,9 @@ pub struct Fault {
 }
 
 /// The kinds of faults. The names are those of logs, metrics and bundles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Kind {
     /// The client's request is malformed or asks for something unavailable.
     InvalidRequest,
@@ -93,7 +95,8 @@ pub enum Kind {
 }
 
 /// Who caused a fault: a label of logs and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum FaultSide {
     /// The client that sent the request.
     Client,
@@ -120,7 +123,7 @@ impl Fault {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            retry: kind.default_retry(),
+            retry: kind.consequences().1,
             message: message.into(),
             param: None,
             code: None,
@@ -158,22 +161,7 @@ impl Fault {
 
     /// Who caused the fault; follows from the kind alone.
     pub fn side(&self) -> FaultSide {
-        match self.kind {
-            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength => FaultSide::Client,
-            Kind::Draining | Kind::Internal => FaultSide::Proxy,
-            Kind::Authentication
-            | Kind::Permission
-            | Kind::Refused
-            | Kind::ContentFilter
-            | Kind::RateLimit
-            | Kind::Quota
-            | Kind::Overloaded
-            | Kind::Unavailable
-            | Kind::Unreachable
-            | Kind::Timeout
-            | Kind::Cut
-            | Kind::BadReply => FaultSide::Upstream,
-        }
+        self.kind.consequences().0
     }
 
     /// The HTTP status if nothing has been sent to the client yet.
@@ -239,50 +227,13 @@ impl Fault {
 
     /// The `error.type` of the HTTP body.
     pub fn error_type(&self) -> &'static str {
-        match self.kind {
-            Kind::InvalidRequest
-            | Kind::ModelNotFound
-            | Kind::ContextLength
-            | Kind::Refused
-            | Kind::ContentFilter => "invalid_request_error",
-            Kind::Authentication => "authentication_error",
-            Kind::Permission => "permission_error",
-            Kind::RateLimit => "rate_limit_error",
-            Kind::Quota => "insufficient_quota",
-            Kind::Overloaded
-            | Kind::Unavailable
-            | Kind::Unreachable
-            | Kind::Timeout
-            | Kind::Cut
-            | Kind::BadReply
-            | Kind::Draining
-            | Kind::Internal => "server_error",
-        }
+        self.kind.consequences().2
     }
 
     /// The `error.code` of the HTTP body.
     pub fn code(&self) -> Option<&str> {
-        if let Some(code) = &self.code {
-            return Some(code);
-        }
-        match self.kind {
-            Kind::InvalidRequest | Kind::Refused => None,
-            Kind::ModelNotFound => Some("model_not_found"),
-            Kind::ContextLength => Some("context_length_exceeded"),
-            Kind::Authentication => Some("invalid_api_key"),
-            Kind::Permission => Some("permission_denied"),
-            Kind::ContentFilter => Some("content_filter"),
-            Kind::RateLimit => Some("rate_limit_exceeded"),
-            Kind::Quota => Some("insufficient_quota"),
-            Kind::Overloaded => Some("server_is_overloaded"),
-            Kind::Unavailable => Some("upstream_error"),
-            Kind::Unreachable => Some("upstream_unreachable"),
-            Kind::Timeout => Some("upstream_timeout"),
-            Kind::Cut => Some("upstream_cut"),
-            Kind::BadReply => Some("upstream_bad_reply"),
-            Kind::Draining => Some("server_shutting_down"),
-            Kind::Internal => Some("internal_error"),
-        }
+        let own = Some(self.kind.consequences().3).filter(|code| !code.is_empty());
+        self.code.as_deref().or(own)
     }
 
     /// The `error.code` of a failed response object. On `invalid_prompt` Codex
@@ -290,25 +241,9 @@ impl Fault {
     /// `rate_limit_exceeded` it retries.
     pub fn response_code(&self) -> &'static str {
         match self.kind {
-            Kind::ContextLength => "context_length_exceeded",
             // The model may answer differently next time.
-            Kind::Refused if self.retry != Retry::Never => "server_error",
-            Kind::InvalidRequest
-            | Kind::ModelNotFound
-            | Kind::Authentication
-            | Kind::Permission
-            | Kind::Refused
-            | Kind::ContentFilter => "invalid_prompt",
-            Kind::RateLimit => "rate_limit_exceeded",
-            Kind::Quota => "insufficient_quota",
-            Kind::Overloaded => "server_is_overloaded",
-            Kind::Unavailable
-            | Kind::Unreachable
-            | Kind::Timeout
-            | Kind::Cut
-            | Kind::BadReply
-            | Kind::Draining
-            | Kind::Internal => "server_error",
+            Kind::Refused if self.retry != Retry::Never => SERVER_ERROR,
+            kind => kind.consequences().4,
         }
     }
 
@@ -353,62 +288,84 @@ impl Fault {
     }
 }
 
+const INVALID: &str = "invalid_request_error";
+const SERVER_ERROR: &str = "server_error";
+const INVALID_PROMPT: &str = "invalid_prompt";
+
+/// What follows from a kind alone: who caused the fault, whether a retry can help, the `type` and
+/// the `code` of the HTTP body (the latter may be empty), and the code of a failed response.
+type Consequences = (FaultSide, Retry, &'static str, &'static str, &'static str);
+
 impl Kind {
-    fn default_retry(self) -> Retry {
+    fn consequences(self) -> Consequences {
+        use FaultSide::{Client, Proxy, Upstream};
+        use Retry::{Never, Soon};
+        let quota = "insufficient_quota";
+        let (rate, overloaded) = ("rate_limit_exceeded", "server_is_overloaded");
+        let (no_key, no_right) = ("authentication_error", "permission_error");
+        let long = "context_length_exceeded";
         match self {
-            Self::RateLimit
-            | Self::Overloaded
-            | Self::Unavailable
-            | Self::Unreachable
-            | Self::Cut
-            | Self::BadReply => Retry::Soon,
-            Self::InvalidRequest
-            | Self::ModelNotFound
-            | Self::ContextLength
-            | Self::Authentication
-            | Self::Permission
-            | Self::Refused
-            | Self::ContentFilter
-            | Self::Quota
+            Self::InvalidRequest => (Client, Never, INVALID, "", INVALID_PROMPT),
+            Self::ModelNotFound => (Client, Never, INVALID, "model_not_found", INVALID_PROMPT),
+            Self::ContextLength => (Client, Never, INVALID, long, long),
+            Self::Authentication => (Upstream, Never, no_key, "invalid_api_key", INVALID_PROMPT),
+            Self::Permission => (
+                Upstream,
+                Never,
+                no_right,
+                "permission_denied",
+                INVALID_PROMPT,
+            ),
+            Self::Refused => (Upstream, Never, INVALID, "", INVALID_PROMPT),
+            Self::ContentFilter => (Upstream, Never, INVALID, "content_filter", INVALID_PROMPT),
+            Self::RateLimit => (Upstream, Soon, "rate_limit_error", rate, rate),
+            Self::Quota => (Upstream, Never, quota, quota, quota),
+            Self::Overloaded => (Upstream, Soon, SERVER_ERROR, overloaded, overloaded),
+            Self::Unavailable => (Upstream, Soon, SERVER_ERROR, "upstream_error", SERVER_ERROR),
+            Self::Unreachable => (
+                Upstream,
+                Soon,
+                SERVER_ERROR,
+                "upstream_unreachable",
+                SERVER_ERROR,
+            ),
             // A full timeout has passed; whether to wait again is up to the client.
-            | Self::Timeout
-            | Self::Draining
-            | Self::Internal => Retry::Never,
+            Self::Timeout => (
+                Upstream,
+                Never,
+                SERVER_ERROR,
+                "upstream_timeout",
+                SERVER_ERROR,
+            ),
+            Self::Cut => (Upstream, Soon, SERVER_ERROR, "upstream_cut", SERVER_ERROR),
+            Self::BadReply => (
+                Upstream,
+                Soon,
+                SERVER_ERROR,
+                "upstream_bad_reply",
+                SERVER_ERROR,
+            ),
+            Self::Draining => (
+                Proxy,
+                Never,
+                SERVER_ERROR,
+                "server_shutting_down",
+                SERVER_ERROR,
+            ),
+            Self::Internal => (Proxy, Never, SERVER_ERROR, "internal_error", SERVER_ERROR),
         }
     }
 
     /// The name in logs, metrics and bundles.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::ModelNotFound => "model_not_found",
-            Self::ContextLength => "context_length",
-            Self::Authentication => "authentication",
-            Self::Permission => "permission",
-            Self::Refused => "refused",
-            Self::ContentFilter => "content_filter",
-            Self::RateLimit => "rate_limit",
-            Self::Quota => "quota",
-            Self::Overloaded => "overloaded",
-            Self::Unavailable => "unavailable",
-            Self::Unreachable => "unreachable",
-            Self::Timeout => "timeout",
-            Self::Cut => "cut",
-            Self::BadReply => "bad_reply",
-            Self::Draining => "draining",
-            Self::Internal => "internal",
-        }
+        self.into()
     }
 }
 
 impl FaultSide {
     /// The name in logs, metrics and bundles.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Proxy => "proxy",
-            Self::Upstream => "upstream",
-        }
+        self.into()
     }
 }
 

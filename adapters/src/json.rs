@@ -30,6 +30,13 @@ pub fn key(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b"\":");
 }
 
+/// Appends the comma before an element of a list, except directly after its opening bracket.
+pub fn separate(out: &mut Vec<u8>) {
+    if out.last() != Some(&b'[') {
+        out.push(b',');
+    }
+}
+
 /// Appends a key and its value.
 pub fn field<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
     key(out, name);
@@ -144,8 +151,12 @@ fn four_digits(text: &str) -> Option<(u32, &str)> {
 
 /// `text` as the content of a JSON string.
 pub fn escape(text: &str) -> String {
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    unquote(&quoted).unwrap_or_default().to_owned()
+    unquote(&quoted(text)).unwrap_or_default().to_owned()
+}
+
+/// `text` as a JSON string.
+pub fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// Whether arrays and objects are nested deeper than `limit`. Raw values are passed on

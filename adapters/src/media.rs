@@ -1,6 +1,8 @@
 //! Images and files in content parts: which of them a provider accepts, the text
 //! that replaces the others, and how many tokens they take.
 
+use registry::Model;
+
 use crate::content::{MessageContent, MessagePart};
 use crate::json::string_value;
 use crate::notes::Notes;
@@ -22,7 +24,25 @@ pub(crate) enum AcceptedImages {
     AllUrls,
 }
 
+impl AcceptedImages {
+    /// The images that a model takes at a provider that may take URLs.
+    pub(crate) fn of(model: &Model, urls: bool) -> Self {
+        match (model.images, urls) {
+            (false, _) => Self::None,
+            (true, false) => Self::DataUrls,
+            (true, true) => Self::AllUrls,
+        }
+    }
+}
+
 impl MessageContent<'_> {
+    /// Leaves the images and files alone.
+    pub(crate) fn only_media(mut self) -> Self {
+        self.parts
+            .retain(|part| !matches!(part, MessagePart::Text(_)));
+        self
+    }
+
     /// Replaces each part that the provider does not accept by a line of text.
     pub(crate) fn replace_unsupported(
         mut self,
@@ -100,7 +120,8 @@ pub(crate) struct MediaEstimate {
 }
 
 impl MediaEstimate {
-    const IMAGE_TOKENS: u64 = 1_000;
+    /// The tokens that an image counts as.
+    pub(crate) const IMAGE_TOKENS: u64 = 1_000;
 
     /// Adds an image whose URL or data URL has this many bytes.
     pub(crate) fn add_image(&mut self, bytes: usize) {

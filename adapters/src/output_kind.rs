@@ -1,10 +1,12 @@
 //! The kinds of tool output.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The kind of text of a tool output. It decides which parts an excerpt shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OutputKind {
     /// The output of a command, or a log.
     CommandOutput,
@@ -21,12 +23,6 @@ pub enum OutputKind {
 impl OutputKind {
     /// The name that excerpts, notices and the artifact store use.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::CommandOutput => "command_output",
-            Self::WebOrSearch => "web_or_search",
-            Self::FileOrCodeOutput => "file_or_code_output",
-            Self::Json => "json",
-            Self::OpaqueToolOutput => "opaque_tool_output",
-        }
+        self.into()
     }
 }

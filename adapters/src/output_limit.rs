@@ -3,6 +3,8 @@
 use registry::{Model, WindowSource};
 
 use crate::notes::Notes;
+use crate::purpose::SummaryMode;
+use crate::turn::Turn;
 
 /// An output limit that has not been fitted to the window.
 #[derive(Clone, Copy)]
@@ -17,6 +19,32 @@ pub(crate) struct OutputLimit {
 }
 
 impl OutputLimit {
+    /// The limit before the size of the input is known: the client's, or the whole allowance for a
+    /// summary, else `default`. `None` if there is none, or the provider has no `field` for it.
+    pub(crate) fn requested(
+        turn: &Turn<'_>,
+        model: &Model,
+        field: Option<&'static str>,
+        default: Option<u64>,
+        notes: &mut Notes,
+    ) -> Option<Self> {
+        let summary = turn.purpose.summary_mode();
+        let asked = match summary {
+            Some(_) => Some(model.window().output_allowance()),
+            None => turn.controls.max_output_tokens,
+        };
+        let is_from_client = asked.is_some() && summary.is_none();
+        if field.is_none() && is_from_client {
+            notes.add("parameter_dropped", "max_output_tokens");
+        }
+        Some(Self {
+            field: field?,
+            tokens: asked.or(default)?,
+            asked: is_from_client,
+            has_room: summary == Some(SummaryMode::NextTurn),
+        })
+    }
+
     /// The limit, lowered to that of the model and to the room that the input
     /// leaves in the window. A window whose size is only assumed does not lower it.
     pub(crate) fn fit(self, model: &Model, input: u64, notes: &mut Notes) -> u64 {

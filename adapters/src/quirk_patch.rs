@@ -17,7 +17,7 @@ use std::mem::discriminant;
 use registry::serde_names;
 use serde::de::value::EnumAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 pub use self::model::ModelPatch;
 pub use self::shared::{Parameter, SharedPatch};
@@ -31,7 +31,8 @@ mod shared;
 /// refuses a request, so that it fits that wire. It is `Copy` and needs no heap, because every
 /// [`crate::fault::Fault`] has room for one. Bundles store it as its part alone, so that no two
 /// parts may have a name in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum QuirkPatch {
     /// A change of the model.
     Model(ModelPatch),
@@ -44,16 +45,11 @@ pub enum QuirkPatch {
 impl QuirkPatch {
     /// Whether both change the same thing, be it to another value.
     pub fn is_same_kind(&self, other: &Self) -> bool {
-        match self {
-            Self::Model(patch) => {
-                matches!(other, Self::Model(other) if discriminant(patch) == discriminant(other))
-            }
-            Self::Shared(patch) => {
-                matches!(other, Self::Shared(other) if discriminant(patch) == discriminant(other))
-            }
-            Self::Chat(patch) => {
-                matches!(other, Self::Chat(other) if discriminant(patch) == discriminant(other))
-            }
+        match (self, other) {
+            (Self::Model(one), Self::Model(other)) => discriminant(one) == discriminant(other),
+            (Self::Shared(one), Self::Shared(other)) => discriminant(one) == discriminant(other),
+            (Self::Chat(one), Self::Chat(other)) => discriminant(one) == discriminant(other),
+            (Self::Model(_) | Self::Shared(_) | Self::Chat(_), _) => false,
         }
     }
 }
@@ -83,17 +79,6 @@ impl fmt::Display for QuirkPatch {
             Self::Model(patch) => patch.fmt(f),
             Self::Shared(patch) => patch.fmt(f),
             Self::Chat(patch) => patch.fmt(f),
-        }
-    }
-}
-
-/// The part alone, without its name.
-impl Serialize for QuirkPatch {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Model(patch) => patch.serialize(to),
-            Self::Shared(patch) => patch.serialize(to),
-            Self::Chat(patch) => patch.serialize(to),
         }
     }
 }

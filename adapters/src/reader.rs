@@ -9,10 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
-use crate::sse;
+use crate::sse::{self, BOM};
 use crate::wire::Decoder;
-
-const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// The most bytes of an unrecognized stream that are kept to find out what it is.
 const MAX_UNRECOGNIZED: usize = 16 * 1024;

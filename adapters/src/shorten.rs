@@ -2,13 +2,10 @@
 //! how much it was.
 
 use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 use crate::fair_share::fair_share;
 use crate::json;
+use crate::members::Members;
 
 /// How often a text is JSON-escaped where it is sent. Its bytes count as they are sent.
 #[derive(Clone, Copy)]
@@ -112,12 +109,11 @@ pub(crate) fn shorten_arguments(arguments: &str, bytes: usize) -> String {
 
 /// `None` where there are so many values that too little of each would be left.
 fn shorten_values(arguments: &str, bytes: usize) -> Option<String> {
-    let fields: ArgumentFields<'_> = serde_json::from_str(arguments).ok()?;
+    let fields = Members::read(arguments)?;
     // Quotes, colon and comma.
     let frame = |key: &str| json::escaped_len(&json::escape(key)) + 6;
-    let frames: usize = fields.0.iter().map(|(key, _)| frame(key)).sum();
+    let frames: usize = fields.iter().map(|(key, _)| frame(key)).sum();
     let costs: Vec<usize> = fields
-        .0
         .iter()
         .map(|(_, value)| json::escaped_len(value.get()))
         .collect();
@@ -126,11 +122,11 @@ fn shorten_values(arguments: &str, bytes: usize) -> Option<String> {
         return None;
     }
     let mut out = vec![b'{'];
-    for ((key, value), cost) in fields.0.iter().zip(costs) {
+    for ((key, value), cost) in fields.iter().zip(costs) {
         if out.last() != Some(&b'{') {
             out.push(b',');
         }
-        json::push(&mut out, key.as_ref());
+        json::push(&mut out, key);
         out.push(b':');
         if cost <= share {
             out.extend_from_slice(value.get().as_bytes());
@@ -143,31 +139,6 @@ fn shorten_values(arguments: &str, bytes: usize) -> Option<String> {
     }
     out.push(b'}');
     String::from_utf8(out).ok()
-}
-
-/// The fields of a JSON object in their order.
-struct ArgumentFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> serde::Deserialize<'de> for ArgumentFields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ArgumentsVisitor;
-        impl<'de> Visitor<'de> for ArgumentsVisitor {
-            type Value = ArgumentFields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, &'de RawValue>()? {
-                    fields.push((key.into(), value));
-                }
-                Ok(ArgumentFields(fields))
-            }
-        }
-        deserializer.deserialize_map(ArgumentsVisitor)
-    }
 }
 
 #[cfg(test)]

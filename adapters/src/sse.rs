@@ -11,7 +11,8 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
-const BOM: &[u8] = b"\xEF\xBB\xBF";
+/// The byte order mark, which some servers send first.
+pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Buffers above this size are released after use, so that one large event does not
 /// keep memory while the stream is idle.
 const MAX_IDLE_CAPACITY: usize = 16 * 1024;

@@ -14,8 +14,10 @@ use registry::{EnumSet, ToolChoiceMode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::json;
 use crate::notes::Notes;
 use crate::plan::UNKNOWN_TOOL;
+use crate::schema;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
 
@@ -270,7 +272,53 @@ pub(crate) fn accepts_choice(
     accepts
 }
 
+impl Tool<'_> {
+    /// Appends the fields of a function, from the name on. `fitted` are the parameters, if they had
+    /// to change; `strict` is sent where the provider takes it.
+    pub(crate) fn push_function(
+        &self,
+        out: &mut Vec<u8>,
+        fitted: Option<&str>,
+        strict: Option<bool>,
+        takes_strict: bool,
+        notes: &mut Notes,
+    ) {
+        json::field(out, "name", &self.wire_name);
+        if let Some(description) = &self.description {
+            json::key(out, "description");
+            description.push_json(out);
+        }
+        if fitted.is_some() {
+            notes.add("schema_changed", self.wire_name.as_str());
+        }
+        let own = self.parameters.map(RawValue::get);
+        let parameters = fitted.or(own).unwrap_or(schema::NO_PARAMETERS);
+        json::raw_field(out, "parameters", parameters);
+        match strict {
+            Some(strict) if takes_strict => json::field(out, "strict", &strict),
+            // False is the default of providers without this field.
+            Some(true) => notes.add("strict_dropped", self.wire_name.as_str()),
+            Some(false) | None => {}
+        }
+    }
+}
+
 impl ToolChoice {
+    /// Whether no tool is offered because the provider cannot be told that none may be called.
+    pub(crate) fn leaves_out_tools(
+        &self,
+        accepted: EnumSet<ToolChoiceMode>,
+        toolbox: &Toolbox<'_>,
+        notes: &mut Notes,
+    ) -> bool {
+        let leaves_out = *self == Self::None && !accepted.contains(ToolChoiceMode::None);
+        if leaves_out && !toolbox.is_empty() {
+            let detail = "tool_choice 'none' is not accepted by the provider";
+            notes.add("tools_left_out", detail);
+        }
+        leaves_out
+    }
+
     /// The choice for the rounds after the first: a tool that had to be called was called.
     #[must_use]
     pub(crate) fn relaxed(self) -> Self {

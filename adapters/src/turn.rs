@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use strum::EnumString;
 
 pub(crate) use self::item_fields::ItemFields;
 use crate::fault::Fault;
@@ -97,6 +98,13 @@ pub struct Controls<'a> {
     pub encrypted_reasoning: bool,
 }
 
+impl Controls<'_> {
+    /// Whether the client asks for log probabilities.
+    pub(crate) fn wants_logprobs(&self) -> bool {
+        self.logprobs || self.top_logprobs.is_some_and(|count| count > 0)
+    }
+}
+
 /// The required format of the text output: `text.format` of the Responses API.
 #[derive(Debug, Default)]
 pub enum TextFormat<'a> {
@@ -155,7 +163,8 @@ pub struct Item<'a> {
 }
 
 /// The types of input items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "snake_case")]
 #[expect(
     missing_docs,
     reason = "the item types of the Responses API and of Codex"
@@ -180,10 +189,21 @@ pub enum ItemKind {
     WebSearchCall,
     AgentMessage,
     ItemReference,
+    #[strum(serialize = "compaction", serialize = "context_compaction")]
+    #[strum(serialize = "compaction_summary")]
     Compaction,
     CompactionTrigger,
     /// Items of tools that run on OpenAI's servers: MCP, file search, code interpreter,
     /// image generation, computer use.
+    #[strum(serialize = "mcp_list_tools", serialize = "mcp_call")]
+    #[strum(
+        serialize = "mcp_approval_request",
+        serialize = "mcp_approval_response"
+    )]
+    #[strum(serialize = "file_search_call", serialize = "code_interpreter_call")]
+    #[strum(serialize = "image_generation_call")]
+    #[strum(serialize = "computer_call", serialize = "computer_call_output")]
+    #[strum(serialize = "program", serialize = "program_output")]
     Hosted,
     /// Any other type.
     Unknown,
@@ -223,7 +243,7 @@ impl<'a> Item<'a> {
     /// An item whose fields were read from `document`, which contains its JSON.
     pub(crate) fn new(fields: ItemFields<'a>, document: &'a str) -> Self {
         let kind = match string_value(fields.kind).as_deref() {
-            Some(name) => ItemKind::from_name(name),
+            Some(name) => name.parse().unwrap_or(ItemKind::Unknown),
             None if fields.role.is_some() => ItemKind::Message,
             None if fields.id.is_some() => ItemKind::ItemReference,
             None => ItemKind::Unknown,
@@ -472,44 +492,6 @@ impl ItemKind {
                 | Self::ShellCallOutput
                 | Self::ApplyPatchCallOutput
         )
-    }
-
-    fn from_name(name: &str) -> Self {
-        match name {
-            "message" => Self::Message,
-            "reasoning" => Self::Reasoning,
-            "function_call" => Self::FunctionCall,
-            "function_call_output" => Self::FunctionCallOutput,
-            "custom_tool_call" => Self::CustomToolCall,
-            "custom_tool_call_output" => Self::CustomToolCallOutput,
-            "tool_search_call" => Self::ToolSearchCall,
-            "tool_search_output" => Self::ToolSearchOutput,
-            "local_shell_call" => Self::LocalShellCall,
-            "local_shell_call_output" => Self::LocalShellCallOutput,
-            "shell_call" => Self::ShellCall,
-            "shell_call_output" => Self::ShellCallOutput,
-            "apply_patch_call" => Self::ApplyPatchCall,
-            "apply_patch_call_output" => Self::ApplyPatchCallOutput,
-            "additional_tools" => Self::AdditionalTools,
-            "configuration_update" => Self::ConfigurationUpdate,
-            "web_search_call" => Self::WebSearchCall,
-            "agent_message" => Self::AgentMessage,
-            "item_reference" => Self::ItemReference,
-            "compaction" | "context_compaction" | "compaction_summary" => Self::Compaction,
-            "compaction_trigger" => Self::CompactionTrigger,
-            "mcp_list_tools"
-            | "mcp_call"
-            | "mcp_approval_request"
-            | "mcp_approval_response"
-            | "file_search_call"
-            | "code_interpreter_call"
-            | "image_generation_call"
-            | "computer_call"
-            | "computer_call_output"
-            | "program"
-            | "program_output" => Self::Hosted,
-            _ => Self::Unknown,
-        }
     }
 }
 

@@ -4,8 +4,9 @@
 //! sets it cites its source: documentation, an issue or a recording.
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
-use crate::enum_set::{EnumSet, EnumSetValue};
+use crate::enum_set::EnumSet;
 
 /// The quirks of a provider or a model family. The default is what every Chat Completions
 /// server accepts. The fields are the keys of `[quirks]` in TOML.
@@ -220,7 +221,7 @@ pub enum CallIds {
 }
 
 /// A value of `tool_choice` other than `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoiceMode {
     /// `"none"`
@@ -232,7 +233,7 @@ pub enum ToolChoiceMode {
 }
 
 /// A rule for the JSON schema of a tool's parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaRule {
     /// `$ref` is replaced by the schema it refers to.
@@ -362,35 +363,4 @@ pub enum ThinkTags {
     /// As `On`, and the opening tag may be missing: everything before `</think>` is
     /// reasoning.
     Unopened,
-}
-
-impl EnumSetValue for ToolChoiceMode {
-    const ALL: &'static [Self] = &[Self::None, Self::Required, Self::Named];
-
-    fn index(self) -> u8 {
-        self as u8
-    }
-}
-
-impl EnumSetValue for SchemaRule {
-    const ALL: &'static [Self] = &[
-        Self::InlineRefs,
-        Self::LoneRefs,
-        Self::TypedProperties,
-        Self::TypeInBranches,
-        Self::SingleType,
-        Self::AnyOfOnly,
-        Self::StringEnums,
-        Self::NoConst,
-        Self::OneItemSchema,
-        Self::NoAdditionalProperties,
-        Self::NoMetaKeys,
-        Self::KnownRequired,
-        Self::NoPatterns,
-        Self::NoBounds,
-    ];
-
-    fn index(self) -> u8 {
-        self as u8
-    }
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
+use strum::VariantArray;
 
 /// A set of values of an enum with fewer than 32 values, one bit for each value.
 pub struct EnumSet<T> {
@@ -15,13 +16,9 @@ pub struct EnumSet<T> {
 }
 
 /// An enum whose values an [`EnumSet`] can hold.
-pub trait EnumSetValue: Copy + 'static {
-    /// All values of the enum.
-    const ALL: &'static [Self];
+pub trait EnumSetValue: VariantArray + Copy + PartialEq {}
 
-    /// The number of the value, less than 32.
-    fn index(self) -> u8;
-}
+impl<T: VariantArray + Copy + PartialEq> EnumSetValue for T {}
 
 impl<T> EnumSet<T> {
     /// The empty set.
@@ -83,14 +80,15 @@ impl<T: EnumSetValue> EnumSet<T> {
 }
 
 fn bit<T: EnumSetValue>(value: T) -> u32 {
-    1_u32.checked_shl(value.index().into()).unwrap_or(0)
+    let index = T::VARIANTS.iter().position(|known| *known == value);
+    index.map_or(0, |index| 1 << index)
 }
 
 /// Bits without a value are ignored, so that [`EnumSet::all`] equals a set that lists all
 /// values.
 impl<T: EnumSetValue> PartialEq for EnumSet<T> {
     fn eq(&self, other: &Self) -> bool {
-        T::ALL
+        T::VARIANTS
             .iter()
             .all(|value| self.contains(*value) == other.contains(*value))
     }
@@ -121,6 +119,6 @@ impl<'de, T: EnumSetValue + Deserialize<'de>> Deserialize<'de> for EnumSet<T> {
 
 impl<T: EnumSetValue + Serialize> Serialize for EnumSet<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(T::ALL.iter().filter(|value| self.contains(**value)))
+        to.collect_seq(T::VARIANTS.iter().filter(|value| self.contains(**value)))
     }
 }

@@ -2,9 +2,10 @@
 //! from OpenAI's.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, VariantArray};
 
 use crate::chat_quirks::{SchemaRule, ToolChoiceMode};
-use crate::enum_set::{EnumSet, EnumSetValue};
+use crate::enum_set::EnumSet;
 
 /// The quirks of a provider or a model family that speaks the Responses API. The default is
 /// what OpenAI's own endpoint accepts. The fields are the keys of `[quirks]` in TOML.
@@ -98,8 +99,9 @@ impl Default for RelayQuirks {
 }
 
 /// A kind of tool of the Responses API other than `function`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, EnumString, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RelayToolKind {
     /// `custom`, with or without a grammar.
     Custom,
@@ -129,41 +131,9 @@ impl RelayToolKind {
     /// The kind of a tool definition with this `type`.
     pub fn of_definition(kind: &str) -> Option<Self> {
         let versioned = |name: &str| kind == name || kind.starts_with(&format!("{name}_20"));
-        match kind {
-            "custom" => Some(Self::Custom),
-            "namespace" => Some(Self::Namespace),
-            "tool_search" => Some(Self::ToolSearch),
-            "local_shell" => Some(Self::LocalShell),
-            "shell" => Some(Self::Shell),
-            "apply_patch" => Some(Self::ApplyPatch),
-            "file_search" => Some(Self::FileSearch),
-            "code_interpreter" => Some(Self::CodeInterpreter),
-            "image_generation" => Some(Self::ImageGeneration),
-            "mcp" => Some(Self::Mcp),
-            _ if versioned("web_search") || versioned("web_search_preview") => {
-                Some(Self::WebSearch)
-            }
-            _ => None,
+        if versioned("web_search") || versioned("web_search_preview") {
+            return Some(Self::WebSearch);
         }
-    }
-}
-
-impl EnumSetValue for RelayToolKind {
-    const ALL: &'static [Self] = &[
-        Self::Custom,
-        Self::Namespace,
-        Self::ToolSearch,
-        Self::LocalShell,
-        Self::Shell,
-        Self::ApplyPatch,
-        Self::WebSearch,
-        Self::FileSearch,
-        Self::CodeInterpreter,
-        Self::ImageGeneration,
-        Self::Mcp,
-    ];
-
-    fn index(self) -> u8 {
-        self as u8
+        kind.parse().ok()
     }
 }

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 use toml::{Table, Value};
 
 use crate::chat_quirks::ChatQuirks;
@@ -12,8 +13,11 @@ use crate::relay_quirks::RelayQuirks;
 use crate::serde_names::serde_names;
 
 /// The protocol of an API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Wire {
     /// OpenAI Chat Completions: `POST {base_url}/chat/completions`.
     #[default]
@@ -25,10 +29,7 @@ pub enum Wire {
 impl Wire {
     /// The name in TOML.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Responses => "responses",
-        }
+        self.into()
     }
 
     /// The keys of `[quirks]` for this wire.
@@ -38,12 +39,11 @@ impl Wire {
             Self::Responses => serde_names::<RelayQuirks>(),
         }
     }
-
-    const ALL: [Self; 2] = [Self::Chat, Self::Responses];
 }
 
 /// A wire with its quirks: how a provider or a model family differs from the plain protocol.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum WireQuirks {
     /// Chat Completions.
     Chat(ChatQuirks),
@@ -128,16 +128,6 @@ impl From<RelayQuirks> for WireQuirks {
     }
 }
 
-/// The quirks alone, without the name of the wire.
-impl Serialize for WireQuirks {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Chat(quirks) => quirks.serialize(to),
-            Self::Responses(quirks) => quirks.serialize(to),
-        }
-    }
-}
-
 /// `[quirks]` in TOML, where the wire may be named elsewhere: in a file that this one is laid
 /// over. Every key is a quirk of some wire, with a value of its type.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -215,7 +205,7 @@ impl<'de> DeserializeSeed<'de> for QuirkKey {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<String, D::Error> {
         let key = String::deserialize(from)?;
-        let names = || Wire::ALL.into_iter().flat_map(Wire::quirk_names);
+        let names = || Wire::VARIANTS.iter().flat_map(|wire| wire.quirk_names());
         if names().any(|name| *name == key) {
             return Ok(key);
         }

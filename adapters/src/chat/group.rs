@@ -79,34 +79,14 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<MessageGroup<'p>, Fault>
     let Some(item) = turn.items.get(index) else {
         return Ok(MessageGroup::User(index));
     };
-    match item.kind {
-        ItemKind::ItemReference => Err(item.unresolved_reference(index)),
-        ItemKind::Message if matches!(item.role().as_ref(), "system" | "developer") => {
-            Ok(MessageGroup::System(index))
-        }
-        ItemKind::Message
-        | ItemKind::AgentMessage
-        | ItemKind::Reasoning
-        | ItemKind::FunctionCall
-        | ItemKind::FunctionCallOutput
-        | ItemKind::CustomToolCall
-        | ItemKind::CustomToolCallOutput
-        | ItemKind::ToolSearchCall
-        | ItemKind::ToolSearchOutput
-        | ItemKind::LocalShellCall
-        | ItemKind::LocalShellCallOutput
-        | ItemKind::ShellCall
-        | ItemKind::ShellCallOutput
-        | ItemKind::ApplyPatchCall
-        | ItemKind::ApplyPatchCallOutput
-        | ItemKind::AdditionalTools
-        | ItemKind::ConfigurationUpdate
-        | ItemKind::WebSearchCall
-        | ItemKind::Compaction
-        | ItemKind::CompactionTrigger
-        | ItemKind::Hosted
-        | ItemKind::Unknown => Ok(MessageGroup::User(index)),
+    if item.kind == ItemKind::ItemReference {
+        return Err(item.unresolved_reference(index));
     }
+    Ok(if item.is_system() {
+        MessageGroup::System(index)
+    } else {
+        MessageGroup::User(index)
+    })
 }
 
 /// Whether a tool result holds media that the model accepts.

@@ -43,11 +43,7 @@ impl<'a> ChatOptions<'a> {
     pub(super) fn accepted_media(&self) -> AcceptedMedia {
         let quirks = self.quirks;
         AcceptedMedia {
-            images: match (self.model.images, quirks.image_urls) {
-                (false, _) => AcceptedImages::None,
-                (true, false) => AcceptedImages::DataUrls,
-                (true, true) => AcceptedImages::AllUrls,
-            },
+            images: AcceptedImages::of(self.model, quirks.image_urls),
             images_without_text: !quirks.image_needs_text,
             files: quirks.files,
         }

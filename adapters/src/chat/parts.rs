@@ -10,9 +10,7 @@ impl MessageContent<'_> {
     /// Writes the parts as elements of a list that has been opened.
     pub(super) fn push_parts(&self, out: &mut Vec<u8>, media: &mut MediaEstimate) {
         for part in &self.parts {
-            if out.last() != Some(&b'[') {
-                out.push(b',');
-            }
+            json::separate(out);
             part.push(out, media);
         }
     }

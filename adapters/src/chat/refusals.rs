@@ -21,8 +21,7 @@ pub(crate) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
         .or_else(|| max_temperature(lower).map(Into::into))
         .or_else(|| schema::refused_schema(error, lower).map(Into::into))
         .or_else(|| patches::images(lower))
-        .or_else(|| image_without_text(lower).map(Into::into))
-        .or_else(|| message_order(lower).map(Into::into))
+        .or_else(|| by_phrase(lower, MESSAGES).map(Into::into))
         .or_else(|| patches::roles(error, lower))
         .or_else(|| calls(error, lower).map(Into::into))
         .or_else(|| parameters::efforts(error, lower).map(Into::into))
@@ -67,31 +66,26 @@ const fn max_tokens(field: MaxTokensField) -> QuirkPatch {
 ///   functionCall parts` (CLIProxyAPI#2360); `Corrupted thought signature.`, after
 ///   a change of the key or the route
 fn reasoning(lower: &str) -> Option<ChatPatch> {
-    if lower.contains("reasoning_content is missing") {
-        return Some(ChatPatch::RequireReasoning(ReasoningRequired::Calls));
-    }
-    if lower.contains("reasoning_content") && lower.contains("must be passed back") {
-        return Some(ChatPatch::RequireReasoning(ReasoningRequired::Always));
-    }
-    if contains_any(
-        lower,
-        &[
-            "missing a `thought_signature`",
-            "missing a thought_signature",
-        ],
-    ) {
-        return Some(ChatPatch::RequireSignatures);
-    }
-    contains_any(
-        lower,
-        &[
-            "corrupted thought signature",
-            "invalid thought signature",
-            "thought signature is not valid",
-        ],
-    )
-    .then_some(ChatPatch::NoSignatures)
+    by_phrase(lower, REASONING).or_else(|| {
+        let always = lower.contains("reasoning_content") && lower.contains("must be passed back");
+        always.then_some(ChatPatch::RequireReasoning(ReasoningRequired::Always))
+    })
 }
+
+const REASONING: PhraseRules = &[
+    (
+        "reasoning_content is missing",
+        ChatPatch::RequireReasoning(ReasoningRequired::Calls),
+    ),
+    (
+        "missing a `thought_signature`",
+        ChatPatch::RequireSignatures,
+    ),
+    ("missing a thought_signature", ChatPatch::RequireSignatures),
+    ("corrupted thought signature", ChatPatch::NoSignatures),
+    ("invalid thought signature", ChatPatch::NoSignatures),
+    ("thought signature is not valid", ChatPatch::NoSignatures),
+];
 
 /// The name of the output limit. OpenAI, recorded: `Unsupported parameter: 'max_tokens' is
 /// not supported with this model. Use 'max_completion_tokens' instead.`
@@ -150,15 +144,9 @@ fn max_temperature(lower: &str) -> Option<ChatPatch> {
     .map(ChatPatch::MaxTemperature)
 }
 
-/// An image in a message without text. MiMo: `text is not set` (providers.md)
-fn image_without_text(lower: &str) -> Option<ChatPatch> {
-    lower
-        .contains("text is not set")
-        .then_some(ChatPatch::ImageNeedsText)
-}
-
-/// The order of messages.
+/// Messages and their order.
 ///
+/// - MiMo, of an image in a message without text: `text is not set` (providers.md)
 /// - Mistral 3230: `Unexpected role 'user' after role 'tool'` (datapizza#98)
 /// - templates (Gemma, old Mistral, at vLLM and llama.cpp): `Conversation roles
 ///   must alternate user/assistant/user/assistant/...`; Perplexity: `After the
@@ -166,38 +154,37 @@ fn image_without_text(lower: &str) -> Option<ChatPatch> {
 ///   assistant message(s).`
 /// - templates (Qwen, at vLLM and llama.cpp): `System message must be at the
 ///   beginning.`
-fn message_order(lower: &str) -> Option<ChatPatch> {
-    if contains_any(
-        lower,
-        &[
-            "unexpected role 'user' after role 'tool'",
-            "unexpected role user after role tool",
-        ],
-    ) {
-        return Some(ChatPatch::AnswerAfterTool);
-    }
-    if contains_any(
-        lower,
-        &[
-            "roles must alternate",
-            "should alternate with assistant",
-            "unexpected role 'user' after role 'user'",
-        ],
-    ) {
-        return Some(ChatPatch::MergeUser);
-    }
-    contains_any(
-        lower,
-        &[
-            "system message must be at the beginning",
-            "system message must be the first",
-            "system role must be the first",
-            "unexpected role 'system' after role",
-            "system messages must be at the beginning",
-        ],
-    )
-    .then_some(ChatPatch::SystemFirst)
-}
+const MESSAGES: PhraseRules = &[
+    ("text is not set", ChatPatch::ImageNeedsText),
+    (
+        "unexpected role 'user' after role 'tool'",
+        ChatPatch::AnswerAfterTool,
+    ),
+    (
+        "unexpected role user after role tool",
+        ChatPatch::AnswerAfterTool,
+    ),
+    ("roles must alternate", ChatPatch::MergeUser),
+    ("should alternate with assistant", ChatPatch::MergeUser),
+    (
+        "unexpected role 'user' after role 'user'",
+        ChatPatch::MergeUser,
+    ),
+    (
+        "system message must be at the beginning",
+        ChatPatch::SystemFirst,
+    ),
+    ("system message must be the first", ChatPatch::SystemFirst),
+    ("system role must be the first", ChatPatch::SystemFirst),
+    (
+        "unexpected role 'system' after role",
+        ChatPatch::SystemFirst,
+    ),
+    (
+        "system messages must be at the beginning",
+        ChatPatch::SystemFirst,
+    ),
+];
 
 /// Messages with calls.
 ///
@@ -213,39 +200,59 @@ fn message_order(lower: &str) -> Option<ChatPatch> {
 /// - llama.cpp: `Cannot use tools with stream`
 fn calls(error: &ProviderError, lower: &str) -> Option<ChatPatch> {
     let param = error.param.as_deref().unwrap_or_default();
-    if lower.contains("text content is empty") {
-        return Some(ChatPatch::CallContent(CallContent::Omitted));
-    }
-    let needs_text = contains_any(
-        lower,
-        &["missing field `content`", "missing field 'content'"],
-    ) || lower.contains("should be a valid string")
-        && param.ends_with("assistant.content");
-    if needs_text {
-        return Some(ChatPatch::CallContent(CallContent::Empty));
-    }
-    if lower.contains("with a length of 9") {
-        return Some(ChatPatch::CallIds(CallIds::NineAlphanumeric));
-    }
-    let wrong_id = lower.contains("tool_use.id") && lower.contains("should match pattern")
-        || lower.contains("tool_call")
-            && contains_any(lower, &["id': string too long", "_id': string too long"]);
-    if wrong_id {
-        return Some(ChatPatch::CallIds(CallIds::Word));
-    }
-    if lower.contains("function_response.name") && lower.contains("cannot be empty") {
-        return Some(ChatPatch::ToolNames);
-    }
-    contains_any(
-        lower,
-        &[
-            "cannot use tools with stream",
-            "tools are not supported in streaming mode",
-            "streaming is not supported with tools",
-            "tool calls are not supported with stream",
-        ],
-    )
-    .then_some(ChatPatch::NoCallStreaming)
+    by_phrase(lower, CALLS).or_else(|| {
+        let too_long = contains_any(lower, &["id': string too long", "_id': string too long"]);
+        if lower.contains("should be a valid string") && param.ends_with("assistant.content") {
+            Some(ChatPatch::CallContent(CallContent::Empty))
+        } else if lower.contains("tool_use.id") && lower.contains("should match pattern")
+            || lower.contains("tool_call") && too_long
+        {
+            Some(ChatPatch::CallIds(CallIds::Word))
+        } else {
+            let unnamed = lower.contains("function_response.name");
+            (unnamed && lower.contains("cannot be empty")).then_some(ChatPatch::ToolNames)
+        }
+    })
+}
+
+const CALLS: PhraseRules = &[
+    (
+        "text content is empty",
+        ChatPatch::CallContent(CallContent::Omitted),
+    ),
+    (
+        "missing field `content`",
+        ChatPatch::CallContent(CallContent::Empty),
+    ),
+    (
+        "missing field 'content'",
+        ChatPatch::CallContent(CallContent::Empty),
+    ),
+    (
+        "with a length of 9",
+        ChatPatch::CallIds(CallIds::NineAlphanumeric),
+    ),
+    ("cannot use tools with stream", ChatPatch::NoCallStreaming),
+    (
+        "tools are not supported in streaming mode",
+        ChatPatch::NoCallStreaming,
+    ),
+    (
+        "streaming is not supported with tools",
+        ChatPatch::NoCallStreaming,
+    ),
+    (
+        "tool calls are not supported with stream",
+        ChatPatch::NoCallStreaming,
+    ),
+];
+
+/// Phrases in small letters, and the patch for a refusal that has one. The first counts.
+type PhraseRules = &'static [(&'static str, ChatPatch)];
+
+fn by_phrase(lower: &str, rules: PhraseRules) -> Option<ChatPatch> {
+    let found = rules.iter().find(|(phrase, _)| lower.contains(phrase));
+    found.map(|(_, patch)| *patch)
 }
 
 /// Thinking that cannot be switched.

@@ -17,9 +17,7 @@ pub(super) fn command(item: &Item<'_>) -> Option<String> {
     struct CommandArguments<'a> {
         #[serde(borrow)]
         cmd: Option<&'a RawValue>,
-        #[serde(borrow)]
         command: Option<&'a RawValue>,
-        #[serde(borrow)]
         commands: Option<&'a RawValue>,
     }
     let arguments = item_text::arguments_json(item);

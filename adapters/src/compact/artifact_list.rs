@@ -98,14 +98,7 @@ fn long_output(item: &Item<'_>) -> Option<Artifact> {
     if text.chars().nth(MIN_LISTED_CHARS - 1).is_none() || output::is_read_back(&text) {
         return None;
     }
-    let measure = output::measure(&text);
-    Some(Artifact {
-        id: measure.id,
-        kind: measure.kind,
-        chars: measure.chars,
-        lines: measure.lines,
-        bytes: measure.bytes,
-    })
+    Some((&output::measure(&text)).into())
 }
 
 /// The call of each output, by the indices of their items.

@@ -101,15 +101,10 @@ fn is_call(summary: &str) -> bool {
     struct WrittenCall<'a> {
         #[serde(borrow)]
         name: Option<&'a RawValue>,
-        #[serde(borrow)]
         function: Option<&'a RawValue>,
-        #[serde(borrow)]
         tool_calls: Option<&'a RawValue>,
-        #[serde(borrow)]
         arguments: Option<&'a RawValue>,
-        #[serde(borrow)]
         parameters: Option<&'a RawValue>,
-        #[serde(borrow)]
         input: Option<&'a RawValue>,
     }
     let is_one = |call: &WrittenCall<'_>| {

@@ -29,6 +29,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::content::MessageContent;
+use crate::fault::Fault;
+use crate::media::AcceptedMedia;
+use crate::notes::Notes;
+use crate::result_text::output_has_parts;
+use crate::text::Text;
 use crate::turn::{Item, Turn};
 
 mod bound_outputs;
@@ -208,6 +214,60 @@ impl Plan {
                 .get(index)
                 .and_then(Item::call_id)
                 .unwrap_or_default(),
+        }
+    }
+
+    /// The instructions that are sent, if there are any.
+    pub(crate) fn instructions<'a>(&self, turn: &Turn<'a>) -> Option<Text<'a>> {
+        let shown = self.instructions.clone().map(Text::Owned);
+        let text = shown.or_else(|| turn.instructions.clone());
+        text.filter(|text| !text.is_empty())
+    }
+
+    /// The content of a message as it is sent: its own, or the text that replaces it.
+    pub(crate) fn message_content<'a>(
+        &self,
+        turn: &Turn<'a>,
+        index: usize,
+        notes: &mut Notes,
+    ) -> Result<MessageContent<'a>, Fault> {
+        if let Some(text) = self.replacement_text(index) {
+            return Ok(MessageContent::from_text(text.into()));
+        }
+        let item = turn.items.get(index);
+        let content = match item.and_then(Item::plain_text) {
+            Some(text) => MessageContent::from_text(text.clone()),
+            None => MessageContent::read(item.and_then(Item::content), index, notes)?,
+        };
+        Ok(content.without_empty_texts(notes))
+    }
+
+    /// The images and files of a result as they are sent beside its text.
+    pub(crate) fn result_media<'a>(
+        &self,
+        item: &Item<'a>,
+        index: usize,
+        accepted: AcceptedMedia,
+    ) -> Result<MessageContent<'a>, Fault> {
+        let may_have_media = output_has_parts(item.kind) && !self.is_shortened_to_fit(index);
+        let output = item.output().filter(|_| may_have_media);
+        let parts = output.filter(|output| output.get().starts_with('['));
+        // The notes about them are added with the text.
+        let ignored = &mut Notes::default();
+        let content = MessageContent::read(parts, index, ignored)?;
+        Ok(content.replace_unsupported(accepted, ignored).only_media())
+    }
+
+    /// The line above a result that has no call with this id, or whose call has another one.
+    pub(crate) fn stray_caption(&self, index: usize, id: &str) -> String {
+        let action = self.actions.get(index);
+        if matches!(action, Some(ItemAction::Repair(repairs)) if repairs.contains(&Repair::Repeated))
+        {
+            format!("Another result of the earlier tool call {id}:")
+        } else if id.is_empty() {
+            "Result of an earlier tool call that is no longer in the history:".to_owned()
+        } else {
+            format!("Result of the earlier tool call {id}, which is no longer in the history:")
         }
     }
 

@@ -88,42 +88,20 @@ impl Plan {
     }
 }
 
+/// Other items than these took effect when the request was parsed, or their content is in the text
+/// that follows them.
 fn add_drop_note(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
-    match item.kind {
+    let code = match item.kind {
         ItemKind::Unknown | ItemKind::Hosted | ItemKind::ItemReference => {
-            notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
+            return notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
         }
-        ItemKind::Reasoning => {
-            if !empty::is_empty_reasoning(item) {
-                notes.add("reasoning_skipped", format!("input[{index}]: {reason}"));
-            }
-        }
-        ItemKind::Message => {
-            notes.add("empty_message_dropped", format!("input[{index}]: {reason}"));
-        }
-        ItemKind::FunctionCallOutput
-        | ItemKind::CustomToolCallOutput
-        | ItemKind::ToolSearchOutput
-        | ItemKind::LocalShellCallOutput
-        | ItemKind::ShellCallOutput
-        | ItemKind::ApplyPatchCallOutput => {
-            notes.add("result_repeated", format!("input[{index}]: {reason}"));
-        }
-        // These took effect when the request was parsed, or their content is in the text
-        // that follows them.
-        ItemKind::AdditionalTools
-        | ItemKind::ConfigurationUpdate
-        | ItemKind::WebSearchCall
-        | ItemKind::FunctionCall
-        | ItemKind::CustomToolCall
-        | ItemKind::ToolSearchCall
-        | ItemKind::LocalShellCall
-        | ItemKind::ShellCall
-        | ItemKind::ApplyPatchCall
-        | ItemKind::AgentMessage
-        | ItemKind::Compaction
-        | ItemKind::CompactionTrigger => {}
-    }
+        ItemKind::Reasoning if empty::is_empty_reasoning(item) => return,
+        ItemKind::Reasoning => "reasoning_skipped",
+        ItemKind::Message => "empty_message_dropped",
+        kind if kind.is_output() => "result_repeated",
+        _ => return,
+    };
+    notes.add(code, format!("input[{index}]: {reason}"));
 }
 
 /// Whether an item is a summary that only the server that made it can read.

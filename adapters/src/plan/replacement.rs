@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::output::OutputKind;
+use super::output::{OutputKind, OutputMeasure};
 
 /// A text that is sent instead of an item's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,4 +51,16 @@ pub struct Artifact {
     pub lines: usize,
     /// Its length in bytes of UTF-8.
     pub bytes: usize,
+}
+
+impl From<&OutputMeasure> for Artifact {
+    fn from(measure: &OutputMeasure) -> Self {
+        Self {
+            id: measure.id.clone(),
+            kind: measure.kind,
+            chars: measure.chars,
+            lines: measure.lines,
+            bytes: measure.bytes,
+        }
+    }
 }

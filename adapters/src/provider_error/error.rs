@@ -59,45 +59,29 @@ pub(crate) struct ProviderError {
 struct ErrorObject<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow)]
     errors: Option<&'a RawValue>,
-    #[serde(borrow)]
     message: Option<&'a RawValue>,
-    #[serde(borrow)]
     msg: Option<&'a RawValue>,
-    #[serde(borrow)]
     detail: Option<&'a RawValue>,
-    #[serde(borrow)]
     loc: Option<&'a RawValue>,
-    #[serde(borrow, rename = "type", alias = "error_type")]
+    #[serde(rename = "type", alias = "error_type")]
     kind: Option<&'a RawValue>,
-    #[serde(borrow)]
     code: Option<&'a RawValue>,
-    #[serde(borrow)]
     param: Option<&'a RawValue>,
-    #[serde(borrow)]
     status: Option<&'a RawValue>,
-    #[serde(borrow, alias = "http_code")]
+    #[serde(alias = "http_code")]
     status_code: Option<&'a RawValue>,
-    #[serde(borrow)]
     status_msg: Option<&'a RawValue>,
-    #[serde(borrow)]
     base_resp: Option<&'a RawValue>,
     /// From the problem details format of HTTP APIs (RFC 9457): NVIDIA.
-    #[serde(borrow)]
     title: Option<&'a RawValue>,
     /// Novita's textual code.
-    #[serde(borrow)]
     reason: Option<&'a RawValue>,
-    #[serde(borrow)]
     details: Option<&'a RawValue>,
-    #[serde(borrow)]
     metadata: Option<&'a RawValue>,
-    #[serde(borrow)]
     n_ctx: Option<&'a RawValue>,
-    #[serde(borrow)]
     choices: Option<&'a RawValue>,
-    #[serde(borrow, rename = "object")]
+    #[serde(rename = "object")]
     object: Option<&'a RawValue>,
 }
 

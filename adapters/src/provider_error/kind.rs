@@ -118,74 +118,64 @@ fn by_code(error: &ProviderError) -> Option<Kind> {
         .find_map(|word| kind_of_code(word))
 }
 
+/// Codes and types of errors, in small letters and digits alone.
+const CODES: [(Kind, &str); 7] = [
+    (
+        Kind::Quota,
+        "insufficientquota exceededcurrentquotaerror insufficientbalance \
+         insufficientbalanceerror insufficientuserquota billingnotactive billingerror \
+         billinghardlimitreached usagelimitreached usagenotincluded freequotaexceeded \
+         accountoverdueerror setlimitexceeded notenoughbalance arrearage paymentrequired",
+    ),
+    (
+        Kind::Authentication,
+        "invalidapikey apikeyinvalid wrongapikey incorrectapikeyerror \
+         invalidauthenticationerror authenticationerror unauthenticated",
+    ),
+    (
+        Kind::Overloaded,
+        "engineoverloaded engineoverloadederror overloadederror serverisoverloaded \
+         serveroverloaded modeloverloaded queueexceeded servicetiercapacityexceeded \
+         capacityexceeded",
+    ),
+    (
+        Kind::RateLimit,
+        "ratelimited ratelimiterror ratelimitreached ratelimitreachederror requestquotaexceeded \
+         tokenquotaexceeded toomanyrequests toomanyrequestserror",
+    ),
+    (
+        Kind::ModelNotFound,
+        "modelnotfound modelnotfounderror modelnotexist invalidmodel deploymentnotfound \
+         unknownmodel modelnotopen",
+    ),
+    (
+        Kind::ContentFilter,
+        "contentfilter contentpolicyviolation datainspectionfailed responsibleaipolicyviolation",
+    ),
+    (
+        Kind::Permission,
+        "permissionerror permissiondenied permissiondeniederror accessdenied \
+         accessterminatederror",
+    ),
+];
+
 fn kind_of_code(word: &str) -> Option<Kind> {
-    let plain: String = word
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
-    Some(match plain.as_str() {
-        "insufficientquota"
-        | "exceededcurrentquotaerror"
-        | "insufficientbalance"
-        | "insufficientbalanceerror"
-        | "insufficientuserquota"
-        | "billingnotactive"
-        | "billingerror"
-        | "billinghardlimitreached"
-        | "usagelimitreached"
-        | "usagenotincluded"
-        | "freequotaexceeded"
-        | "accountoverdueerror"
-        | "setlimitexceeded"
-        // Novita
-        | "notenoughbalance"
-        | "arrearage"
-        | "paymentrequired" => Kind::Quota,
-        "invalidapikey"
-        | "apikeyinvalid"
-        | "wrongapikey"
-        | "incorrectapikeyerror"
-        | "invalidauthenticationerror"
-        | "authenticationerror"
-        | "unauthenticated" => Kind::Authentication,
-        "engineoverloaded"
-        | "engineoverloadederror"
-        | "overloadederror"
-        | "serverisoverloaded"
-        | "serveroverloaded"
-        | "modeloverloaded"
-        | "queueexceeded"
-        | "servicetiercapacityexceeded"
-        | "capacityexceeded" => Kind::Overloaded,
-        "ratelimited"
-        | "ratelimiterror"
-        | "ratelimitreached"
-        | "ratelimitreachederror"
-        | "requestquotaexceeded"
-        | "tokenquotaexceeded"
-        | "toomanyrequests"
-        | "toomanyrequestserror" => Kind::RateLimit,
-        "modelnotfound" | "modelnotfounderror" | "modelnotexist" | "invalidmodel"
-        | "deploymentnotfound" | "unknownmodel" | "modelnotopen" => Kind::ModelNotFound,
-        "contentfilter"
-        | "contentpolicyviolation"
-        | "datainspectionfailed"
-        | "responsibleaipolicyviolation" => Kind::ContentFilter,
-        "permissionerror"
-        | "permissiondenied"
-        | "permissiondeniederror"
-        | "accessdenied"
-        | "accessterminatederror" => Kind::Permission,
+    let letters = word.chars().filter(char::is_ascii_alphanumeric);
+    let plain: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    let is_known = |(_, codes): &&(Kind, &str)| codes.split(' ').any(|code| code == plain);
+    if let Some((kind, _)) = CODES.iter().find(is_known) {
+        return Some(*kind);
+    }
+    match plain.as_str() {
         // Qwen: `AllocationQuota.FreeTierOnly`, `Throttling.RateQuota`
-        other if other.starts_with("allocationquota") => Kind::Quota,
-        other if other.starts_with("throttling") => Kind::RateLimit,
+        other if other.starts_with("allocationquota") => Some(Kind::Quota),
+        other if other.starts_with("throttling") => Some(Kind::RateLimit),
         // Ark: `ModelAccountTpmRateLimitExceeded`, `InputTextSensitiveContentDetected`
-        other if other.contains("ratelimitexceeded") => Kind::RateLimit,
-        other if other.contains("sensitivecontent") => Kind::ContentFilter,
-        other if other.starts_with("invalidendpointormodel") => Kind::ModelNotFound,
-        _ => return None,
-    })
+        other if other.contains("ratelimitexceeded") => Some(Kind::RateLimit),
+        other if other.contains("sensitivecontent") => Some(Kind::ContentFilter),
+        other if other.starts_with("invalidendpointormodel") => Some(Kind::ModelNotFound),
+        _ => None,
+    }
 }
 
 fn by_text(status: u16, lower: &str) -> Option<Kind> {

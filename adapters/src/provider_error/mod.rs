@@ -73,22 +73,21 @@ fn guess_status(error: &ProviderError) -> u16 {
 
 /// The status that OpenAI or Google sends with this code, type or status name.
 fn status_of_code(word: &str) -> Option<u16> {
-    match word {
-        "invalid_request_error"
-        | "bad_request_error"
-        | "BadRequestError"
-        | "INVALID_ARGUMENT"
-        | "FAILED_PRECONDITION" => Some(400),
-        "authentication_error" | "invalid_api_key" | "UNAUTHENTICATED" => Some(401),
-        "permission_error" | "PERMISSION_DENIED" => Some(403),
-        "model_not_found" | "NOT_FOUND" => Some(404),
-        "rate_limit_error"
-        | "rate_limit_exceeded"
-        | "insufficient_quota"
-        | "RESOURCE_EXHAUSTED" => Some(429),
-        "overloaded_error" | "server_is_overloaded" | "UNAVAILABLE" => Some(503),
-        _ => None,
-    }
+    const CODES: [(u16, &str); 8] = [
+        (
+            400,
+            "invalid_request_error bad_request_error BadRequestError",
+        ),
+        (400, "INVALID_ARGUMENT FAILED_PRECONDITION"),
+        (401, "authentication_error invalid_api_key UNAUTHENTICATED"),
+        (403, "permission_error PERMISSION_DENIED"),
+        (404, "model_not_found NOT_FOUND"),
+        (429, "rate_limit_error rate_limit_exceeded"),
+        (429, "insufficient_quota RESOURCE_EXHAUSTED"),
+        (503, "overloaded_error server_is_overloaded UNAVAILABLE"),
+    ];
+    let has_word = |(_, codes): &&(u16, &str)| codes.split(' ').any(|code| code == word);
+    CODES.iter().find(has_word).map(|(status, _)| *status)
 }
 
 fn to_fault(rules: PatchRules, status: u16, wait: Option<Duration>, error: ProviderError) -> Fault {

@@ -60,7 +60,6 @@ pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u
     struct ContextManagementEntry<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<&'a RawValue>,
-        #[serde(borrow)]
         compact_threshold: Option<&'a RawValue>,
     }
     let Some(raw) = raw else { return Ok(None) };
@@ -99,7 +98,6 @@ pub(super) fn read_text<'a>(
     struct TextParameter<'a> {
         #[serde(borrow)]
         format: Option<TextFormatFields<'a>>,
-        #[serde(borrow)]
         verbosity: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
@@ -107,12 +105,9 @@ pub(super) fn read_text<'a>(
     struct TextFormatFields<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<Cow<'a, str>>,
-        #[serde(borrow)]
         name: Option<&'a RawValue>,
-        #[serde(borrow)]
         schema: Option<&'a RawValue>,
         strict: Option<bool>,
-        #[serde(borrow)]
         description: Option<&'a RawValue>,
     }
     let Some(raw) = raw else { return Ok(()) };

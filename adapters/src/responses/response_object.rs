@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use serde_json::json;
+use strum::IntoStaticStr;
 
 use super::echo::{self, EchoedJson};
 use crate::event::Usage;
@@ -85,7 +86,8 @@ pub struct ResponseObject {
 }
 
 /// The final status of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ResponseStatus {
     /// The answer is complete: `response.completed`.
     Completed,
@@ -105,7 +107,8 @@ pub struct ResponseError {
 }
 
 /// Why a response is incomplete: the `reason` in its `incomplete_details`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum IncompleteReason {
     /// `max_output_tokens`: the output limit was reached.
     MaxOutputTokens,
@@ -184,7 +187,7 @@ impl ResponseObject {
         json::key(out, "incomplete_details");
         match self.incomplete_details {
             None => out.extend_from_slice(b"null"),
-            Some(reason) => json::push(out, &json!({"reason": reason.name()})),
+            Some(reason) => json::push(out, &json!({"reason": <&str>::from(reason)})),
         }
         json::key(out, "output");
         out.push(b'[');
@@ -235,11 +238,7 @@ impl ResponseObject {
 impl ResponseStatus {
     /// The name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
-            Self::Failed => "failed",
-        }
+        self.into()
     }
 
     /// The name of the event with which a response ends in this status.
@@ -248,15 +247,6 @@ impl ResponseStatus {
             Self::Completed => "response.completed",
             Self::Incomplete => "response.incomplete",
             Self::Failed => "response.failed",
-        }
-    }
-}
-
-impl IncompleteReason {
-    fn name(self) -> &'static str {
-        match self {
-            Self::MaxOutputTokens => "max_output_tokens",
-            Self::ContentFilter => "content_filter",
         }
     }
 }

@@ -63,7 +63,7 @@ struct ToolChoiceFields<'a> {
     namespace: Option<Cow<'a, str>>,
     #[serde(borrow)]
     mode: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     tools: Vec<ToolChoiceFields<'a>>,
 }
 

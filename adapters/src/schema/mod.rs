@@ -82,7 +82,7 @@ enum RootKind<'a> {
 struct RootFields<'a> {
     #[serde(borrow, default, rename = "type", deserialize_with = "present")]
     kind: Option<&'a RawValue>,
-    #[serde(borrow, rename = "$ref")]
+    #[serde(rename = "$ref")]
     reference: Option<&'a RawValue>,
 }
 

@@ -22,17 +22,11 @@ use crate::text::Text;
 struct ToolFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     name: Option<&'a RawValue>,
-    #[serde(borrow)]
     description: Option<&'a RawValue>,
-    #[serde(borrow)]
     parameters: Option<&'a RawValue>,
-    #[serde(borrow)]
     strict: Option<&'a RawValue>,
-    #[serde(borrow)]
     format: Option<ToolFormat<'a>>,
-    #[serde(borrow)]
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
     execution: Option<Cow<'a, str>>,

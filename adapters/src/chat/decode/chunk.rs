@@ -15,35 +15,23 @@ use crate::json;
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
     pub(super) choices: Option<Vec<ChunkChoice<'a>>>,
-    #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow)]
     object: Option<&'a RawValue>,
     /// Groq's extension, which contains `usage` too.
-    #[serde(borrow)]
     pub(super) x_groq: Option<&'a RawValue>,
     /// `MiniMax` answers with status 200 and reports the failure here.
-    #[serde(borrow)]
     base_resp: Option<&'a RawValue>,
     /// Perplexity and xAI: URLs, or objects with `url` and `title`.
-    #[serde(borrow)]
     pub(super) citations: Option<&'a RawValue>,
     /// Perplexity: the same pages as in `citations`, with titles.
-    #[serde(borrow)]
     pub(super) search_results: Option<&'a RawValue>,
     /// GLM: objects with `link` and `title`.
-    #[serde(borrow)]
     pub(super) web_search: Option<&'a RawValue>,
-    #[serde(borrow)]
     message: Option<&'a RawValue>,
-    #[serde(borrow)]
     detail: Option<&'a RawValue>,
-    #[serde(borrow)]
     msg: Option<&'a RawValue>,
     /// Cloudflare and other gateways.
-    #[serde(borrow)]
     errors: Option<&'a RawValue>,
 }
 
@@ -52,21 +40,15 @@ pub(super) struct Chunk<'a> {
 pub(super) struct ChunkChoice<'a> {
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
     /// Replaces `delta` in an answer that is not streamed and in the last chunk of
     /// `MiniMax`. Perplexity sends it beside `delta`, with the whole answer so far.
-    #[serde(borrow)]
     pub(super) message: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) finish_reason: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) logprobs: Option<&'a RawValue>,
     /// Kimi's place for the token counts.
-    #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     /// `OpenRouter`'s reason for a `finish_reason` of `error`.
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -75,22 +57,15 @@ pub(super) struct ChunkChoice<'a> {
 pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) reasoning_content: Option<&'a RawValue>,
     /// The name for `reasoning_content` at newer vLLM, Ollama and `OpenRouter`;
     /// some servers send both.
-    #[serde(borrow)]
     pub(super) reasoning: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) reasoning_details: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) refusal: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) tool_calls: Option<&'a RawValue>,
     /// The single call of the API before `tool_calls`.
-    #[serde(borrow)]
     pub(super) function_call: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) annotations: Option<&'a RawValue>,
 }
 
@@ -99,12 +74,9 @@ pub(super) struct Delta<'a> {
 pub(super) struct CallDelta<'a> {
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) id: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) function: Option<FunctionDelta<'a>>,
     /// Gemini's thought signature.
-    #[serde(borrow)]
     pub(super) extra_content: Option<&'a RawValue>,
 }
 
@@ -113,7 +85,6 @@ pub(super) struct CallDelta<'a> {
 pub(super) struct FunctionDelta<'a> {
     #[serde(borrow)]
     pub(super) name: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) arguments: Option<&'a RawValue>,
 }
 

@@ -80,9 +80,7 @@ pub(super) fn visible_text<'a>(raw: &'a RawValue, before: &mut DetailText) -> Ve
     struct VisibleDetail<'a> {
         #[serde(borrow)]
         text: Option<&'a RawValue>,
-        #[serde(borrow)]
         summary: Option<&'a RawValue>,
-        #[serde(borrow)]
         format: Option<&'a RawValue>,
     }
     parse_list::<VisibleDetail<'a>>(Some(raw))

@@ -12,10 +12,9 @@ use crate::event::TokenLogprob;
 struct LogprobEntry<'a> {
     #[serde(borrow)]
     token: Cow<'a, str>,
-    #[serde(borrow)]
     logprob: &'a RawValue,
     bytes: Option<Vec<u8>>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     top_logprobs: Option<Vec<LogprobEntry<'a>>>,
 }
 

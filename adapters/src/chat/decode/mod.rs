@@ -437,9 +437,7 @@ impl ChatDecoder {
         struct TextOrThinkingPart<'a> {
             #[serde(borrow, rename = "type")]
             kind: Option<&'a RawValue>,
-            #[serde(borrow)]
             text: Option<&'a RawValue>,
-            #[serde(borrow)]
             thinking: Option<&'a RawValue>,
         }
         for part in parse_list::<TextOrThinkingPart<'a>>(Some(content)) {

@@ -70,9 +70,7 @@ fn url_and_title(raw: &RawValue) -> (Cow<'_, str>, Cow<'_, str>) {
     struct CitedPage<'a> {
         #[serde(borrow)]
         url: Option<&'a RawValue>,
-        #[serde(borrow)]
         link: Option<&'a RawValue>,
-        #[serde(borrow)]
         title: Option<&'a RawValue>,
     }
     if let Some(url) = json::unquote(raw.get()) {

@@ -10,22 +10,15 @@ use crate::event::Usage;
 struct UsageFields<'a> {
     #[serde(borrow)]
     prompt_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
     completion_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
     total_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
     prompt_tokens_details: Option<UsageDetails<'a>>,
-    #[serde(borrow)]
     completion_tokens_details: Option<UsageDetails<'a>>,
     /// `DeepSeek`'s field for cached tokens.
-    #[serde(borrow)]
     prompt_cache_hit_tokens: Option<&'a RawValue>,
     /// Kimi's field for cached tokens.
-    #[serde(borrow)]
     cached_tokens: Option<&'a RawValue>,
     /// Mistral's field for cached tokens.
-    #[serde(borrow)]
     num_cached_tokens: Option<&'a RawValue>,
 }
 
@@ -35,9 +28,7 @@ struct UsageFields<'a> {
 struct UsageDetails<'a> {
     #[serde(borrow)]
     cached_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
     cache_write_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
     reasoning_tokens: Option<&'a RawValue>,
 }
 

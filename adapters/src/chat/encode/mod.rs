@@ -5,18 +5,16 @@
 //! prefix. Large strings are copied without being unescaped.
 //!
 //! `parameters`, `effort`, `format` and `tools` each write one part of the body,
-//! `history` writes the messages, and `limit` computes the output limit from the
-//! size of the rest.
+//! and `history` writes the messages.
 
 mod effort;
 mod format;
-mod limit;
 mod parameters;
 #[cfg(test)]
 mod tests;
 mod tools;
 
-use registry::ChatQuirks;
+use registry::{ChatQuirks, MaxTokensField};
 
 use super::history;
 use super::options::ChatOptions;
@@ -24,6 +22,7 @@ use crate::body_writer::BodyWriter;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
 use crate::media::MediaEstimate;
+use crate::output_limit::OutputLimit;
 use crate::plan::Plan;
 use crate::turn::Turn;
 use crate::wire::EncodeOptions;
@@ -51,7 +50,13 @@ pub(crate) fn encode(
     parameters::push_services(&mut body, turn, options, &mut notes);
     format::push(&mut body, &turn.controls.format, quirks, &mut notes);
     let tools = tools::push(&mut body, &offered, turn, quirks, &mut notes)?;
-    let limit = limit::requested(turn, options, &mut notes);
+    let field = match quirks.max_tokens_field {
+        MaxTokensField::MaxTokens => Some("max_tokens"),
+        MaxTokensField::MaxCompletionTokens => Some("max_completion_tokens"),
+        MaxTokensField::None => None,
+    };
+    let default = quirks.default_max_tokens;
+    let limit = OutputLimit::requested(turn, options.model, field, default, &mut notes);
     body.claim("messages");
     if let Some(limit) = limit {
         body.claim(limit.field);

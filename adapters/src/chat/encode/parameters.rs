@@ -16,15 +16,7 @@ pub(super) fn push(
     let (controls, quirks) = (&turn.controls, options.quirks());
     let sampling = options.model.sampling;
     let temperature = temperature(controls, quirks, sampling, notes);
-    body.field_if("temperature", temperature, sampling, notes);
-    body.field_if("top_p", controls.top_p, sampling, notes);
-    let penalties = sampling && quirks.penalties;
-    for (name, value) in [
-        ("presence_penalty", controls.presence_penalty),
-        ("frequency_penalty", controls.frequency_penalty),
-    ] {
-        body.field_if(name, value, penalties, notes);
-    }
+    body.push_sampling(temperature, controls, (sampling, quirks.penalties), notes);
     push_logprobs(body, controls, sampling && quirks.logprobs, notes);
 }
 
@@ -42,20 +34,11 @@ pub(super) fn push_services(
         quirks.verbosity && !options.model.reasoning.is_empty(),
         notes,
     );
-    body.field_if(
-        "service_tier",
-        controls.service_tier.as_deref(),
-        quirks.service_tier,
+    body.push_services(
+        controls,
+        (quirks.service_tier, quirks.prompt_cache_key),
         notes,
     );
-    if let Some(key) = controls
-        .prompt_cache_key
-        .as_ref()
-        .filter(|_| quirks.prompt_cache_key)
-    {
-        body.key("prompt_cache_key");
-        key.push_json(&mut body.out);
-    }
 }
 
 /// The wanted temperature, lowered to the provider's maximum.
@@ -86,8 +69,7 @@ fn push_logprobs(
     accepted: bool,
     notes: &mut Notes,
 ) {
-    let wanted = controls.logprobs || controls.top_logprobs.is_some_and(|n| n > 0);
-    if !wanted {
+    if !controls.wants_logprobs() {
         return;
     }
     if !accepted {

@@ -20,23 +20,17 @@ pub(super) fn offered_tools<'t, 'a>(
     quirks: &ChatQuirks,
     notes: &mut Notes,
 ) -> Vec<&'t Tool<'a>> {
-    match &turn.tool_choice {
-        ToolChoice::None if !quirks.tool_choice.contains(ToolChoiceMode::None) => {
-            if !turn.tools.is_empty() {
-                notes.add(
-                    "tools_left_out",
-                    "tool_choice 'none' is not accepted by the provider",
-                );
-            }
-            Vec::new()
-        }
-        ToolChoice::Allowed { names, .. } => turn
-            .tools
-            .iter()
+    let choice = &turn.tool_choice;
+    if choice.leaves_out_tools(quirks.tool_choice, &turn.tools, notes) {
+        return Vec::new();
+    }
+    let tools = turn.tools.iter();
+    match choice {
+        ToolChoice::Allowed { names, .. } => tools
             .filter(|tool| names.contains(&tool.wire_name))
             .collect(),
         ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => {
-            turn.tools.iter().collect()
+            tools.collect()
         }
     }
 }
@@ -110,27 +104,15 @@ fn push_choice(
 }
 
 fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &ChatQuirks, notes: &mut Notes) {
-    out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
-    json::push(out, &tool.wire_name);
-    if let Some(description) = &tool.description {
-        json::key(out, "description");
-        description.push_json(out);
-    }
-    let parameters = tool
-        .parameters
-        .map_or(schema::NO_PARAMETERS, |raw| raw.get());
-    let fitted = tool
-        .parameters
-        .and_then(|raw| schema::fit_parameters(raw, quirks.schema));
-    if fitted.is_some() {
-        notes.add("schema_changed", tool.wire_name.as_str());
-    }
-    json::raw_field(out, "parameters", fitted.as_deref().unwrap_or(parameters));
-    match tool.strict {
-        Some(strict) if quirks.strict_tools => json::field(out, "strict", &strict),
-        // False is the default of providers without this field.
-        Some(true) => notes.add("strict_dropped", tool.wire_name.as_str()),
-        Some(false) | None => {}
-    }
+    out.extend_from_slice(br#"{"type":"function","function":{"#);
+    let parameters = tool.parameters;
+    let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, quirks.schema));
+    tool.push_function(
+        out,
+        fitted.as_deref(),
+        tool.strict,
+        quirks.strict_tools,
+        notes,
+    );
     out.extend_from_slice(b"}}");
 }

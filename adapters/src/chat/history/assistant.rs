@@ -199,9 +199,7 @@ impl<'a> MessageWriter<'_, 'a> {
             let Some(item) = self.turn.items.get(index) else {
                 continue;
             };
-            if self.out.last() != Some(&b'[') {
-                self.out.push(b',');
-            }
+            json::separate(self.out);
             let start = self.out.len();
             self.push_call(item, index);
             let quirks = self.options.quirks();

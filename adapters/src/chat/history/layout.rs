@@ -5,8 +5,6 @@
 //! The message of an item depends only on what precedes it, so the messages of a
 //! history do not change when it grows.
 
-use std::sync::Arc;
-
 use registry::{SystemPlace, SystemRole};
 
 use super::format::format_instruction;
@@ -18,10 +16,9 @@ use crate::content::{MessageContent, MessagePart};
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
-use crate::plan::{AnswerItems, ItemAction, Plan, Repair};
-use crate::result_text::{output_has_parts, push_output};
-use crate::text::Text;
-use crate::turn::{Item, Turn};
+use crate::plan::{AnswerItems, Plan};
+use crate::result_text::push_output;
+use crate::turn::Turn;
 
 /// The messages for the instructions and all kept items.
 pub(super) fn lay_out<'a>(
@@ -40,11 +37,7 @@ pub(super) fn lay_out<'a>(
         first_system: Vec::new(),
         messages: Vec::new(),
     };
-    let instructions = match &plan.instructions {
-        Some(shown) => Some(Text::Owned(Arc::clone(shown))),
-        None => turn.instructions.clone(),
-    };
-    if let Some(text) = instructions.filter(|text| !text.is_empty()) {
+    if let Some(text) = plan.instructions(turn) {
         layout.system(SectionSource::Instructions, MessageContent::from_text(text));
     }
     for group in group_messages(turn, plan, options.accepted_media(), layout.notes)? {
@@ -81,15 +74,7 @@ struct Layout<'l, 'a> {
 
 impl<'a> Layout<'_, 'a> {
     fn content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
-        if let Some(text) = self.plan.replacement_text(index) {
-            return Ok(MessageContent::from_text(text.into()));
-        }
-        let item = self.turn.items.get(index);
-        let content = match item.and_then(Item::plain_text) {
-            Some(text) => MessageContent::from_text(text.clone()),
-            None => MessageContent::read(item.and_then(Item::content), index, self.notes)?,
-        };
-        Ok(content.without_empty_texts(self.notes))
+        self.plan.message_content(self.turn, index, self.notes)
     }
 
     fn note_empty(&mut self, index: usize) {
@@ -196,11 +181,10 @@ impl<'a> Layout<'_, 'a> {
                 continue;
             };
             let content = MessageContent::read(item.output(), index, self.notes)?;
-            let mut content =
-                content.replace_unsupported(self.options.accepted_media(), self.notes);
-            content
-                .parts
-                .retain(|part| !matches!(part, MessagePart::Text(_)));
+            let accepted = self.options.accepted_media();
+            let mut content = content
+                .replace_unsupported(accepted, self.notes)
+                .only_media();
             let caption = format!("Output of the tool call {}:", self.wire_id(index));
             content.parts.insert(0, MessagePart::Text(caption.into()));
             sections.push(MessageSection {
@@ -229,17 +213,7 @@ impl<'a> Layout<'_, 'a> {
             return Ok(());
         };
         let id = self.wire_id(index);
-        let is_second = matches!(
-            self.plan.actions.get(index),
-            Some(ItemAction::Repair(repairs)) if repairs.contains(&Repair::Repeated)
-        );
-        let caption = if is_second {
-            format!("Another result of the earlier tool call {id}:")
-        } else if id.is_empty() {
-            "Result of an earlier tool call that is no longer in the history:".to_owned()
-        } else {
-            format!("Result of the earlier tool call {id}, which is no longer in the history:")
-        };
+        let caption = self.plan.stray_caption(index, &id);
         let mut text = vec![b'"'];
         text.extend_from_slice(json::escape(&caption).as_bytes());
         text.extend_from_slice(b"\\n");
@@ -248,16 +222,7 @@ impl<'a> Layout<'_, 'a> {
         push_output(&mut text, item, (index, shown), accepted, self.notes)?;
         text.push(b'"');
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
-        let output = item
-            .output()
-            .filter(|_| !self.plan.is_shortened_to_fit(index));
-        let parts =
-            output.filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
-        let mut content = MessageContent::read(parts, index, self.notes)?
-            .replace_unsupported(accepted, self.notes);
-        content
-            .parts
-            .retain(|part| !matches!(part, MessagePart::Text(_)));
+        let mut content = self.plan.result_media(item, index, accepted)?;
         content.parts.insert(0, MessagePart::Text(text.into()));
         self.messages.push(ChatMessage::User(vec![MessageSection {
             source: SectionSource::Item(index),

@@ -154,9 +154,7 @@ impl MessageWriter<'_, '_> {
     /// Begins a message. The role `system` becomes the one that the provider has
     /// for it.
     fn open_message(&mut self, role: &str) {
-        if self.out.last() != Some(&b'[') {
-            self.out.push(b',');
-        }
+        json::separate(self.out);
         self.out.push(b'{');
         let role = match (role, self.options.quirks().system_role) {
             ("system", SystemRole::Developer) => "developer",

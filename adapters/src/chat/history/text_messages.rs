@@ -48,9 +48,7 @@ impl MessageWriter<'_, '_> {
                     let mut text = vec![b'"'];
                     section.push_text(&mut text);
                     text.push(b'"');
-                    if self.out.last() != Some(&b'[') {
-                        self.out.push(b',');
-                    }
+                    json::separate(self.out);
                     self.out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
                     self.out.extend_from_slice(&text);
                     self.out.push(b'}');

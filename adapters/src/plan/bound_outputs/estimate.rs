@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::content::ContentPart;
 use crate::plan::{AnswerItems, Bounds};
+use crate::result_text::output_has_parts;
 use crate::turn::{Item, ItemKind, Turn};
 
 /// The JSON around the text of a message: role, ids, punctuation.
@@ -72,11 +73,7 @@ pub(super) fn result_frame_size(item: &Item<'_>) -> usize {
 
 /// An output whose JSON has `json_bytes` bytes.
 pub(super) fn output_size(item: &Item<'_>, json_bytes: usize) -> SizeEstimate {
-    let may_have_parts = matches!(
-        item.kind,
-        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput
-    );
-    if may_have_parts {
+    if output_has_parts(item.kind) {
         content_size(item.output())
     } else {
         SizeEstimate {

@@ -9,7 +9,7 @@ use super::limits::OutputLimits;
 use super::output_reader::OutputReader;
 use crate::json;
 use crate::plan::output;
-use crate::plan::{Artifact, Replacement, ReplacementKind, Retention};
+use crate::plan::{Replacement, ReplacementKind, Retention};
 use crate::turn::Item;
 
 /// The text that is sent instead of the output; `None` if the output is sent as it is.
@@ -54,13 +54,7 @@ pub(super) fn replacement<'t>(
     (text.len() < measure.bytes).then(|| Replacement {
         kind,
         text,
-        artifact: Some(Artifact {
-            id: measure.id.clone(),
-            kind: measure.kind,
-            chars: measure.chars,
-            lines: measure.lines,
-            bytes: measure.bytes,
-        }),
+        artifact: Some(measure.as_ref().into()),
     })
 }
 

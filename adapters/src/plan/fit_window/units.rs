@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use crate::item_text;
 use crate::json;
+use crate::media::MediaEstimate;
 use crate::plan::{AnswerItems, Bounds, Plan, SequenceEntry, output};
+use crate::result_text::output_has_parts;
 use crate::shorten::{EscapeDepth, shorten};
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -16,8 +18,6 @@ const MESSAGE_FRAME: usize = 192;
 const ANSWER_FRAME: usize = 320;
 const CALL_FRAME: usize = 160;
 const RESULT_FRAME: usize = 200;
-/// The tokens that an image counts as.
-const IMAGE_TOKENS: usize = 1_000;
 
 pub(super) struct SequenceUnit {
     pub(super) kind: UnitKind,
@@ -110,7 +110,7 @@ pub(super) fn units(
     let reader = UnitReader {
         turn,
         plan,
-        image_bytes: image_bytes(bounds),
+        image_bytes: bounds.bytes_for(MediaEstimate::IMAGE_TOKENS),
         limits,
     };
     let mut units: Vec<SequenceUnit> = Vec::new();
@@ -128,16 +128,6 @@ pub(super) fn units(
         }
     }
     units
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a budget"
-)]
-fn image_bytes(bounds: &Bounds) -> usize {
-    (IMAGE_TOKENS as f64 * f64::from(bounds.bytes_per_token.max(0.1))) as usize
 }
 
 struct UnitReader<'m, 'a> {
@@ -233,12 +223,8 @@ impl UnitReader<'_, '_> {
             unit.frame += names.iter().map(|name| name.len() + 2).sum::<usize>();
             return;
         }
-        let may_have_parts = matches!(
-            item.kind,
-            ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput
-        );
         let (own_bytes, media) = match item.output() {
-            Some(raw) if may_have_parts || raw.get().starts_with('"') => {
+            Some(raw) if output_has_parts(item.kind) || raw.get().starts_with('"') => {
                 let size = item_text::content_size(Some(raw));
                 (size.bytes, size.media)
             }

@@ -42,10 +42,8 @@ impl OutputMeasure {
 /// Measures a text block by block, in one pass and without copying it.
 pub fn measure(text: &str) -> OutputMeasure {
     let header = codex_header::parse(text);
-    let (head, mut rest) = text
-        .as_bytes()
-        .split_at_checked(header.bytes)
-        .unwrap_or_default();
+    let (head, body) = text.split_at_checked(header.bytes).unwrap_or_default();
+    let (head, mut rest) = (head.as_bytes(), body.as_bytes());
     let mut hash = Sha256::new_with_prefix(head);
     let mut chars = header.chars;
     let mut newlines = memchr::memchr_iter(b'\n', head).count();
@@ -62,8 +60,13 @@ pub fn measure(text: &str) -> OutputMeasure {
         rest = tail;
     }
     let has_open_line = !text.is_empty() && !text.ends_with('\n');
+    let kind = if classify::is_json(body, header.total_lines.is_some()) {
+        OutputKind::Json
+    } else {
+        classifier.kind()
+    };
     OutputMeasure {
-        kind: classifier.kind(header.total_lines.is_some()),
+        kind,
         chars,
         lines: newlines + usize::from(has_open_line),
         bytes: text.len(),

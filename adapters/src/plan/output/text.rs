@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::content::ContentPart;
 use crate::json;
+use crate::result_text::output_has_parts;
 use crate::turn::{Item, ItemKind};
 
 /// The JSON that the output of an item may be.
@@ -24,9 +25,7 @@ enum OutputShape {
 struct ShellRun<'a> {
     #[serde(borrow)]
     stdout: Option<&'a RawValue>,
-    #[serde(borrow)]
     stderr: Option<&'a RawValue>,
-    #[serde(borrow)]
     outcome: Option<&'a RawValue>,
 }
 
@@ -70,28 +69,13 @@ pub fn max_text_len(item: &Item<'_>) -> usize {
 }
 
 fn shape(kind: ItemKind) -> Option<OutputShape> {
-    match kind {
-        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput => Some(OutputShape::Parts),
-        ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Json),
-        ItemKind::ShellCallOutput => Some(OutputShape::Shell),
-        ItemKind::Message
-        | ItemKind::Reasoning
-        | ItemKind::FunctionCall
-        | ItemKind::CustomToolCall
-        | ItemKind::ToolSearchCall
-        | ItemKind::ToolSearchOutput
-        | ItemKind::LocalShellCall
-        | ItemKind::ShellCall
-        | ItemKind::ApplyPatchCall
-        | ItemKind::AdditionalTools
-        | ItemKind::ConfigurationUpdate
-        | ItemKind::WebSearchCall
-        | ItemKind::AgentMessage
-        | ItemKind::ItemReference
-        | ItemKind::Compaction
-        | ItemKind::CompactionTrigger
-        | ItemKind::Hosted
-        | ItemKind::Unknown => None,
+    if output_has_parts(kind) {
+        Some(OutputShape::Parts)
+    } else if kind == ItemKind::ShellCallOutput {
+        Some(OutputShape::Shell)
+    } else {
+        let is_output = kind.is_output() && kind != ItemKind::ToolSearchOutput;
+        is_output.then_some(OutputShape::Json)
     }
 }
 

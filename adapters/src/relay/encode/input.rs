@@ -12,9 +12,9 @@ use crate::json;
 use crate::media::{AcceptedMedia, MediaEstimate};
 use crate::notes::Notes;
 use crate::origin;
-use crate::plan::{AnswerItems, ItemAction, Plan, Repair, SequenceEntry};
+use crate::plan::{AnswerItems, ItemAction, Plan, SequenceEntry};
 use crate::purpose::SummaryMode;
-use crate::result_text::{INTERRUPTED, output_has_parts, push_output};
+use crate::result_text::{INTERRUPTED, push_output};
 use crate::text::Text;
 use crate::turn::{Item, ItemKind, Turn};
 use crate::wire::EncodeOptions;
@@ -55,7 +55,7 @@ pub(super) enum CallForm {
     ApplyPatch,
 }
 
-impl InputWriter<'_, '_> {
+impl<'a> InputWriter<'_, 'a> {
     /// Writes the list.
     pub(super) fn push(&mut self) -> Result<(), Fault> {
         self.plan.add_notes(self.turn, self.notes);
@@ -153,7 +153,7 @@ impl InputWriter<'_, '_> {
         if item.kind == ItemKind::ItemReference {
             return Err(item.unresolved_reference(index));
         }
-        let content = self.content(item, index)?;
+        let content = self.content(index)?;
         if content.is_empty() {
             self.notes
                 .add("empty_message_dropped", format!("input[{index}]"));
@@ -176,19 +176,8 @@ impl InputWriter<'_, '_> {
     }
 
     /// The text or the parts of a message as this provider accepts them.
-    pub(super) fn content<'i>(
-        &mut self,
-        item: &Item<'i>,
-        index: usize,
-    ) -> Result<MessageContent<'i>, Fault> {
-        if let Some(text) = self.plan.replacement_text(index) {
-            return Ok(MessageContent::from_text(text.to_owned().into()));
-        }
-        let content = match item.plain_text() {
-            Some(text) => MessageContent::from_text(text.clone()),
-            None => MessageContent::read(item.content(), index, self.notes)?,
-        };
-        let content = content.without_empty_texts(self.notes);
+    pub(super) fn content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
+        let content = self.plan.message_content(self.turn, index, self.notes)?;
         Ok(content.replace_unsupported(self.accepted, self.notes))
     }
 
@@ -198,15 +187,7 @@ impl InputWriter<'_, '_> {
             return Ok(());
         };
         let id = self.plan.call_id(self.turn, index);
-        let is_second = matches!(
-            self.plan.actions.get(index),
-            Some(ItemAction::Repair(repairs)) if repairs.contains(&Repair::Repeated)
-        );
-        let caption = if is_second {
-            format!("Another result of the earlier tool call {id}:")
-        } else {
-            format!("Result of the earlier tool call {id}, which is no longer in the history:")
-        };
+        let caption = self.plan.stray_caption(index, &id);
         let start = self.out.len();
         self.open("message");
         json::field(self.out, "role", "user");
@@ -218,7 +199,7 @@ impl InputWriter<'_, '_> {
         self.out.extend_from_slice(b"\\n");
         self.push_result_text(item, index)?;
         self.out.extend_from_slice(br#""}"#);
-        let content = self.result_media(item, index)?;
+        let content = self.plan.result_media(item, index, self.accepted)?;
         self.push_media(&content);
         self.out.extend_from_slice(b"]}");
         self.add_span(index, start);
@@ -237,7 +218,7 @@ impl InputWriter<'_, '_> {
             self.open(form.output_type());
             json::field(self.out, "call_id", call_id.as_ref());
             json::key(self.out, "output");
-            let content = self.result_media(item, index)?;
+            let content = self.plan.result_media(item, index, self.accepted)?;
             if content.has_media() {
                 self.out.push(b'[');
                 let list = self.out.len();
@@ -269,26 +250,6 @@ impl InputWriter<'_, '_> {
         Ok(())
     }
 
-    /// The images and files of a result.
-    fn result_media<'i>(
-        &mut self,
-        item: &Item<'i>,
-        index: usize,
-    ) -> Result<MessageContent<'i>, Fault> {
-        let output = item
-            .output()
-            .filter(|_| !self.plan.is_shortened_to_fit(index));
-        let parts =
-            output.filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
-        let ignored = &mut Notes::default();
-        let mut content = MessageContent::read(parts, index, ignored)?
-            .replace_unsupported(self.accepted, ignored);
-        content
-            .parts
-            .retain(|part| !matches!(part, MessagePart::Text(_)));
-        Ok(content)
-    }
-
     /// Writes the result of a call that has none. It has no span, because the bytes belong
     /// to no item.
     fn push_interrupted(&mut self, call: usize) {
@@ -317,16 +278,9 @@ impl InputWriter<'_, '_> {
 
     /// Begins an item of this type.
     pub(super) fn open(&mut self, kind: &str) {
-        self.separate();
+        json::separate(self.out);
         self.out.push(b'{');
         json::field(self.out, "type", kind);
-    }
-
-    /// Writes the comma before an item.
-    pub(super) fn separate(&mut self) {
-        if self.out.last() != Some(&b'[') {
-            self.out.push(b',');
-        }
     }
 
     /// Writes content as a string if it is one text, else as a list of parts.
@@ -339,7 +293,7 @@ impl InputWriter<'_, '_> {
         self.out.push(b'[');
         for part in &content.parts {
             if let MessagePart::Text(text) = part {
-                self.separate();
+                json::separate(self.out);
                 self.push_text_part(text, text_type);
             } else {
                 self.push_media_part(part);
@@ -367,7 +321,7 @@ impl InputWriter<'_, '_> {
             MessagePart::Text(_) => {}
             MessagePart::Image(url, detail) => {
                 self.media.add_image(url.get().len());
-                self.separate();
+                json::separate(self.out);
                 self.out.extend_from_slice(br#"{"type":"input_image""#);
                 json::raw_field(self.out, "image_url", url.get());
                 if let Some(detail) = detail {
@@ -377,7 +331,7 @@ impl InputWriter<'_, '_> {
             }
             MessagePart::File(data, name) => {
                 self.media.add_file(data.get().len());
-                self.separate();
+                json::separate(self.out);
                 self.out.extend_from_slice(br#"{"type":"input_file""#);
                 if let Some(name) = name {
                     json::raw_field(self.out, "filename", name.get());

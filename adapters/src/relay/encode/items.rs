@@ -8,7 +8,7 @@ use crate::baggage::Baggage;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::item_text::arguments_json;
-use crate::json;
+use crate::json::{self, quoted};
 use crate::members::{Members, rewrite};
 use crate::origin;
 use crate::turn::{Item, ItemKind};
@@ -34,7 +34,7 @@ impl InputWriter<'_, '_> {
         if members.get("content").is_some() && members.present("content").is_none() {
             changes.push(("content", None));
         }
-        self.separate();
+        json::separate(self.out);
         rewrite(self.out, &members, &changes);
         true
     }
@@ -57,7 +57,7 @@ impl InputWriter<'_, '_> {
                 return Ok(());
             }
         }
-        let content = self.content(item, index)?;
+        let content = self.content(index)?;
         if content.is_empty() {
             self.notes
                 .add("empty_message_dropped", format!("input[{index}]"));
@@ -222,8 +222,4 @@ impl InputWriter<'_, '_> {
         changes.push(("output", text));
         self.push_own(item, None, changes)
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", json::escape(text))
 }

@@ -25,8 +25,8 @@ use crate::body_writer::BodyWriter;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
 use crate::media::{AcceptedImages, AcceptedMedia, MediaEstimate};
+use crate::output_limit::OutputLimit;
 use crate::plan::Plan;
-use crate::text::Text;
 use crate::turn::{Item, Turn};
 use crate::wire::EncodeOptions;
 
@@ -44,7 +44,8 @@ pub(crate) fn encode(
     body.field("store", &false);
     parameters::push(&mut body, turn, options, quirks, &mut notes);
     let tools = tools::push(&mut body, turn, quirks, &mut notes)?;
-    let limit = parameters::output_limit(turn, options, quirks, &mut notes);
+    let field = quirks.max_output_tokens.then_some("max_output_tokens");
+    let limit = OutputLimit::requested(turn, options.model, field, None, &mut notes);
     for name in ["instructions", "input"] {
         body.claim(name);
     }
@@ -56,11 +57,7 @@ pub(crate) fn encode(
         tools,
         ..BodyOffsets::default()
     };
-    let instructions = match &plan.instructions {
-        Some(shown) => Some(Text::Owned(shown.clone())),
-        None => turn.instructions.clone(),
-    };
-    if let Some(text) = instructions.filter(|text| !text.is_empty()) {
+    if let Some(text) = plan.instructions(turn) {
         body.key("instructions");
         offsets.messages = body.out.len();
         text.push_json(&mut body.out);
@@ -78,7 +75,11 @@ pub(crate) fn encode(
         plan,
         options,
         quirks,
-        accepted: accepted_media(options, quirks),
+        accepted: AcceptedMedia {
+            images: AcceptedImages::of(options.model, quirks.image_urls),
+            images_without_text: true,
+            files: quirks.files,
+        },
         media: &mut media,
         notes: &mut notes,
         spans: Vec::with_capacity(turn.items.len()),
@@ -100,18 +101,6 @@ pub(crate) fn encode(
         notes,
         estimated_tokens,
     })
-}
-
-fn accepted_media(options: &EncodeOptions<'_>, quirks: &RelayQuirks) -> AcceptedMedia {
-    AcceptedMedia {
-        images: match (options.model.images, quirks.image_urls) {
-            (false, _) => AcceptedImages::None,
-            (true, false) => AcceptedImages::DataUrls,
-            (true, true) => AcceptedImages::AllUrls,
-        },
-        images_without_text: true,
-        files: quirks.files,
-    }
 }
 
 /// About the size of the request: nearly all of it is copied.

@@ -8,8 +8,6 @@ use crate::body_writer::BodyWriter;
 use crate::effort::nearest;
 use crate::json;
 use crate::notes::Notes;
-use crate::output_limit::OutputLimit;
-use crate::purpose::SummaryMode;
 use crate::turn::{TextFormat, Turn};
 use crate::wire::EncodeOptions;
 
@@ -26,54 +24,17 @@ pub(super) fn push(
     push_include(body, turn, options, quirks, notes);
     push_reasoning(body, turn, options, quirks, notes);
     push_text(body, turn, options, quirks, notes);
-    body.field_if("temperature", controls.temperature, sampling, notes);
-    body.field_if("top_p", controls.top_p, sampling, notes);
-    for (name, value) in [
-        ("presence_penalty", controls.presence_penalty),
-        ("frequency_penalty", controls.frequency_penalty),
-    ] {
-        body.field_if(name, value, sampling && quirks.penalties, notes);
-    }
-    body.field_if(
-        "service_tier",
-        controls.service_tier.as_deref(),
-        quirks.service_tier,
+    body.push_sampling(
+        controls.temperature,
+        controls,
+        (sampling, quirks.penalties),
         notes,
     );
-    if let Some(key) = controls
-        .prompt_cache_key
-        .as_ref()
-        .filter(|_| quirks.prompt_cache_key)
-    {
-        body.key("prompt_cache_key");
-        key.push_json(&mut body.out);
-    }
-}
-
-/// The output limit before the size of the input is known; `None` if none is sent.
-pub(super) fn output_limit(
-    turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
-    quirks: &RelayQuirks,
-    notes: &mut Notes,
-) -> Option<OutputLimit> {
-    let summary = turn.purpose.summary_mode();
-    let asked = match summary {
-        Some(_) => Some(options.model.window().output_allowance()),
-        None => turn.controls.max_output_tokens,
-    };
-    if !quirks.max_output_tokens {
-        if asked.is_some() && summary.is_none() {
-            notes.add("parameter_dropped", "max_output_tokens");
-        }
-        return None;
-    }
-    Some(OutputLimit {
-        field: "max_output_tokens",
-        tokens: asked?,
-        asked: summary.is_none(),
-        has_room: summary == Some(SummaryMode::NextTurn),
-    })
+    body.push_services(
+        controls,
+        (quirks.service_tier, quirks.prompt_cache_key),
+        notes,
+    );
 }
 
 /// Whether it is not known what the model can do, so that the provider has to say what it lacks.
@@ -93,7 +54,7 @@ fn push_include(
 ) {
     let reasons = is_unlisted(options) || !options.model.reasoning.is_empty();
     let controls = &turn.controls;
-    let wanted = controls.logprobs || controls.top_logprobs.is_some_and(|n| n > 0);
+    let wanted = controls.wants_logprobs();
     let logprobs = wanted && quirks.logprobs && options.model.sampling;
     if wanted && !logprobs {
         notes.add("parameter_dropped", "logprobs");

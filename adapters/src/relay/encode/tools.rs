@@ -31,14 +31,10 @@ pub(super) fn push(
         written: HashSet::new(),
         sent_hosted: Vec::new(),
     };
-    let is_left_out =
-        turn.tool_choice == ToolChoice::None && !quirks.tool_choice.contains(ToolChoiceMode::None);
-    if is_left_out {
-        if !turn.tools.is_empty() {
-            let detail = "tool_choice 'none' is not accepted by the provider";
-            notes.add("tools_left_out", detail);
-        }
-    } else {
+    if !turn
+        .tool_choice
+        .leaves_out_tools(quirks.tool_choice, &turn.tools, notes)
+    {
         for definition in turn.tools.definitions() {
             list.push_definition(definition, notes)?;
         }
@@ -177,31 +173,16 @@ impl<'a> ToolList<'_, 'a> {
         if is_same && fitted.is_none() && !drops_strict {
             return self.push_raw(definition.raw.get());
         }
-        if fitted.is_some() {
-            notes.add("schema_changed", tool.wire_name.as_str());
-        }
-        let mut out = Vec::new();
-        out.extend_from_slice(br#"{"type":"function""#);
-        json::field(&mut out, "name", &tool.wire_name);
-        if let Some(description) = &tool.description {
-            json::key(&mut out, "description");
-            description.push_json(&mut out);
-        }
-        let parameters = tool
-            .parameters
-            .map_or(schema::NO_PARAMETERS, |raw| raw.get());
-        json::raw_field(
+        let mut out = br#"{"type":"function""#.to_vec();
+        // OpenAI's default is true, and these schemas may not be strict.
+        let strict = tool.strict.or(Some(false));
+        tool.push_function(
             &mut out,
-            "parameters",
-            fitted.as_deref().unwrap_or(parameters),
+            fitted.as_deref(),
+            strict,
+            self.quirks.strict_tools,
+            notes,
         );
-        match tool.strict {
-            Some(strict) if self.quirks.strict_tools => json::field(&mut out, "strict", &strict),
-            Some(true) => notes.add("strict_dropped", tool.wire_name.as_str()),
-            // OpenAI's default is true, and these schemas may not be strict.
-            None if self.quirks.strict_tools => json::field(&mut out, "strict", &false),
-            Some(false) | None => {}
-        }
         out.push(b'}');
         self.push_raw(&String::from_utf8_lossy(&out));
     }

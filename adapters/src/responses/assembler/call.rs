@@ -3,15 +3,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::event_buffer::EventBuffer;
 use super::super::patch;
 use super::custom_input::{self, InputExtractor};
+use super::native::item_types::{BodyType, CUSTOM_CALL, FUNCTION_CALL};
 use super::reasoning;
-use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
+use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
 use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
-use crate::notes::Notes;
 use crate::tools::{ToolKind, ToolTarget};
 
 /// A call whose arguments still arrive. Made when the upstream starts a call, and consumed
@@ -142,12 +141,12 @@ impl CallItem {
 
     /// Writes the deltas of the arguments that arrived since the last call of this method.
     /// Called only for the first call of the queue.
-    pub(super) fn advance(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
+    pub(super) fn advance(&mut self, out: &mut ItemOutput<'_>) {
         if self.held_back || self.withheld {
             return;
         }
         if self.started.is_none() {
-            self.start(writer, events);
+            self.start(out);
         }
         if self.processed == 0 && self.has_no_arguments() {
             // Arguments that stay blank are written as `{}` at the end.
@@ -166,26 +165,20 @@ impl CallItem {
             }
             _ => unprocessed,
         };
-        self.write_delta(&delta, writer, events);
+        self.write_delta(&delta, out);
     }
 
     /// Writes the rest of the call and closes the item.
-    pub(super) fn close(
-        mut self,
-        status: &'static str,
-        writer: &mut ItemWriter,
-        notes: &mut Notes,
-        events: &mut EventBuffer,
-    ) {
+    pub(super) fn close(mut self, status: &'static str, out: &mut ItemOutput<'_>) {
         if let Some(rest) = self.arguments.flush() {
-            notes.add(
+            out.note(
                 "text_repaired",
                 format!("half a character at the end of the arguments: {rest}"),
             );
         }
-        let content = self.content(status == "completed", notes);
+        let content = self.content(status == "completed", out);
         if self.started.is_none() {
-            self.start(writer, events);
+            self.start(out);
         }
         let rest = self
             .started
@@ -193,7 +186,7 @@ impl CallItem {
             .and_then(|started| content.strip_prefix(started.sent.as_str()))
             .map(str::to_owned);
         if let Some(rest) = &rest {
-            self.write_delta(rest, writer, events);
+            self.write_delta(rest, out);
         }
         let Some(started) = self.started.take() else {
             return;
@@ -204,53 +197,34 @@ impl CallItem {
         } else {
             started.sent
         };
-        if let Some((_, done, field)) = self.stream_events() {
-            writer.event(done, &started.location, events, |out| {
-                push_escaped(out, field, &content);
+        if let Some(body) = self.body_type() {
+            out.event(body.done, &started.location, |out| {
+                push_escaped(out, body.field, &content);
             });
         }
         let item = self.item(&started.position, status, &content);
-        writer.item_done(&started.position, &item, events);
+        out.item_done(&started.position, &item);
     }
 
     /// Ends a call whose arguments are incomplete. A call that was held back is dropped: the
     /// client runs every call it sees.
-    pub(super) fn close_incomplete(
-        self,
-        writer: &mut ItemWriter,
-        notes: &mut Notes,
-        events: &mut EventBuffer,
-    ) {
-        notes.add("call_truncated", self.target.name.clone());
+    pub(super) fn close_incomplete(self, out: &mut ItemOutput<'_>) {
+        out.note("call_truncated", self.target.name.clone());
         if self.started.is_some() || !self.held_back {
-            self.close("incomplete", writer, notes, events);
+            self.close("incomplete", out);
         }
     }
 
-    fn start(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
+    fn start(&mut self, out: &mut ItemOutput<'_>) {
         if let Some(baggage) = self.baggage.take() {
-            reasoning::write_baggage_item("completed", &baggage, writer, events);
+            reasoning::write_baggage_item("completed", &baggage, out);
         }
-        let position = writer.next_position(match self.target.kind {
-            ToolKind::Function => "fc",
-            ToolKind::Custom | ToolKind::Patch => "ctc",
-            ToolKind::ToolSearch => "tsc",
-            ToolKind::LocalShell => "lsh",
-            ToolKind::Shell => "sh",
-            ToolKind::ApplyPatch => "apc",
-        });
-        let content = match self.target.kind {
-            ToolKind::Function | ToolKind::Custom | ToolKind::Patch => String::new(),
-            ToolKind::ToolSearch
-            | ToolKind::LocalShell
-            | ToolKind::Shell
-            | ToolKind::ApplyPatch => self.arguments.text.clone(),
+        let position = out.next_position(self.item_type().0);
+        let content = match self.body_type() {
+            Some(_) => String::new(),
+            None => self.arguments.text.clone(),
         };
-        writer.item_added(
-            &position,
-            &self.item(&position, "in_progress", &content),
-            events,
-        );
+        out.item_added(&position, &self.item(&position, "in_progress", &content));
         let location = location_fields(&position, None);
         self.started = Some(StartedCall {
             position,
@@ -260,33 +234,36 @@ impl CallItem {
         });
     }
 
-    fn write_delta(&mut self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
-        let Some((name, _, _)) = self.stream_events() else {
+    fn write_delta(&mut self, escaped: &str, out: &mut ItemOutput<'_>) {
+        let Some(body) = self.body_type() else {
             return;
         };
         let Some(started) = self.started.as_mut().filter(|_| !escaped.is_empty()) else {
             return;
         };
         started.sent.push_str(escaped);
-        writer.event(name, &started.location, events, |out| {
+        out.event(body.delta, &started.location, |out| {
             push_escaped(out, "delta", escaped);
         });
     }
 
-    /// The names of the delta and done events and of the field of the done event, for the
-    /// item types that have them.
-    fn stream_events(&self) -> Option<(&'static str, &'static str, &'static str)> {
+    /// The prefix of the item's id, and its type.
+    fn item_type(&self) -> (&'static str, &'static str) {
         match self.target.kind {
-            ToolKind::Function => Some((
-                "response.function_call_arguments.delta",
-                "response.function_call_arguments.done",
-                "arguments",
-            )),
-            ToolKind::Custom | ToolKind::Patch => Some((
-                "response.custom_tool_call_input.delta",
-                "response.custom_tool_call_input.done",
-                "input",
-            )),
+            ToolKind::Function => ("fc", "function_call"),
+            ToolKind::Custom | ToolKind::Patch => ("ctc", "custom_tool_call"),
+            ToolKind::ToolSearch => ("tsc", "tool_search_call"),
+            ToolKind::LocalShell => ("lsh", "local_shell_call"),
+            ToolKind::Shell => ("sh", "shell_call"),
+            ToolKind::ApplyPatch => ("apc", "apply_patch_call"),
+        }
+    }
+
+    /// The field and the events of the arguments, for the item types that have events for them.
+    fn body_type(&self) -> Option<&'static BodyType> {
+        match self.target.kind {
+            ToolKind::Function => Some(&FUNCTION_CALL),
+            ToolKind::Custom | ToolKind::Patch => Some(&CUSTOM_CALL),
             ToolKind::ToolSearch
             | ToolKind::LocalShell
             | ToolKind::Shell
@@ -296,7 +273,7 @@ impl CallItem {
 
     /// The content of the item (arguments or input), escaped. `whole` means that the call was
     /// not cut off.
-    fn content(&self, whole: bool, notes: &mut Notes) -> String {
+    fn content(&self, whole: bool, out: &mut ItemOutput<'_>) -> String {
         let arguments = &self.arguments.text;
         let text = if whole {
             custom_input::complete_input
@@ -309,7 +286,7 @@ impl CallItem {
                 let input = text(&json::unescape(arguments));
                 match patch::repair(&input).filter(|_| whole) {
                     Some(repaired) => {
-                        notes.add("patch_repaired", repaired.notes.join(", "));
+                        out.note("patch_repaired", repaired.notes.join(", "));
                         json::escape(&repaired.text)
                     }
                     None => json::escape(&input),
@@ -324,7 +301,7 @@ impl CallItem {
                     return "{}".to_owned();
                 }
                 if whole && !self.is_complete() {
-                    notes.add(
+                    out.note(
                         "arguments_broken",
                         format!("{}: they are no JSON", self.target.name),
                     );
@@ -339,55 +316,29 @@ impl CallItem {
         let mut out = Vec::with_capacity(content.len() + 200);
         out.push(b'{');
         json::field(&mut out, "id", &position.id);
-        json::field(
-            &mut out,
-            "type",
-            match self.target.kind {
-                ToolKind::Function => "function_call",
-                ToolKind::Custom | ToolKind::Patch => "custom_tool_call",
-                ToolKind::ToolSearch => "tool_search_call",
-                ToolKind::LocalShell => "local_shell_call",
-                ToolKind::Shell => "shell_call",
-                ToolKind::ApplyPatch => "apply_patch_call",
-            },
-        );
+        json::field(&mut out, "type", self.item_type().1);
         json::field(&mut out, "status", status);
         json::field(&mut out, "call_id", &self.id);
-        match self.target.kind {
-            ToolKind::Function | ToolKind::Custom | ToolKind::Patch => {
-                json::field(&mut out, "name", &self.target.name);
-                if let Some(namespace) = &self.target.namespace {
-                    json::field(&mut out, "namespace", namespace);
-                }
-                let field = if self.target.kind == ToolKind::Function {
-                    "arguments"
-                } else {
-                    "input"
-                };
-                push_escaped(&mut out, field, content);
+        if let Some(body) = self.body_type() {
+            json::field(&mut out, "name", &self.target.name);
+            if let Some(namespace) = &self.target.namespace {
+                json::field(&mut out, "namespace", namespace);
             }
-            ToolKind::ToolSearch => {
-                json::field(&mut out, "execution", "client");
-                json::field(&mut out, "arguments", &Value::Object(parse_object(content)));
-            }
-            ToolKind::LocalShell => {
-                json::field(
-                    &mut out,
-                    "action",
-                    &local_shell_action(&parse_object(content)),
-                );
-            }
-            ToolKind::Shell => {
-                json::field(&mut out, "action", &shell_action(&parse_object(content)));
-            }
-            ToolKind::ApplyPatch => {
-                json::field(
-                    &mut out,
-                    "operation",
-                    &patch_operation(&parse_object(content)),
-                );
-            }
+            push_escaped(&mut out, body.field, content);
+            out.push(b'}');
+            return out;
         }
+        let arguments = parse_object(content);
+        let (field, value) = match self.target.kind {
+            ToolKind::LocalShell => ("action", local_shell_action(&arguments)),
+            ToolKind::Shell => ("action", shell_action(&arguments)),
+            ToolKind::ApplyPatch => ("operation", patch_operation(&arguments)),
+            ToolKind::ToolSearch | ToolKind::Function | ToolKind::Custom | ToolKind::Patch => {
+                json::field(&mut out, "execution", "client");
+                ("arguments", Value::Object(arguments))
+            }
+        };
+        json::field(&mut out, field, &value);
         out.push(b'}');
         out
     }

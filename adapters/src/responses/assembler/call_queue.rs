@@ -9,10 +9,12 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
+use super::Assembler;
 use super::call::{CallItem, WithheldCall};
-use super::writer::ItemWriter;
+use super::writer::ItemOutput;
+use crate::baggage::Baggage;
 use crate::event::Fragment;
-use crate::notes::Notes;
+use crate::tools::{ToolKind, ToolTarget};
 
 #[derive(Debug, Default)]
 pub(super) struct CallQueue {
@@ -66,8 +68,7 @@ impl CallQueue {
         &mut self,
         slot: u32,
         fragment: &Fragment<'_>,
-        writer: &mut ItemWriter,
-        events: &mut EventBuffer,
+        out: &mut ItemOutput<'_>,
     ) -> bool {
         let Some(position) = self.queue.iter().position(|call| call.slot == slot) else {
             return false;
@@ -75,7 +76,7 @@ impl CallQueue {
         if let Some(call) = self.queue.get_mut(position) {
             call.push(fragment);
             if position == 0 && self.withheld.is_empty() {
-                call.advance(writer, events);
+                call.advance(out);
             }
         }
         true
@@ -83,13 +84,7 @@ impl CallQueue {
 
     /// Closes calls from the front as long as their arguments are complete. The last call
     /// of the queue may still receive arguments and is closed only if `all` is true.
-    pub(super) fn close_complete(
-        &mut self,
-        writer: &mut ItemWriter,
-        notes: &mut Notes,
-        events: &mut EventBuffer,
-        all: bool,
-    ) {
+    pub(super) fn close_complete(&mut self, all: bool, out: &mut ItemOutput<'_>) {
         let keep = usize::from(!all);
         while self.queue.len() > keep
             && self.queue.front().is_some_and(|call| {
@@ -98,16 +93,16 @@ impl CallQueue {
         {
             if let Some(call) = self.queue.pop_front() {
                 if call.is_withheld() {
-                    self.withhold(call, writer.item_count(), 0);
+                    self.withhold(call, out.item_count(), 0);
                 } else {
-                    call.close("completed", writer, notes, events);
+                    call.close("completed", out);
                 }
             }
         }
         if let Some(front) = self.queue.front_mut()
             && self.withheld.is_empty()
         {
-            front.advance(writer, events);
+            front.advance(out);
         }
     }
 
@@ -134,18 +129,13 @@ impl CallQueue {
 
     /// Takes aside the calls that run here, at the end of a complete round. The client's calls
     /// behind the first of them stay in the queue.
-    pub(super) fn withhold_rest(
-        &mut self,
-        writer: &mut ItemWriter,
-        notes: &mut Notes,
-        events: &mut EventBuffer,
-    ) {
+    pub(super) fn withhold_rest(&mut self, out: &mut ItemOutput<'_>) {
         let mut held = VecDeque::new();
         for call in std::mem::take(&mut self.queue) {
             if call.is_withheld() {
-                self.withhold(call, writer.item_count(), held.len());
+                self.withhold(call, out.item_count(), held.len());
             } else if self.withheld.is_empty() {
-                call.close("completed", writer, notes, events);
+                call.close("completed", out);
             } else {
                 held.push_back(call);
             }
@@ -155,54 +145,100 @@ impl CallQueue {
 
     /// Closes the client's calls that were held back. Returns the items that each became: the
     /// call, and the reasoning state before it.
-    pub(super) fn release(
-        &mut self,
-        writer: &mut ItemWriter,
-        notes: &mut Notes,
-        events: &mut EventBuffer,
-    ) -> Vec<Range<usize>> {
+    pub(super) fn release(&mut self, out: &mut ItemOutput<'_>) -> Vec<Range<usize>> {
         let mut released = Vec::new();
         for call in self.queue.drain(..) {
-            let start = writer.item_count();
-            call.close("completed", writer, notes, events);
-            released.push(start..writer.item_count());
+            let start = out.item_count();
+            call.close("completed", out);
+            released.push(start..out.item_count());
         }
         released
     }
 
     /// Closes all calls at the end of the answer. If the answer was cut off (`complete` is
     /// false), calls with incomplete arguments are marked as incomplete.
-    pub(super) fn finish(
-        &mut self,
-        complete: bool,
-        writer: &mut ItemWriter,
-        notes: &mut Notes,
-        events: &mut EventBuffer,
-    ) {
+    pub(super) fn finish(&mut self, complete: bool, out: &mut ItemOutput<'_>) {
         for call in self.queue.drain(..) {
             if call.is_withheld() {
                 // The answer ends here, so nobody would read the result.
-                notes.add("call_not_run", "the answer was cut off");
+                out.note("call_not_run", "the answer was cut off");
             } else if complete || call.is_complete() {
-                call.close("completed", writer, notes, events);
+                call.close("completed", out);
             } else {
-                call.close_incomplete(writer, notes, events);
+                call.close_incomplete(out);
             }
         }
     }
 
     /// Ends all calls because the answer broke off, so that none is known to be complete.
     /// Calls that the client has not seen are dropped.
-    pub(super) fn fail(
-        &mut self,
-        writer: &mut ItemWriter,
-        notes: &mut Notes,
-        events: &mut EventBuffer,
-    ) {
+    pub(super) fn fail(&mut self, out: &mut ItemOutput<'_>) {
         for call in self.queue.drain(..) {
             if call.is_started() {
-                call.close_incomplete(writer, notes, events);
+                call.close_incomplete(out);
             }
+        }
+    }
+}
+
+impl Assembler {
+    pub(super) fn start_call(&mut self, slot: u32, id: &str, name: &str, events: &mut EventBuffer) {
+        self.leading_blanks.clear();
+        if self.calls.is_empty() {
+            self.close_text("completed", true, events);
+        }
+        self.count_bytes(id.len() + name.len());
+        let resolved = self.settings.tool_names.resolve(name);
+        if resolved.name_repaired {
+            self.writer.notes.add(
+                "tool_name_repaired",
+                format!("{name} to {}", resolved.target.name),
+            );
+        }
+        let call_id = self.unique_call_id(id, name, slot);
+        let of_call = self.extra_content.take_if(|(of, _)| *of == Some(slot));
+        let baggage = of_call.map(|(_, call_extra)| Baggage {
+            origin: self.settings.params.origin.clone(),
+            extra_content: call_extra,
+            ..Baggage::default()
+        });
+        let hold_back = self.settings.caller_is_codex;
+        let is_withheld = self.runs_here(&resolved.target);
+        self.round.has_client_calls |= !is_withheld;
+        let call = CallItem::new(slot, call_id, resolved.target, hold_back, baggage);
+        self.calls
+            .push_back(if is_withheld { call.withheld() } else { call });
+        self.calls
+            .close_complete(false, &mut self.writer.to(events));
+    }
+
+    pub(super) fn runs_here(&self, target: &ToolTarget) -> bool {
+        target.kind == ToolKind::Function
+            && target.namespace.is_none()
+            && self.settings.withheld_tools.contains(&target.name)
+    }
+
+    /// The upstream's call id if it is valid and not in use, else one derived from the
+    /// call, so that a replay of the answer produces the same id.
+    pub(super) fn unique_call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
+        if (1..=64).contains(&id.len()) && self.settings.known_call_ids.insert(id.to_owned()) {
+            return id.to_owned();
+        }
+        self.writer.notes.add(
+            "call_id_minted",
+            format!(
+                "{name}: the provider's id was {}",
+                if id.is_empty() { "empty" } else { "not usable" }
+            ),
+        );
+        let mut count = self.settings.known_call_ids.len();
+        loop {
+            let seed = format!("{id}\0{name}\0{slot}\0{count}");
+            let minted = format!("call_{:08x}{:08x}", crc32fast::hash(seed.as_bytes()), count);
+            if self.settings.known_call_ids.insert(minted.clone()) {
+                return minted;
+            }
+            count += 1;
         }
     }
 }

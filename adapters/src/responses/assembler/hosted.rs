@@ -7,8 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::super::event_buffer::EventBuffer;
-use super::writer::{ItemPosition, ItemWriter, location_fields};
+use super::writer::{ItemOutput, ItemPosition, location_fields};
 use crate::json;
 
 /// What the client sees of the call of a hosted tool. Made by the tool, first when the call begins
@@ -117,19 +116,15 @@ fn execution_error(text: &str) -> Value {
 
 impl OpenHostedItem {
     /// Writes the events up to the moment at which the tool runs.
-    pub(super) fn open(
-        item: HostedItem,
-        writer: &mut ItemWriter,
-        events: &mut EventBuffer,
-    ) -> Self {
-        let position = writer.next_position(match item {
+    pub(super) fn open(item: HostedItem, out: &mut ItemOutput<'_>) -> Self {
+        let position = out.next_position(match item {
             HostedItem::WebSearchCall { .. } => "ws",
             HostedItem::McpCall { .. } => "mcp",
             HostedItem::McpListTools { .. } => "mcpl",
         });
-        writer.item_added(&position, &item.to_json(&position, "in_progress"), events);
+        out.item_added(&position, &item.to_json(&position, "in_progress"));
         let location = location_fields(&position, None);
-        let mut event = |name| writer.event(name, &location, events, |_| {});
+        let mut event = |name| out.event(name, &location, |_| {});
         match &item {
             HostedItem::WebSearchCall { .. } => {
                 event("response.web_search_call.in_progress");
@@ -141,7 +136,7 @@ impl OpenHostedItem {
                     ("response.mcp_call_arguments.delta", "delta"),
                     ("response.mcp_call_arguments.done", "arguments"),
                 ] {
-                    writer.event(name, &location, events, |out| {
+                    out.event(name, &location, |out| {
                         json::field(out, field, arguments);
                     });
                 }
@@ -156,13 +151,7 @@ impl OpenHostedItem {
     }
 
     /// Writes the end of the item: the item with its result, or the opened one if none came.
-    pub(super) fn close(
-        self,
-        result: Option<HostedItem>,
-        failed: bool,
-        writer: &mut ItemWriter,
-        events: &mut EventBuffer,
-    ) {
+    pub(super) fn close(self, result: Option<HostedItem>, failed: bool, out: &mut ItemOutput<'_>) {
         // An item of another kind cannot end this one.
         let result = result.filter(|result| result.kind() == self.item.kind());
         let item = result.unwrap_or(self.item);
@@ -176,13 +165,9 @@ impl OpenHostedItem {
             (HostedItem::McpListTools { .. }, true) => Some("response.mcp_list_tools.failed"),
         };
         if let Some(name) = name {
-            writer.event(name, &self.location, events, |_| {});
+            out.event(name, &self.location, |_| {});
         }
         let status = if failed { "failed" } else { "completed" };
-        writer.item_done(
-            &self.position,
-            &item.to_json(&self.position, status),
-            events,
-        );
+        out.item_done(&self.position, &item.to_json(&self.position, status));
     }
 }

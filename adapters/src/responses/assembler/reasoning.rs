@@ -1,61 +1,31 @@
-//! The reasoning item. It has one summary part with the reasoning text, or none if it only
-//! carries baggage.
+//! The reasoning item, and the state of the model that it carries. It has one summary part with the
+//! reasoning text, or none if it only carries state.
 
-use super::super::event_buffer::EventBuffer;
-use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
+use super::Assembler;
+use super::text_part::TextPart;
+use super::writer::{ItemOutput, ItemPosition};
 use crate::baggage::Baggage;
+use crate::event::{NativeText, ReasoningState, ReasoningStateForm};
 use crate::json;
 
 /// A reasoning item that is open.
 #[derive(Debug)]
 pub(super) struct ReasoningItem {
     position: ItemPosition,
-    location: Vec<u8>,
-    text: StreamedText,
+    text: TextPart,
 }
 
 impl ReasoningItem {
-    pub(super) fn open(writer: &mut ItemWriter, events: &mut EventBuffer) -> Self {
-        let position = writer.next_position("rs");
-        writer.item_added(&position, &item_in_progress(&position), events);
-        let location = location_fields(&position, Some(("summary_index", 0)));
-        let reasoning = Self {
-            position,
-            location,
-            text: StreamedText::default(),
-        };
-        writer.event(
-            "response.reasoning_summary_part.added",
-            &reasoning.location,
-            events,
-            |out| {
-                reasoning.push_part(out);
-            },
-        );
-        reasoning
+    pub(super) fn open(out: &mut ItemOutput<'_>) -> Self {
+        let position = begin_item(out);
+        let mut text = TextPart::new(NativeText::Summary);
+        text.advance(&position, 0, "", out);
+        Self { position, text }
     }
 
-    pub(super) fn add_text(
-        &mut self,
-        escaped: &str,
-        writer: &mut ItemWriter,
-        events: &mut EventBuffer,
-    ) {
-        let whole = self.text.push(escaped);
-        if !whole.is_empty() {
-            self.write_delta(&whole, writer, events);
-        }
-    }
-
-    fn write_delta(&self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
-        writer.event(
-            "response.reasoning_summary_text.delta",
-            &self.location,
-            events,
-            |out| {
-                push_escaped(out, "delta", escaped);
-            },
-        );
+    pub(super) fn add_text(&mut self, escaped: &str, out: &mut ItemOutput<'_>) {
+        self.text.push(escaped, "");
+        self.text.advance(&self.position, 0, "", out);
     }
 
     /// Closes the item. The reasoning text is added to `baggage`.
@@ -63,86 +33,86 @@ impl ReasoningItem {
         mut self,
         status: &str,
         baggage: Option<Baggage>,
-        writer: &mut ItemWriter,
-        events: &mut EventBuffer,
+        out: &mut ItemOutput<'_>,
     ) {
-        if let Some(rest) = self.text.flush() {
-            self.write_delta(rest, writer, events);
-        }
-        writer.event(
-            "response.reasoning_summary_text.done",
-            &self.location,
-            events,
-            |out| {
-                push_escaped(out, "text", &self.text.text);
-            },
-        );
-        writer.event(
-            "response.reasoning_summary_part.done",
-            &self.location,
-            events,
-            |out| {
-                self.push_part(out);
-            },
-        );
+        let part = self.text.close(&self.position, 0, None, out);
+        let text = self.text.text();
         let baggage = baggage.map(|baggage| Baggage {
-            reasoning: json::unescape(&self.text.text).into_owned(),
+            reasoning: json::unescape(text).into_owned(),
             ..baggage
         });
-        let item = finished_item(&self.position, status, &self.text.text, baggage.as_ref());
-        writer.item_done(&self.position, &item, events);
-    }
-
-    fn push_part(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b",\"part\":{\"type\":\"summary_text\"");
-        push_escaped(out, "text", &self.text.text);
-        out.push(b'}');
+        let part = if text.is_empty() { Vec::new() } else { part };
+        end_item(&self.position, status, &part, baggage.as_ref(), out);
     }
 }
 
 /// Writes a reasoning item without text that carries `baggage`.
-pub(super) fn write_baggage_item(
-    status: &str,
-    baggage: &Baggage,
-    writer: &mut ItemWriter,
-    events: &mut EventBuffer,
-) {
-    let position = writer.next_position("rs");
-    writer.item_added(&position, &item_in_progress(&position), events);
-    let item = finished_item(&position, status, "", Some(baggage));
-    writer.item_done(&position, &item, events);
+pub(super) fn write_baggage_item(status: &str, baggage: &Baggage, out: &mut ItemOutput<'_>) {
+    let position = begin_item(out);
+    end_item(&position, status, b"", Some(baggage), out);
 }
 
-fn item_in_progress(position: &ItemPosition) -> Vec<u8> {
+fn begin_item(out: &mut ItemOutput<'_>) -> ItemPosition {
+    let position = out.next_position("rs");
     let mut item = vec![b'{'];
     json::field(&mut item, "id", &position.id);
     item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
-    item
+    out.item_added(&position, &item);
+    position
 }
 
-/// The finished item; `text` is escaped.
-fn finished_item(
+/// Writes the finished item; `summary` is the JSON of its part.
+fn end_item(
     position: &ItemPosition,
     status: &str,
-    text: &str,
+    summary: &[u8],
     baggage: Option<&Baggage>,
-) -> Vec<u8> {
-    let mut item = Vec::with_capacity(text.len() * 3 + 160);
+    out: &mut ItemOutput<'_>,
+) {
+    let mut item = Vec::with_capacity(summary.len() * 3 + 160);
     item.push(b'{');
     json::field(&mut item, "id", &position.id);
     json::field(&mut item, "type", "reasoning");
     json::field(&mut item, "status", status);
     json::key(&mut item, "summary");
     item.push(b'[');
-    if !text.is_empty() {
-        item.extend_from_slice(b"{\"type\":\"summary_text\"");
-        push_escaped(&mut item, "text", text);
-        item.push(b'}');
-    }
+    item.extend_from_slice(summary);
     item.push(b']');
     if let Some(baggage) = baggage {
         json::field(&mut item, "encrypted_content", &baggage.seal());
     }
     item.push(b'}');
-    item
+    out.item_done(position, &item);
+}
+
+impl Assembler {
+    /// Keeps the state for the baggage of the next item that can carry it.
+    pub(super) fn keep_reasoning_state(&mut self, state: ReasoningState<'_>) {
+        self.count_bytes(state.blob.len());
+        match state.form {
+            ReasoningStateForm::ReasoningDetails => {
+                if !self.reasoning_details.is_empty() {
+                    self.reasoning_details.push(',');
+                }
+                self.reasoning_details.push_str(&state.blob);
+            }
+            ReasoningStateForm::ExtraContent => {
+                self.extra_content = Some((state.slot, state.blob.into_owned()));
+            }
+        }
+    }
+
+    /// Takes the collected `reasoning_details` as the baggage of a reasoning item.
+    pub(super) fn take_baggage(&mut self) -> Baggage {
+        let details = std::mem::take(&mut self.reasoning_details);
+        Baggage {
+            origin: self.settings.params.origin.clone(),
+            reasoning_details: if details.is_empty() {
+                details
+            } else {
+                format!("[{details}]")
+            },
+            ..Baggage::default()
+        }
+    }
 }

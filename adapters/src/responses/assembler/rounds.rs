@@ -125,9 +125,7 @@ impl Assembler {
         if !std::mem::take(&mut self.round.awaits_tools) {
             return;
         }
-        self.round.released = self
-            .calls
-            .release(&mut self.writer, &mut self.notes, events);
+        self.round.released = self.calls.release(&mut self.writer.to(events));
         let native = self.release_native(events);
         self.round.released.extend(native);
         self.flush_waiting_text(events);
@@ -140,7 +138,7 @@ impl Assembler {
     pub fn open_item(&mut self, item: HostedItem, events: &mut EventBuffer) {
         if self.final_status().is_none() {
             self.close_text("completed", true, events);
-            let open = OpenHostedItem::open(item, &mut self.writer, events);
+            let open = OpenHostedItem::open(item, &mut self.writer.to(events));
             self.open = OpenItem::Hosted(Box::new(open));
         }
     }
@@ -154,7 +152,7 @@ impl Assembler {
         events: &mut EventBuffer,
     ) {
         match std::mem::replace(&mut self.open, OpenItem::Nothing) {
-            OpenItem::Hosted(item) => item.close(result, failed, &mut self.writer, events),
+            OpenItem::Hosted(item) => item.close(result, failed, &mut self.writer.to(events)),
             other @ (OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_)) => {
                 self.open = other;
             }
@@ -167,8 +165,7 @@ impl Assembler {
         if !self.calls.has_withheld() {
             return false;
         }
-        self.calls
-            .withhold_rest(&mut self.writer, &mut self.notes, events);
+        self.calls.withhold_rest(&mut self.writer.to(events));
         let places = self.native_places();
         self.calls.place(&places);
         if self.calls.is_empty() {

@@ -1,17 +1,17 @@
 //! The counters that all items of an answer share, and the events that contain items.
 
-use std::borrow::Cow;
-
 use super::super::event_buffer::EventBuffer;
 use super::super::response_object::ResponseObject;
 use crate::json;
+use crate::notes::Notes;
 
-/// Numbers events and items, writes the events that contain items or the response, and adds
-/// the finished items to the response.
+/// The response so far, the counters of its events and items, and the notes. Made with the answer.
 #[derive(Debug)]
 pub(super) struct ItemWriter {
     /// The response so far.
     pub(super) response: ResponseObject,
+    /// The repairs and omissions in the answer.
+    pub(super) notes: Notes,
     /// The sequence number of the next event.
     sequence: u64,
     next_index: u32,
@@ -24,89 +24,91 @@ pub(super) struct ItemPosition {
     pub(super) index: u32,
 }
 
+/// Numbers events and items, writes the events that contain items or the response, and adds
+/// the finished items to the response. Borrowed from the writer for each call.
+pub(super) struct ItemOutput<'o> {
+    writer: &'o mut ItemWriter,
+    events: &'o mut EventBuffer,
+}
+
 impl ItemWriter {
     pub(super) fn new(response: ResponseObject) -> Self {
         Self {
             response,
+            notes: Notes::default(),
             sequence: 0,
             next_index: 0,
         }
     }
 
-    fn next_sequence(&mut self) -> u64 {
-        let sequence = self.sequence;
-        self.sequence += 1;
-        sequence
-    }
-
-    /// Assigns the next output index, with an item id that has this prefix (`msg`, `rs`,
-    /// `fc` and so on).
-    pub(super) fn next_position(&mut self, prefix: &str) -> ItemPosition {
-        let index = self.next_index;
-        self.next_index += 1;
-        ItemPosition {
-            id: self.response.item_id(prefix, index),
-            index,
+    /// Writes to these events.
+    pub(super) fn to<'o>(&'o mut self, events: &'o mut EventBuffer) -> ItemOutput<'o> {
+        ItemOutput {
+            writer: self,
+            events,
         }
-    }
-
-    /// Assigns the next output index to an item that has an id.
-    pub(super) fn position_with_id(&mut self, id: String) -> ItemPosition {
-        let index = self.next_index;
-        self.next_index += 1;
-        ItemPosition { id, index }
-    }
-
-    /// Writes `response.output_item.added`.
-    pub(super) fn item_added(
-        &mut self,
-        position: &ItemPosition,
-        item: &[u8],
-        events: &mut EventBuffer,
-    ) {
-        self.item_event("response.output_item.added", position, item, events);
-    }
-
-    /// Writes `response.output_item.done` and adds the item to the response.
-    pub(super) fn item_done(
-        &mut self,
-        position: &ItemPosition,
-        item: &[u8],
-        events: &mut EventBuffer,
-    ) {
-        self.item_event("response.output_item.done", position, item, events);
-        self.response.output.push(&position.id, item);
     }
 
     /// How many items are finished.
     pub(super) fn item_count(&self) -> usize {
         self.response.output.len()
     }
+}
 
-    /// Writes an event with the response object.
-    pub(super) fn response_event(&mut self, name: &'static str, events: &mut EventBuffer) {
-        let out = events.begin_event(name, self.next_sequence());
-        out.extend_from_slice(b",\"response\":");
-        let start = out.len();
-        self.response.push_json(out);
-        if self.response.status.is_some() {
-            events.mark_response(start);
-        }
-        events.end_event();
+impl ItemOutput<'_> {
+    /// Assigns the next output index, with an item id that has this prefix (`msg`, `rs`,
+    /// `fc` and so on).
+    pub(super) fn next_position(&mut self, prefix: &str) -> ItemPosition {
+        let id = self.writer.response.item_id(prefix, self.writer.next_index);
+        self.position_with_id(id)
     }
 
-    fn item_event(
-        &mut self,
-        name: &'static str,
-        position: &ItemPosition,
-        item: &[u8],
-        events: &mut EventBuffer,
-    ) {
-        let out = events.begin_event(name, self.next_sequence());
+    /// Assigns the next output index to an item that has an id.
+    pub(super) fn position_with_id(&mut self, id: String) -> ItemPosition {
+        let index = self.writer.next_index;
+        self.writer.next_index += 1;
+        ItemPosition { id, index }
+    }
+
+    /// Writes `response.output_item.added`.
+    pub(super) fn item_added(&mut self, position: &ItemPosition, item: &[u8]) {
+        self.item_event("response.output_item.added", position, item);
+    }
+
+    /// Writes `response.output_item.done` and adds the item to the response.
+    pub(super) fn item_done(&mut self, position: &ItemPosition, item: &[u8]) {
+        self.item_event("response.output_item.done", position, item);
+        self.writer.response.output.push(&position.id, item);
+    }
+
+    /// How many items are finished.
+    pub(super) fn item_count(&self) -> usize {
+        self.writer.item_count()
+    }
+
+    /// Adds a note.
+    pub(super) fn note(&mut self, code: &'static str, detail: impl Into<String>) {
+        self.writer.notes.add(code, detail);
+    }
+
+    /// Writes an event with the response object.
+    pub(super) fn response_event(&mut self, name: &'static str) {
+        let out = begin(self.writer, self.events, name);
+        out.extend_from_slice(b",\"response\":");
+        let start = out.len();
+        self.writer.response.push_json(out);
+        if self.writer.response.status.is_some() {
+            self.events.mark_response(start);
+        }
+        self.events.end_event();
+    }
+
+    fn item_event(&mut self, name: &'static str, position: &ItemPosition, item: &[u8]) {
+        let out = begin(self.writer, self.events, name);
         json::field(out, "output_index", &position.index);
         out.extend_from_slice(b",\"item\":");
         out.extend_from_slice(item);
-        events.end_event();
+        self.events.end_event();
     }
 
     /// Writes an event about an item. `location` comes from [`location_fields`]; `rest`
@@ -115,14 +117,24 @@ impl ItemWriter {
         &mut self,
         name: &'static str,
         location: &[u8],
-        events: &mut EventBuffer,
         rest: impl FnOnce(&mut Vec<u8>),
     ) {
-        let out = events.begin_event(name, self.next_sequence());
+        let out = begin(self.writer, self.events, name);
         out.extend_from_slice(location);
         rest(out);
-        events.end_event();
+        self.events.end_event();
     }
+}
+
+/// Begins the event with the next sequence number.
+fn begin<'e>(
+    writer: &mut ItemWriter,
+    events: &'e mut EventBuffer,
+    name: &'static str,
+) -> &'e mut Vec<u8> {
+    let sequence = writer.sequence;
+    writer.sequence += 1;
+    events.begin_event(name, sequence)
 }
 
 /// The fields that say to which item an event belongs, encoded once for many deltas:
@@ -155,23 +167,20 @@ pub(super) struct StreamedText {
 }
 
 impl StreamedText {
-    /// Appends a piece and returns the text that can be sent.
-    pub(super) fn push<'f>(&mut self, escaped: &'f str) -> Cow<'f, str> {
-        let whole = if self.high_surrogate.is_empty() && !has_unicode_escape(escaped) {
-            Cow::Borrowed(escaped)
-        } else {
-            let mut joined = std::mem::take(&mut self.high_surrogate);
-            joined.push_str(escaped);
-            if let Some(at) = json::find_lone_surrogate(&joined)
-                && at + 6 == joined.len()
-                && json::is_high_surrogate(&joined, at)
-            {
-                self.high_surrogate = joined.split_off(at);
-            }
-            Cow::Owned(json::replace_lone_surrogates(&joined))
-        };
-        self.text.push_str(&whole);
-        whole
+    /// Appends a piece.
+    pub(super) fn push(&mut self, escaped: &str) {
+        if self.high_surrogate.is_empty() && !has_unicode_escape(escaped) {
+            return self.text.push_str(escaped);
+        }
+        let mut joined = std::mem::take(&mut self.high_surrogate);
+        joined.push_str(escaped);
+        if let Some(at) = json::find_lone_surrogate(&joined)
+            && at + 6 == joined.len()
+            && json::is_high_surrogate(&joined, at)
+        {
+            self.high_surrogate = joined.split_off(at);
+        }
+        self.text.push_str(&json::replace_lone_surrogates(&joined));
     }
 
     /// Ends the text. Returns U+FFFD (escaped) if a high surrogate was kept back.

@@ -1,17 +1,19 @@
-//! Classifies an output in one pass over all of its text, block by block.
+//! Classifies an output: [`is_json`] first, then in one pass over all of its text, block by block.
 //!
-//! [`json_scan`] checks whether the text is JSON. Otherwise its lines vote for what they
-//! look like ([`line_votes`]); of a long text only some lines of each block vote. A text
+//! The lines of a text that is not JSON vote for what they
+//! look like ([`line_votes`], by [`line_rules`]); of a long text only some lines of each block
+//! vote. A text
 //! that is mostly in long lines is judged by its bytes.
 
 use super::OutputKind;
 
 mod json_scan;
-mod keywords;
+mod line_rules;
 mod line_votes;
 
-use json_scan::JsonScan;
 use line_votes::LineVotes;
+
+pub(super) use json_scan::is_json;
 
 /// A line with more bytes is a long line.
 const LONG_LINE: usize = 500;
@@ -25,7 +27,6 @@ const BLOCK_VOTE_BYTES: usize = 4 * 1024;
 /// The counts so far.
 #[derive(Default)]
 pub(super) struct Classifier {
-    json: JsonScan,
     votes: LineVotes,
     bytes: usize,
     /// Control characters that a text does not have.
@@ -54,7 +55,6 @@ impl Classifier {
             BLOCK_VOTE_BYTES
         };
         self.bytes += block.len();
-        self.json.feed(block);
         self.controls += count_bytes(block, |byte| {
             byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t' | 0x1b)
         });
@@ -86,11 +86,8 @@ impl Classifier {
         }
     }
 
-    /// The kind of the text. `cut` says that its middle is missing.
-    pub(super) fn kind(&self, cut: bool) -> OutputKind {
-        if self.json.is_complete() || cut && self.json.has_valid_start() {
-            return OutputKind::Json;
-        }
+    /// The kind of a text that is not JSON.
+    pub(super) fn kind(&self) -> OutputKind {
         if (self.controls + self.replacement_chars) * 50 > self.bytes {
             return OutputKind::OpaqueToolOutput;
         }

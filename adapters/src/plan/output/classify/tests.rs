@@ -85,3 +85,53 @@ fn large_outputs_are_known_by_all_of_their_text() {
         assert_eq!(measure(&text).kind, kind, "{name}");
     }
 }
+
+#[test]
+fn every_rule_has_a_line_that_it_decides() {
+    use super::line_rules::{LineLook, PATTERNS, RULES, RuleException};
+    use LineLook::{
+        Code, Command, DiffChange, DiffHeader, Encoded, Field, Heading, Log, Setting, Tag, Url,
+    };
+    let lines = [
+        ("<div class=x>", Tag),
+        ("- https://sea.example/1", Url),
+        ("**Title:** The tide", Field),
+        ("@@ -1,4 +1,5 @@", DiffHeader),
+        ("*** Update File: src/x.rs", DiffHeader),
+        ("+    let a = 1;", DiffChange),
+        ("2025-03-01T10:00:00Z ready", Log),
+        ("[10:22:01] ready", Log),
+        ("Mar  1 10:22:01 host sshd[1]: ready", Log),
+        ("INFO ready", Log),
+        (
+            "0000a0f0: 6465 6620 6d61 696e 2829 3a0a 2020 2020  def main():.    ",
+            Encoded,
+        ),
+        ("deadbeefdeadbeefdeadbeefdeadbeefdeadbeefdeadbeef", Encoded),
+        ("QmFzZTY0IGlzIG5vdCBmb3IgcGVvcGxlIHRvIHJlYWQgaXQu", Encoded),
+        ("C:\\a\\b.py:12: unused", Command),
+        ("src/a.ts(3,7): error TS1005", Command),
+        ("drwxr-xr-x 2 root root 7 Mar 1 10:22 tides", Command),
+        ("// The tide table.", Code),
+        ("./src/plan/mod.rs", Command),
+        ("[dependencies]", Setting),
+        ("#[derive(Debug)]x", Code),
+        ("x = call(", Code),
+        ("return x", Code),
+        ("Compiling respondent v0.1.0", Command),
+        ("$ cargo build", Command),
+        ("plan::every_sample ... ok", Command),
+        ("# Tides", Heading),
+        ("- the tide", Setting),
+        ("\"name\": \"tide\"", Setting),
+    ];
+    assert_eq!(lines.len(), RULES.len());
+    for (row, (line, look)) in lines.into_iter().enumerate() {
+        let matches = PATTERNS.matches(line.as_bytes());
+        // No other of these lines is a part of a diff.
+        let counts = |at: &usize| *at == row || RULES[*at].2 != RuleException::AboveDiff;
+        let first = matches.iter().find(counts);
+        assert_eq!(first, Some(row), "{line}");
+        assert_eq!(RULES[row].1, look, "{line}");
+    }
+}

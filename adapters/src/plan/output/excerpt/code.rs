@@ -12,6 +12,17 @@ const LAYOUT: LineLayout = LineLayout {
     lists_paths: false,
 };
 
+/// The words that may precede the keyword of a definition.
+const MODIFIERS: &str = "\
+    pub export default public private protected static async abstract final unsafe const extern \
+    override internal sealed local inline virtual declare crate) data open suspend";
+
+/// The words with which a definition begins.
+const KEYWORDS: &str = "\
+    fn struct enum trait impl mod type macro_rules! def class function interface namespace func \
+    fun object module record union typedef template sub package CREATE ALTER protocol extension \
+    defmodule defp resource FROM";
+
 pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
     line_excerpt::excerpt_body(input, &LAYOUT, |key_lines| {
         find_definitions(input.text, key_lines);
@@ -71,33 +82,7 @@ fn definition(line: &str) -> Option<bool> {
     let mut word = words.next()?;
     // Modifiers may precede the keyword of a definition.
     for _ in 0..4 {
-        if !matches!(
-            word,
-            "pub"
-                | "export"
-                | "default"
-                | "public"
-                | "private"
-                | "protected"
-                | "static"
-                | "async"
-                | "abstract"
-                | "final"
-                | "unsafe"
-                | "const"
-                | "extern"
-                | "override"
-                | "internal"
-                | "sealed"
-                | "local"
-                | "inline"
-                | "virtual"
-                | "declare"
-                | "crate)"
-                | "data"
-                | "open"
-                | "suspend"
-        ) {
+        if !is_one_of(word, MODIFIERS) {
             break;
         }
         if word == "const" && at_margin && !bare.contains(" fn ") {
@@ -113,40 +98,7 @@ fn definition(line: &str) -> Option<bool> {
         }
         word = words.next()?;
     }
-    let is_keyword = matches!(
-        word,
-        "fn" | "struct"
-            | "enum"
-            | "trait"
-            | "impl"
-            | "mod"
-            | "type"
-            | "macro_rules!"
-            | "def"
-            | "class"
-            | "function"
-            | "interface"
-            | "namespace"
-            | "func"
-            | "fun"
-            | "object"
-            | "module"
-            | "record"
-            | "union"
-            | "typedef"
-            | "template"
-            | "sub"
-            | "package"
-            | "CREATE"
-            | "ALTER"
-            | "protocol"
-            | "extension"
-            | "defmodule"
-            | "defp"
-            | "resource"
-            | "FROM"
-    );
-    if is_keyword {
+    if is_one_of(word, KEYWORDS) {
         return Some(at_margin);
     }
     // A function of C or a similar language.
@@ -155,4 +107,8 @@ fn definition(line: &str) -> Option<bool> {
         && bare.contains('(')
         && !matches!(word, "if" | "for" | "while" | "switch" | "else"))
     .then_some(true)
+}
+
+fn is_one_of(word: &str, words: &str) -> bool {
+    words.split(' ').any(|known| known == word)
 }

@@ -9,37 +9,12 @@ use super::key_lines::KeyLines;
 use super::line_excerpt::{self, LineLayout};
 use super::{ExcerptBody, ExcerptInput};
 
-const KEYWORDS: [&str; 26] = [
-    "error",
-    "Error",
-    "ERROR",
-    "fail",
-    "Fail",
-    "FAIL",
-    "panic",
-    "fatal",
-    "Fatal",
-    "FATAL",
-    "xception",
-    "raceback",
-    "assert",
-    "denied",
-    "not ok",
-    "Segmentation",
-    "ERR!",
-    "CRITICAL",
-    "✗",
-    "✘",
-    "undefined reference",
-    "CONFLICT",
-    "timed out",
-    "warn",
-    "Warn",
-    "WARN",
-];
+/// What errors say.
+const ERRORS: &str = "error|Error|ERROR|fail|Fail|FAIL|panic|fatal|Fatal|FATAL|xception|raceback|assert|\
+    denied|not ok|Segmentation|ERR!|CRITICAL|✗|✘|undefined reference|CONFLICT|timed out";
 
-/// The words from this one on are warnings, which make weak lines.
-const FIRST_WARNING: usize = 23;
+/// What warnings say, which make weak lines.
+const WARNINGS: &str = "warn|Warn|WARN";
 
 #[expect(
     clippy::expect_used,
@@ -48,7 +23,7 @@ const FIRST_WARNING: usize = 23;
 static SEARCH: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostFirst)
-        .build(KEYWORDS)
+        .build(ERRORS.split('|').chain(WARNINGS.split('|')))
         .expect("a few words")
 });
 
@@ -82,7 +57,7 @@ fn find_errors<'t>(text: &'t str, key_lines: &mut KeyLines<'t>) -> usize {
         let from = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         let behind = bytes.get(end..).unwrap_or_default();
         let to = memchr::memchr(b'\n', behind).map_or(text.len(), |next| end + next);
-        let is_error = hit.pattern().as_usize() < FIRST_WARNING;
+        let is_error = hit.pattern().as_usize() < ERRORS.split('|').count();
         let to = if is_error {
             end_with_location(text, to)
         } else {

@@ -1,8 +1,8 @@
 //! The excerpt of a JSON document: its shape as plain text, and its beginning and end,
 //! which are labelled as fragments.
 
-use super::line_cut::{self, char_count, one_line};
-use super::{ExcerptBody, ExcerptInput, ExcerptStyle};
+use super::line_cut::{self, FirstAndLast, char_count, one_line};
+use super::{ExcerptBody, ExcerptInput};
 use std::fmt::{self, Write as _};
 
 /// The maximum levels of the shape.
@@ -21,9 +21,7 @@ const MAX_VALUES: usize = 400;
 const READ_BYTES: usize = 4 << 20;
 
 pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
-    let ExcerptInput {
-        text, room, style, ..
-    } = input;
+    let ExcerptInput { text, room, .. } = input;
     let start = readable_start(text);
     let (roots, count) = read_documents(start);
     let is_exact = start.len() == text.len();
@@ -37,27 +35,15 @@ pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
             let lines = line_cut::first_lines(&shape, room * 55 / 100);
             format!("{}(more)\n", lines.text)
         });
-    let mut half = room.saturating_sub(char_count(&shape) + 110) / 2;
-    if style == ExcerptStyle::Fixed {
-        half = half.min(1_200);
-    }
-    let first = line_cut::first_lines(text, half);
-    let rest = text.get(first.bytes..).unwrap_or_default();
-    let last = line_cut::last_lines(rest, half);
-    let mut shown = format!("Shape:\n{shape}");
-    for (label, lines) in [
-        ("Its beginning (a fragment, no whole JSON):\n", &first),
-        ("Its end (a fragment):\n", &last),
-    ] {
-        if !lines.text.is_empty() {
-            shown.push_str(label);
-            shown.push_str(&lines.text);
-        }
-    }
+    let half = room.saturating_sub(char_count(&shape) + 110) / 2;
+    let labels = [
+        "Its beginning (a fragment, no whole JSON):\n",
+        "Its end (a fragment):\n",
+    ];
+    let body = FirstAndLast::take(input, half).body(labels, ("", 0, 0));
     ExcerptBody {
-        text: shown,
-        chars: first.chars + last.chars,
-        lines: first.lines + last.lines,
+        text: format!("Shape:\n{shape}{}", body.text),
+        ..body
     }
 }
 

@@ -14,12 +14,15 @@ const MAX_LINES: [usize; 2] = [4, 2];
 
 const MAX_LINE_CHARS: usize = 200;
 
+/// How many bytes of two lines are compared.
+const KEY_BYTES: usize = 160;
+
 /// The lines that were found so far.
 pub(super) struct KeyLines<'t> {
     text: &'t str,
     lines: Vec<KeyLine<'t>>,
-    /// Indices into `lines`, by the hash of the line.
-    by_hash: HashMap<u64, usize>,
+    /// Indices into `lines`, by [`line_key`].
+    by_key: HashMap<Vec<u8>, usize>,
     /// Whether lines that differ in numbers only count as the same line.
     ignores_numbers: bool,
     /// The number of strong and weak lines in each section.
@@ -43,7 +46,7 @@ impl<'t> KeyLines<'t> {
         Self {
             text,
             lines: Vec::new(),
-            by_hash: HashMap::new(),
+            by_key: HashMap::new(),
             ignores_numbers,
             counts: [[0; 2]; SECTIONS],
             found: 0,
@@ -53,10 +56,10 @@ impl<'t> KeyLines<'t> {
     /// Adds the line that begins at this byte, unless its section has enough lines.
     pub(super) fn add(&mut self, at: usize, line: &'t str, is_strong: bool) {
         self.found += 1;
-        let hash = line_hash(line, self.ignores_numbers);
+        let key = line_key(line, self.ignores_numbers);
         if let Some(same) = self
-            .by_hash
-            .get(&hash)
+            .by_key
+            .get(&key)
             .and_then(|index| self.lines.get_mut(*index))
         {
             same.count += 1;
@@ -76,7 +79,7 @@ impl<'t> KeyLines<'t> {
             return;
         }
         *count += 1;
-        self.by_hash.insert(hash, self.lines.len());
+        self.by_key.insert(key, self.lines.len());
         self.lines.push(KeyLine {
             at,
             line,
@@ -148,22 +151,16 @@ fn spread<'a, T>(all: &'a [&'a T]) -> impl Iterator<Item = &'a T> {
     })
 }
 
-/// The FNV-1a hash of the start of a line. With `ignores_numbers` every run of digits
-/// counts as one zero.
-fn line_hash(line: &str, ignores_numbers: bool) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut digit = false;
-    for &byte in line.as_bytes().iter().take(160) {
-        if ignores_numbers && byte.is_ascii_digit() {
-            if digit {
-                continue;
-            }
-            digit = true;
-        } else {
-            digit = false;
+/// The start of a line, which is the same for lines that count as one. With `ignores_numbers` every
+/// run of digits is one zero.
+fn line_key(line: &str, ignores_numbers: bool) -> Vec<u8> {
+    let mut key = Vec::with_capacity(KEY_BYTES);
+    for &byte in line.as_bytes().iter().take(KEY_BYTES) {
+        if !ignores_numbers || !byte.is_ascii_digit() {
+            key.push(byte);
+        } else if key.last() != Some(&b'0') {
+            key.push(b'0');
         }
-        let byte = if digit { b'0' } else { byte };
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    hash
+    key
 }

@@ -2,6 +2,7 @@
 //! long.
 
 use super::super::classify::count_bytes;
+use super::{ExcerptBody, ExcerptInput, ExcerptStyle};
 
 /// The minimum characters that are left of a line that is cut.
 const MIN_LINE_PART: usize = 40;
@@ -166,5 +167,57 @@ impl LineCut {
         self.bytes += bytes;
         self.chars += chars;
         self.lines += usize::from(whole);
+    }
+}
+
+/// The lines of both ends of a text.
+pub(super) struct FirstAndLast {
+    first: LineCut,
+    last: LineCut,
+}
+
+impl FirstAndLast {
+    /// Takes lines with at most `room` characters from each end, fewer where the style
+    /// says so.
+    pub(super) fn take(input: ExcerptInput<'_>, room: usize) -> Self {
+        let room = match input.style {
+            ExcerptStyle::Adaptive => room,
+            ExcerptStyle::Fixed => room.min(1_200),
+        };
+        let first = first_lines(input.text, room);
+        let rest = input.text.get(first.bytes..).unwrap_or_default();
+        Self {
+            last: last_lines(rest, room),
+            first,
+        }
+    }
+
+    /// The bytes between the first and the last lines.
+    pub(super) fn middle(&self, text: &str) -> (usize, usize) {
+        (self.first.bytes, text.len().saturating_sub(self.last.bytes))
+    }
+
+    /// The ends below their labels, around a text that shows so many characters and lines.
+    pub(super) fn body(
+        &self,
+        [first, last]: [&str; 2],
+        (middle, chars, lines): (&str, usize, usize),
+    ) -> ExcerptBody {
+        let mut text = String::new();
+        for (label, shown) in [
+            (first, self.first.text.as_str()),
+            ("", middle),
+            (last, &self.last.text),
+        ] {
+            if !shown.is_empty() {
+                text.push_str(label);
+                text.push_str(shown);
+            }
+        }
+        ExcerptBody {
+            text,
+            chars: chars + self.first.chars + self.last.chars,
+            lines: lines + self.first.lines + self.last.lines,
+        }
     }
 }

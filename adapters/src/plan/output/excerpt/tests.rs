@@ -200,6 +200,82 @@ fn a_page_excerpt_shows_titles_and_urls_but_no_tags() {
     );
 }
 
+// S2-Bi: a reader that looks at the rest of such a page again and again does not end.
+#[test]
+fn hostile_pages_are_read_in_one_pass() {
+    let size = 500_000;
+    for (name, piece, end) in [
+        ("words between carriage returns", "a\r", ""),
+        ("words between wide spaces", "a\u{3000}", ""),
+        ("words between no-break spaces", "a&nbsp;", ""),
+        ("signs that open no tag", "<", ""),
+        ("signs before blanks", "< ", ""),
+        ("tags that never end", "<a ", ""),
+        ("deep nesting", "<div>", ""),
+        (
+            "links that never end",
+            "<a href='https://a.example'>",
+            "</a>",
+        ),
+        ("comments that never end", "<!-- ", ""),
+        ("scripts that never end", "<script>", "</"),
+        ("ends of other elements in a drawing", "</a>", "<svg></svg>"),
+        ("ampersands", "&", ""),
+    ] {
+        let text = format!(
+            "<html></html><svg></svg>{}{end}",
+            piece.repeat(size / piece.len())
+        );
+        let measure = measure(&text);
+        assert_eq!(measure.kind, OutputKind::WebOrSearch, "{name}");
+        checked(
+            &text,
+            &measure,
+            5_000,
+            ExcerptStyle::Adaptive,
+            Retention::Memory,
+        );
+    }
+}
+
+// S2-Bi
+#[test]
+fn the_text_of_a_page_has_no_markup() {
+    let title =
+        "<!DOCTYPE html><html><head><title>Tides &amp; more</title><style>a{b}</style></head>";
+    for (html, expected) in [
+        (
+            "<p>The&nbsp;sea\r\n and <b>the</b>\n moon<p>rise",
+            "The sea\nand the\nmoon\nrise",
+        ),
+        (
+            "<H2 class='a > b'>Spring</H2>next<br/>line",
+            "# Spring\nnext\nline",
+        ),
+        (
+            "<ul><li>one<li>two</ul><table><tr><td>a<td>b<tr><th>c</table>",
+            "- one\n- two\na b\nc\n",
+        ),
+        (
+            "<a class=x href=\"https://a.example/?b=1&amp;c=2\">See\nit</a>, <a href='/local'>here</a>",
+            "[See it](https://a.example/?b=1&c=2), here",
+        ),
+        ("<a href=https://a.example></a>nothing", "nothing"),
+        (
+            "a<!-- <p>b --><script>if (1 < 2) '</p>'</script><svg><title>c</title></svg><svg/>d",
+            "ad",
+        ),
+        ("1 < 2 &mdash; &eacute;&#x41;&#1;", "1 < 2 — éA"),
+        ("<template><p>a</template>b<script>c", "b"),
+    ] {
+        assert_eq!(
+            super::html::plain(&format!("{title}{html}")),
+            format!("# Tides & more\n{expected}"),
+            "{html}"
+        );
+    }
+}
+
 // S2-Bj
 #[test]
 fn a_json_excerpt_shows_the_shape() {

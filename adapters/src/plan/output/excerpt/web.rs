@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::line_cut::{self, char_count, one_line};
-use super::{ExcerptBody, ExcerptInput, ExcerptStyle, html};
+use super::line_cut::{self, FirstAndLast, char_count, one_line};
+use super::line_excerpt::LABELS;
+use super::{ExcerptBody, ExcerptInput, html};
 
 const MAX_LINKS: usize = 40;
 
@@ -22,9 +23,7 @@ struct PageLink<'t> {
 }
 
 pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
-    let ExcerptInput {
-        text, room, style, ..
-    } = input;
+    let ExcerptInput { text, room, .. } = input;
     let text: Cow<'_, str> = if html::is_tagged(text) {
         html::plain(text).into()
     } else {
@@ -41,24 +40,12 @@ pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
         };
     }
     let (list, list_chars) = link_list(text, spare * 55 / 100);
-    let mut half = spare.saturating_sub(char_count(&list)) / 2;
-    if style == ExcerptStyle::Fixed {
-        half = half.min(1_200);
-    }
-    let first = line_cut::first_lines(text, half);
-    let rest = text.get(first.bytes..).unwrap_or_default();
-    let last = line_cut::last_lines(rest, half);
-    let mut shown = list;
-    for (label, lines) in [("First lines:\n", &first), ("Last lines:\n", &last)] {
-        if !lines.text.is_empty() {
-            shown.push_str(label);
-            shown.push_str(&lines.text);
-        }
-    }
+    let half = spare.saturating_sub(char_count(&list)) / 2;
+    let ends = FirstAndLast::take(ExcerptInput { text, ..input }, half);
+    let body = ends.body(LABELS, ("", list_chars, 0));
     ExcerptBody {
-        text: shown,
-        chars: list_chars + first.chars + last.chars,
-        lines: first.lines + last.lines,
+        text: list + &body.text,
+        ..body
     }
 }
 

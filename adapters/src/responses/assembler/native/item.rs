@@ -1,11 +1,11 @@
 //! One native item, from its first event to its last.
 
+use super::super::text_part::{TextPart, complete_annotation, kind_of_part, list_content};
 use super::super::writer::{ItemPosition, location_fields};
 use super::item_types::{BodyType, ItemType};
-use super::part::{NativePart, kind_of_part};
 use super::{NativeOutput, client_id};
 use crate::event::{Fragment, NativeText};
-use crate::json;
+use crate::json::{self, quoted};
 use crate::members::{Members, rewrite};
 use crate::origin;
 use serde_json::value::RawValue;
@@ -27,7 +27,7 @@ pub(super) struct NativeItem {
     /// every call that it sees.
     held_back: bool,
     /// The texts in order. All but the last are closed once they are written.
-    parts: Vec<NativePart>,
+    parts: Vec<TextPart>,
     /// The JSON of the closed parts, separated by commas, and their number.
     closed: (Vec<u8>, usize),
     /// Events of the tool that wait until the item is written, as (type, document).
@@ -57,10 +57,10 @@ impl NativeItem {
 
     /// Begins another part of this kind, unless the open one is empty.
     pub(super) fn add_part(&mut self, kind: NativeText) {
-        let is_fresh = |part: &NativePart| part.kind == kind && part.text().is_empty();
+        let is_fresh = |part: &TextPart| part.kind == kind && part.text().is_empty();
         if self.takes(kind) && kind != NativeText::Body && !self.parts.last().is_some_and(is_fresh)
         {
-            self.parts.push(NativePart::new(kind, None));
+            self.parts.push(TextPart::new(kind));
         }
     }
 
@@ -82,7 +82,7 @@ impl NativeItem {
             return;
         }
         if self.parts.last().is_none_or(|part| part.kind != kind) {
-            self.parts.push(NativePart::new(kind, None));
+            self.parts.push(TextPart::new(kind));
         }
         if let Some(part) = self.parts.last_mut() {
             part.complete(whole);
@@ -92,7 +92,7 @@ impl NativeItem {
     pub(super) fn annotate(&mut self, annotation: &str) {
         let last = self.parts.last_mut();
         if let Some(part) = last.filter(|part| part.kind == NativeText::Output) {
-            part.annotate(annotation);
+            part.annotate(complete_annotation(annotation));
         }
     }
 
@@ -125,7 +125,7 @@ impl NativeItem {
     pub(super) fn advance(&mut self, out: &mut NativeOutput<'_>) {
         let is_blank = self.item_type == ItemType::Message
             && self.position.is_none()
-            && self.parts.iter().all(NativePart::is_blank);
+            && self.parts.iter().all(TextPart::is_blank);
         if self.held_back || is_blank {
             return;
         }
@@ -143,7 +143,7 @@ impl NativeItem {
             self.close_part(&position, None, out);
         }
         if let Some(part) = self.parts.get_mut(self.closed.1) {
-            part.advance(&position, self.closed.1, delta, out);
+            part.advance(&position, self.closed.1, delta, &mut out.items);
         }
         for (name, document) in std::mem::take(&mut self.waiting) {
             write_progress(name, &document, &position, out);
@@ -167,12 +167,12 @@ impl NativeItem {
         };
         if is_cut && self.held_back {
             let name = members.text("name").unwrap_or_default();
-            return out.notes.add("call_truncated", name.into_owned());
+            return out.items.note("call_truncated", name.into_owned());
         }
         let mut changes: MemberChanges = Vec::new();
         if done.is_none() {
-            out.notes
-                .add("item_closed", members.text("type").unwrap_or_default());
+            out.items
+                .note("item_closed", members.text("type").unwrap_or_default());
         }
         let new_status = match status.as_deref() {
             _ if is_cut => Some("incomplete"),
@@ -184,7 +184,7 @@ impl NativeItem {
         match self.item_type.clone() {
             ItemType::Message => {
                 let Some(content) = self.close_parts(&members, "content", out) else {
-                    return out.notes.add("blank_message_dropped", "it is white space");
+                    return out.items.note("blank_message_dropped", "it is white space");
                 };
                 changes.extend(content.map(|list| ("content", Some(list))));
                 if members.text("role").is_none_or(|role| role != "assistant") {
@@ -208,7 +208,7 @@ impl NativeItem {
         self.add_ids(&position, &mut changes);
         let mut item = Vec::with_capacity(base.len() + 64);
         rewrite(&mut item, &members, &changes);
-        out.writer.item_done(&position, &item, out.events);
+        out.items.item_done(&position, &item);
     }
 
     /// Ends the item because the answer broke off. Codex keeps no item that is incomplete.
@@ -229,17 +229,17 @@ impl NativeItem {
 
     /// The part that a piece belongs to. An index that changes without a new part is an
     /// error of some servers, except in a summary.
-    fn part_for(&mut self, kind: NativeText, index: u32) -> Option<&mut NativePart> {
+    fn part_for(&mut self, kind: NativeText, index: u32) -> Option<&mut TextPart> {
         if !self.takes(kind) {
             return None;
         }
-        let is_same = |part: &NativePart| {
+        let is_same = |part: &TextPart| {
             part.kind == kind
                 && (kind != NativeText::Summary
                     || part.upstream_index.is_none_or(|known| known == index))
         };
         if !self.parts.last().is_some_and(is_same) {
-            self.parts.push(NativePart::new(kind, None));
+            self.parts.push(TextPart::new(kind));
         }
         let part = self.parts.last_mut()?;
         part.upstream_index = Some(index);
@@ -265,7 +265,7 @@ impl NativeItem {
     }
 
     fn has_whole_body(&self) -> bool {
-        let text = self.parts.first().map_or("", NativePart::text);
+        let text = self.parts.first().map_or("", TextPart::text);
         serde_json::from_str::<serde::de::IgnoredAny>(&json::unescape(text)).is_ok()
     }
 
@@ -281,8 +281,8 @@ impl NativeItem {
         let adds_phase = self.item_type == ItemType::Message && !known_phase;
         let id = client_id(out, &self.item_type, own.as_deref(), adds_phase);
         let position = match id {
-            Some(id) => out.writer.position_with_id(id),
-            None => out.writer.next_position(self.item_type.minted_prefix()),
+            Some(id) => out.items.position_with_id(id),
+            None => out.items.next_position(self.item_type.minted_prefix()),
         };
         let mut changes: MemberChanges = Vec::new();
         let mut set = |name: &'static str, json: &str| changes.push((name, Some(json.to_owned())));
@@ -312,7 +312,7 @@ impl NativeItem {
         self.add_ids(&position, &mut changes);
         let mut item = Vec::with_capacity(added.len() + 64);
         rewrite(&mut item, &members, &changes);
-        out.writer.item_added(&position, &item, out.events);
+        out.items.item_added(&position, &item);
         self.position = Some(position.clone());
         position
     }
@@ -333,7 +333,7 @@ impl NativeItem {
     ) {
         let (closed, count) = &mut self.closed;
         if let Some(part) = self.parts.get_mut(*count) {
-            let json = part.close(position, *count, upstream, out);
+            let json = part.close(position, *count, upstream, &mut out.items);
             if !closed.is_empty() {
                 closed.push(b',');
             }
@@ -366,8 +366,8 @@ impl NativeItem {
                 .as_ref()
                 .and_then(|fields| kind_of_part(&fields.text("type")?));
             let (Some(fields), Some(kind)) = (fields, kind) else {
-                out.notes
-                    .add("content_skipped", "a part of an unknown type");
+                out.items
+                    .note("content_skipped", "a part of an unknown type");
                 continue;
             };
             let shown = if kind == NativeText::Refusal && out.for_codex {
@@ -379,7 +379,7 @@ impl NativeItem {
                 continue;
             }
             if index >= self.parts.len() {
-                self.parts.push(NativePart::new(shown, None));
+                self.parts.push(TextPart::new(shown));
             }
             let Some(own) = self.parts.get_mut(index) else {
                 continue;
@@ -418,7 +418,7 @@ impl NativeItem {
             let text = text.and_then(Fragment::from_raw);
             text.is_none_or(|text| text.is_blank())
         };
-        self.parts.iter().all(NativePart::is_blank) && documents.iter().copied().all(is_blank)
+        self.parts.iter().all(TextPart::is_blank) && documents.iter().copied().all(is_blank)
     }
 
     fn close_reasoning(
@@ -429,7 +429,7 @@ impl NativeItem {
     ) {
         let has = |name: &str| {
             let list = members.present(name).map(RawValue::get);
-            list.is_some_and(|json| !super::list_content(json).is_empty())
+            list.is_some_and(|json| !list_content(json).is_empty())
         };
         let is_raw = match self.parts.first() {
             Some(part) => part.kind == NativeText::Reasoning,
@@ -443,7 +443,7 @@ impl NativeItem {
         let list = self.close_parts(members, shown, out).flatten();
         changes.extend(list.map(|list| (shown, Some(list))));
         if has(other) {
-            out.notes.add("reasoning_dropped", other);
+            out.items.note("reasoning_dropped", other);
         }
         if is_raw {
             if has(other) || members.present(other).is_none() {
@@ -468,21 +468,21 @@ impl NativeItem {
         let own = members.get(body.field).filter(|_| !is_only_added);
         let whole = own.and_then(Fragment::from_raw);
         if self.parts.is_empty() {
-            self.parts.push(NativePart::new(NativeText::Body, None));
+            self.parts.push(TextPart::new(NativeText::Body));
         }
         let position = self.start(out);
         let part = self.parts.first_mut()?;
         let mut is_same = whole.as_ref().is_some_and(|whole| part.complete(whole));
         if whole.is_some() && !is_same {
-            out.notes
-                .add("arguments_differ", "the deltas are not the whole text");
+            out.items
+                .note("arguments_differ", "the deltas are not the whole text");
         }
         if part.is_blank() && !is_cut && !body.empty.is_empty() && part.text().is_empty() {
             part.push(body.empty, "");
             is_same = false;
         }
-        part.advance(&position, 0, body.delta, out);
-        part.close_body(body.done, body.field, out);
+        part.advance(&position, 0, body.delta, &mut out.items);
+        part.close_body(body.done, body.field, &mut out.items);
         (!is_same).then(|| format!("\"{}\"", part.text()))
     }
 }
@@ -514,7 +514,7 @@ fn write_progress(
         return;
     };
     let location = location_fields(position, None);
-    out.writer.event(name, &location, out.events, |out| {
+    out.items.event(name, &location, |out| {
         for (name, value) in members.iter() {
             let is_ours = ["type", "sequence_number", "output_index", "item_id"].contains(&name);
             // Padding against an observer of the connection to the upstream.
@@ -526,8 +526,4 @@ fn write_progress(
             }
         }
     });
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", json::escape(text))
 }

@@ -20,20 +20,20 @@ pub(super) enum ItemType {
 
 /// A type whose items stream one text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BodyType {
-    pub(super) name: &'static str,
+pub(in crate::responses::assembler) struct BodyType {
+    pub(in crate::responses::assembler) name: &'static str,
     /// The field that holds the text.
-    pub(super) field: &'static str,
-    pub(super) delta: &'static str,
-    pub(super) done: &'static str,
+    pub(in crate::responses::assembler) field: &'static str,
+    pub(in crate::responses::assembler) delta: &'static str,
+    pub(in crate::responses::assembler) done: &'static str,
     id_prefix: &'static str,
     /// Whether the client runs it.
     is_call: bool,
     /// The text for one that stayed empty.
-    pub(super) empty: &'static str,
+    pub(in crate::responses::assembler) empty: &'static str,
 }
 
-const FUNCTION_CALL: BodyType = BodyType {
+pub(in crate::responses::assembler) const FUNCTION_CALL: BodyType = BodyType {
     name: "function_call",
     field: "arguments",
     delta: "response.function_call_arguments.delta",
@@ -43,7 +43,7 @@ const FUNCTION_CALL: BodyType = BodyType {
     empty: "{}",
 };
 
-const CUSTOM_CALL: BodyType = BodyType {
+pub(in crate::responses::assembler) const CUSTOM_CALL: BodyType = BodyType {
     name: "custom_tool_call",
     field: "input",
     delta: "response.custom_tool_call_input.delta",

@@ -11,12 +11,10 @@
 //! | module | contents |
 //! |---|---|
 //! | `item` | one item, from its first event to its last |
-//! | `part` | one text of an item |
 //! | `item_types` | what is known about the types of items |
 
 mod item;
-mod item_types;
-mod part;
+pub(super) mod item_types;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -28,11 +26,10 @@ use super::super::event_buffer::EventBuffer;
 use super::Assembler;
 use super::call::CallItem;
 use super::call_queue::WithheldPlace;
-use super::writer::ItemWriter;
+use super::text_part::{list_content, missing_rest};
+use super::writer::ItemOutput;
 use crate::event::{Fragment, NativeEvent, NativeText};
-use crate::json;
 use crate::members::Members;
-use crate::notes::Notes;
 use crate::origin;
 use crate::tools::{ToolKind, ToolTarget};
 
@@ -82,9 +79,7 @@ struct RestoredCall {
 
 /// What closing and writing items needs besides the items.
 pub(super) struct NativeOutput<'o> {
-    pub(super) writer: &'o mut ItemWriter,
-    pub(super) notes: &'o mut Notes,
-    pub(super) events: &'o mut EventBuffer,
+    pub(super) items: ItemOutput<'o>,
     pub(super) used_ids: &'o mut HashSet<String>,
     /// The provider and model, see [`super::AnswerParams::origin`].
     pub(super) origin: &'o str,
@@ -200,9 +195,9 @@ impl Assembler {
         let mut released = Vec::new();
         self.with_native(events, |items, out| {
             for queued in std::mem::take(items.queue) {
-                let (start, last) = (out.writer.item_count(), queued.slot == items.last_slot);
+                let (start, last) = (out.items.item_count(), queued.slot == items.last_slot);
                 queued.form.finish(true, last, out);
-                released.push(start..out.writer.item_count());
+                released.push(start..out.items.item_count());
             }
         });
         self.native.behind_withheld = false;
@@ -234,9 +229,7 @@ impl Assembler {
             behind_withheld: self.native.behind_withheld,
         };
         let mut out = NativeOutput {
-            writer: &mut self.writer,
-            notes: &mut self.notes,
-            events,
+            items: self.writer.to(events),
             used_ids: &mut self.native.used_ids,
             origin: &self.settings.params.origin,
             for_codex: self.settings.caller_is_codex,
@@ -248,10 +241,13 @@ impl Assembler {
     /// Puts a new item at the end of the queue.
     fn add_native(&mut self, slot: u32, item: Cow<'_, str>, events: &mut EventBuffer) {
         let Some(members) = Members::read(&item) else {
-            return self.notes.add("item_dropped", "it is no JSON object");
+            return self
+                .writer
+                .notes
+                .add("item_dropped", "it is no JSON object");
         };
         let Some(kind) = members.text("type").filter(|kind| !kind.is_empty()) else {
-            return self.notes.add("item_dropped", "it has no type");
+            return self.writer.notes.add("item_dropped", "it has no type");
         };
         let item_type = ItemType::of(&kind);
         if item_type.is_function_call() && members.present("namespace").is_none() {
@@ -298,7 +294,7 @@ impl Assembler {
         if let Some(so_far) = self.native.running_here.get_mut(&slot) {
             so_far.push_str(fragment.escaped());
             self.calls
-                .push_arguments(slot, fragment, &mut self.writer, events);
+                .push_arguments(slot, fragment, &mut self.writer.to(events));
         }
     }
 
@@ -309,10 +305,7 @@ impl Assembler {
         };
         let members = Members::read(item).unwrap_or_default();
         let whole = members.text("arguments").unwrap_or_default();
-        let rest = whole
-            .strip_prefix(json::unescape(so_far).as_ref())
-            .map(json::escape)
-            .unwrap_or_default();
+        let rest = missing_rest(so_far, &whole).unwrap_or_default();
         self.push_running_here(slot, &Fragment::from_escaped(rest), events);
     }
 
@@ -357,7 +350,7 @@ impl Assembler {
         let resolved = self.settings.tool_names.resolve(&name);
         if resolved.name_repaired {
             let detail = format!("{name} to {}", resolved.target.name);
-            self.notes.add("tool_name_repaired", detail);
+            self.writer.notes.add("tool_name_repaired", detail);
         }
         let target = resolved.target;
         let is_same =
@@ -391,7 +384,7 @@ impl NativeQueue<'_> {
         while let Some(first) = self.queue.front_mut() {
             if matches!(first.form, ItemForm::RunsHere) {
                 let place = WithheldPlace {
-                    finished_before: out.writer.item_count(),
+                    finished_before: out.items.item_count(),
                     held_before: 0,
                 };
                 self.places.insert(first.slot, place);
@@ -419,7 +412,7 @@ impl NativeQueue<'_> {
         for queued in std::mem::take(self.queue) {
             if matches!(queued.form, ItemForm::RunsHere) {
                 let place = WithheldPlace {
-                    finished_before: out.writer.item_count(),
+                    finished_before: out.items.item_count(),
                     held_before: held.len(),
                 };
                 self.places.insert(queued.slot, place);
@@ -470,7 +463,7 @@ impl ItemForm {
     fn advance(&mut self, out: &mut NativeOutput<'_>) {
         match self {
             Self::Native(item) => item.advance(out),
-            Self::Restored(restored) => restored.call.advance(out.writer, out.events),
+            Self::Restored(restored) => restored.call.advance(&mut out.items),
             Self::RunsHere => {}
         }
     }
@@ -493,13 +486,9 @@ impl ItemForm {
             Self::Restored(restored) => {
                 let whole = restored.complete.unwrap_or(complete);
                 if whole || restored.call.is_complete() {
-                    restored
-                        .call
-                        .close("completed", out.writer, out.notes, out.events);
+                    restored.call.close("completed", &mut out.items);
                 } else {
-                    restored
-                        .call
-                        .close_incomplete(out.writer, out.notes, out.events);
+                    restored.call.close_incomplete(&mut out.items);
                 }
             }
             Self::RunsHere => {}
@@ -510,9 +499,7 @@ impl ItemForm {
         match self {
             Self::Native(item) => item.fail(out),
             Self::Restored(restored) if restored.call.is_started() => {
-                restored
-                    .call
-                    .close_incomplete(out.writer, out.notes, out.events);
+                restored.call.close_incomplete(&mut out.items);
             }
             Self::Restored(_) | Self::RunsHere => {}
         }
@@ -527,22 +514,11 @@ impl RestoredCall {
 
     /// Adds what the pieces lack of the whole arguments.
     fn complete_arguments(&mut self, whole: &Fragment<'_>) {
-        let whole = json::escape(&whole.decoded());
-        let so_far = json::escape(&json::unescape(&self.arguments));
-        if let Some(rest) = whole.strip_prefix(so_far.as_str())
-            && !rest.is_empty()
-        {
+        let rest = missing_rest(&self.arguments, &whole.decoded()).unwrap_or_default();
+        if !rest.is_empty() {
             self.push(&Fragment::from_escaped(rest));
         }
     }
-}
-
-/// The elements of a JSON list, without its brackets; empty for other values.
-fn list_content(json: &str) -> &str {
-    let inner = json
-        .strip_prefix('[')
-        .and_then(|list| list.strip_suffix(']'));
-    inner.unwrap_or_default().trim()
 }
 
 /// The id that the client gets for an item of this type.

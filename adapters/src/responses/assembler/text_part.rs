@@ -1,7 +1,6 @@
-//! One text of a native item: a content part, a part of a summary, or the body of a call.
+//! One text of an item: a content part, a part of a summary, or the body of a call.
 
-use super::super::writer::{ItemPosition, StreamedText, location_fields, push_escaped};
-use super::NativeOutput;
+use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
 use crate::event::{Fragment, NativeText};
 use crate::json;
 use crate::members::{Members, rewrite};
@@ -10,7 +9,7 @@ use serde_json::value::RawValue;
 /// A text that arrives in pieces, and how much of it was written. Made with the first
 /// piece, or with the item if it came whole.
 #[derive(Debug)]
-pub(super) struct NativePart {
+pub(super) struct TextPart {
     pub(super) kind: NativeText,
     /// The upstream's index of the part, where it counts parts.
     pub(super) upstream_index: Option<u32>,
@@ -94,11 +93,11 @@ pub(super) fn kind_of_part(name: &str) -> Option<NativeText> {
     .find(|kind| names(*kind).part == name)
 }
 
-impl NativePart {
-    pub(super) fn new(kind: NativeText, upstream_index: Option<u32>) -> Self {
+impl TextPart {
+    pub(super) fn new(kind: NativeText) -> Self {
         Self {
             kind,
-            upstream_index,
+            upstream_index: None,
             text: StreamedText::default(),
             has_visible_text: false,
             sent: 0,
@@ -131,8 +130,12 @@ impl NativePart {
         self.text.push(escaped);
     }
 
-    pub(super) fn annotate(&mut self, annotation: &str) {
-        self.annotations.push(complete_annotation(annotation));
+    pub(super) fn has_annotation(&self, annotation: &str) -> bool {
+        self.annotations.iter().any(|known| known == annotation)
+    }
+
+    pub(super) fn annotate(&mut self, annotation: String) {
+        self.annotations.push(annotation);
     }
 
     /// Adds what the pieces lack of the whole text. Returns false if the whole text does not
@@ -141,13 +144,11 @@ impl NativePart {
         if self.text() == whole.escaped() {
             return true;
         }
-        let whole = whole.decoded();
-        let so_far = json::unescape(self.text());
-        let Some(rest) = whole.strip_prefix(so_far.as_ref()).map(json::escape) else {
-            return false;
-        };
-        self.push_text(&rest);
-        true
+        let rest = missing_rest(self.text(), &whole.decoded());
+        if let Some(rest) = &rest {
+            self.push_text(rest);
+        }
+        rest.is_some()
     }
 
     /// Opens the part if need be and writes what is new of it. `index` is its index in the
@@ -157,7 +158,7 @@ impl NativePart {
         position: &ItemPosition,
         index: usize,
         delta: &'static str,
-        out: &mut NativeOutput<'_>,
+        out: &mut ItemOutput<'_>,
     ) {
         let names = names(self.kind);
         if self.location.is_empty() {
@@ -166,11 +167,10 @@ impl NativePart {
             } else {
                 self.location = location_fields(position, Some((names.index, index)));
                 let empty = self.json("", "", "");
-                out.writer
-                    .event(names.added, &self.location, out.events, |out| {
-                        out.extend_from_slice(b",\"part\":");
-                        out.extend_from_slice(&empty);
-                    });
+                out.event(names.added, &self.location, |out| {
+                    out.extend_from_slice(b",\"part\":");
+                    out.extend_from_slice(&empty);
+                });
             }
         }
         let new = self.text.text.get(self.sent..).unwrap_or_default();
@@ -179,7 +179,7 @@ impl NativePart {
             let logprobs = logprobs.strip_prefix(',').unwrap_or(logprobs);
             let is_output = self.kind == NativeText::Output;
             let name = if delta.is_empty() { names.delta } else { delta };
-            out.writer.event(name, &self.location, out.events, |out| {
+            out.event(name, &self.location, |out| {
                 push_escaped(out, "delta", new);
                 if is_output {
                     out.extend_from_slice(b",\"logprobs\":[");
@@ -193,11 +193,11 @@ impl NativePart {
         self.write_annotations(out);
     }
 
-    fn write_annotations(&mut self, out: &mut NativeOutput<'_>) {
+    fn write_annotations(&mut self, out: &mut ItemOutput<'_>) {
         for annotation in self.annotations.iter().skip(self.sent_annotations) {
             let index = self.sent_annotations;
             let name = "response.output_text.annotation.added";
-            out.writer.event(name, &self.location, out.events, |out| {
+            out.event(name, &self.location, |out| {
                 json::field(out, "annotation_index", &index);
                 json::raw_field(out, "annotation", annotation);
             });
@@ -206,8 +206,8 @@ impl NativePart {
     }
 
     /// Writes the end of a body: `done` is the event and `field` its field.
-    pub(super) fn close_body(&self, done: &'static str, field: &str, out: &mut NativeOutput<'_>) {
-        out.writer.event(done, &self.location, out.events, |out| {
+    pub(super) fn close_body(&self, done: &'static str, field: &str, out: &mut ItemOutput<'_>) {
+        out.event(done, &self.location, |out| {
             push_escaped(out, field, self.text());
         });
     }
@@ -219,7 +219,7 @@ impl NativePart {
         position: &ItemPosition,
         index: usize,
         upstream: Option<&str>,
-        out: &mut NativeOutput<'_>,
+        out: &mut ItemOutput<'_>,
     ) -> Vec<u8> {
         self.text.flush();
         let names = names(self.kind);
@@ -233,22 +233,20 @@ impl NativePart {
             self.add_later_lists(members);
         }
         self.advance(position, index, "", out);
-        out.writer
-            .event(names.done, &self.location, out.events, |out| {
-                push_escaped(out, names.field, self.text());
-                if self.kind == NativeText::Output {
-                    json::raw_field(out, "logprobs", &format!("[{}]", self.logprobs));
-                }
-            });
+        out.event(names.done, &self.location, |out| {
+            push_escaped(out, names.field, self.text());
+            if self.kind == NativeText::Output {
+                json::raw_field(out, "logprobs", &format!("[{}]", self.logprobs));
+            }
+        });
         let part = match members {
             Some(members) => self.with_lists(&members),
             None => self.json(self.text(), &self.annotations.join(","), &self.logprobs),
         };
-        out.writer
-            .event(names.closed, &self.location, out.events, |out| {
-                out.extend_from_slice(b",\"part\":");
-                out.extend_from_slice(&part);
-            });
+        out.event(names.closed, &self.location, |out| {
+            out.extend_from_slice(b",\"part\":");
+            out.extend_from_slice(&part);
+        });
         part
     }
 
@@ -264,7 +262,7 @@ impl NativePart {
         }
         if self.logprobs.is_empty() && self.sent == 0 {
             let logprobs = members.get("logprobs").map_or("", |raw| raw.get());
-            push_list(&mut self.logprobs, super::list_content(logprobs));
+            push_list(&mut self.logprobs, list_content(logprobs));
         }
     }
 
@@ -314,7 +312,7 @@ impl NativePart {
 }
 
 /// The annotation with the fields that a citation must have; xAI leaves some out.
-fn complete_annotation(annotation: &str) -> String {
+pub(super) fn complete_annotation(annotation: &str) -> String {
     let Some(members) = Members::read(annotation) else {
         return annotation.to_owned();
     };
@@ -343,4 +341,19 @@ fn push_list(list: &mut String, elements: &str) {
         }
         list.push_str(elements);
     }
+}
+
+/// The elements of a JSON list, without its brackets; empty for other values.
+pub(super) fn list_content(json: &str) -> &str {
+    let inner = json
+        .strip_prefix('[')
+        .and_then(|list| list.strip_suffix(']'));
+    inner.unwrap_or_default().trim()
+}
+
+/// What a text, escaped, lacks of the whole one, escaped too; `None` if the whole does not continue
+/// it.
+pub(super) fn missing_rest(so_far: &str, whole: &str) -> Option<String> {
+    let rest = whole.strip_prefix(json::unescape(so_far).as_ref());
+    rest.map(json::escape)
 }

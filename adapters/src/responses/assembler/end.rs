@@ -1,0 +1,106 @@
+//! The end of an answer: its terminal event, and its token counts.
+
+use super::super::event_buffer::EventBuffer;
+use super::super::response_object::{IncompleteReason, ResponseError, ResponseStatus};
+use super::{Assembler, OpenItem};
+use crate::event::{Finish, Usage};
+use crate::fault::Fault;
+
+impl Assembler {
+    /// Ends the answer with `response.failed`. Open items are closed as incomplete; for
+    /// Codex they stay open (see [`AssemblerSettings::caller_is_codex`]).
+    pub fn fail(&mut self, fault: &Fault, events: &mut EventBuffer) {
+        if self.final_status().is_some() {
+            return;
+        }
+        if self.settings.caller_is_codex {
+            self.open = OpenItem::Nothing;
+            self.waiting_text.clear();
+            self.reasoning_details.clear();
+        }
+        self.fail_native(events);
+        self.close_text("incomplete", true, events);
+        self.calls.fail(&mut self.writer.to(events));
+        self.flush_waiting_text(events);
+        self.close_text("incomplete", true, events);
+        self.drop_pending_citations();
+        self.ensure_usage();
+        self.writer.response.error = Some(ResponseError {
+            code: fault.response_code(),
+            message: fault.response_message().into_owned(),
+        });
+        self.end(ResponseStatus::Failed, events);
+    }
+
+    pub(super) fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
+        let complete = finish == Finish::Stop;
+        self.finish_native(complete, events);
+        if complete && self.end_round(events) {
+            return;
+        }
+        let had_calls = !self.calls.is_empty();
+        let status = if complete { "completed" } else { "incomplete" };
+        self.calls.finish(complete, &mut self.writer.to(events));
+        if had_calls {
+            self.flush_waiting_text(events);
+        }
+        self.close_text(status, false, events);
+        self.drop_pending_citations();
+        self.ensure_usage();
+        self.end_normally(finish, now, events);
+    }
+
+    /// Writes the terminal event of an answer that did not fail.
+    pub(super) fn end_normally(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
+        let response = &mut self.writer.response;
+        let status = match finish {
+            Finish::Stop => {
+                response.completed_at = Some(now);
+                ResponseStatus::Completed
+            }
+            Finish::Length => {
+                response.incomplete_details = Some(IncompleteReason::MaxOutputTokens);
+                ResponseStatus::Incomplete
+            }
+            Finish::ContentFilter => {
+                response.incomplete_details = Some(IncompleteReason::ContentFilter);
+                ResponseStatus::Incomplete
+            }
+        };
+        self.end(status, events);
+    }
+
+    /// Writes the terminal event.
+    pub(super) fn end(&mut self, status: ResponseStatus, events: &mut EventBuffer) {
+        self.writer.response.usage = self.reported_usage();
+        self.writer.response.status = Some(status);
+        self.writer.to(events).response_event(status.event_name());
+    }
+
+    /// Sets estimated token counts if the provider sent none.
+    pub(super) fn ensure_usage(&mut self) {
+        if self.usage.is_none() {
+            self.writer
+                .notes
+                .add("usage_estimated", "the provider sent no token counts");
+            self.usage = Some(self.estimated_usage());
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an estimate"
+    )]
+    pub(super) fn estimated_usage(&self) -> Usage {
+        let received = self.received_bytes - self.round.received_before;
+        let output =
+            (received as f32 / self.settings.params.bytes_per_token.max(0.1)).ceil() as u64;
+        Usage {
+            input: self.settings.params.estimated_input_tokens,
+            output,
+            ..Usage::default()
+        }
+    }
+}
