@@ -6,6 +6,7 @@ of POSTs that reached the proxy, and the seconds.
 """
 
 import base64
+import collections
 import contextlib
 import json
 import time
@@ -25,7 +26,8 @@ def run(case: dict, folder: Path):
     with proxy_for(case, folder) as proxy:
         session = Session(proxy, folder, case.get("codex", {}))
         for prompt in case.get("prompts", ["Do what the script says."]):
-            turn = session.turn(prompt, case.get("seconds", 60))
+            asked = prompt if isinstance(prompt, dict) else {"prompt": prompt}
+            turn = session.turn(asked["prompt"], case.get("seconds", 60), asked.get("model"))
         expect = case["expect"]
         if "wall_s" in expect and session.seconds > expect["wall_s"]:
             raise kit.Failure(f"took {session.seconds:.1f} s, more than {expect['wall_s']}")
@@ -36,6 +38,11 @@ def run(case: dict, folder: Path):
         seen = {"code": turn.code, "message": turn.message, "items": session.items, "usage": turn.usage, "errors": session.errors}
         named = {key: expect[key] for key in seen if key in expect}
         kit.check(kit.mismatch(named, seen, "codex"))
+        if "counts" in expect:
+            kinds = collections.Counter(item["type"] for item in session.items)
+            kit.check(kit.mismatch(expect["counts"], kinds, "the number of items"))
+        if "upstream" in expect:
+            check_upstream(expect["upstream"], proxy.upstream.requests(), case)
         for pattern in expect.get("log", []):
             kit.check(kit.mismatch(f"~{pattern}", proxy.text(), "log"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
@@ -44,6 +51,26 @@ def run(case: dict, folder: Path):
             bundle.check(case["bundle"], proxy, folder, turn.message or "")
         failure = "" if turn.failure is None else f", {turn.failure!r}"
         return f"{posts} POSTs, {session.seconds:.1f} s{failure}" if posts is not None else None
+
+
+def check_upstream(expect: dict, requests: list[dict], case: dict):
+    """Compares what the upstream got.
+
+    `grows`: the history of each request begins with that of the request before. `last`: for each kind of
+    upstream, how often each type of item, or each role of a message, is in the last request; `ids` is the
+    number of items that have an id.
+    `requests`: what is in the requests, in this order.
+    """
+    histories = [request["json"].get("input") or request["json"].get("messages") for request in requests]
+    if expect.get("grows"):
+        for number, (earlier, later) in enumerate(zip(histories, histories[1:]), 2):
+            if later[: len(earlier)] != earlier:
+                raise kit.Failure(f"request {number} changes the history of the one before")
+    if "last" in expect:
+        seen = collections.Counter(item.get("type") or item["role"] for item in histories[-1])
+        seen["ids"] = sum("id" in item for item in histories[-1])
+        kit.check(kit.mismatch(expect["last"][case.get("wire", "chat")], seen, "the last request"))
+    kit.check(kit.mismatch(expect.get("requests", []) or requests, requests, "the requests"))
 
 
 @contextlib.contextmanager
@@ -107,12 +134,13 @@ class Session:
                 raise kit.Failure(f"{' '.join(arguments)} exited with {code}")
         return stdout
 
-    def turn(self, prompt: str, seconds: float) -> Turn:
+    def turn(self, prompt: str, seconds: float, model: str | None = None) -> Turn:
         # Some tests have a dead upstream, so the client must not wait for the network without a limit.
         # The commands come from the scripts of the tests, so they do not need the client's sandbox.
         argv = [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable", "unbounded_connection_retries"]
         argv += ["--dangerously-bypass-approvals-and-sandbox"]
-        argv += [*self.args, prompt] if self.runs == 0 else ["resume", "--last", prompt]
+        argv += [*self.args] if self.runs == 0 else ["resume", "--last"]
+        argv += ["--model", model, prompt] if model else [prompt]
         self.runs += 1
         start = time.monotonic()
         code, stdout, _ = kit.run_program(argv, self.folder, self.env, seconds, f"codex-{self.runs}")
@@ -138,14 +166,7 @@ def own_provider(proxy: kit.Proxy, options: dict) -> str:
         "model_catalog_url": f"{proxy.base_url}/models",
     } | options.get("provider", {})
     lines = [f'model = "{proxy.first_model()}"', 'model_provider = "proxy"', "[model_providers.proxy]"]
-    return "\n".join(lines + [f"{key} = {toml(value)}" for key, value in provider.items() if value is not None])
-
-
-def toml(value) -> str:
-    """A string, number, boolean, list or table, as TOML on one line."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + " }"
-    return json.dumps(value)
+    return "\n".join(lines + [f"{key} = {kit.toml(value)}" for key, value in provider.items() if value is not None])
 
 
 def mcp(options: dict) -> str:

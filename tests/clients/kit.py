@@ -22,6 +22,20 @@ VENV_PYTHON = HERE / ".venv/bin/python"
 NODE_MODULES = HERE / "node_modules"
 API_KEY = "sk-upstream-of-the-client-tests"
 
+# The kinds of upstream that a case can run on: the wire and the quirks in the provider's table, and the
+# rules by which the scripted upstream refuses requests. `functions` is a server that speaks the Responses
+# API and has no other tools than functions and no encrypted reasoning, as local servers do.
+UPSTREAMS = {
+    "chat": {"wire": "chat", "quirks": {}, "refuse": []},
+    "responses": {"wire": "responses", "quirks": {}, "refuse": ["invalid_responses_request"]},
+    "functions": {
+        "wire": "responses",
+        "quirks": {"tools": [], "encrypted_reasoning": False, "reasoning_text": True, "phase": False},
+        "refuse": ["beyond_functions"],
+    },
+}
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
+
 
 class Failure(Exception):
     """The program ran, and its behaviour differs from the case."""
@@ -114,35 +128,58 @@ class Process:
 
 
 class Player(Process):
-    """The scripted Chat Completions upstream: `respondent-kit player`, the program of tests/kit."""
+    """The scripted upstream: `respondent-kit player`, the program of tests/kit."""
 
     def __init__(self, script: dict, folder: Path):
         path = folder / "script.json"
-        path.write_text(json.dumps(script))
+        path.write_text(json.dumps(expanded(script)))
         argv = [kit_program(), "player", "--script", path]
         super().__init__(argv, folder / "player.log", env=plain_env(folder), cwd=folder)
         self.base_url = self.wait_for(r"player listening on (http://\S+)", 10)[1]
+
+    def requests(self) -> list[dict]:
+        """The POST requests so far, each with its path, its body, and the refusal if it broke a rule."""
+        with urllib.request.urlopen(f"{self.base_url}/requests", timeout=30) as reply:
+            return json.load(reply)
+
+
+def expanded(script: dict) -> dict:
+    """The script with each `{"times": N, "answers": […]}` among its answers replaced by N copies of them.
+
+    In the strings of a copied answer, `#n#` is its number, counted from 1, `#backwards#` the digits of that
+    number in reverse order, and `#before#` the number of the answer before it.
+    """
+    answers = []
+    for answer in script["answers"]:
+        copies = answer["answers"] * answer["times"] if "times" in answer else []
+        answers += [numbered(copy, n) for n, copy in enumerate(copies, 1)] or [answer]
+    return script | {"answers": answers}
+
+
+def numbered(value, n: int):
+    if isinstance(value, dict):
+        return {key: numbered(inner, n) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [numbered(inner, n) for inner in value]
+    if isinstance(value, str):
+        return value.replace("#n#", str(n)).replace("#before#", str(n - 1)).replace("#backwards#", str(n)[::-1])
+    return value
 
 
 class Proxy(Process):
     """The proxy on its own port, with its own home, in front of one upstream.
 
-    Without `base_url` it has no configuration and no key, so it serves the embedded sandbox.
+    Without `base_url` it has no configuration and no key, so it serves the embedded sandbox. `kinds` are the
+    kinds of upstream by name of the provider; all of them are at `base_url`.
     """
 
-    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY):
+    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY, kinds=None):
         port = free_port()
         self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
         if base_url:
             config = folder / "proxy-config.toml"
-            config.write_text(
-                f"[providers.{provider}]\n"
-                'wire = "chat"\n'
-                f'base_url = "{base_url}"\n'
-                f'api_key = "{key}"\n'
-                + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
-                + more
-            )
+            kinds = kinds or {provider: "chat"}
+            config.write_text("".join(provider_table(name, kind, base_url, key, models) for name, kind in kinds.items()) + more)
             config.chmod(0o600)
             self.flags += ["--config", config]
         super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder), cwd=folder)
@@ -172,6 +209,25 @@ class Proxy(Process):
         while (count := self.turns()) < at_least and time.monotonic() < end:
             time.sleep(0.05)
         return count
+
+
+def provider_table(name: str, kind: str, base_url: str, key: str, models) -> str:
+    """The table of a provider with this kind of upstream, and its models."""
+    upstream = UPSTREAMS[kind]
+    return (
+        f"[providers.{name}]\n"
+        f'wire = "{upstream["wire"]}"\n'
+        f'base_url = "{base_url}"\n'
+        f'api_key = "{key}"\n'
+        f"quirks = {toml(upstream['quirks'])}\n" + "".join(f'[[providers.{name}.models]]\nid = "{model}"\nimages = true\n' for model in models)
+    )
+
+
+def toml(value) -> str:
+    """A string, number, boolean, list or table, as TOML on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + " }"
+    return json.dumps(value)
 
 
 def plain_env(home: Path) -> dict:
@@ -205,10 +261,25 @@ def proxy_for(case: dict, folder: Path):
         with refused_url() as url, Proxy(folder, url) as proxy:
             yield proxy
     else:
-        script = case["script"] | strict(case["strict"]) if "strict" in case else case["script"]
+        kinds = case.get("providers") or {"scripted": case.get("wire", "chat")}
+        rules = [rule for kind in kinds.values() for rule in UPSTREAMS[kind]["refuse"]]
+        script = case["script"] | ({"refuse": rules} if rules else {})
+        script |= strict(case["strict"]) if "strict" in case else {}
         key = case.get("key", API_KEY)
-        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key) as proxy:
+        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key, kinds=kinds) as proxy:
+            proxy.upstream = player
             yield proxy
+            check_requests(player.requests(), kinds, "strict" in case)
+
+
+def check_requests(requests: list[dict], kinds: dict[str, str], refusals_are_expected: bool):
+    """Fails if a request broke a rule of the upstream, even if the proxy adapted to it, or was on another wire."""
+    paths = {PATHS[UPSTREAMS[kind]["wire"]] for kind in kinds.values()}
+    for number, request in enumerate(requests, 1):
+        if request["path"] not in paths:
+            raise Failure(f"request {number} was sent to {request['path']}, not to {' or '.join(paths)}")
+        if request["refusal"] and not refusals_are_expected:
+            raise Failure(f"request {number} was refused: {brief(request['refusal'])}")
 
 
 def strict(name: str) -> dict:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Long sessions of the real Codex CLI on a faulty upstream: long.py [--turns N] [--sessions N] [--strict PRESET]
+"""Long sessions of the real Codex CLI on a faulty upstream: long.py [--turns N] [--sessions N] [--strict PRESET] [--wire KIND]
 
 Every turn runs a command and answers from its output; in most turns the upstream has a fault first.
 Prints what the user sees. Exits with 1 when a turn fails or has another answer than expected.
@@ -93,12 +93,18 @@ def main() -> int:
     options.add_argument("--turns", type=int, default=120)
     options.add_argument("--sessions", type=int, default=4)
     options.add_argument("--strict", metavar="PRESET", help="a preset of fixtures/strict: its dialect, and what it refuses")
+    options.add_argument("--wire", choices=kit.UPSTREAMS, default="chat", help="the kind of upstream, which refuses what that kind refuses")
     chosen = options.parse_args()
+    kinds = {"scripted": chosen.wire}
+    played = script(chosen.turns) | {"refuse": kit.UPSTREAMS[chosen.wire]["refuse"]}
+    if chosen.strict:
+        played |= kit.strict(chosen.strict)
+    refused = []
     folder = Path(tempfile.mkdtemp(prefix="respondent-long-"))
     start = time.monotonic()
     try:
         kit.need(codex.CODEX, "the Codex CLI")
-        with kit.Player(script(chosen.turns) | (kit.strict(chosen.strict) if chosen.strict else {}), folder) as player, kit.Proxy(folder, player.base_url) as proxy:
+        with kit.Player(played, folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds) as proxy:
             with concurrent.futures.ThreadPoolExecutor(chosen.sessions) as pool:
                 shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
                 runs = [pool.submit(work, proxy, folder / f"session-{n}", list(share)) for n, share in enumerate(shares)]
@@ -106,6 +112,8 @@ def main() -> int:
             posts = proxy.settled_turns(2 * chosen.turns)
             retries = proxy.counted("respondent_upstream_retries_total")
             healed = proxy.counted("respondent_healed_total")
+            if not chosen.strict:
+                refused = [request["refusal"] for request in player.requests() if request["refusal"]]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -115,12 +123,14 @@ def main() -> int:
     failed = [(number, wrong) for number, wrong, _ in seen if wrong]
     for number, wrong in failed:
         print(f"turn {number}: {wrong}")
+    for refusal in refused[:10]:
+        print(f"refused by the upstream: {kit.brief(refusal)}")
     print(
         f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - start:.0f} s: "
         f"{len(seen) - len(failed)} well, {len(failed)} failed, {sum(shown.values())} errors shown, "
         f"{posts} POSTs ({posts - 2 * chosen.turns} repeated by the client), {retries} retries and {healed} healed turns by the proxy"
     )
-    return 1 if failed else 0
+    return 1 if failed or refused else 0
 
 
 if __name__ == "__main__":

@@ -28,7 +28,10 @@ CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "judged": judged, "llamacpp": llama
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:
-    """The names and contents of the cases. A file has one case, or an object with several."""
+    """The names and contents of the cases. A file has one case, or an object with several.
+
+    A case runs on each of its `wires`; the name of the case on another than chat ends with that one.
+    """
     found = []
     for path in sorted((kit.HERE / "cases").glob("*/*.json")):
         name = f"{path.parent.name}/{path.stem}"
@@ -37,7 +40,9 @@ def load(filter_text: str) -> list[tuple[str, dict]]:
             found.append((name, content))
         else:
             found += [(f"{name}/{key}", case) for key, case in content.items()]
-    return [(name, case) for name, case in found if filter_text in name]
+    on_wires = [(name, case | {"wire": wire}) for name, case in found for wire in case.get("wires", ["chat"])]
+    named = [(name if case["wire"] == "chat" else f"{name}@{case['wire']}", case) for name, case in on_wires]
+    return [(name, case) for name, case in named if filter_text in name]
 
 
 def run_case(name: str, case: dict, keep: bool) -> tuple[str, str, str]:

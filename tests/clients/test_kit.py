@@ -1,8 +1,8 @@
-"""Tests of `kit.mismatch`."""
+"""Tests of `kit.mismatch` and `kit.expanded`."""
 
 import unittest
 
-from kit import mismatch
+from kit import expanded, mismatch
 
 
 class Mismatch(unittest.TestCase):
@@ -26,6 +26,17 @@ class Mismatch(unittest.TestCase):
         self.assertIsNone(mismatch("~b.c", "ab\ncd"))
         self.assertIsNotNone(mismatch("~b", "a"))
         self.assertIsNotNone(mismatch("~n", None))
+
+
+class Expanded(unittest.TestCase):
+    def test_answers_are_copied_with_their_numbers(self):
+        script = {"answers": [{"times": 2, "answers": [{"a": "#before#"}, {"b": [{"c": "#n##backwards#"}], "d": 1}]}, {"e": "#n#"}]}
+        copies = [{"a": "0"}, {"b": [{"c": "22"}], "d": 1}, {"a": "2"}, {"b": [{"c": "44"}], "d": 1}, {"e": "#n#"}]
+        self.assertEqual(expanded(script), {"answers": copies})
+
+    def test_digits_are_reversed(self):
+        script = {"answers": [{"times": 12, "answers": [{"a": "#backwards#"}]}]}
+        self.assertEqual(expanded(script)["answers"][11], {"a": "21"})
 
 
 if __name__ == "__main__":

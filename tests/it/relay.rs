@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         case("relay: another wire takes over", failover),
         case("relay: a refusal is adapted to", adapting),
         case("relay: Codex gets calls when they are complete", codex),
+        case("relay: Codex gets a refusal as text", refusals),
     ]
 }
 
@@ -240,4 +241,24 @@ async fn codex() {
     let broken = proxy.post_with(&request, CODEX).await.stream_for_codex();
     assert_eq!(broken.terminal, "response.failed");
     assert!(broken.calls().is_empty());
+}
+
+/// Codex ignores refusals, so that it gets them as text, whether they come in pieces or whole.
+async fn refusals() {
+    let player = strict_player().await;
+    let proxy = Proxy::start_with(&player, relay()).await;
+    let pieces = json!([{"text": "Well. "}, {"refusal": "I will not "}, {"refusal": "bake that."}]);
+    let whole = json!({"type": "response.output_item.done", "output_index": 0, "item": {
+        "type": "message", "id": "msg_0", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": "Well. ", "annotations": []},
+            {"type": "refusal", "refusal": "I will not bake that."}]}});
+    for steps in [pieces, json!([{"chunk": whole}])] {
+        let request = streaming(&body());
+        player.push(answer(steps.clone()));
+        let other = proxy.stream(&body()).await;
+        assert_eq!(other.refusal(), "I will not bake that.", "{steps}");
+        player.push(answer(steps.clone()));
+        let codex = proxy.post_with(&request, CODEX).await.stream_for_codex();
+        assert_eq!(codex.text(), "Well. I will not bake that.", "{steps}");
+    }
 }

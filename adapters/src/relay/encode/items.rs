@@ -30,6 +30,10 @@ impl InputWriter<'_, '_> {
         let mut changes = changes;
         changes.push(("id", own_id.map(quoted)));
         changes.push((CLIENT_FIELD, None));
+        // Codex writes null for the content that its reasoning items do not have.
+        if members.get("content").is_some() && members.present("content").is_none() {
+            changes.push(("content", None));
+        }
         self.separate();
         rewrite(self.out, &members, &changes);
         true
@@ -86,9 +90,7 @@ impl InputWriter<'_, '_> {
         let sealed = item.encrypted_content().unwrap_or_default();
         let content = origin::unwrap(self.options.origin, &sealed);
         if let Some(content) = content.filter(|_| self.quirks.encrypted_reasoning) {
-            let null = item.content().is_some_and(|raw| raw.get() == "null");
-            let mut changes = vec![("encrypted_content", Some(quoted(content)))];
-            changes.extend(null.then_some(("content", None)));
+            let changes = vec![("encrypted_content", Some(quoted(content)))];
             self.push_own(item, own_id.as_deref(), changes);
             return Ok(());
         }

@@ -75,6 +75,29 @@ fn an_item_of_this_upstream_goes_back_as_it_came() {
 }
 
 #[test]
+fn reasoning_goes_back_without_the_null_that_codex_adds() {
+    let id = tag_id("acme/m", "rs_1", "rs_", false).unwrap();
+    let sealed = wrap("acme/m", "gAAAA");
+    let answer = json!({"type": "message", "role": "assistant",
+        "content": [{"type": "output_text", "text": "a"}]});
+    for (encrypted_content, text_only) in [(json!(sealed), false), (Value::Null, true)] {
+        let reasoning = json!({"type": "reasoning", "id": id, "summary": [], "content": null,
+            "encrypted_content": encrypted_content});
+        let quirks = RelayQuirks {
+            encrypted_reasoning: !text_only,
+            reasoning_text: text_only,
+            ..RelayQuirks::default()
+        };
+        let sent = input(&[reasoning, answer.clone()], quirks);
+        let mut expected = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+        if !text_only {
+            expected["encrypted_content"] = json!("gAAAA");
+        }
+        assert_eq!(sent[0], expected);
+    }
+}
+
+#[test]
 fn what_another_upstream_made_goes_without_ids_and_blobs() {
     let foreign = tag_id("other/m", "msg_1", "msg_", false).unwrap();
     let sealed = Baggage {

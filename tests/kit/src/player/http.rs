@@ -24,6 +24,9 @@ pub struct PlayerRequest {
     pub json: Value,
     /// Whether the peer sent `connection: close`.
     pub closes: bool,
+    /// Its number among the recorded requests of the player: two requests with the same body get
+    /// answers with different ids.
+    pub number: usize,
 }
 
 impl PlayerRequest {
@@ -41,6 +44,11 @@ impl PlayerRequest {
     /// Whether it is a request of the Responses API.
     pub fn is_responses(&self) -> bool {
         self.path.ends_with("/responses")
+    }
+
+    /// Whether it asks for the requests that the player got so far.
+    pub(super) fn asks_for_requests(&self) -> bool {
+        self.method == "GET" && self.path.ends_with("/requests")
     }
 
     /// `stream` of the body.
@@ -86,13 +94,18 @@ impl PlayerRequest {
         self.messages().last().map(message_text).unwrap_or_default()
     }
 
-    /// The offered function of this name.
+    /// The offered tool of this name; a tool of a namespace as `namespace__name`.
     pub fn tool(&self, name: &str) -> Option<&Value> {
-        self.tools()
-            .find(|function| function.get("name").and_then(Value::as_str) == Some(name))
+        let is = |tool: &&Value, name: &str| tool.get("name").and_then(Value::as_str) == Some(name);
+        self.tools().find(|tool| is(tool, name)).or_else(|| {
+            let (namespace, name) = name.rsplit_once("__")?;
+            let group = self.tools().find(|tool| is(tool, namespace))?;
+            let inner = group.get("tools")?.as_array()?;
+            inner.iter().find(|tool| is(tool, name))
+        })
     }
 
-    /// The offered functions, in order.
+    /// The offered functions and other tools, in order.
     pub fn tools(&self) -> impl Iterator<Item = &Value> {
         let tools = self.json.get("tools").and_then(Value::as_array);
         tools

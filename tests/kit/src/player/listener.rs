@@ -1,8 +1,9 @@
 //! The listener and its connections, and the requests that they recorded.
 
 use super::http::{self, PlayerRequest};
-use super::refusal::ScriptedRefusal;
+use super::refusal::{RefusalRule, ScriptedRefusal};
 use super::reply::{ReplyEnd, write_reply};
+use super::responses_checks::MadeItems;
 use super::script::{PlayerScript, ScriptedAnswer};
 use serde_json::{Value, json};
 use std::io;
@@ -47,6 +48,8 @@ pub struct RecordedRequest {
     pub closed: bool,
     /// A refusal rule of the script matched the request.
     pub refused: bool,
+    /// What was refused: the body of the reply.
+    pub refusal: Value,
 }
 
 impl RecordedRequest {
@@ -92,6 +95,7 @@ impl Player {
             models,
             refuse,
             answer_with,
+            made: Mutex::default(),
             log: Arc::new(RequestLog {
                 limit: MAX_RECORDS,
                 ..RequestLog::default()
@@ -109,6 +113,7 @@ impl Player {
             models,
             refuse: Vec::new(),
             answer_with,
+            made: Mutex::default(),
             log: Arc::default(),
         };
         Self::bind((Ipv4Addr::LOCALHOST, 0).into(), state, Arc::default()).await
@@ -188,7 +193,29 @@ struct PlayerState {
     /// Checked before an answer is used.
     refuse: Vec<ScriptedRefusal>,
     answer_with: AnswerFunction,
+    /// What a strict upstream of the Responses wire has answered.
+    made: Mutex<MadeItems>,
     log: Arc<RequestLog>,
+}
+
+impl PlayerState {
+    /// The reply to a request that breaks a rule.
+    fn refusal(&self, request: &PlayerRequest) -> Option<ScriptedAnswer> {
+        let by_rule = || self.refuse.iter().find_map(|rule| rule.answer(request));
+        let by_memory = || {
+            let remembers = self.remembers(request);
+            let problem = remembers.then(|| lock(&self.made).problem(&request.json))??;
+            Some(ScriptedAnswer::error(400, &problem))
+        };
+        by_rule().or_else(by_memory)
+    }
+
+    /// Whether the items of the answer are remembered, and compared when they come back.
+    fn remembers(&self, request: &PlayerRequest) -> bool {
+        let is_strict =
+            |refusal: &ScriptedRefusal| refusal.rule == RefusalRule::InvalidResponsesRequest;
+        request.is_responses() && self.refuse.iter().any(is_strict)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -222,7 +249,17 @@ impl RequestLog {
         index
     }
 
-    fn update(&self, indexes: &[usize], change: fn(&mut RecordedRequest)) {
+    /// The requests for a client that is not written in Rust.
+    fn to_json(&self) -> Value {
+        let records = lock(&self.records);
+        let entry = |record: &RecordedRequest| {
+            let path = record.head.split(' ').nth(1).unwrap_or_default();
+            json!({"path": path, "refusal": record.refusal, "json": record.json()})
+        };
+        records.iter().map(entry).collect()
+    }
+
+    fn update(&self, indexes: &[usize], change: impl Fn(&mut RecordedRequest)) {
         let mut records = lock(&self.records);
         for index in indexes {
             if let Some(record) = records.get_mut(*index) {
@@ -274,7 +311,7 @@ async fn connection(
     let _ = socket.set_nodelay(true);
     let mut buffer = Vec::new();
     loop {
-        let Ok(Some(request)) = http::read_request(&mut socket, &mut buffer).await else {
+        let Ok(Some(mut request)) = http::read_request(&mut socket, &mut buffer).await else {
             return ClosedBy::Peer;
         };
         let index = if request.method == "POST" {
@@ -283,17 +320,22 @@ async fn connection(
             None
         };
         indexes.extend(index);
-        let refused = state
-            .refuse
-            .iter()
-            .find_map(|refusal| refusal.answer(&request))
-            .filter(|_| request.method == "POST");
-        if refused.is_some() {
-            state
-                .log
-                .update(index.as_slice(), |record| record.refused = true);
+        request.number = index.unwrap_or_default();
+        let refused = if request.method == "POST" {
+            state.refusal(&request)
+        } else {
+            None
+        };
+        if let Some(refusal) = &refused {
+            state.log.update(index.as_slice(), |record| {
+                record.refused = true;
+                record.refusal = refusal.json.clone().unwrap_or_default();
+            });
         }
         let answer = refused.unwrap_or_else(|| answer(state, &request));
+        if state.remembers(&request) {
+            lock(&state.made).add(&answer.body_for(&request));
+        }
         let (mut reading, mut writing) = socket.split();
         let end = tokio::select! {
             biased;
@@ -328,6 +370,10 @@ async fn peer_closed(reading: &mut ReadHalf<'_>) {
 fn answer(state: &PlayerState, request: &PlayerRequest) -> ScriptedAnswer {
     match request.method.as_str() {
         "POST" => (state.answer_with)(request),
+        _ if request.asks_for_requests() => ScriptedAnswer {
+            json: Some(state.log.to_json()),
+            ..ScriptedAnswer::default()
+        },
         "GET" if request.path.ends_with("/models") => {
             let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
             let data: Vec<Value> = state.models.iter().map(model).collect();

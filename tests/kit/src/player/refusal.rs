@@ -145,8 +145,12 @@ pub enum RefusalRule {
     BadSchemaGemini,
     /// A schema of a tool whose root is not an object, or has `anyOf`, `oneOf`, `allOf`, `enum` or `not`.
     BadSchemaRoot,
-    /// A Responses request that OpenAI refuses.
+    /// A Responses request that OpenAI refuses. Items that the player made must come back as it
+    /// made them.
     InvalidResponsesRequest,
+    /// A Responses request with anything that a server of functions alone does not have: other
+    /// tools, their calls, and encrypted reasoning.
+    BeyondFunctions,
 }
 
 /// Which assistant messages need their reasoning.
@@ -310,7 +314,7 @@ impl RefusalRule {
             Self::BadSchemaGemini => {
                 "Invalid JSON payload received. {found} at 'tools[0].function_declarations[{index}].parameters': Cannot find field."
             }
-            Self::InvalidResponsesRequest => "{found}",
+            Self::InvalidResponsesRequest | Self::BeyondFunctions => "{found}",
             Self::BadSchemaRoot => {
                 "Invalid schema for function '{found}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
             }

@@ -41,6 +41,7 @@ impl<'r> ResponsesRenderer<'r> {
     pub(super) fn new(dialect: &ChatDialect, request: &'r PlayerRequest) -> Self {
         let mut hasher = DefaultHasher::new();
         request.body.hash(&mut hasher);
+        request.number.hash(&mut hasher);
         Self {
             error: dialect.error,
             request,

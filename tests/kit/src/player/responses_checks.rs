@@ -74,6 +74,57 @@ const ITEMS: [(&str, &str, &str); 14] = [
     ("apply_patch_call_output", "call_id status", "id output"),
 ];
 
+/// The items that a strict upstream has answered, by id. They must come back as they were made; a
+/// client may leave fields out.
+#[derive(Debug, Default)]
+pub(super) struct MadeItems(HashMap<String, Value>);
+
+impl MadeItems {
+    /// Adds the items of an answer, which is a stream of events.
+    pub(super) fn add(&mut self, body: &str) {
+        let documents = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        for document in documents {
+            let event: Value = serde_json::from_str(document).unwrap_or_default();
+            if event["type"] == "response.output_item.done"
+                && let Some(id) = event["item"]["id"].as_str()
+            {
+                self.0.insert(id.to_owned(), event["item"].clone());
+            }
+        }
+    }
+
+    /// The first item of the request that is not as it was made, or was not made here.
+    pub(super) fn problem(&self, request: &Value) -> Option<String> {
+        let items = request["input"].as_array()?;
+        items.iter().enumerate().find_map(|(index, item)| {
+            let id = item["id"].as_str()?;
+            let Some(made) = self.0.get(id) else {
+                return Some(format!("Item with id '{id}' not found."));
+            };
+            let changed = changed_field(item, made)?;
+            Some(format!(
+                "Item with id '{id}' was made differently: 'input[{index}]{changed}'."
+            ))
+        })
+    }
+}
+
+/// The path of the first value that is not in what was made.
+fn changed_field(sent: &Value, made: &Value) -> Option<String> {
+    match (sent, made) {
+        (Value::Object(fields), Value::Object(_)) => fields.iter().find_map(|(name, value)| {
+            changed_field(value, &made[name]).map(|inner| format!(".{name}{inner}"))
+        }),
+        (Value::Array(sent), Value::Array(made)) if sent.len() == made.len() => {
+            let mut pairs = sent.iter().zip(made).enumerate();
+            pairs.find_map(|(index, (sent, made))| {
+                changed_field(sent, made).map(|inner| format!("[{index}]{inner}"))
+            })
+        }
+        _ => (sent != made).then(String::new),
+    }
+}
+
 /// The first thing in the request that OpenAI would refuse, in its words as far as they are known.
 pub(super) fn problem(request: &Value) -> Option<String> {
     for name in request.as_object()?.keys() {
@@ -95,6 +146,34 @@ pub(super) fn problem(request: &Value) -> Option<String> {
         })
         .or_else(|| tools(request))
         .or_else(|| input(request))
+}
+
+/// The first thing in the request that a server of functions alone does not have.
+pub(super) fn beyond_functions(request: &Value) -> Option<String> {
+    let list = |name: &str| request[name].as_array().map_or(&[][..], Vec::as_slice);
+    let mut tools = list("tools").iter().enumerate();
+    if let Some((index, _)) = tools.find(|(_, tool)| tool["type"] != "function") {
+        return Some(format!("'tools[{index}].type' must be 'function'."));
+    }
+    if request.get("include").is_some() {
+        return Some("Unknown parameter: 'include'.".to_owned());
+    }
+    let known = [
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+    ];
+    let mut items = list("input").iter().enumerate();
+    items.find_map(|(index, item)| {
+        let kind = item["type"].as_str().unwrap_or("message");
+        if !known.contains(&kind) {
+            return Some(format!("Invalid value: '{kind}' at 'input[{index}].type'."));
+        }
+        let other = ["encrypted_content", "namespace"];
+        let field = other.into_iter().find(|field| item.get(field).is_some())?;
+        Some(format!("Unknown parameter: 'input[{index}].{field}'."))
+    })
 }
 
 fn range(request: &Value, name: &str, from: f64, to: f64) -> Option<String> {
@@ -237,4 +316,52 @@ fn is_own_id(id: &str) -> bool {
     digits.is_some_and(|digits| {
         digits.len() >= 17 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_item_must_come_back_as_it_was_made() {
+        let item = json!({"type": "function_call", "id": "fc_1", "status": "completed",
+            "call_id": "c", "name": "f", "arguments": "{\"a\": [1]}"});
+        let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+        let mut made = MadeItems::default();
+        made.add(&format!("event: x\ndata: {done}\n\n"));
+        let problem = |change: &dyn Fn(&mut Value)| {
+            let mut sent = item.clone();
+            change(&mut sent);
+            made.problem(&json!({"input": [{"role": "user", "content": "go"}, sent]}))
+        };
+        assert_eq!(problem(&|_| {}), None);
+        // Clients leave out what they do not know.
+        let shorter = |sent: &mut Value| drop(sent.as_object_mut().unwrap().remove("status"));
+        assert_eq!(problem(&shorter), None);
+        for (field, value) in [
+            ("arguments", json!("{\"a\":[1]}")),
+            ("id", json!("fc_2")),
+            ("namespace", json!("n")),
+        ] {
+            let found = problem(&|sent| sent[field] = value.clone()).unwrap();
+            assert!(found.starts_with("Item with id 'fc_"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_functions_knows_nothing_else() {
+        let message = json!({"role": "user", "content": "go"});
+        let fine = json!({"input": [message], "tools": [{"type": "function", "name": "f"}]});
+        assert_eq!(beyond_functions(&fine), None);
+        for broken in [
+            json!({"tools": [{"type": "custom", "name": "f"}]}),
+            json!({"include": []}),
+            json!({"input": [message, {"type": "custom_tool_call", "call_id": "c"}]}),
+            json!({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}),
+            json!({"input": [{"type": "function_call", "name": "f", "namespace": "n"}]}),
+        ] {
+            assert!(beyond_functions(&broken).is_some(), "{broken}");
+        }
+    }
 }

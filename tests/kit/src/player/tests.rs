@@ -347,3 +347,31 @@ fn unknown_keys_are_refused() {
         );
     }
 }
+
+#[tokio::test]
+async fn the_requests_can_be_asked_for() {
+    let player = player(json!({
+        "refuse": ["temperature"],
+        "answers": [{"when": {"tool_offered": "demo__echo"}, "steps": [{"text": "ok"}]}],
+    }))
+    .await;
+    let tools = json!([{"type": "namespace", "name": "demo", "tools": [{"name": "echo"}]}]);
+    assert!(
+        ask(&player, &json!({"tools": tools}))
+            .await
+            .unwrap()
+            .contains("ok")
+    );
+    ask(&player, &json!({"temperature": 0.5})).await.unwrap();
+    let mut socket = connect(&player).await;
+    let get = "GET /v1/requests HTTP/1.1\r\nconnection: close\r\n\r\n";
+    socket.write_all(get.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    socket.read_to_string(&mut reply).await.unwrap();
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+    let requests: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(requests[0]["path"], "/v1/chat/completions");
+    assert_eq!(requests[0]["json"]["tools"], tools);
+    assert_eq!(requests[0]["refusal"], Value::Null);
+    assert!(requests[1]["refusal"]["error"]["message"].is_string());
+}

@@ -104,8 +104,9 @@ impl Assembler {
                 }
             }
             NativeEvent::PartAdded { slot, text } => {
+                let shown = self.shown_kind(text);
                 if let Some(ItemForm::Native(item)) = self.native.form(slot) {
-                    item.add_part(text);
+                    item.add_part(shown);
                 }
             }
             NativeEvent::Delta {
@@ -117,19 +118,23 @@ impl Assembler {
             } => {
                 let logprobs = logprobs.map_or("", |raw| list_content(raw.get()));
                 self.count_bytes(fragment.escaped().len() + logprobs.len());
+                let shown = self.shown_kind(text);
                 match self.native.form(slot) {
-                    Some(ItemForm::Native(item)) => item.push(text, index, &fragment, logprobs),
+                    Some(ItemForm::Native(item)) => item.push(shown, index, &fragment, logprobs),
                     Some(ItemForm::Restored(restored)) => restored.push(&fragment),
                     None => self.push_running_here(slot, &fragment, events),
                 }
             }
-            NativeEvent::TextDone { slot, text, whole } => match self.native.form(slot) {
-                Some(ItemForm::Native(item)) => item.complete_text(text, &whole),
-                Some(ItemForm::Restored(restored)) if text == NativeText::Body => {
-                    restored.complete_arguments(&whole);
+            NativeEvent::TextDone { slot, text, whole } => {
+                let shown = self.shown_kind(text);
+                match self.native.form(slot) {
+                    Some(ItemForm::Native(item)) => item.complete_text(shown, &whole),
+                    Some(ItemForm::Restored(restored)) if text == NativeText::Body => {
+                        restored.complete_arguments(&whole);
+                    }
+                    Some(ItemForm::Restored(_)) | None => {}
                 }
-                Some(ItemForm::Restored(_)) | None => {}
-            },
+            }
             NativeEvent::Annotation { slot, annotation } => {
                 self.count_bytes(annotation.get().len());
                 if let Some(ItemForm::Native(item)) = self.native.form(slot) {
@@ -150,6 +155,15 @@ impl Assembler {
         self.with_native(events, |items, out| {
             items.advance(out);
         });
+    }
+
+    /// The kind under which the client gets a text: Codex ignores refusals.
+    fn shown_kind(&self, kind: NativeText) -> NativeText {
+        if kind == NativeText::Refusal && self.settings.caller_is_codex {
+            NativeText::Output
+        } else {
+            kind
+        }
     }
 
     /// Closes the items at the end of an answer. `complete` is false if a limit cut it off.

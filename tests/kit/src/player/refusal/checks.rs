@@ -158,11 +158,15 @@ impl RefusalRule {
             Self::StreamOptions => named("stream_options"),
             Self::BadSchemaKimi => bad_schema(request, schema::outside_moonshot),
             Self::BadSchemaGemini => bad_schema(request, schema::outside_gemini),
-            Self::InvalidResponsesRequest => request
-                .is_responses()
-                .then(|| responses_checks::problem(&request.json))
-                .flatten()
-                .map(|found| breach_at(0, found)),
+            Self::InvalidResponsesRequest | Self::BeyondFunctions if !request.is_responses() => {
+                None
+            }
+            Self::InvalidResponsesRequest => {
+                responses_checks::problem(&request.json).map(|found| breach_at(0, found))
+            }
+            Self::BeyondFunctions => {
+                responses_checks::beyond_functions(&request.json).map(|found| breach_at(0, found))
+            }
             Self::BadSchemaRoot => {
                 let mut tools = request.tools().enumerate();
                 tools.find_map(|(index, function)| {
