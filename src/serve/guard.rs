@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::Token;
 use super::error::{invalid_request, unauthorized};
-use crate::net::Body;
+use axum::body::Body;
 
 /// Who may use the server. Replaced as a whole when the configuration changes.
 #[derive(Debug, Clone, Default)]

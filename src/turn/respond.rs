@@ -18,8 +18,8 @@ use super::service::{Service, request_id};
 use super::sink::{ChunkSlot, JsonSink, SseSink};
 use super::stream::EventStream;
 use crate::clock::System;
-use crate::net::Body;
 use crate::net::blocking::block_in_place_if_large;
+use axum::body::Body;
 
 /// The end of the path of `POST /v1/responses/compact`.
 const COMPACT_SUFFIX: &str = "/compact";
@@ -115,7 +115,7 @@ async fn stream(
     });
     let mut events = EventStream::new(engine, slot);
     match events.wait_for_commit().await {
-        Ok(()) => reply.stream(Body::stream(events)),
+        Ok(()) => reply.stream(Body::new(events)),
         Err(fault) => reply.fault(&fault),
     }
 }

@@ -7,7 +7,7 @@ use adapters::event::Usage;
 use super::Record;
 use crate::log;
 use crate::log::SafeText;
-use crate::metrics::{PrefixFigures, Tokens, TurnFigures};
+use crate::metrics::{PrefixFigures, TurnFigures};
 use crate::turn::observer::TurnEvent;
 use crate::turn::outcome::Outcome;
 use crate::turn::prefix::PrefixReason;
@@ -62,12 +62,7 @@ impl Record {
             outcome: totals.outcome.label(),
             duration: totals.duration,
             first_event: self.first_event,
-            tokens: Tokens {
-                input: totals.usage.input,
-                cached: totals.usage.cached,
-                output: totals.usage.output,
-                reasoning: totals.usage.reasoning,
-            },
+            usage: totals.usage,
             cost: totals.cost,
             estimated: totals.estimated_input,
             prefix: self.prefix.map(|prefix| PrefixFigures {
