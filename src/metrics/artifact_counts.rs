@@ -22,7 +22,7 @@ impl ArtifactCounts {
 
     /// Counts a failure of the store under the id of its warning.
     pub fn failed(&self, warning: &'static str) {
-        count(&self.failures, [("warning", warning.into())]);
+        count(&self.failures, &[("warning", warning.into())]);
     }
 
     pub(super) fn registered(all: &mut Registry) -> Self {

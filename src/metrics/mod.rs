@@ -202,7 +202,7 @@ impl Metrics {
             (&self.tokens, "reasoning", turn.usage.reasoning),
         ];
         if let Some(prefix) = &turn.prefix {
-            count(&self.prefixes, [("reason", prefix.reason.into())]);
+            count(&self.prefixes, &[("reason", prefix.reason.into())]);
             counts.push((&self.prompt_bytes, "sent", prefix.sent));
             counts.push((&self.prompt_bytes, "shared", prefix.shared));
         }
@@ -213,7 +213,7 @@ impl Metrics {
         for (family, kind, count) in counts {
             family.get_or_create(&with("kind", kind)).inc_by(count);
         }
-        count(&self.turns, with("outcome", turn.outcome));
+        count(&self.turns, &with("outcome", turn.outcome));
         if let Some(cost) = turn.cost {
             self.cost.get_or_create(&route).inc_by(cost);
         }
@@ -221,19 +221,22 @@ impl Metrics {
 
     /// Counts a fault under the labels of its kind and side.
     pub fn fault(&self, kind: &'static str, side: &'static str) {
-        count(&self.faults, [("kind", kind.into()), ("side", side.into())]);
+        count(
+            &self.faults,
+            &[("kind", kind.into()), ("side", side.into())],
+        );
     }
 
     /// Counts a compaction under the labels of its trigger and result.
     pub fn compaction(&self, door: &'static str, result: &'static str) {
         let labels = [("door", door.into()), ("result", result.into())];
-        count(&self.compactions, labels);
+        count(&self.compactions, &labels);
     }
 
     /// Counts a request that is sent to an upstream again.
     pub fn retry(&self, provider: &str) {
         let [provider, _] = self.route(provider, "");
-        count(&self.retries, [provider]);
+        count(&self.retries, &[provider]);
     }
 
     /// Sets whether a provider is skipped because it is down.
@@ -248,12 +251,12 @@ impl Metrics {
             let [(_, provider), (_, model)] = self.route(provider, model);
             format!("{provider}/{model}").into()
         };
-        count(&self.failovers, [("from", name(from)), ("to", name(to))]);
+        count(&self.failovers, &[("from", name(from)), ("to", name(to))]);
     }
 
     /// Counts a turn that was adapted: encoded again after a refusal and sent once more.
     pub fn adapted(&self, provider: &str, model: &str) {
-        count(&self.adapted, self.route(provider, model));
+        count(&self.adapted, &self.route(provider, model));
     }
 
     /// Counts a stream as open until the returned value is dropped.
@@ -264,7 +267,7 @@ impl Metrics {
 
     /// Counts a request that was refused before it reached a handler.
     pub fn refused(&self, reason: &'static str) {
-        count(&self.refused, [("reason", reason.into())]);
+        count(&self.refused, &[("reason", reason.into())]);
     }
 
     /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].
@@ -295,8 +298,8 @@ impl Metrics {
 }
 
 /// Counts one in the series with these labels.
-fn count<const N: usize>(family: &Counters<N>, labels: Labels<N>) {
-    family.get_or_create(&labels).inc();
+fn count<const N: usize>(family: &Counters<N>, labels: &Labels<N>) {
+    family.get_or_create(labels).inc();
 }
 
 /// Adds a metric to the registry.

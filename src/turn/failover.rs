@@ -109,7 +109,7 @@ impl Failover {
             asks_for_summary: ctx.caller.kind == TurnKind::Compaction,
             preferred_route: String::new(),
             skipped_route: None,
-            observer: ctx.observer.clone(),
+            observer: ctx.environment.observer.clone(),
             remaining: history.routes.clone().into(),
             source: None,
         };

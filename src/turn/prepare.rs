@@ -32,7 +32,7 @@ pub(super) fn prepare(
     ctx: &TurnContext,
     config: &Arc<Config>,
     shared: &Arc<SharedState>,
-    source: TurnSource,
+    source: &TurnSource,
     at_endpoint: bool,
 ) -> Result<PreparedRequest, Fault> {
     let mut turn = source.turn()?;
@@ -49,10 +49,14 @@ pub(super) fn prepare(
     let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
     let memory = &shared.memory;
     let hidden_rounds = memory.hidden_rounds(&ctx.owner, &session.id, || turn.call_ids());
-    let proxy_tools = ctx.tools.as_ref().map(|runner| runner.offered(ctx, &turn));
+    let proxy_tools = ctx
+        .environment
+        .tools
+        .as_ref()
+        .map(|runner| runner.offered(ctx, &turn));
     let proxy_tools = proxy_tools.unwrap_or_default();
     let extended = (!hidden_rounds.is_empty() || !proxy_tools.is_empty()).then(|| {
-        let source = resolved.as_ref().unwrap_or(&source);
+        let source = resolved.as_ref().unwrap_or(source);
         let source = source.with_hidden_rounds(hidden_rounds.clone());
         source.with_proxy_tools(proxy_tools.clone())
     });
@@ -64,7 +68,7 @@ pub(super) fn prepare(
     let tools = (trigger == Some(CompactionTrigger::LocalPrompt))
         .then(|| memory.tools(&ctx.owner, &session.id))
         .flatten();
-    if ctx.observer.is_some() {
+    if ctx.environment.observer.is_some() {
         let mut state = shared.snapshot(config, &ctx.owner, &session.id, &routes);
         state.items = items
             .into_iter()
@@ -84,7 +88,7 @@ pub(super) fn prepare(
         source: extended
             .as_ref()
             .or(resolved.as_ref())
-            .unwrap_or(&source)
+            .unwrap_or(source)
             .clone(),
         session: session.clone(),
         routes,
@@ -101,7 +105,7 @@ pub(super) fn prepare(
         }))
     };
     if let Some(trigger) = trigger {
-        let (id, created_at) = (ctx.new_id("resp"), ctx.clock.unix());
+        let (id, created_at) = (ctx.new_id("resp"), ctx.environment.clock.unix());
         let answer_params = Compaction::answer_params(&history.routes);
         return Ok(PreparedRequest {
             parts: AnswerParts {
@@ -119,10 +123,10 @@ pub(super) fn prepare(
     }
     let mut failover = Failover::new(ctx, &history);
     let attempt = first_attempt(&mut failover, &turn)?;
-    let (id, created_at) = (ctx.new_id("resp"), ctx.clock.unix());
+    let (id, created_at) = (ctx.new_id("resp"), ctx.environment.clock.unix());
     let answer_params = attempt.answer_params.clone();
     let assembler = new_assembler(&turn, &id, created_at, codex, answer_params);
-    let runner = ctx.tools.as_ref();
+    let runner = ctx.environment.tools.as_ref();
     let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
     let max_tool_calls = turn.echo.max_tool_calls;
     let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());

@@ -52,7 +52,7 @@ impl RoutedHistory {
     ) -> Result<(Round, Box<Assembler>), Fault> {
         let source = self.source.with_purpose(purpose);
         self.first_round(ctx, source, |turn, attempt| {
-            let (id, now) = (ctx.new_id("resp"), ctx.clock.unix());
+            let (id, now) = (ctx.new_id("resp"), ctx.environment.clock.unix());
             new_assembler(turn, &id, now, false, attempt.answer_params.clone())
         })
     }

@@ -5,6 +5,7 @@ mod server;
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
@@ -134,16 +135,9 @@ impl ConfigLoader<'_> {
     }
 }
 
-#[cfg(unix)]
 fn readable_by_others(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
     path.metadata()
         .is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn readable_by_others(_: &Path) -> bool {
-    false
 }
 
 #[cfg(test)]
