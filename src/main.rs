@@ -117,11 +117,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         }
         CliCommand::Serve => {
             let config = config::load(&inputs)?;
-            let format = match config.server.log_format {
-                config::LogFormat::Human => log::RecordFormat::Human,
-                config::LogFormat::Json => log::RecordFormat::Json,
-            };
-            log::init(&config.server.log, format)?;
+            log::init(&config.server.log, config.server.log_format)?;
             runtime()?.block_on(commands::serve::run_server(inputs, config))?;
         }
     }

@@ -6,8 +6,8 @@ use super::{AppState, respond_with, respond_with_json};
 use crate::diagnostics::bundle::BundleError;
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::BundleQuery;
-use crate::net::Body;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request};
+use axum::body::Body;
 
 /// The error code when there is no such turn.
 pub const NOT_FOUND: &str = "turn_not_found";

@@ -22,10 +22,10 @@ use serde::Serialize;
 
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::diagnostics::capture::TurnCapture;
-use crate::net::Body;
 use crate::serve::error::internal;
 use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
 use crate::turn::{Caller, Service};
+use axum::body::Body;
 
 pub use routes::{answer_artifact_request, routes};
 
@@ -87,8 +87,8 @@ async fn mcp(State(owned): State<OwnerArtifacts>, request: DecodedRequest) -> Re
     crate::mcp::answer(owned, request.head, request.body).await
 }
 
-fn respond_with(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::full(body));
+fn respond_with(content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

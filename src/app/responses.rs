@@ -3,9 +3,9 @@ use axum::extract::State;
 use http::Response;
 
 use super::AppState;
-use crate::net::Body;
 use crate::serve::DecodedRequest;
 use crate::turn;
+use axum::body::Body;
 
 /// `POST /v1/responses` and `POST /v1/responses/compact`. Dropped when the client goes
 /// away, which ends the upstream request too.

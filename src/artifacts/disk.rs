@@ -1,12 +1,11 @@
-//! Artifacts in the store, and in memory while the disk does not take them.
+//! Artifacts in the store. What the disk does not take goes to memory.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use super::memory::{self, MemoryBackend};
+use super::memory::MemoryBackend;
 use super::written_references::{ReferenceKey, WrittenReferences};
 use super::{ArtifactError, READ_FAILED, SWEEP_FAILED, WRITE_FAILED};
 use crate::metrics::ArtifactCounts;
@@ -22,7 +21,7 @@ pub(super) struct DiskBackend {
 
 struct DiskState {
     /// The artifacts that could not be written to the disk.
-    memory: MemoryBackend,
+    memory: Arc<MemoryBackend>,
     written: WrittenReferences,
     counts: ArtifactCounts,
     /// The most bytes that texts may take on disk.
@@ -47,14 +46,14 @@ pub(super) struct DiskCommit {
 impl DiskBackend {
     pub(super) fn new(
         store: Arc<Store>,
-        memory: MemoryBackend,
+        memory: &Arc<MemoryBackend>,
         quota: u64,
         counts: ArtifactCounts,
     ) -> Self {
         Self {
             store,
             state: Arc::new(DiskState {
-                memory,
+                memory: Arc::clone(memory),
                 written: WrittenReferences::default(),
                 counts,
                 quota,
@@ -65,7 +64,8 @@ impl DiskBackend {
         }
     }
 
-    pub(super) fn is_kept(
+    /// Whether this is on disk. Asking counts as access.
+    pub(super) fn is_written(
         &self,
         owner: &str,
         session: &str,
@@ -73,13 +73,12 @@ impl DiskBackend {
         id: &str,
         now: u64,
     ) -> bool {
-        let state = &self.state;
         let key = ReferenceKey::new(owner, session, call_id, id);
-        let (is_written, refresh) = state.written.contains(key, now);
+        let (is_written, refresh) = self.state.written.contains(key, now);
         if refresh {
             self.refresh_access_times(now);
         }
-        is_written || state.memory.is_kept(owner, session, call_id, id, now)
+        is_written
     }
 
     pub(super) fn keep(
@@ -112,24 +111,8 @@ impl DiskBackend {
         owner: &str,
         filter: &ArtifactFilter,
     ) -> Result<Vec<ArtifactEntry>, ArtifactError> {
-        let all = ArtifactFilter {
-            session: filter.session.clone(),
-            ..ArtifactFilter::default()
-        };
-        let in_memory = self.state.memory.list(owner, &all);
-        let filter_on_disk = if in_memory.is_empty() { filter } else { &all };
-        let on_disk = self.store.list(owner, filter_on_disk).await;
-        let mut entries = on_disk.map_err(|error| self.state.failed(READ_FAILED, &error))?;
-        if in_memory.is_empty() {
-            return Ok(entries);
-        }
-        let only_in_memory: Vec<_> = in_memory
-            .into_iter()
-            .filter(|entry| !entries.iter().any(|other| other.id == entry.id))
-            .collect();
-        entries.extend(only_in_memory);
-        entries.sort_by_key(|entry| Reverse(entry.created));
-        Ok(memory::page(entries.into_iter(), filter))
+        let entries = self.store.list(owner, filter).await;
+        entries.map_err(|error| self.state.failed(READ_FAILED, &error))
     }
 
     pub(super) async fn read(
@@ -139,40 +122,31 @@ impl DiskBackend {
         range: &ArtifactRange,
         now: u64,
     ) -> Result<Option<ArtifactText>, ArtifactError> {
-        let on_disk = self.store.read(owner, id, range).await;
-        if let Ok(Some(mut read)) = on_disk {
-            if read.entry.accessed != now {
-                read.entry.accessed = now;
-                self.store.mark_accessed(owner, id, now).await;
-            }
-            return Ok(Some(read));
+        let read = self.store.read(owner, id, range).await;
+        let mut read = read.map_err(|error| self.state.failed(READ_FAILED, &error))?;
+        if let Some(read) = &mut read
+            && read.entry.accessed != now
+        {
+            read.entry.accessed = now;
+            self.store.mark_accessed(owner, id, now).await;
         }
-        let in_memory = self.state.memory.read(owner, id, range, now);
-        match on_disk {
-            Err(error) => {
-                let failed = self.state.failed(READ_FAILED, &error);
-                in_memory.map_or(Err(failed), |read| Ok(Some(read)))
-            }
-            Ok(_) => Ok(in_memory),
-        }
+        Ok(read)
     }
 
     pub(super) async fn delete(&self, owner: &str, id: &str) -> Result<bool, ArtifactError> {
-        let from_memory = self.state.memory.delete(owner, id);
-        let from_disk = self.store.delete(owner, id).await;
+        let deleted = self.store.delete(owner, id).await;
         // The same output may have to be kept again.
         self.state.written.clear();
-        let from_disk = from_disk.map_err(|error| self.state.failed(WRITE_FAILED, &error))?;
-        Ok(from_memory || from_disk)
+        deleted.map_err(|error| self.state.failed(WRITE_FAILED, &error))
     }
 
     pub(super) async fn sweep(
         &self,
         accessed_since: u64,
         now: u64,
-    ) -> Result<SweepResult, ArtifactError> {
+        swept: &mut SweepResult,
+    ) -> Result<(), ArtifactError> {
         self.refresh_access_times(now);
-        let mut result = self.state.memory.sweep(accessed_since);
         let limits = SweepLimits {
             accessed_since,
             max_bytes: self.state.quota,
@@ -183,10 +157,10 @@ impl DiskBackend {
             if step.references_deleted {
                 self.state.written.clear();
             }
-            result.artifacts += step.swept.artifacts;
-            result.bytes += step.swept.bytes;
+            swept.artifacts += step.swept.artifacts;
+            swept.bytes += step.swept.bytes;
             if !step.more {
-                return Ok(result);
+                return Ok(());
             }
         }
     }

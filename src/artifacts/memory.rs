@@ -1,9 +1,9 @@
 //! Artifacts in memory. Beyond the limit the least recently used ones are dropped.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use adapters::plan::output::OutputKind;
+use hashlink::LinkedHashMap;
 
 use crate::store::text_range;
 use crate::store::{
@@ -16,11 +16,10 @@ const REFERENCE_OVERHEAD: usize = 128;
 pub(super) struct MemoryBackend(Mutex<HeldTexts>);
 
 struct HeldTexts {
-    held: HashMap<String, HeldText>,
-    /// The ids by their last use, which is a value of `uses`.
-    order: BTreeMap<u64, String>,
-    /// Counts up with each use.
-    uses: u64,
+    /// By id, the least recently used one first.
+    held: LinkedHashMap<String, HeldText>,
+    /// The number of the next reference.
+    next_number: u64,
     bytes: usize,
     limit: usize,
 }
@@ -31,7 +30,6 @@ struct HeldText {
     lines: usize,
     /// The oldest first.
     references: Vec<HeldReference>,
-    used: u64,
     bytes: usize,
 }
 
@@ -49,9 +47,8 @@ struct HeldReference {
 impl MemoryBackend {
     pub(super) fn new(limit: usize) -> Self {
         Self(Mutex::new(HeldTexts {
-            held: HashMap::new(),
-            order: BTreeMap::new(),
-            uses: 0,
+            held: LinkedHashMap::new(),
+            next_number: 0,
             bytes: 0,
             limit,
         }))
@@ -74,19 +71,11 @@ impl MemoryBackend {
         now: u64,
     ) -> bool {
         let mut texts = self.lock();
-        let Some(held) = texts.held.get_mut(id) else {
-            return false;
-        };
-        let known = held.references.iter_mut().find(|reference| {
-            (&*reference.owner, &*reference.session, &*reference.call_id)
-                == (owner, session, call_id)
-        });
-        let Some(reference) = known else {
-            return false;
-        };
-        reference.accessed = now;
-        texts.mark_used(id);
-        true
+        let held = texts.held.to_back(id);
+        let reference = held.and_then(|held| held.reference(owner, session, call_id));
+        reference
+            .map(|reference| reference.accessed = now)
+            .is_some()
     }
 
     pub(super) fn list(&self, owner: &str, filter: &ArtifactFilter) -> Vec<ArtifactEntry> {
@@ -110,16 +99,14 @@ impl MemoryBackend {
     ) -> Option<ArtifactText> {
         let (entry, text) = {
             let mut texts = self.lock();
-            let held = texts.held.get_mut(id)?;
+            let held = texts.held.to_back(id)?;
             for reference in &mut held.references {
                 if reference.owner == owner {
                     reference.accessed = now;
                 }
             }
             let (_, entry) = held.entry(id, owner, None)?;
-            let text = Arc::clone(&held.text);
-            texts.mark_used(id);
-            (entry, text)
+            (entry, Arc::clone(&held.text))
         };
         let position = text_range::locate(&text, range);
         Some(ArtifactText {
@@ -167,20 +154,24 @@ impl MemoryBackend {
     /// Deletes an artifact of an owner; false if there is none.
     pub(super) fn delete(&self, owner: &str, id: &str) -> bool {
         let mut texts = self.lock();
-        texts.retain(id, |reference| reference.owner != owner).0
+        texts.retain(id, |reference| reference.owner != owner)
     }
 
     pub(super) fn sweep(&self, accessed_since: u64) -> SweepResult {
         let mut texts = self.lock();
-        let ids: Vec<String> = texts.held.keys().cloned().collect();
+        let HeldTexts { held, bytes, .. } = &mut *texts;
         let mut swept = SweepResult::default();
-        for id in ids {
-            let (_, freed) = texts.retain(&id, |reference| reference.accessed >= accessed_since);
-            if let Some(bytes) = freed {
+        held.retain(|_, held| {
+            let references = &mut held.references;
+            references.retain(|reference| reference.accessed >= accessed_since);
+            let stays = !references.is_empty();
+            if !stays {
+                *bytes -= held.bytes;
                 swept.artifacts += 1;
-                swept.bytes += bytes as u64;
+                swept.bytes += held.bytes as u64;
             }
-        }
+            stays
+        });
         swept
     }
 
@@ -210,24 +201,20 @@ pub(super) fn page(
 
 impl HeldTexts {
     fn put(&mut self, owner: &str, session: &str, new: NewArtifact, now: u64) {
-        let id = new.id;
-        let size = new.text.len() + id.len();
-        let held = self.held.entry(id.clone()).or_insert_with(|| {
+        let size = new.text.len() + new.id.len();
+        // What is known already counts as used.
+        self.held.to_back(&new.id);
+        let held = self.held.entry(new.id).or_insert_with(|| {
             self.bytes += size;
             HeldText {
                 text: Arc::new(new.text),
                 chars: new.chars,
                 lines: new.lines,
                 references: Vec::new(),
-                used: 0,
                 bytes: size,
             }
         });
-        let existing = held.references.iter_mut().find(|reference| {
-            (&*reference.owner, &*reference.session, &*reference.call_id)
-                == (owner, session, &*new.call_id)
-        });
-        if let Some(reference) = existing {
+        if let Some(reference) = held.reference(owner, session, &new.call_id) {
             reference.accessed = now;
         } else {
             let size = REFERENCE_OVERHEAD + owner.len() + session.len() + new.call_id.len();
@@ -240,55 +227,46 @@ impl HeldTexts {
                 kind: new.kind,
                 created: now,
                 accessed: now,
-                number: self.uses,
+                number: self.next_number,
             });
+            self.next_number += 1;
         }
-        self.mark_used(&id);
-        while self.bytes > self.limit {
-            let Some((_, oldest)) = self.order.pop_first() else {
-                break;
-            };
-            self.remove(&oldest);
-        }
-    }
-
-    fn mark_used(&mut self, id: &str) {
-        self.uses += 1;
-        if let Some(held) = self.held.get_mut(id) {
-            self.order.remove(&held.used);
-            held.used = self.uses;
-            self.order.insert(self.uses, id.to_owned());
+        while self.bytes > self.limit
+            && let Some((_, oldest)) = self.held.pop_front()
+        {
+            self.bytes -= oldest.bytes;
         }
     }
 
-    fn remove(&mut self, id: &str) -> Option<usize> {
-        let held = self.held.remove(id)?;
-        self.order.remove(&held.used);
-        self.bytes = self.bytes.saturating_sub(held.bytes);
-        Some(held.bytes)
-    }
-
-    /// Drops the references for which `stays` is false. Returns whether there were any, and how
-    /// many bytes are freed if no reference to the text is left.
-    fn retain(
-        &mut self,
-        id: &str,
-        stays: impl Fn(&HeldReference) -> bool,
-    ) -> (bool, Option<usize>) {
+    /// Drops the references for which `stays` is false, and the text if none is left. Returns
+    /// whether there were any.
+    fn retain(&mut self, id: &str, stays: impl Fn(&HeldReference) -> bool) -> bool {
         let Some(held) = self.held.get_mut(id) else {
-            return (false, None);
+            return false;
         };
         let before = held.references.len();
         held.references.retain(stays);
-        let dropped = held.references.len() < before;
-        if held.references.is_empty() {
-            return (dropped, self.remove(id));
+        let left = held.references.len();
+        if left == 0 {
+            self.bytes -= held.bytes;
+            self.held.remove(id);
         }
-        (dropped, None)
+        left < before
     }
 }
 
 impl HeldText {
+    fn reference(
+        &mut self,
+        owner: &str,
+        session: &str,
+        call_id: &str,
+    ) -> Option<&mut HeldReference> {
+        self.references
+            .iter_mut()
+            .find(|one| (&*one.owner, &*one.session, &*one.call_id) == (owner, session, call_id))
+    }
+
     /// The entry for an owner, and the number of its newest reference.
     fn entry(&self, id: &str, owner: &str, session: Option<&str>) -> Option<(u64, ArtifactEntry)> {
         let mut mine = self.references.iter().filter(|reference| {

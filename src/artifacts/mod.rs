@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`owner`] | the artifacts of one owner, as clients and tools read them |
 //! | [`search`] | searches the text of an artifact |
-//! | `disk` | keeps artifacts in the store, or in memory while the disk fails |
-//! | `memory` | keeps artifacts in bounded memory |
+//! | `disk` | keeps artifacts in the store |
+//! | `memory` | keeps artifacts in bounded memory: without a store, and while the disk fails |
 //! | `written_references` | remembers what is on disk already |
 
 mod disk;
@@ -16,8 +16,8 @@ pub mod search;
 mod tests;
 mod written_references;
 
+use std::cmp::Reverse;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use adapters::plan::{self, Artifact, Retention};
@@ -66,18 +66,15 @@ pub struct Artifacts(Arc<ArtifactsInner>);
 
 struct ArtifactsInner {
     retention: Retention,
-    backend: Backend,
+    /// False if nothing is kept.
+    keeps: bool,
+    /// What is not on disk.
+    memory: Arc<MemoryBackend>,
+    disk: Option<DiskBackend>,
     /// Seconds after the last access until an artifact is deleted.
     keep_for: u64,
     clock: Arc<dyn Clock>,
     searches: Arc<Semaphore>,
-}
-
-enum Backend {
-    /// Nothing is kept.
-    Off,
-    Memory(MemoryBackend),
-    Disk(DiskBackend),
 }
 
 /// Artifacts on their way to the disk. An artifact may be mentioned to a model only after
@@ -94,19 +91,18 @@ impl Artifacts {
         clock: Arc<dyn Clock>,
         counts: ArtifactCounts,
     ) -> Self {
-        let memory = MemoryBackend::new(settings.memory);
-        let (retention, backend) = match (settings.mode, store) {
-            (ArtifactMode::Off, _) => (Retention::Nothing, Backend::Off),
-            (ArtifactMode::Memory, _) | (ArtifactMode::Disk, None) => {
-                (Retention::Memory, Backend::Memory(memory))
-            }
+        let store = match (settings.mode, store) {
+            (ArtifactMode::Off, _) => return Self::without_store(Retention::Nothing),
+            (ArtifactMode::Memory, _) | (ArtifactMode::Disk, None) => None,
             (ArtifactMode::Disk, Some(Ok(store))) => {
                 if let Some(moved_to) = store.moved_aside() {
                     counts.failed(MOVED_ASIDE);
-                    warn_of_damage(moved_to);
+                    tracing::warn!(
+                        "{MOVED_ASIDE}: the store of artifacts was damaged; it is now {}, and a new one was begun",
+                        moved_to.display()
+                    );
                 }
-                let disk = DiskBackend::new(store, memory, settings.keep_size, counts);
-                (Retention::Disk, Backend::Disk(disk))
+                Some(store)
             }
             (ArtifactMode::Disk, Some(Err(UnusableStore { database, error }))) => {
                 counts.failed(OPEN_FAILED);
@@ -114,41 +110,62 @@ impl Artifacts {
                     "{OPEN_FAILED}: {} cannot be used, so artifacts are kept in memory until the end of the program: {error}",
                     database.display()
                 );
-                (Retention::Memory, Backend::Memory(memory))
+                None
             }
         };
-        Self::new(retention, backend, settings.keep_days, clock)
+        Self::new(settings, store, clock, counts)
     }
 
     /// Reads what a server has left in the store, for a program that is no server.
     pub fn of_store(settings: &ArtifactConfig, store: Arc<Store>) -> Self {
-        let (memory, counts) = (MemoryBackend::new(0), ArtifactCounts::default());
-        let disk = DiskBackend::new(store, memory, settings.keep_size, counts);
-        let clock = Arc::new(System);
-        Self::new(
-            Retention::Disk,
-            Backend::Disk(disk),
-            settings.keep_days,
-            clock,
-        )
+        let settings = ArtifactConfig {
+            memory: 0,
+            ..*settings
+        };
+        let counts = ArtifactCounts::default();
+        Self::new(&settings, Some(store), Arc::new(System), counts)
     }
 
     /// Keeps artifacts in memory only, `limit` bytes at most.
     pub fn memory(limit: usize) -> Self {
-        let backend = Backend::Memory(MemoryBackend::new(limit));
-        Self::new(Retention::Memory, backend, 30, Arc::new(System))
+        let settings = ArtifactConfig {
+            memory: limit,
+            ..ArtifactConfig::default()
+        };
+        let counts = ArtifactCounts::default();
+        Self::new(&settings, None, Arc::new(System), counts)
     }
 
     /// Keeps nothing. For replays: excerpts claim the `retention` of the recorded turn.
     pub fn without_store(retention: Retention) -> Self {
-        Self::new(retention, Backend::Off, 0, Arc::new(System))
-    }
-
-    fn new(retention: Retention, backend: Backend, keep_days: u32, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(ArtifactsInner {
             retention,
-            backend,
-            keep_for: u64::from(keep_days) * DAY,
+            keeps: false,
+            memory: Arc::new(MemoryBackend::new(0)),
+            disk: None,
+            keep_for: 0,
+            clock: Arc::new(System),
+            searches: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
+        }))
+    }
+
+    fn new(
+        settings: &ArtifactConfig,
+        store: Option<Arc<Store>>,
+        clock: Arc<dyn Clock>,
+        counts: ArtifactCounts,
+    ) -> Self {
+        let memory = Arc::new(MemoryBackend::new(settings.memory));
+        let disk = store.map(|store| DiskBackend::new(store, &memory, settings.keep_size, counts));
+        Self(Arc::new(ArtifactsInner {
+            retention: match &disk {
+                Some(_) => Retention::Disk,
+                None => Retention::Memory,
+            },
+            keeps: true,
+            memory,
+            disk,
+            keep_for: u64::from(settings.keep_days) * DAY,
             clock,
             searches: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
         }))
@@ -162,11 +179,11 @@ impl Artifacts {
     /// Whether this artifact is kept already for this owner, session and call. Counts as access.
     pub fn is_kept(&self, owner: &str, session: &str, call_id: &str, id: &str) -> bool {
         let now = self.now();
-        match &self.0.backend {
-            Backend::Off => true,
-            Backend::Memory(memory) => memory.is_kept(owner, session, call_id, id, now),
-            Backend::Disk(disk) => disk.is_kept(owner, session, call_id, id, now),
-        }
+        let Self(inner) = self;
+        let is_written = |disk: &DiskBackend| disk.is_written(owner, session, call_id, id, now);
+        !inner.keeps
+            || inner.disk.as_ref().is_some_and(is_written)
+            || inner.memory.is_kept(owner, session, call_id, id, now)
     }
 
     /// The artifact to keep for an output of this owner and session, or `None` if it is kept
@@ -195,14 +212,11 @@ impl Artifacts {
     /// far as there is room.
     pub fn keep(&self, owner: &str, session: &str, artifacts: Vec<NewArtifact>) -> ArtifactCommit {
         let now = self.now();
-        match &self.0.backend {
-            Backend::Off => ArtifactCommit(None),
-            Backend::Memory(memory) => {
-                memory.keep(owner, session, artifacts, now);
-                ArtifactCommit(None)
-            }
-            Backend::Disk(disk) => ArtifactCommit(Some(disk.keep(owner, session, artifacts, now))),
-        }
+        let Some(disk) = &self.0.disk else {
+            self.0.memory.keep(owner, session, artifacts, now);
+            return ArtifactCommit(None);
+        };
+        ArtifactCommit(Some(disk.keep(owner, session, artifacts, now)))
     }
 
     /// Lists the artifacts of an owner, the newest first.
@@ -211,11 +225,26 @@ impl Artifacts {
         owner: &str,
         filter: &ArtifactFilter,
     ) -> Result<Vec<ArtifactEntry>, ArtifactError> {
-        match &self.0.backend {
-            Backend::Off => Ok(Vec::new()),
-            Backend::Memory(memory) => Ok(memory.list(owner, filter)),
-            Backend::Disk(disk) => disk.list(owner, filter).await,
+        let Some(disk) = &self.0.disk else {
+            return Ok(self.0.memory.list(owner, filter));
+        };
+        // What is on disk and what is not is put in order before a page is cut out.
+        let all = ArtifactFilter {
+            session: filter.session.clone(),
+            ..ArtifactFilter::default()
+        };
+        let in_memory = self.0.memory.list(owner, &all);
+        if in_memory.is_empty() {
+            return disk.list(owner, filter).await;
         }
+        let mut entries = disk.list(owner, &all).await?;
+        let only_in_memory: Vec<_> = in_memory
+            .into_iter()
+            .filter(|entry| !entries.iter().any(|other| other.id == entry.id))
+            .collect();
+        entries.extend(only_in_memory);
+        entries.sort_by_key(|entry| Reverse(entry.created));
+        Ok(memory::page(entries.into_iter(), filter))
     }
 
     /// Reads a range of an artifact; `None` if it is unknown, expired or another owner's. Counts
@@ -227,10 +256,16 @@ impl Artifacts {
         range: &ArtifactRange,
     ) -> Result<Option<ArtifactText>, ArtifactError> {
         let now = self.now();
-        match &self.0.backend {
-            Backend::Off => Ok(None),
-            Backend::Memory(memory) => Ok(memory.read(owner, id, range, now)),
-            Backend::Disk(disk) => disk.read(owner, id, range, now).await,
+        let on_disk = match &self.0.disk {
+            Some(disk) => disk.read(owner, id, range, now).await,
+            None => Ok(None),
+        };
+        if let Ok(Some(_)) = on_disk {
+            return on_disk;
+        }
+        match self.0.memory.read(owner, id, range, now) {
+            Some(in_memory) => Ok(Some(in_memory)),
+            None => on_disk,
         }
     }
 
@@ -240,26 +275,25 @@ impl Artifacts {
 
     /// Waits until artifacts exceed the quota by so much that a sweep should not wait.
     pub async fn over_quota(&self) {
-        match &self.0.backend {
-            Backend::Off | Backend::Memory(_) => std::future::pending().await,
-            Backend::Disk(disk) => disk.over_quota().await,
+        match &self.0.disk {
+            Some(disk) => disk.over_quota().await,
+            None => std::future::pending().await,
         }
     }
 
     /// Writes the artifacts to disk that could not be written before, if the disk works again.
     pub async fn flush_to_disk(&self) {
-        match &self.0.backend {
-            Backend::Off | Backend::Memory(_) => {}
-            Backend::Disk(disk) => disk.flush_memory(self.now()).await,
+        if let Some(disk) = &self.0.disk {
+            disk.flush_memory(self.now()).await;
         }
     }
 
     /// Deletes an artifact; false if there is none.
     pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, ArtifactError> {
-        match &self.0.backend {
-            Backend::Off => Ok(false),
-            Backend::Memory(memory) => Ok(memory.delete(owner, id)),
-            Backend::Disk(disk) => disk.delete(owner, id).await,
+        let from_memory = self.0.memory.delete(owner, id);
+        match &self.0.disk {
+            Some(disk) => Ok(disk.delete(owner, id).await? || from_memory),
+            None => Ok(from_memory),
         }
     }
 
@@ -267,23 +301,16 @@ impl Artifacts {
     pub async fn sweep(&self) -> Result<SweepResult, ArtifactError> {
         let now = self.now();
         let accessed_since = now.saturating_sub(self.0.keep_for);
-        match &self.0.backend {
-            Backend::Off => Ok(SweepResult::default()),
-            Backend::Memory(memory) => Ok(memory.sweep(accessed_since)),
-            Backend::Disk(disk) => disk.sweep(accessed_since, now).await,
+        let mut swept = self.0.memory.sweep(accessed_since);
+        if let Some(disk) = &self.0.disk {
+            disk.sweep(accessed_since, now, &mut swept).await?;
         }
+        Ok(swept)
     }
 
     fn now(&self) -> u64 {
         self.0.clock.unix()
     }
-}
-
-fn warn_of_damage(moved_to: &Path) {
-    tracing::warn!(
-        "{MOVED_ASIDE}: the store of artifacts was damaged; it is now {}, and a new one was begun",
-        moved_to.display()
-    );
 }
 
 impl ArtifactCommit {

@@ -300,17 +300,9 @@ impl<'a> SearchPass<'a> {
     }
 }
 
-/// The range within the text, widened to whole characters.
+/// The range, widened to whole characters of the text.
 fn on_chars(text: &str, range: Range<usize>) -> Range<usize> {
-    let mut start = range.start.min(text.len());
-    while !text.is_char_boundary(start) {
-        start -= 1;
-    }
-    let mut end = range.end.min(text.len());
-    while !text.is_char_boundary(end) {
-        end += 1;
-    }
-    start..end
+    text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
 }
 
 /// A part of a line, with markers that tell how many bytes are left out.

@@ -1,13 +1,13 @@
 //! Remembers which references are on disk already, so that they are not written again each turn.
 
-use std::collections::HashMap;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hashlink::LruCache;
 use sha2::{Digest, Sha256};
 
-/// The most references in each of the two generations.
-const MAX_REFERENCES: usize = 1 << 16;
+/// The most references; beyond it the one that was not used for the longest time is dropped.
+const MAX_REFERENCES: usize = 1 << 17;
 
 /// The access time of a reference is written again after this many seconds.
 const REFRESH_SECONDS: u64 = 60 * 60;
@@ -34,20 +34,24 @@ impl ReferenceKey {
     }
 }
 
-/// The references that are on disk. Bounded: the older generation is dropped when the newer is
-/// full.
-#[derive(Default)]
-pub(super) struct WrittenReferences(Mutex<ReferenceGenerations>);
+/// The references that are on disk.
+pub(super) struct WrittenReferences(Mutex<ReferenceCache>);
 
-#[derive(Default)]
-struct ReferenceGenerations {
-    newer: HashMap<ReferenceKey, WrittenReference>,
-    older: HashMap<ReferenceKey, WrittenReference>,
+struct ReferenceCache {
+    known: LruCache<ReferenceKey, WrittenReference>,
     /// The numbers of references whose access time has to be written.
     shown: Vec<i64>,
 }
 
-#[derive(Clone, Copy)]
+impl Default for WrittenReferences {
+    fn default() -> Self {
+        Self(Mutex::new(ReferenceCache {
+            known: LruCache::new(MAX_REFERENCES),
+            shown: Vec::new(),
+        }))
+    }
+}
+
 struct WrittenReference {
     /// The row number in the database.
     number: i64,
@@ -61,7 +65,8 @@ impl WrittenReferences {
         let mut inner = self.lock();
         for (key, number) in references {
             let refreshed = now;
-            inner.put(key, WrittenReference { number, refreshed });
+            let reference = WrittenReference { number, refreshed };
+            inner.known.insert(key, reference);
         }
     }
 
@@ -69,15 +74,15 @@ impl WrittenReferences {
     /// written. Asking counts as access.
     pub(super) fn contains(&self, key: ReferenceKey, now: u64) -> (bool, bool) {
         let mut inner = self.lock();
-        let Some(mut reference) = inner.get(key) else {
+        let ReferenceCache { known, shown } = &mut *inner;
+        let Some(reference) = known.get_mut(&key) else {
             return (false, false);
         };
         if now.saturating_sub(reference.refreshed) >= REFRESH_SECONDS {
             reference.refreshed = now;
-            inner.put(key, reference);
-            inner.shown.push(reference.number);
+            shown.push(reference.number);
         }
-        (true, inner.shown.len() >= REFRESH_BATCH)
+        (true, shown.len() >= REFRESH_BATCH)
     }
 
     /// Takes the numbers of the references whose access time has to be written.
@@ -93,32 +98,11 @@ impl WrittenReferences {
     }
 
     pub(super) fn clear(&self) {
-        let mut inner = self.lock();
-        inner.newer.clear();
-        inner.older.clear();
+        self.lock().known.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, ReferenceGenerations> {
+    fn lock(&self) -> MutexGuard<'_, ReferenceCache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ReferenceGenerations {
-    fn get(&mut self, key: ReferenceKey) -> Option<WrittenReference> {
-        if let Some(reference) = self.newer.get(&key) {
-            return Some(*reference);
-        }
-        // A reference that is in use must not be dropped with the older generation.
-        let reference = self.older.remove(&key)?;
-        self.put(key, reference);
-        Some(reference)
-    }
-
-    fn put(&mut self, key: ReferenceKey, reference: WrittenReference) {
-        if self.newer.len() >= MAX_REFERENCES {
-            self.older = mem::take(&mut self.newer);
-        }
-        self.newer.insert(key, reference);
     }
 }
 
@@ -155,7 +139,7 @@ mod tests {
     fn it_is_bounded_and_keeps_references_in_use() {
         let written = WrittenReferences::default();
         written.add([(key("used"), 1)].into_iter(), 0);
-        for number in 0..3 * MAX_REFERENCES {
+        for number in 0..2 * MAX_REFERENCES {
             written.add([(key(&number.to_string()), 2)].into_iter(), 0);
             if number % (MAX_REFERENCES / 2) == 0 {
                 assert!(written.contains(key("used"), 0).0);
@@ -163,7 +147,6 @@ mod tests {
         }
         assert!(written.contains(key("used"), 0).0);
         assert!(!written.contains(key("0"), 0).0);
-        let inner = written.lock();
-        assert!(inner.newer.len() <= MAX_REFERENCES && inner.older.len() <= MAX_REFERENCES);
+        assert_eq!(written.lock().known.len(), MAX_REFERENCES);
     }
 }

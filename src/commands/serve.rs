@@ -106,18 +106,7 @@ async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
 
 /// Starts the offline model on a free port.
 async fn start_sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
-    let models = config
-        .registry
-        .provider(registry::SANDBOX)
-        .map(|provider| {
-            provider
-                .models
-                .iter()
-                .map(|model| model.id.clone())
-                .collect()
-        })
-        .unwrap_or_default();
-    let sandbox = Sandbox::start(models)
+    let sandbox = Sandbox::start()
         .await
         .context("cannot start the offline model")?;
     config.set_sandbox_address(sandbox.address());

@@ -2,14 +2,13 @@
 //! does not depend on the user's files and environment.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
+use adapters::plan::OutputPolicy;
 use registry::Registry;
 
-use super::raw::{ArtifactMode, RawArtifacts, RawServer};
-use super::{CaptureConfig, CodexConfig, Config, ContextConfig, ServerConfig};
+use super::Config;
+use super::settings::{ArtifactConfig, ArtifactMode, CaptureConfig, ContextConfig, ServerConfig};
 use crate::secrets::Secret;
 
 impl Config {
@@ -22,45 +21,30 @@ impl Config {
         heartbeat: Duration,
         commit_after: Duration,
     ) -> Self {
-        let raw = RawServer::default();
         Self {
             server: ServerConfig {
-                listen: raw.listen,
-                data_dir: PathBuf::new(),
-                allowed_hosts: Vec::new(),
-                allowed_origins: Vec::new(),
-                token: None,
-                body_limit: raw.body_limit,
-                header_timeout: raw.header_timeout,
-                body_timeout: raw.body_timeout,
-                grace: raw.grace,
                 heartbeat,
                 commit_after,
-                max_connections: raw.max_connections,
-                log: raw.log,
-                log_format: raw.log_format,
+                ..ServerConfig::default()
             },
             registry,
             keys,
-            key_origins: HashMap::new(),
-            codex: CodexConfig::default(),
-            context: ContextConfig::default(),
-            artifacts: RawArtifacts {
+            context: ContextConfig {
+                outputs: OutputPolicy::Whole,
+            },
+            artifacts: ArtifactConfig {
                 mode: ArtifactMode::Off,
-                ..RawArtifacts::default()
-            }
-            .into(),
+                ..ArtifactConfig::default()
+            },
             capture: CaptureConfig {
                 recent: 1,
                 memory: usize::MAX,
+                keep: 0,
+                keep_size: 0,
+                keep_days: 0,
                 ..CaptureConfig::default()
             },
-            sandbox: false,
-            source_files: Vec::new(),
-            warnings: Vec::new(),
-            digest: 0,
-            sandbox_address: None,
-            redactor: OnceLock::new(),
+            ..Self::default()
         }
     }
 }

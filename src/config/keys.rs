@@ -242,13 +242,8 @@ fn spawn(command: &OneOrMany) -> Result<Child, String> {
     let mut ready = match command.0.as_slice() {
         [] => return Err("is empty".to_owned()),
         [line] => {
-            let (shell, flag) = if cfg!(windows) {
-                ("cmd", "/C")
-            } else {
-                ("sh", "-c")
-            };
-            let mut shell = Command::new(shell);
-            shell.arg(flag).arg(line);
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(line);
             shell
         }
         [program, arguments @ ..] => {

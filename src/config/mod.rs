@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`inputs`] | flags, environment variables, the user's directories, and where the file is |
-//! | [`raw`] | the schema of `proxy-config.toml`: every key with its default |
+//! | [`settings`] | the schema of `proxy-config.toml`: every key with its default |
 //! | [`toml_file`] | a TOML file with its text, so that errors can name a line |
 //! | [`mod@load`] | reads the inputs, checks them and builds a [`Config`] |
 //! | `for_replay` | the configuration that replays a recorded turn, without any file |
@@ -17,8 +17,8 @@ mod for_replay;
 pub mod inputs;
 pub mod keys;
 pub mod load;
-pub mod raw;
 pub mod report;
+pub mod settings;
 pub mod toml_file;
 pub mod watch;
 
@@ -26,21 +26,18 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use adapters::plan::OutputPolicy;
-use regex::bytes::Regex;
 use registry::Registry;
 
 pub use inputs::{Environment, Flags, Inputs, ProcessEnvironment, UserDirs};
 pub use keys::KeyOrigin;
 pub use load::load;
-pub use raw::{ArtifactMode, CaptureMode, LogFormat};
+pub use settings::{ArtifactConfig, ArtifactMode, CaptureMode};
 pub use toml_file::ConfigError;
 pub use watch::ConfigWatcher;
 
 use crate::secrets::{Redactor, Secret};
-use raw::RawArtifacts;
+use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
 
 /// Values shorter than this many bytes are taken for placeholders such as `EMPTY`, not secrets.
 const MIN_SECRET_LENGTH: usize = 6;
@@ -50,7 +47,7 @@ const MAX_PLACEHOLDER_LENGTH: usize = 20;
 
 /// The whole configuration, checked. [`load()`] makes it at start and after each edit of a
 /// file; the server then shares it behind an `ArcSwap`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The HTTP server: `[server]`, the flags and the environment.
     pub server: ServerConfig,
@@ -81,109 +78,6 @@ pub struct Config {
     redactor: OnceLock<Redactor>,
 }
 
-/// Settings of the HTTP server: `[server]` with defaults, overridden by environment and
-/// flags.
-#[derive(Clone, Debug)]
-pub struct ServerConfig {
-    /// The address to listen on.
-    pub listen: SocketAddr,
-    /// The directory for bundles and artifacts.
-    pub data_dir: PathBuf,
-    /// Accepted `Host` names besides the loopback ones.
-    pub allowed_hosts: Vec<String>,
-    /// Accepted `Origin` values besides the server's own.
-    pub allowed_origins: Vec<String>,
-    /// The token that clients must send; without one, every client is accepted.
-    pub token: Option<Secret>,
-    /// Maximum size of a request body in bytes, before and after decompression.
-    pub body_limit: usize,
-    /// Time limit for reading the head of a request.
-    pub header_timeout: Duration,
-    /// Time limit for reading the body of a request.
-    pub body_timeout: Duration,
-    /// How long running turns may continue after the server was asked to stop.
-    pub grace: Duration,
-    /// How long a stream may be silent before the server sends an event to keep it alive.
-    pub heartbeat: Duration,
-    /// Longest delay between the upstream's 2xx headers and the headers to the client.
-    pub commit_after: Duration,
-    /// Maximum number of open client connections.
-    pub max_connections: usize,
-    /// The log filter, in the syntax of `tracing_subscriber::EnvFilter`.
-    pub log: String,
-    /// The format of log lines.
-    pub log_format: LogFormat,
-}
-
-/// Recording of turns, to inspect and replay them: `[capture]`.
-#[derive(Clone, Debug, Default)]
-pub struct CaptureConfig {
-    /// Which turns are written to disk.
-    pub mode: CaptureMode,
-    /// Maximum number of turns kept in memory.
-    pub recent: usize,
-    /// Maximum bytes of all recorded turns, running and finished. One turn may use a
-    /// quarter of it; the request of a turn is recorded whatever its size.
-    pub memory: usize,
-    /// Maximum number of turns on disk.
-    pub keep: usize,
-    /// Maximum bytes of the turns on disk.
-    pub keep_size: u64,
-    /// Days until a turn on disk is deleted.
-    pub keep_days: u32,
-    /// Patterns of further secrets to redact, besides keys and tokens.
-    pub patterns: Vec<Regex>,
-    /// Whether images are stored as they are; otherwise only their hash is.
-    pub images: bool,
-    /// Whether encrypted contents are stored as they are; otherwise only their hash is.
-    pub encrypted: bool,
-}
-
-/// How the history that is sent to a model is bounded: `[context]`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ContextConfig {
-    /// How tool outputs are bounded.
-    pub outputs: OutputPolicy,
-}
-
-/// Where the full text of shortened tool outputs is stored: `[artifacts]`.
-#[derive(Clone, Copy, Debug)]
-pub struct ArtifactConfig {
-    /// On disk, in memory, or nowhere.
-    pub mode: ArtifactMode,
-    /// Days after its last access until an artifact is deleted.
-    pub keep_days: u32,
-    /// Maximum bytes on disk; the least recently used artifacts are deleted first.
-    pub keep_size: u64,
-    /// Maximum bytes in memory, when artifacts are not on disk.
-    pub memory: usize,
-}
-
-/// Settings for Codex clients: `[codex]`.
-#[derive(Clone, Debug, Default)]
-pub struct CodexConfig {
-    /// The base instructions for Codex's models, in place of the built-in ones.
-    pub instructions: Option<Arc<str>>,
-}
-
-impl ServerConfig {
-    /// The directory for recorded turns.
-    pub fn bundles_dir(&self) -> PathBuf {
-        self.data_dir.join("bundles")
-    }
-}
-
-impl From<RawArtifacts> for ArtifactConfig {
-    fn from(raw: RawArtifacts) -> Self {
-        Self {
-            mode: raw.mode,
-            keep_days: raw.keep_days,
-            keep_size: raw.keep_size,
-            memory: raw.memory,
-        }
-    }
-}
-
 impl Config {
     /// Sets the address of the embedded provider, once its port is bound.
     pub fn set_sandbox_address(&mut self, address: SocketAddr) {
@@ -197,7 +91,7 @@ impl Config {
     /// and proxy URLs), text that looks like a secret, and the user's `capture.patterns`.
     /// Built once; later calls return clones.
     pub fn redactor(&self) -> Redactor {
-        let make = || Redactor::new(&self.secrets()).with_patterns(&self.capture.patterns);
+        let make = || Redactor::new(&self.secrets()).with_patterns(&self.capture.compiled_patterns);
         self.redactor.get_or_init(make).clone()
     }
 

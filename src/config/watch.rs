@@ -125,38 +125,37 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     } else {
         new.sandbox_address = old.sandbox_address;
     }
-    let mut warnings = Vec::new();
-    let mut check = |name: &str, changed: bool| {
-        if changed {
-            warnings.push(format!("server.{name} changes only with a restart"));
-        }
-    };
-    let (old_server, new_server) = (&old.server, &mut new.server);
-    check("listen", old_server.listen != new_server.listen);
-    check("data_dir", old_server.data_dir != new_server.data_dir);
-    check(
+    let (of, kept, warnings) = (&mut new.server, &old.server, &mut new.warnings);
+    keep("listen", &mut of.listen, &kept.listen, warnings);
+    keep("data_dir", &mut of.data_dir, &kept.data_dir, warnings);
+    keep(
         "max_connections",
-        old_server.max_connections != new_server.max_connections,
+        &mut of.max_connections,
+        &kept.max_connections,
+        warnings,
     );
-    check(
+    keep(
         "header_timeout",
-        old_server.header_timeout != new_server.header_timeout,
+        &mut of.header_timeout,
+        &kept.header_timeout,
+        warnings,
     );
-    check("log", old_server.log != new_server.log);
-    check("log_format", old_server.log_format != new_server.log_format);
-    new_server.listen = old_server.listen;
-    new_server.data_dir.clone_from(&old_server.data_dir);
-    new_server.max_connections = old_server.max_connections;
-    new_server.header_timeout = old_server.header_timeout;
-    new_server.log.clone_from(&old_server.log);
-    new_server.log_format = old_server.log_format;
-    new.warnings.extend(warnings);
+    keep("log", &mut of.log, &kept.log, warnings);
+    keep("log_format", &mut of.log_format, &kept.log_format, warnings);
     if super::address::accepts_remote_clients(new.server.listen) && new.server.token.is_none() {
         return Err(ConfigError::new(
             "the server listens to other machines and needs its token",
         ));
     }
     Ok(new)
+}
+
+/// Puts back the value that a setting had, with a warning if it was to change.
+fn keep<T: Clone + PartialEq>(name: &str, new: &mut T, old: &T, warnings: &mut Vec<String>) {
+    if new != old {
+        warnings.push(format!("server.{name} changes only with a restart"));
+        new.clone_from(old);
+    }
 }
 
 fn file_stamps(inputs: &Inputs, config: &Config) -> FileStamps {

@@ -6,9 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Builder;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
@@ -180,6 +179,7 @@ impl ControlClient {
         }
     }
 
+    /// Sends one request on its own connection, without proxies and redirects.
     async fn exchange(
         &self,
         request: Builder,
@@ -187,36 +187,7 @@ impl ControlClient {
         token: Option<&Secret>,
         max_bytes: usize,
     ) -> Result<(StatusCode, Bytes), ControlError> {
-        let broken = |source: Box<dyn std::error::Error + Send + Sync>| ControlError::Broken {
-            address: self.address,
-            source,
-        };
-        let response = self.connect_and_send(request, body, token).await?;
-        let status = response.status();
-        match Limited::new(response.into_body(), max_bytes)
-            .collect()
-            .await
-        {
-            Ok(body) => Ok((status, body.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(ControlError::TooLarge(self.address))
-            }
-            Err(error) => Err(broken(error)),
-        }
-    }
-
-    /// Sends one request on its own connection, without proxies and redirects.
-    async fn connect_and_send(
-        &self,
-        mut request: Builder,
-        body: Bytes,
-        token: Option<&Secret>,
-    ) -> Result<Response<Incoming>, ControlError> {
         let address = self.address;
-        let broken = |source: Box<dyn std::error::Error + Send + Sync>| ControlError::Broken {
-            address,
-            source,
-        };
         let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(source)) => {
@@ -230,32 +201,45 @@ impl ControlClient {
             }
             Err(_) => return Err(ControlError::TooSlow(address)),
         };
-        request = request.header(HOST, address.to_string());
-        if !body.is_empty() {
-            // The MCP endpoint requires both types in Accept.
-            request = request
-                .header(CONTENT_TYPE, "application/json")
-                .header(ACCEPT, "application/json, text/event-stream");
-        }
-        if let Some(token) = token {
-            let value = format!("Bearer {}", token.expose());
-            let mut value = HeaderValue::try_from(value).map_err(|error| broken(error.into()))?;
-            value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
-        }
-        let request = request
-            .body(Full::new(body))
-            .map_err(|error| broken(error.into()))?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| broken(error.into()))?;
-        // This task ends with the body, or when the response is dropped.
-        tokio::spawn(connection);
-        sender
-            .send_request(request)
-            .await
-            .map_err(|error| broken(error.into()))
+        let request = request.header(HOST, address.to_string());
+        let sent = send_over(stream, request, body, token, max_bytes).await;
+        sent.map_err(|source| {
+            if source.is::<LengthLimitError>() {
+                ControlError::TooLarge(address)
+            } else {
+                ControlError::Broken { address, source }
+            }
+        })
     }
+}
+
+async fn send_over(
+    stream: TcpStream,
+    mut request: Builder,
+    body: Bytes,
+    token: Option<&Secret>,
+    max_bytes: usize,
+) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+    if !body.is_empty() {
+        // The MCP endpoint requires both types in Accept.
+        request = request
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+    }
+    if let Some(token) = token {
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))?;
+        value.set_sensitive(true);
+        request = request.header(AUTHORIZATION, value);
+    }
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // This task ends with the body, or when the response is dropped.
+    tokio::spawn(connection);
+    let response = sender.send_request(request.body(Full::new(body))?).await?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), max_bytes)
+        .collect()
+        .await?;
+    Ok((status, body.to_bytes()))
 }
 
 /// The error object in a response of the server, in the shape of OpenAI's API.

@@ -1,7 +1,9 @@
 //! The log format for people. The record of a turn becomes a sentence; every other record has the
 //! usual format of tracing-subscriber.
 
+use std::collections::HashMap;
 use std::fmt::{self, Display};
+use std::str::FromStr;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -30,7 +32,7 @@ where
         if event.metadata().target() == TURN_TARGET {
             event.record(&mut turn);
         }
-        if turn.outcome.is_empty() {
+        if turn.text("outcome").is_empty() {
             return self.0.format_event(context, writer, event);
         }
         SystemTime.format_time(&mut writer)?;
@@ -38,103 +40,56 @@ where
     }
 }
 
-/// The fields of a turn's record that appear in the sentence, as strings and numbers that are empty
-/// or zero where the record lacks them.
+/// The fields of the record of a turn, as text. It is displayed as a sentence.
 #[derive(Debug, Default)]
-struct TurnSentence {
-    request: String,
-    outcome: String,
-    route: String,
-    caller: String,
-    kind: String,
-    input: u64,
-    cached_percent: u64,
-    estimated_input: Option<u64>,
-    shared_percent: String,
-    prefix: String,
-    prefix_differs_at: String,
-    output: u64,
-    reasoning: u64,
-    cost: Option<f64>,
-    first_event_ms: Option<u64>,
-    ms: u64,
-    retries: u64,
-    notes: String,
-    fault: String,
-    message: String,
-    cause: String,
-}
+struct TurnSentence(HashMap<&'static str, String>);
 
 impl TurnSentence {
-    fn text_field(&mut self, name: &str) -> Option<&mut String> {
-        Some(match name {
-            "request" => &mut self.request,
-            "outcome" => &mut self.outcome,
-            "route" => &mut self.route,
-            "caller" => &mut self.caller,
-            "kind" => &mut self.kind,
-            "shared_percent" => &mut self.shared_percent,
-            "prefix" => &mut self.prefix,
-            "prefix_differs_at" => &mut self.prefix_differs_at,
-            "notes" => &mut self.notes,
-            "fault" => &mut self.fault,
-            "message" => &mut self.message,
-            "cause" => &mut self.cause,
-            _ => return None,
-        })
+    /// A field; empty if the record has none of this name.
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// A field that is a number, if the record has it.
+    fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.0.get(name)?.parse().ok()
+    }
+
+    /// A field that is a count; 0 if the record has none of this name.
+    fn count(&self, name: &str) -> u64 {
+        self.number(name).unwrap_or(0)
     }
 }
 
 impl Visit for TurnSentence {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if let Some(text) = self.text_field(field.name()) {
-            *text = format!("{value:?}");
-        }
+        self.0.insert(field.name(), format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if let Some(text) = self.text_field(field.name()) {
-            value.clone_into(text);
-        }
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        if field.name() == "cost" {
-            self.cost = Some(value);
-        }
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        match field.name() {
-            "input" => self.input = value,
-            "cached_percent" => self.cached_percent = value,
-            "estimated_input" => self.estimated_input = Some(value),
-            "output" => self.output = value,
-            "reasoning" => self.reasoning = value,
-            "first_event_ms" => self.first_event_ms = Some(value),
-            "ms" => self.ms = value,
-            "retries" => self.retries = value,
-            _ => {}
-        }
+        self.0.insert(field.name(), value.to_owned());
     }
 }
 
-/// Leaves out whatever is empty or zero.
 impl Display for TurnSentence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.route.is_empty() {
-            write!(f, "{} ", self.route)?;
+        let [route, outcome, cause, notes] =
+            ["route", "outcome", "cause", "notes"].map(|name| self.text(name));
+        if !route.is_empty() {
+            write!(f, "{route} ")?;
         }
-        write!(f, "{} after {}", self.outcome, Milliseconds(self.ms))?;
-        if let Some(first) = self.first_event_ms.filter(|first| *first < self.ms) {
+        let ms = self.count("ms");
+        write!(f, "{outcome} after {}", Milliseconds(ms))?;
+        if let Some(first) = self.number("first_event_ms").filter(|first| *first < ms) {
             write!(f, " (first event {})", Milliseconds(first))?;
         }
-        if self.input > 0 {
-            write!(f, ", {} tokens in", self.input)?;
+        let input = self.count("input");
+        if input > 0 {
+            write!(f, ", {input} tokens in")?;
             let estimated = self
-                .estimated_input
-                .filter(|estimated| estimated.abs_diff(self.input).saturating_mul(5) > self.input);
-            match (self.cached_percent, estimated) {
+                .number("estimated_input")
+                .filter(|estimated: &u64| estimated.abs_diff(input).saturating_mul(5) > input);
+            match (self.count("cached_percent"), estimated) {
                 (0, None) => {}
                 (0, Some(estimated)) => write!(f, " ({estimated} estimated)")?,
                 (cached, None) => write!(f, " ({cached}% cached)")?,
@@ -144,37 +99,43 @@ impl Display for TurnSentence {
             }
         }
         self.write_prefix(f)?;
-        if self.output > 0 {
-            write!(f, ", {} out", self.output)?;
-            if self.reasoning > 0 {
-                write!(f, " ({} reasoning)", self.reasoning)?;
+        let (output, reasoning) = (self.count("output"), self.count("reasoning"));
+        if output > 0 {
+            write!(f, ", {output} out")?;
+            if reasoning > 0 {
+                write!(f, " ({reasoning} reasoning)")?;
             }
         }
-        if let Some(cost) = self.cost {
+        if let Some(cost) = self.number::<f64>("cost") {
             write!(f, ", ${cost:.4}")?;
         }
-        match self.retries {
+        match self.count("retries") {
             0 => {}
             1 => f.write_str(", 1 retry")?,
             more => write!(f, ", {more} retries")?,
         }
-        if !self.fault.is_empty() {
-            let message = self.message.trim_end_matches('.');
-            write!(f, ": {}: {message}", self.fault)?;
+        let fault = self.text("fault");
+        if !fault.is_empty() {
+            write!(
+                f,
+                ": {fault}: {}",
+                self.text("message").trim_end_matches('.')
+            )?;
         }
-        if !self.cause.is_empty() {
-            write!(f, " [{}]", self.cause)?;
+        if !cause.is_empty() {
+            write!(f, " [{cause}]")?;
         }
-        if !self.notes.is_empty() {
-            write!(f, "; {}", self.notes)?;
+        if !notes.is_empty() {
+            write!(f, "; {notes}")?;
         }
         f.write_str("; ")?;
-        for (name, default) in [(&self.caller, "other"), (&self.kind, "turn")] {
-            if !name.is_empty() && name != default {
-                write!(f, "{name} ")?;
+        for (name, default) in [("caller", "other"), ("kind", "turn")] {
+            let value = self.text(name);
+            if !value.is_empty() && value != default {
+                write!(f, "{value} ")?;
             }
         }
-        f.write_str(&self.request)
+        f.write_str(self.text("request"))
     }
 }
 
@@ -182,21 +143,16 @@ impl TurnSentence {
     /// Says whether the request began with the same bytes as the session's last one, so that the
     /// provider's prompt cache can hit.
     fn write_prefix(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            shared_percent,
-            prefix,
-            prefix_differs_at,
-            ..
-        } = self;
-        match prefix.as_str() {
+        match self.text("prefix") {
             "" => Ok(()),
             "new_turn" | "parameters_changed" => f.write_str(", prefix kept"),
-            _ => {
+            prefix => {
                 write!(f, ", PREFIX BROKEN ({prefix}")?;
-                if !prefix_differs_at.is_empty() {
-                    write!(f, " at {prefix_differs_at}")?;
+                let place = self.text("prefix_differs_at");
+                if !place.is_empty() {
+                    write!(f, " at {place}")?;
                 }
-                write!(f, ", {shared_percent}% shared)")
+                write!(f, ", {}% shared)", self.text("shared_percent"))
             }
         }
     }

@@ -8,6 +8,7 @@ mod safe_text;
 
 use std::{io, panic};
 
+use serde::Deserialize;
 use thiserror::Error;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
@@ -27,7 +28,8 @@ pub const TURN_TARGET: &str = "respondent::turn";
 pub const CAPTURE_TARGET: &str = "respondent::capture";
 
 /// How records are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RecordFormat {
     /// Text for people.
     #[default]

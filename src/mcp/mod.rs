@@ -19,14 +19,12 @@ pub(crate) mod search;
 pub mod stdio;
 mod tools;
 
-use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
@@ -37,7 +35,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::net::Body;
+use axum::body::Body;
 pub(crate) use error::unsearchable;
 
 use call::{ToolCall, ToolCallResult};
@@ -116,6 +114,5 @@ pub async fn answer(owned: OwnerArtifacts, head: Parts, body: String) -> Respons
     );
     let request = Request::from_parts(head, Full::new(Bytes::from(body)));
     let (head, body) = service.handle(request).await.into_parts();
-    let never = |error: Infallible| -> io::Error { match error {} };
-    Response::from_parts(head, Body::stream(body.map_err(never)))
+    Response::from_parts(head, Body::new(body))
 }

@@ -118,10 +118,7 @@ pub(super) fn header_line(id: &str, description: &str) -> String {
 fn page_end(text: &str, chars: usize) -> usize {
     let by_chars = text.char_indices().nth(chars);
     let by_chars = by_chars.map_or(text.len(), |(at, _)| at);
-    let mut max = by_chars.min(MAX_BYTES);
-    while !text.is_char_boundary(max) {
-        max -= 1;
-    }
+    let max = text.floor_char_boundary(by_chars.min(MAX_BYTES));
     if max == text.len() {
         return max;
     }

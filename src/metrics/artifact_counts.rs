@@ -1,17 +1,16 @@
 //! The counters of the artifact store.
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::WarningLabel;
+use super::{Counters, add, count};
 
 /// Counts what happens to artifacts. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ArtifactCounts {
     kept: Counter,
     bytes: Counter,
-    failures: Family<WarningLabel, Counter>,
+    failures: Counters<1>,
 }
 
 impl ArtifactCounts {
@@ -23,25 +22,26 @@ impl ArtifactCounts {
 
     /// Counts a failure of the store under the id of its warning.
     pub fn failed(&self, warning: &'static str) {
-        self.failures.get_or_create(&WarningLabel { warning }).inc();
+        count(&self.failures, &[("warning", warning.into())]);
     }
 
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
+    pub(super) fn registered(all: &mut Registry) -> Self {
+        let kept = add(
+            all,
             "artifacts_kept",
             "Tool outputs that were written to the disk whole",
-            self.kept.clone(),
         );
-        registry.register_with_unit(
-            "artifacts_kept",
-            "Their text",
-            Unit::Bytes,
-            self.bytes.clone(),
-        );
-        registry.register(
+        let bytes = Counter::default();
+        all.register_with_unit("artifacts_kept", "Their text", Unit::Bytes, bytes.clone());
+        let failures = add(
+            all,
             "artifact_failures",
             "Failures of the store of artifacts by the id of their warning",
-            self.failures.clone(),
         );
+        Self {
+            kept,
+            bytes,
+            failures,
+        }
     }
 }

@@ -1,51 +1,87 @@
 //! The metrics of the process, as `GET /metrics` shows them in the Prometheus text format.
 
 mod artifact_counts;
-mod figures;
-mod labels;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use adapters::event::Usage;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::log::SafeText;
-use labels::{
-    CompactionLabels, FailoverLabels, FaultLabels, ProviderLabel, ReasonLabel, RouteLabels,
-    TokenLabels, TurnLabels,
-};
 
 pub use artifact_counts::ArtifactCounts;
-pub use figures::{PrefixFigures, Tokens, TurnFigures};
+
+/// The labels of one series: names and values.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+
+/// Counters that are told apart by `N` labels.
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
 
 /// The counters of the process.
 pub struct Metrics {
     registry: Registry,
-    routes: Mutex<HashSet<(String, String)>>,
-    turns: Family<TurnLabels, Counter>,
-    duration: Family<ProviderLabel, Histogram>,
-    first_event: Family<ProviderLabel, Histogram>,
-    tokens: Family<TokenLabels, Counter>,
-    cost: Family<RouteLabels, Counter<f64, AtomicU64>>,
-    estimates: Family<TokenLabels, Counter>,
-    prompt_bytes: Family<TokenLabels, Counter>,
-    prefixes: Family<ReasonLabel, Counter>,
-    faults: Family<FaultLabels, Counter>,
-    retries: Family<ProviderLabel, Counter>,
-    down: Family<ProviderLabel, Gauge>,
-    failovers: Family<FailoverLabels, Counter>,
-    adapted: Family<RouteLabels, Counter>,
-    compactions: Family<CompactionLabels, Counter>,
+    routes: Mutex<HashSet<Labels<2>>>,
+    turns: Counters<3>,
+    duration: Family<Labels<1>, Histogram>,
+    first_event: Family<Labels<1>, Histogram>,
+    tokens: Counters<3>,
+    cost: Family<Labels<2>, Counter<f64, AtomicU64>>,
+    estimates: Counters<3>,
+    prompt_bytes: Counters<3>,
+    prefixes: Counters<1>,
+    faults: Counters<2>,
+    retries: Counters<1>,
+    down: Family<Labels<1>, Gauge>,
+    failovers: Counters<2>,
+    adapted: Counters<2>,
+    compactions: Counters<2>,
     open_streams: Gauge,
-    refused: Family<ReasonLabel, Counter>,
+    refused: Counters<1>,
     artifacts: ArtifactCounts,
+}
+
+/// One finished turn.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnFigures<'a> {
+    /// The provider's id.
+    pub provider: &'a str,
+    /// The provider's name of the model.
+    pub model: &'a str,
+    /// How the turn ended: the label of its outcome.
+    pub outcome: &'static str,
+    /// The time from the head of the request to the last event.
+    pub duration: Duration,
+    /// The time from the head of the request to the first event, if there was one.
+    pub first_event: Option<Duration>,
+    /// The tokens it used.
+    pub usage: Usage,
+    /// The cost in US dollars, if the price is known.
+    pub cost: Option<f64>,
+    /// Our estimate of the input tokens, if the provider counted them.
+    pub estimated: Option<u64>,
+    /// How its request compares with the previous one of the session.
+    pub prefix: Option<PrefixFigures>,
+}
+
+/// How much of a request is a prefix that the previous request of its session had too.
+#[derive(Debug, Clone, Copy)]
+pub struct PrefixFigures {
+    /// The size of the request in bytes.
+    pub sent: u64,
+    /// The size of the shared prefix in bytes.
+    pub shared: u64,
+    /// The label of the reason why the prefix is not longer.
+    pub reason: &'static str,
 }
 
 /// An open stream, counted until this is dropped. Made by [`Metrics::open_stream`].
@@ -64,124 +100,93 @@ const MAX_ROUTES: usize = 256;
 const OTHER: &str = "other";
 
 impl Metrics {
-    /// All counters at zero.
+    /// The metrics of this process, all zero.
     pub fn new() -> Self {
-        let seconds: fn() -> Histogram = || Histogram::new(exponential_buckets(0.05, 2.0, 15));
-        let mut metrics = Self {
-            registry: Registry::with_prefix("respondent"),
+        let mut registry = Registry::with_prefix("respondent");
+        let all = &mut registry;
+        Self {
             routes: Mutex::default(),
-            turns: Family::default(),
-            duration: Family::new_with_constructor(seconds),
-            first_event: Family::new_with_constructor(seconds),
-            tokens: Family::default(),
-            cost: Family::default(),
-            estimates: Family::default(),
-            prompt_bytes: Family::default(),
-            prefixes: Family::default(),
-            faults: Family::default(),
-            retries: Family::default(),
-            down: Family::default(),
-            failovers: Family::default(),
-            adapted: Family::default(),
-            compactions: Family::default(),
-            open_streams: Gauge::default(),
-            refused: Family::default(),
-            artifacts: ArtifactCounts::default(),
-        };
-        metrics.register();
-        metrics
+            turns: add(all, "turns", "Turns by how they ended"),
+            duration: add_seconds(
+                all,
+                "turn_duration",
+                "From the request's head to the last event",
+            ),
+            first_event: add_seconds(
+                all,
+                "first_event",
+                "From the request's head to the first event",
+            ),
+            tokens: add(
+                all,
+                "tokens",
+                "Tokens; cached is part of input, reasoning of output",
+            ),
+            cost: add(all, "cost_dollars", "US dollars by the listed prices"),
+            estimates: add(
+                all,
+                "input_estimates",
+                "Input tokens of turns that a provider counted, as estimated and as counted",
+            ),
+            prompt_bytes: add(
+                all,
+                "prompt_bytes",
+                "Bytes of requests; shared is what they begin with like the last one of the session",
+            ),
+            prefixes: add(
+                all,
+                "prefixes",
+                "Requests by why they do not begin like the last one of the session",
+            ),
+            faults: add(all, "faults", "Faults by kind and side"),
+            retries: add(
+                all,
+                "upstream_retries",
+                "Requests sent to an upstream again",
+            ),
+            down: add(
+                all,
+                "provider_down",
+                "1 from when a provider is left alone until it answers again",
+            ),
+            failovers: add(
+                all,
+                "failovers",
+                "Turns that went to another model than the one chosen first",
+            ),
+            adapted: add(
+                all,
+                "healed",
+                "Turns that were sent again in another form after a refusal",
+            ),
+            compactions: add(
+                all,
+                "compactions",
+                "Histories that became a summary, by where it was asked for and what came of it",
+            ),
+            open_streams: add(all, "open_streams", "Streams being sent now"),
+            refused: add(
+                all,
+                "refused_requests",
+                "Requests that the guard or a limit refused",
+            ),
+            artifacts: ArtifactCounts::registered(all),
+            registry,
+        }
     }
 
-    fn register(&mut self) {
-        let registry = &mut self.registry;
-        registry.register("turns", "Turns by how they ended", self.turns.clone());
-        registry.register_with_unit(
-            "turn_duration",
-            "From the request's head to the last event",
-            Unit::Seconds,
-            self.duration.clone(),
-        );
-        registry.register_with_unit(
-            "first_event",
-            "From the request's head to the first event",
-            Unit::Seconds,
-            self.first_event.clone(),
-        );
-        registry.register(
-            "tokens",
-            "Tokens; cached is part of input, reasoning of output",
-            self.tokens.clone(),
-        );
-        registry.register(
-            "cost_dollars",
-            "US dollars by the listed prices",
-            self.cost.clone(),
-        );
-        registry.register(
-            "input_estimates",
-            "Input tokens of turns that a provider counted, as estimated and as counted",
-            self.estimates.clone(),
-        );
-        registry.register(
-            "prompt_bytes",
-            "Bytes of requests; shared is what they begin with like the last one of the session",
-            self.prompt_bytes.clone(),
-        );
-        registry.register(
-            "prefixes",
-            "Requests by why they do not begin like the last one of the session",
-            self.prefixes.clone(),
-        );
-        registry.register("faults", "Faults by kind and side", self.faults.clone());
-        registry.register(
-            "upstream_retries",
-            "Requests sent to an upstream again",
-            self.retries.clone(),
-        );
-        registry.register(
-            "provider_down",
-            "1 from when a provider is left alone until it answers again",
-            self.down.clone(),
-        );
-        registry.register(
-            "failovers",
-            "Turns that went to another model than the one chosen first",
-            self.failovers.clone(),
-        );
-        registry.register(
-            "healed",
-            "Turns that were sent again in another form after a refusal",
-            self.adapted.clone(),
-        );
-        registry.register(
-            "compactions",
-            "Histories that became a summary, by where it was asked for and what came of it",
-            self.compactions.clone(),
-        );
-        registry.register(
-            "open_streams",
-            "Streams being sent now",
-            self.open_streams.clone(),
-        );
-        registry.register(
-            "refused_requests",
-            "Requests that the guard or a limit refused",
-            self.refused.clone(),
-        );
-        self.artifacts.register(registry);
-    }
-
-    /// The counts of artifacts.
+    /// The counters of artifacts, which the rooms that keep artifacts share.
     pub fn artifacts(&self) -> ArtifactCounts {
         self.artifacts.clone()
     }
 
-    /// Counts a turn that ended.
+    /// Counts a finished turn.
     pub fn turn(&self, turn: &TurnFigures<'_>) {
-        let (provider, model) = self.route(turn.provider, turn.model);
-        let by_provider = ProviderLabel {
-            provider: provider.clone(),
-        };
+        let route = self.route(turn.provider, turn.model);
+        let [provider, model] = &route;
+        let with =
+            |name, value: &'static str| [provider.clone(), model.clone(), (name, value.into())];
+        let by_provider = [provider.clone()];
         self.duration
             .get_or_create(&by_provider)
             .observe(turn.duration.as_secs_f64());
@@ -190,110 +195,68 @@ impl Metrics {
                 .get_or_create(&by_provider)
                 .observe(first_event.as_secs_f64());
         }
-        let Tokens {
-            input,
-            cached,
-            output,
-            reasoning,
-        } = turn.tokens;
-        for (kind, count) in [
-            ("input", input),
-            ("cached", cached),
-            ("output", output),
-            ("reasoning", reasoning),
-        ] {
-            let labels = TokenLabels {
-                provider: provider.clone(),
-                model: model.clone(),
-                kind,
-            };
-            self.tokens.get_or_create(&labels).inc_by(count);
-        }
+        let mut counts = vec![
+            (&self.tokens, "input", turn.usage.input),
+            (&self.tokens, "cached", turn.usage.cached),
+            (&self.tokens, "output", turn.usage.output),
+            (&self.tokens, "reasoning", turn.usage.reasoning),
+        ];
         if let Some(prefix) = &turn.prefix {
-            let reason = prefix.reason;
-            self.prefixes.get_or_create(&ReasonLabel { reason }).inc();
+            count(&self.prefixes, &[("reason", prefix.reason.into())]);
+            counts.push((&self.prompt_bytes, "sent", prefix.sent));
+            counts.push((&self.prompt_bytes, "shared", prefix.shared));
         }
-        let prefix = turn.prefix.iter().flat_map(|prefix| {
-            [
-                (&self.prompt_bytes, "sent", prefix.sent),
-                (&self.prompt_bytes, "shared", prefix.shared),
-            ]
-        });
-        let estimates = turn.estimated.into_iter().flat_map(|estimated| {
-            [
-                (&self.estimates, "estimated", estimated),
-                (&self.estimates, "counted", input),
-            ]
-        });
-        for (family, kind, count) in prefix.chain(estimates) {
-            let labels = TokenLabels {
-                provider: provider.clone(),
-                model: model.clone(),
-                kind,
-            };
-            family.get_or_create(&labels).inc_by(count);
+        if let Some(estimated) = turn.estimated {
+            counts.push((&self.estimates, "estimated", estimated));
+            counts.push((&self.estimates, "counted", turn.usage.input));
         }
+        for (family, kind, count) in counts {
+            family.get_or_create(&with("kind", kind)).inc_by(count);
+        }
+        count(&self.turns, &with("outcome", turn.outcome));
         if let Some(cost) = turn.cost {
-            let labels = RouteLabels {
-                provider: provider.clone(),
-                model: model.clone(),
-            };
-            self.cost.get_or_create(&labels).inc_by(cost);
+            self.cost.get_or_create(&route).inc_by(cost);
         }
-        let labels = TurnLabels {
-            provider,
-            model,
-            outcome: turn.outcome,
-        };
-        self.turns.get_or_create(&labels).inc();
     }
 
     /// Counts a fault under the labels of its kind and side.
     pub fn fault(&self, kind: &'static str, side: &'static str) {
-        self.faults.get_or_create(&FaultLabels { kind, side }).inc();
+        count(
+            &self.faults,
+            &[("kind", kind.into()), ("side", side.into())],
+        );
     }
 
     /// Counts a compaction under the labels of its trigger and result.
     pub fn compaction(&self, door: &'static str, result: &'static str) {
-        self.compactions
-            .get_or_create(&CompactionLabels { door, result })
-            .inc();
+        let labels = [("door", door.into()), ("result", result.into())];
+        count(&self.compactions, &labels);
     }
 
     /// Counts a request that is sent to an upstream again.
     pub fn retry(&self, provider: &str) {
-        let (provider, _) = self.route(provider, "");
-        self.retries
-            .get_or_create(&ProviderLabel { provider })
-            .inc();
+        let [provider, _] = self.route(provider, "");
+        count(&self.retries, &[provider]);
     }
 
     /// Sets whether a provider is skipped because it is down.
     pub fn provider_down(&self, provider: &str, down: bool) {
-        let (provider, _) = self.route(provider, "");
-        self.down
-            .get_or_create(&ProviderLabel { provider })
-            .set(i64::from(down));
+        let [provider, _] = self.route(provider, "");
+        self.down.get_or_create(&[provider]).set(i64::from(down));
     }
 
     /// Counts a turn that went from one provider and its model to another.
     pub fn failover(&self, from: (&str, &str), to: (&str, &str)) {
         let name = |(provider, model)| {
-            let (provider, model) = self.route(provider, model);
-            format!("{provider}/{model}")
+            let [(_, provider), (_, model)] = self.route(provider, model);
+            format!("{provider}/{model}").into()
         };
-        let (from, to) = (name(from), name(to));
-        self.failovers
-            .get_or_create(&FailoverLabels { from, to })
-            .inc();
+        count(&self.failovers, &[("from", name(from)), ("to", name(to))]);
     }
 
     /// Counts a turn that was adapted: encoded again after a refusal and sent once more.
     pub fn adapted(&self, provider: &str, model: &str) {
-        let (provider, model) = self.route(provider, model);
-        self.adapted
-            .get_or_create(&RouteLabels { provider, model })
-            .inc();
+        count(&self.adapted, &self.route(provider, model));
     }
 
     /// Counts a stream as open until the returned value is dropped.
@@ -304,7 +267,7 @@ impl Metrics {
 
     /// Counts a request that was refused before it reached a handler.
     pub fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&ReasonLabel { reason }).inc();
+        count(&self.refused, &[("reason", reason.into())]);
     }
 
     /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].
@@ -317,18 +280,42 @@ impl Metrics {
 
     /// The labels of a route, within the cap. A client chooses model names where a
     /// provider takes any, so their number and form must not be the client's choice.
-    fn route(&self, provider: &str, model: &str) -> (String, String) {
-        let route = (provider.to_owned(), SafeText::new(model).to_string());
+    fn route(&self, provider: &str, model: &str) -> Labels<2> {
+        let labels = |provider: String, model: String| {
+            [("provider", provider.into()), ("model", model.into())]
+        };
+        let route = labels(provider.to_owned(), SafeText::new(model).to_string());
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if routes.contains(&route) {
             return route;
         }
         if routes.len() >= MAX_ROUTES {
-            return (OTHER.to_owned(), OTHER.to_owned());
+            return labels(OTHER.to_owned(), OTHER.to_owned());
         }
         routes.insert(route.clone());
         route
     }
+}
+
+/// Counts one in the series with these labels.
+fn count<const N: usize>(family: &Counters<N>, labels: &Labels<N>) {
+    family.get_or_create(labels).inc();
+}
+
+/// Adds a metric to the registry.
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Adds a histogram of seconds to the registry.
+fn add_seconds(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<1>, Histogram> {
+    let metric = Family::new_with_constructor(
+        (|| Histogram::new(exponential_buckets(0.05, 2.0, 15))) as fn() -> Histogram,
+    );
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }
 
 /// The media type of the text format.
@@ -350,7 +337,7 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Duration;
 
-    use super::{MAX_ROUTES, Metrics, PrefixFigures, Tokens, TurnFigures};
+    use super::{MAX_ROUTES, Metrics, PrefixFigures, TurnFigures, Usage};
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
         TurnFigures {
@@ -359,9 +346,10 @@ mod tests {
             outcome: "completed",
             duration: Duration::from_secs(3),
             first_event: Some(Duration::from_millis(300)),
-            tokens: Tokens {
+            usage: Usage {
                 input: 100,
                 cached: 60,
+                cache_write: 0,
                 output: 20,
                 reasoning: 5,
             },

@@ -4,7 +4,7 @@
 //! - `server`: a minimal Chat Completions server on a loopback port
 //! - `request`: the chat request that it reads
 //! - `model`: the offline model, a pure function from a chat request to a reply
-//! - `reply`: the reply as stream chunks, or as one completion
+//! - `reply`: the reply as server-sent events
 
 mod model;
 mod reply;

@@ -30,7 +30,7 @@ pub(super) fn reply(request: &ChatRequest) -> SandboxReply {
     let results: Vec<String> = messages
         .iter()
         .rev()
-        .take_while(|message| matches!(role(message), Some("tool" | "function")))
+        .take_while(|message| matches!(role(message), Some("tool")))
         .map(message_text)
         .collect();
     if !results.is_empty() {

@@ -1,5 +1,5 @@
-//! A reply of the offline model in the Chat Completions wire: as stream chunks, or as one
-//! completion for a request without `stream`.
+//! A reply of the offline model in the Chat Completions wire, as server-sent events. Our reader
+//! takes these for a request without `stream`, too.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -38,37 +38,8 @@ pub(super) struct SandboxCall {
     pub(super) arguments: String,
 }
 
-/// The body of a reply.
-#[derive(Debug)]
-pub(super) enum RenderedReply {
-    /// One JSON document.
-    Document { status: StatusCode, json: Value },
-    /// Server-sent events; each string is written as one chunk.
-    Events(Vec<String>),
-}
-
-impl SandboxReply {
-    /// The reply in the form that the request asks for.
-    pub(super) fn render(self, request: &ChatRequest) -> RenderedReply {
-        match self {
-            Self::Error(status, json) => RenderedReply::Document { status, json },
-            Self::Steps(steps) if request.streams() => {
-                RenderedReply::Events(stream(&steps, request))
-            }
-            Self::Steps(steps) => completion(&steps, request),
-        }
-    }
-}
-
-/// An error body in OpenAI's form.
-pub(super) fn error_body(message: &str) -> Value {
-    json!({"error": {
-        "message": message, "type": "server_error", "param": null, "code": null,
-    }})
-}
-
-/// The events of each step, then those of the end.
-fn stream(steps: &[ReplyStep], request: &ChatRequest) -> Vec<String> {
+/// The events of each step, then those of the end; each string is written as one chunk.
+pub(super) fn events(steps: &[ReplyStep], request: &ChatRequest) -> Vec<String> {
     let mut first = true;
     let mut delta = |delta: Value| {
         let mut message = Map::new();
@@ -107,9 +78,7 @@ fn stream(steps: &[ReplyStep], request: &ChatRequest) -> Vec<String> {
     }
     let finish = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(steps)}]);
     let mut end = chunk(request, &finish, None);
-    if request.wants_usage() {
-        end.push_str(&chunk(request, &json!([]), Some(usage(steps, request))));
-    }
+    end.push_str(&chunk(request, &json!([]), Some(usage(steps, request))));
     end.push_str(&event("[DONE]"));
     chunks.push(end);
     chunks
@@ -146,45 +115,6 @@ fn fragments(call: &SandboxCall, index: u64) -> Vec<Value> {
     [head].into_iter().chain(pieces).collect()
 }
 
-fn completion(steps: &[ReplyStep], request: &ChatRequest) -> RenderedReply {
-    let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
-    for step in steps {
-        match step {
-            ReplyStep::Text(piece) => text.push_str(piece),
-            ReplyStep::Reasoning(piece) => reasoning.push_str(piece),
-            ReplyStep::Call(call) => calls.push(json!({
-                "id": call.id, "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            })),
-            ReplyStep::Error(error) => {
-                return RenderedReply::Document {
-                    status: StatusCode::INTERNAL_SERVER_ERROR,
-                    json: json!({"error": error}),
-                };
-            }
-        }
-    }
-    let content = (!text.is_empty()).then_some(text);
-    let mut message = json!({"role": "assistant", "content": content});
-    if let Value::Object(message) = &mut message {
-        if !reasoning.is_empty() {
-            message.insert("reasoning_content".to_owned(), reasoning.into());
-        }
-        if !calls.is_empty() {
-            message.insert("tool_calls".to_owned(), calls.into());
-        }
-    }
-    let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason(steps)});
-    RenderedReply::Document {
-        status: StatusCode::OK,
-        json: json!({
-            "id": "chatcmpl-1", "object": "chat.completion", "created": CREATED,
-            "model": model(request), "usage": usage(steps, request), "choices": [choice],
-        }),
-    }
-}
-
-/// The model that the request names.
 fn model(request: &ChatRequest) -> Value {
     let model = request.json.get("model").cloned();
     model.unwrap_or_else(|| "scripted".into())

@@ -19,20 +19,6 @@ impl ChatRequest {
         }
     }
 
-    /// `stream`
-    pub(super) fn streams(&self) -> bool {
-        self.is_true("/stream")
-    }
-
-    /// `stream_options.include_usage`
-    pub(super) fn wants_usage(&self) -> bool {
-        self.is_true("/stream_options/include_usage")
-    }
-
-    fn is_true(&self, path: &str) -> bool {
-        self.json.pointer(path).and_then(Value::as_bool) == Some(true)
-    }
-
     /// The messages; empty if there are none.
     pub(super) fn messages(&self) -> &[Value] {
         let messages = self.json.get("messages").and_then(Value::as_array);

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use super::Sandbox;
 
 async fn sandbox() -> Sandbox {
-    Sandbox::start(vec!["sandbox-1".to_owned()]).await.unwrap()
+    Sandbox::start().await.unwrap()
 }
 
 /// Sends a request on a connection and returns all bytes up to `end`.
@@ -29,62 +29,17 @@ fn post(body: &Value) -> String {
     )
 }
 
-fn document(status: &str, json: &str) -> String {
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{json}",
-        json.len()
-    )
-}
-
 #[tokio::test]
-async fn documents_have_these_bytes() {
+async fn an_error_is_a_document() {
     let sandbox = sandbox().await;
     let mut socket = TcpStream::connect(sandbox.address()).await.unwrap();
-    let pwd = json!({"type": "function", "function": {"name": "pwd"}});
-    let ask = |body: Value| post(&body);
-    let requests = [
-        (
-            "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
-            document(
-                "200 OK",
-                r#"{"object":"list","data":[{"id":"sandbox-1","object":"model","created":0,"owned_by":"scripted"}]}"#,
-            ),
-        ),
-        (
-            "GET /v1/other HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
-            document(
-                "404 Not Found",
-                r#"{"error":{"message":"no such route","type":"server_error","param":null,"code":null}}"#,
-            ),
-        ),
-        (
-            ask(json!({"messages": [{"role": "user", "content": "error"}]})),
-            document(
-                "400 Bad Request",
-                r#"{"error":{"message":"You asked for an error: this one is scripted, nothing is wrong.","type":"invalid_request_error","param":null,"code":"scripted_error"}}"#,
-            ),
-        ),
-        (
-            ask(json!({"messages": [{"role": "user", "content": "error in the stream"}]})),
-            document(
-                "500 Internal Server Error",
-                r#"{"error":{"message":"You asked for an error in the stream.","code":502}}"#,
-            ),
-        ),
-        (
-            ask(
-                json!({"model": "m", "messages": [{"role": "user", "content": "pwd"}], "tools": [pwd], "tool_choice": "required"}),
-            ),
-            document(
-                "200 OK",
-                r#"{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","usage":{"prompt_tokens":34,"completion_tokens":10,"total_tokens":44},"choices":[{"index":0,"message":{"role":"assistant","content":"I will use a tool to show that it works.","tool_calls":[{"id":"call_1_0","type":"function","function":{"name":"pwd","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
-            ),
-        ),
-    ];
-    // All on one connection: it is kept alive.
-    for (request, reply) in requests {
-        let (_, body) = reply.split_once("\r\n\r\n").unwrap();
-        assert_eq!(exchange(&mut socket, &request, body).await, reply);
+    let body = r#"{"error":{"message":"You asked for an error: this one is scripted, nothing is wrong.","type":"invalid_request_error","param":null,"code":"scripted_error"}}"#;
+    let request = post(&json!({"messages": [{"role": "user", "content": "error"}]}));
+    // Both on one connection: it is kept alive.
+    for _ in 0..2 {
+        let reply = exchange(&mut socket, &request, body).await;
+        assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{reply}");
+        assert!(reply.contains("content-type: application/json\r\n"));
     }
 }
 
@@ -99,10 +54,8 @@ async fn a_stream_has_these_bytes() {
     });
     let reply = exchange(&mut socket, &post(&request), "\r\n0\r\n\r\n").await;
     let (head, chunks) = reply.split_once("\r\n\r\n").unwrap();
-    assert_eq!(
-        head,
-        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked"
-    );
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("content-type: text/event-stream"), "{head}");
     let chunk = |choices: &str, more: &str| {
         format!(
             "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"scripted\",\"choices\":[{choices}]{more}}}\n\n"
@@ -181,12 +134,8 @@ async fn an_error_in_the_stream_is_its_last_event() {
 async fn a_dropped_sandbox_closes_its_connections() {
     let sandbox = sandbox().await;
     let mut socket = TcpStream::connect(sandbox.address()).await.unwrap();
-    exchange(
-        &mut socket,
-        "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n",
-        "]}",
-    )
-    .await;
+    let request = post(&json!({"messages": []}));
+    exchange(&mut socket, &request, "\r\n0\r\n\r\n").await;
     drop(sandbox);
     assert_eq!(socket.read_buf(&mut Vec::new()).await.unwrap_or(0), 0);
 }

@@ -2,7 +2,6 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
-use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
@@ -53,26 +52,24 @@ pub struct DecodedRequest {
 }
 
 impl<S: Send + Sync> FromRequest<S> for DecodedRequest {
-    type Rejection = BodyRejection;
+    /// An error response that carries a `RefusedBody` for the edge.
+    type Rejection = axum::response::Response;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, BodyRejection> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Self::Rejection> {
         let (head, body) = request.into_parts();
         let limits = head.extensions.get().copied().unwrap_or_default();
         match read(&limits, &head.headers, body).await {
             Ok(body) => Ok(Self { head, body }),
-            Err(error) => Err(BodyRejection {
-                error,
-                request_headers: head.headers,
-            }),
+            Err(error) => {
+                let mut response = error.respond();
+                response.extensions_mut().insert(RefusedBody {
+                    reason: error.reason(),
+                    request_headers: head.headers,
+                });
+                Err(response)
+            }
         }
     }
-}
-
-/// A request whose body was refused. Its response carries a `RefusedBody`.
-#[derive(Debug)]
-pub struct BodyRejection {
-    error: BodyError,
-    request_headers: HeaderMap,
 }
 
 /// Tells the edge, in the extensions of a response, that a body was refused.
@@ -80,17 +77,6 @@ pub struct BodyRejection {
 pub(super) struct RefusedBody {
     pub(super) reason: RefusalReason,
     pub(super) request_headers: HeaderMap,
-}
-
-impl IntoResponse for BodyRejection {
-    fn into_response(self) -> axum::response::Response {
-        let mut response = self.error.respond();
-        response.extensions_mut().insert(RefusedBody {
-            reason: self.error.reason(),
-            request_headers: self.request_headers,
-        });
-        response.into_response()
-    }
 }
 
 /// Reads and decodes a body. Peak memory is the decoded size, at most

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::RefusalReason;
 use super::error::{close, invalid_request};
-use crate::net::Body;
+use axum::body::Body;
 
 /// Why a body was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -2,8 +2,7 @@
 //! stays at the decoded size plus one window.
 use std::io::{self, Write};
 
-use flate2::write::MultiGzDecoder;
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
@@ -23,12 +22,7 @@ pub(super) struct BodyDecoder {
 enum ContentCoding {
     Identity(BoundedBuffer),
     Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
-    Deflate {
-        state: Decompress,
-        ended: bool,
-        out: BoundedBuffer,
-        buffer: Box<[u8]>,
-    },
+    Deflate(Box<ZlibDecoder<BoundedBuffer>>),
     Zstd {
         state: ZstdDecoder<'static>,
         open: bool,
@@ -55,12 +49,7 @@ impl BodyDecoder {
             (Some(name), None) => match name.as_bytes().to_ascii_lowercase().as_slice() {
                 b"" | b"identity" => ContentCoding::Identity(out),
                 b"gzip" | b"x-gzip" => ContentCoding::Gzip(Box::new(MultiGzDecoder::new(out))),
-                b"deflate" => ContentCoding::Deflate {
-                    state: Decompress::new(true),
-                    ended: false,
-                    out,
-                    buffer: buffer(),
-                },
+                b"deflate" => ContentCoding::Deflate(Box::new(ZlibDecoder::new(out))),
                 b"zstd" => {
                     let mut state = ZstdDecoder::new().map_err(|_| BodyError::Broken)?;
                     state
@@ -83,19 +72,12 @@ impl BodyDecoder {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
         match &mut self.coding {
             ContentCoding::Identity(out) => out.push(bytes),
-            ContentCoding::Gzip(decoder) => decoder.write_all(bytes).map_err(|_| {
-                if decoder.get_ref().full {
-                    BodyError::TooLarge
-                } else {
-                    BodyError::Broken
-                }
-            }),
-            ContentCoding::Deflate {
-                state,
-                ended,
-                out,
-                buffer,
-            } => inflate(state, ended, out, buffer, bytes),
+            ContentCoding::Gzip(decoder) => decoder
+                .write_all(bytes)
+                .map_err(|_| decoder.get_ref().failure()),
+            ContentCoding::Deflate(decoder) => decoder
+                .write_all(bytes)
+                .map_err(|_| decoder.get_ref().failure()),
             ContentCoding::Zstd {
                 state,
                 open,
@@ -108,66 +90,26 @@ impl BodyDecoder {
     /// The decoded body. Fails if the coded data is incomplete.
     pub(super) fn finish(self) -> Result<Vec<u8>, BodyError> {
         match self.coding {
-            ContentCoding::Identity(out) => Ok(out.bytes),
+            ContentCoding::Identity(out)
+            | ContentCoding::Zstd {
+                open: false, out, ..
+            } => Ok(out.bytes),
             ContentCoding::Gzip(mut decoder) => {
-                decoder.try_finish().map_err(|_| {
-                    if decoder.get_ref().full {
-                        BodyError::TooLarge
-                    } else {
-                        BodyError::Broken
-                    }
-                })?;
+                let ended = decoder.try_finish();
+                ended.map_err(|_| decoder.get_ref().failure())?;
                 Ok(std::mem::take(&mut decoder.get_mut().bytes))
             }
-            ContentCoding::Deflate { ended, out, .. } => if_complete(ended, out),
-            ContentCoding::Zstd { open, out, .. } => if_complete(!open, out),
-        }
-    }
-}
-
-fn if_complete(ended: bool, out: BoundedBuffer) -> Result<Vec<u8>, BodyError> {
-    if ended {
-        Ok(out.bytes)
-    } else {
-        Err(BodyError::Broken)
-    }
-}
-
-/// Decodes the zlib format, which RFC 9110, 8.4.1.2 calls deflate.
-fn inflate(
-    state: &mut Decompress,
-    ended: &mut bool,
-    out: &mut BoundedBuffer,
-    buffer: &mut [u8],
-    mut bytes: &[u8],
-) -> Result<(), BodyError> {
-    loop {
-        if *ended {
-            return if bytes.is_empty() {
-                Ok(())
-            } else {
-                Err(BodyError::Broken)
-            };
-        }
-        let (read, written) = (state.total_in(), state.total_out());
-        let status = state
-            .decompress(bytes, buffer, FlushDecompress::None)
-            .map_err(|_| BodyError::Broken)?;
-        let read = usize::try_from(state.total_in() - read).map_err(|_| BodyError::Broken)?;
-        let written =
-            usize::try_from(state.total_out() - written).map_err(|_| BodyError::Broken)?;
-        out.push(buffer.get(..written).unwrap_or_default())?;
-        bytes = bytes.get(read..).unwrap_or_default();
-        match status {
-            Status::StreamEnd => *ended = true,
-            Status::Ok | Status::BufError => {
-                if bytes.is_empty() && written < buffer.len() {
-                    return Ok(());
-                }
-                if read == 0 && written == 0 {
-                    return Err(BodyError::Broken);
+            ContentCoding::Deflate(mut decoder) => {
+                // A decoder that has seen the end of its stream takes no more.
+                let taken = decoder.write(&[0]);
+                let ended = taken.and_then(|taken| decoder.try_finish().map(|()| taken == 0));
+                if ended.map_err(|_| decoder.get_ref().failure())? {
+                    Ok(std::mem::take(&mut decoder.get_mut().bytes))
+                } else {
+                    Err(BodyError::Broken)
                 }
             }
+            ContentCoding::Zstd { open: true, .. } => Err(BodyError::Broken),
         }
     }
 }
@@ -216,6 +158,15 @@ impl BoundedBuffer {
             bytes,
             limit,
             full: false,
+        }
+    }
+
+    /// Why a decoder could not go on.
+    fn failure(&self) -> BodyError {
+        if self.full {
+            BodyError::TooLarge
+        } else {
+            BodyError::Broken
         }
     }
 

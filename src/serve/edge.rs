@@ -85,7 +85,7 @@ where
         // behind a chunked body, so nothing is read after one.
         let chunked = request.headers().contains_key(TRANSFER_ENCODING);
         let answered = AssertUnwindSafe(self.guard(request)).catch_unwind().await;
-        let mut response = answered.unwrap_or_else(|_| internal().map(Body::new));
+        let mut response = answered.unwrap_or_else(|_| internal());
         if chunked {
             response = close(response);
         }
@@ -101,9 +101,8 @@ where
         let settings = self.shared.settings.load_full();
         let (mut head, body) = request.into_parts();
         match check(&settings.guard, &head) {
-            GuardVerdict::Answer(response) => response.map(Body::new),
-            GuardVerdict::Refuse(reason, response) => {
-                let mut response = response.map(Body::new);
+            GuardVerdict::Answer(response) => response,
+            GuardVerdict::Refuse(reason, mut response) => {
                 self.observe(reason, &head.headers, &mut response);
                 response
             }

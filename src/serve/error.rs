@@ -4,7 +4,7 @@ use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
-use crate::net::Body;
+use axum::body::Body;
 
 /// The type of errors that the client can correct.
 pub const INVALID_REQUEST: &str = "invalid_request_error";
@@ -34,7 +34,7 @@ impl ErrorBody<'_> {
         }
         // Strings and options always serialize.
         let body = serde_json::to_vec(&ErrorEnvelope { error: self }).unwrap_or_default();
-        let mut response = Response::new(Body::full(body));
+        let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
         response
             .headers_mut()

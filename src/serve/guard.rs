@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::Token;
 use super::error::{invalid_request, unauthorized};
-use crate::net::Body;
+use axum::body::Body;
 
 /// Who may use the server. Replaced as a whole when the configuration changes.
 #[derive(Debug, Clone, Default)]
@@ -85,40 +85,41 @@ const OPEN_PATH: &str = "/healthz";
 
 /// Checks everything of a request but its body.
 pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
+    let forbid = |reason, code, message| {
+        GuardVerdict::Refuse(
+            reason,
+            invalid_request(StatusCode::FORBIDDEN, code, message),
+        )
+    };
     if !host_allowed(settings, head) {
-        return GuardVerdict::Refuse(
+        return forbid(
             RefusalReason::Host,
-            forbidden(
-                "host_not_allowed",
-                "The Host header names a host that is not served here; add it to allowed_hosts.",
-            ),
+            "host_not_allowed",
+            "The Host header names a host that is not served here; add it to allowed_hosts.",
         );
     }
+    let is_preflight = head.method == Method::OPTIONS;
     let origin = match allowed_origin(settings, &head.headers) {
         Ok(origin) => origin,
         Err(reason) => {
-            return GuardVerdict::Refuse(
-                if head.method == Method::OPTIONS {
+            return forbid(
+                if is_preflight {
                     RefusalReason::Preflight
                 } else {
                     reason
                 },
-                forbidden(
-                    "origin_not_allowed",
-                    "Web pages of this origin may not call this server.",
-                ),
+                "origin_not_allowed",
+                "Web pages of this origin may not call this server.",
             );
         }
     };
-    if head.method == Method::OPTIONS {
+    if is_preflight {
         return match &origin {
             Some(origin) => GuardVerdict::Answer(preflight(origin, &head.headers)),
-            None => GuardVerdict::Refuse(
+            None => forbid(
                 RefusalReason::Preflight,
-                forbidden(
-                    "origin_not_allowed",
-                    "Preflight requests need an allowed origin.",
-                ),
+                "origin_not_allowed",
+                "Preflight requests need an allowed origin.",
             ),
         };
     }
@@ -160,10 +161,6 @@ pub(super) fn add_cors_headers(headers: &mut HeaderMap, origin: &HeaderValue) {
         ACCESS_CONTROL_EXPOSE_HEADERS,
         HeaderValue::from_static("x-request-id, retry-after"),
     );
-}
-
-fn forbidden(code: &str, message: &str) -> Response<Body> {
-    invalid_request(StatusCode::FORBIDDEN, code, message)
 }
 
 /// Whether there is exactly one `Host` header, it is allowed, and it equals the host of

@@ -36,46 +36,36 @@ pub struct Endpoint<S> {
     refuses_websocket: bool,
 }
 
-/// An endpoint for `GET` and `HEAD`.
-pub fn get<H, T, S>(path: &'static str, handler: H) -> Endpoint<S>
-where
-    H: Handler<T, S>,
-    T: 'static,
-    S: Clone + Send + Sync + 'static,
-{
-    Endpoint::new(Method::GET, path, routing::get(handler))
+/// Makes a function that makes the endpoint of a path for one method.
+macro_rules! endpoints {
+    ($($(#[$doc:meta])* $name:ident: $method:expr;)*) => {$(
+        $(#[$doc])*
+        pub fn $name<H, T, S>(path: &'static str, handler: H) -> Endpoint<S>
+        where
+            H: Handler<T, S>,
+            T: 'static,
+            S: Clone + Send + Sync + 'static,
+        {
+            Endpoint {
+                method: $method,
+                path,
+                handler: routing::$name(handler),
+                refuses_websocket: false,
+            }
+        }
+    )*};
 }
 
-/// An endpoint for `POST`.
-pub fn post<H, T, S>(path: &'static str, handler: H) -> Endpoint<S>
-where
-    H: Handler<T, S>,
-    T: 'static,
-    S: Clone + Send + Sync + 'static,
-{
-    Endpoint::new(Method::POST, path, routing::post(handler))
-}
-
-/// An endpoint for `DELETE`.
-pub fn delete<H, T, S>(path: &'static str, handler: H) -> Endpoint<S>
-where
-    H: Handler<T, S>,
-    T: 'static,
-    S: Clone + Send + Sync + 'static,
-{
-    Endpoint::new(Method::DELETE, path, routing::delete(handler))
+endpoints! {
+    /// Serves `GET` and `HEAD` requests.
+    get: Method::GET;
+    /// Serves `POST` requests.
+    post: Method::POST;
+    /// Serves `DELETE` requests.
+    delete: Method::DELETE;
 }
 
 impl<S> Endpoint<S> {
-    fn new(method: Method, path: &'static str, handler: MethodRouter<S>) -> Self {
-        Self {
-            method,
-            path,
-            handler,
-            refuses_websocket: false,
-        }
-    }
-
     /// Answers a WebSocket handshake at this path with 426 instead of 405. Codex then
     /// falls back to plain HTTP at once.
     #[must_use]

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 pub use batch::ArtifactBatch;
 pub use data_dir::{DataDir, DataDirInUse};
@@ -48,16 +48,16 @@ pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
 use readers::Readers;
-use writer::WriteCommand;
+use writer::{StoreWrite, WriterState};
 
-/// The most commands that wait for the writer thread.
-const QUEUED_COMMANDS: usize = 64;
+/// The most jobs that wait for the writer thread.
+const QUEUED_JOBS: usize = 64;
 
 /// An open database. The data directory stays locked until the store is dropped, and dropping it
 /// waits until everything that was queued is written.
 pub struct Store {
     data_dir: DataDir,
-    commands: Option<mpsc::Sender<WriteCommand>>,
+    jobs: Option<mpsc::Sender<StoreWrite>>,
     thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
     moved_aside: Option<PathBuf>,
@@ -123,10 +123,10 @@ impl Store {
         moved_aside: Option<PathBuf>,
     ) -> Result<Self, StoreError> {
         let readers = Readers::open(data_dir)?;
-        let (commands, queue) = mpsc::channel(QUEUED_COMMANDS);
+        let (jobs, queue) = mpsc::channel(QUEUED_JOBS);
         Ok(Self {
             thread: Some(writer::start(connection, data_dir.clone(), queue)?),
-            commands: Some(commands),
+            jobs: Some(jobs),
             readers: Arc::new(readers),
             data_dir: data_dir.clone(),
             moved_aside,
@@ -136,30 +136,30 @@ impl Store {
 
     /// Queues a batch for the writer thread. Never blocks.
     pub fn write(&self, batch: ArtifactBatch) -> PendingWrite {
-        PendingWrite::queue(self.commands.as_ref(), batch)
+        PendingWrite::queue(self.jobs.as_ref(), batch)
     }
 
     /// Records that these references were shown to the model again. Returns them if the queue is
     /// full. Never blocks.
     pub fn mark_shown(&self, references: Vec<i64>, now: u64) -> Result<(), Vec<i64>> {
-        let Some(commands) = &self.commands else {
+        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
             return Err(references);
         };
-        let sent = commands.try_send(WriteCommand::MarkShown(references, now));
-        sent.map_err(|unsent| match unsent.into_inner() {
-            WriteCommand::MarkShown(references, _) => references,
-            WriteCommand::Write(..)
-            | WriteCommand::MarkAccessed(..)
-            | WriteCommand::Delete(..)
-            | WriteCommand::Sweep(..) => Vec::new(),
-        })
+        let (job, _) = writer::job(move |writer| {
+            writer.write(|writer| batch::mark_shown(&mut writer.connection, &references, now))
+        });
+        room.send(job);
+        Ok(())
     }
 
     /// Records that an artifact was read. Waits for room in the queue, not for the disk.
     pub async fn mark_accessed(&self, owner: &str, id: &str, now: u64) {
-        if let Some(commands) = &self.commands {
-            let command = WriteCommand::MarkAccessed(owner.to_owned(), id.to_owned(), now);
-            commands.send(command).await.ok();
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        let (job, _) = writer::job(move |writer| {
+            writer.write(|writer| batch::mark_accessed(&writer.connection, &owner, &id, now))
+        });
+        if let Some(jobs) = &self.jobs {
+            jobs.send(job).await.ok();
         }
     }
 
@@ -188,22 +188,29 @@ impl Store {
 
     /// Deletes an artifact; false if the owner has no artifact with this id.
     pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.queue(WriteCommand::Delete(owner.to_owned(), id.to_owned(), reply))
-            .await?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.run_writer(move |writer| sweep::delete(&mut writer.connection, &owner, &id))
+            .await
     }
 
     /// Does one step of a sweep. Steps are short, so that other writes need not wait for long.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<SweepStep, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.queue(WriteCommand::Sweep(limits, reply)).await?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        self.run_writer(move |writer| sweep::step(&mut writer.connection, limits))
+            .await
     }
 
-    async fn queue(&self, command: WriteCommand) -> Result<(), StoreError> {
-        let commands = self.commands.as_ref().ok_or(StoreError::Closed)?;
-        commands.send(command).await.map_err(|_| StoreError::Closed)
+    /// Deletes something in the thread that writes.
+    async fn run_writer<T: Send + 'static>(
+        &self,
+        delete: impl FnOnce(&mut WriterState) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (job, answer) = writer::job(move |writer| {
+            writer.stored_bytes = None;
+            writer.write(delete)
+        });
+        let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
+        jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     async fn run_reader<T: Send + 'static>(
@@ -217,7 +224,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.commands = None;
+        self.jobs = None;
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }

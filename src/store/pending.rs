@@ -1,10 +1,11 @@
 //! A batch of artifacts on its way to the disk.
 
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::writer::{UnwrittenBatch, WriteCommand, WrittenBatch};
+use super::writer::{self, StoreWrite, UnwrittenBatch, WrittenBatch};
 use super::{ArtifactBatch, StoreError};
+
+type BatchAnswer = oneshot::Receiver<Result<WrittenBatch, UnwrittenBatch>>;
 
 /// A batch that was handed to the store and may not be written yet. Made by
 /// [`Store::write`](super::Store::write); the batch is written even if this is dropped, unless the
@@ -12,31 +13,18 @@ use super::{ArtifactBatch, StoreError};
 pub struct PendingWrite(PendingState);
 
 enum PendingState {
-    Queued(oneshot::Receiver<Result<WrittenBatch, UnwrittenBatch>>),
-    /// The queue was full.
-    NotQueued(ArtifactBatch, mpsc::WeakSender<WriteCommand>),
-    Closed(ArtifactBatch),
+    Queued(BatchAnswer),
+    /// The queue was full, or there is none any more.
+    NotQueued(ArtifactBatch, Option<mpsc::WeakSender<StoreWrite>>),
 }
 
 impl PendingWrite {
-    pub(super) fn queue(
-        commands: Option<&mpsc::Sender<WriteCommand>>,
-        batch: ArtifactBatch,
-    ) -> Self {
-        let Some(commands) = commands else {
-            return Self(PendingState::Closed(batch));
-        };
-        let (reply, answer) = oneshot::channel();
-        Self(match commands.try_send(WriteCommand::Write(batch, reply)) {
-            Ok(()) => PendingState::Queued(answer),
-            Err(TrySendError::Full(command)) => match command.into_batch() {
-                Some(batch) => PendingState::NotQueued(batch, commands.downgrade()),
-                None => PendingState::Queued(answer),
-            },
-            Err(TrySendError::Closed(command)) => match command.into_batch() {
-                Some(batch) => PendingState::Closed(batch),
-                None => PendingState::Queued(answer),
-            },
+    pub(super) fn queue(jobs: Option<&mpsc::Sender<StoreWrite>>, batch: ArtifactBatch) -> Self {
+        Self(match jobs.map(mpsc::Sender::try_reserve) {
+            Some(Ok(room)) => PendingState::Queued(send(room, batch)),
+            Some(Err(_)) | None => {
+                PendingState::NotQueued(batch, jobs.map(mpsc::Sender::downgrade))
+            }
         })
     }
 
@@ -49,19 +37,22 @@ impl PendingWrite {
         };
         let answer = match self.0 {
             PendingState::Queued(answer) => answer,
-            PendingState::Closed(batch) => return Err(closed(batch.artifacts)),
-            PendingState::NotQueued(batch, commands) => {
-                let Some(commands) = commands.upgrade() else {
+            PendingState::NotQueued(batch, jobs) => {
+                let Some(jobs) = jobs.and_then(|jobs| jobs.upgrade()) else {
                     return Err(closed(batch.artifacts));
                 };
-                let (reply, answer) = oneshot::channel();
-                if let Err(unsent) = commands.send(WriteCommand::Write(batch, reply)).await {
-                    let batch = unsent.0.into_batch();
-                    return Err(closed(batch.map_or_else(Vec::new, |batch| batch.artifacts)));
+                match jobs.reserve().await {
+                    Ok(room) => send(room, batch),
+                    Err(_) => return Err(closed(batch.artifacts)),
                 }
-                answer
             }
         };
         answer.await.unwrap_or_else(|_| Err(closed(Vec::new())))
     }
+}
+
+fn send(room: mpsc::Permit<'_, StoreWrite>, batch: ArtifactBatch) -> BatchAnswer {
+    let (job, answer) = writer::job(|writer| writer.write_batch(batch));
+    room.send(job);
+    answer
 }

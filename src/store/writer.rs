@@ -10,33 +10,18 @@ use super::batch::{self, ArtifactBatch};
 use super::data_dir::DataDir;
 use super::error::StoreError;
 use super::model::NewArtifact;
-use super::sweep::{self, SweepLimits, SweepStep};
+use super::sweep;
 
-/// A command for the writer thread. `u64` fields are times in seconds since 1970.
-pub(super) enum WriteCommand {
-    Write(
-        ArtifactBatch,
-        oneshot::Sender<Result<WrittenBatch, UnwrittenBatch>>,
-    ),
-    /// Reference numbers.
-    MarkShown(Vec<i64>, u64),
-    /// Owner and artifact id.
-    MarkAccessed(String, String, u64),
-    /// Owner and artifact id.
-    Delete(String, String, oneshot::Sender<Result<bool, StoreError>>),
-    Sweep(SweepLimits, oneshot::Sender<Result<SweepStep, StoreError>>),
+/// What the thread writes with.
+pub(super) struct WriterState {
+    pub(super) connection: Connection,
+    data_dir: DataDir,
+    /// The sum over all texts. Deleting makes it unknown; the next write computes it.
+    pub(super) stored_bytes: Option<u64>,
 }
 
-impl WriteCommand {
-    pub(super) fn into_batch(self) -> Option<ArtifactBatch> {
-        match self {
-            Self::Write(batch, _) => Some(batch),
-            Self::MarkShown(..) | Self::MarkAccessed(..) | Self::Delete(..) | Self::Sweep(..) => {
-                None
-            }
-        }
-    }
-}
+/// Something for the thread to do.
+pub(super) type StoreWrite = Box<dyn FnOnce(&mut WriterState) + Send>;
 
 /// A batch that is on the disk.
 pub struct WrittenBatch {
@@ -54,59 +39,66 @@ pub struct UnwrittenBatch {
     pub error: StoreError,
 }
 
-/// Starts the thread. It ends when all senders of commands are gone and the queue is empty.
+/// Starts the thread. It ends when all senders of jobs are gone and the queue is empty.
 pub(super) fn start(
     connection: Connection,
     data_dir: DataDir,
-    commands: mpsc::Receiver<WriteCommand>,
+    mut jobs: mpsc::Receiver<StoreWrite>,
 ) -> Result<JoinHandle<()>, StoreError> {
+    let mut writer = WriterState {
+        connection,
+        data_dir,
+        stored_bytes: None,
+    };
     let thread = thread::Builder::new().name("artifacts".to_owned());
-    Ok(thread.spawn(move || run(connection, &data_dir, commands))?)
+    Ok(thread.spawn(move || {
+        while let Some(job) = jobs.blocking_recv() {
+            job(&mut writer);
+        }
+    })?)
 }
 
-fn run(mut connection: Connection, data_dir: &DataDir, mut commands: mpsc::Receiver<WriteCommand>) {
-    let connection = &mut connection;
-    // The sum over all texts. Deleting makes it unknown; the next write computes it.
-    let mut stored_bytes: Option<u64> = None;
-    // Replies may fail to send: whoever asked may have gone.
-    while let Some(command) = commands.blocking_recv() {
-        match command {
-            WriteCommand::Write(batch, reply) => {
-                let written = batch::write(connection, &batch).and_then(|(numbers, added)| {
-                    let total = match stored_bytes {
-                        Some(before) => before + added,
-                        None => sweep::stored_bytes(connection)?,
-                    };
-                    Ok(WrittenBatch {
-                        reference_numbers: numbers,
-                        stored_bytes: *stored_bytes.insert(total),
-                    })
-                });
-                let written = mark_if_corrupt(data_dir, written).map_err(|error| UnwrittenBatch {
-                    artifacts: batch.artifacts,
-                    error,
-                });
-                reply.send(written).ok();
-            }
-            WriteCommand::MarkShown(references, now) => {
-                let marked = batch::mark_shown(connection, &references, now);
-                mark_if_corrupt(data_dir, marked).ok();
-            }
-            WriteCommand::MarkAccessed(owner, id, now) => {
-                let marked = batch::mark_accessed(connection, &owner, &id, now);
-                mark_if_corrupt(data_dir, marked).ok();
-            }
-            WriteCommand::Delete(owner, id, reply) => {
-                stored_bytes = None;
-                let deleted = sweep::delete(connection, &owner, &id);
-                reply.send(mark_if_corrupt(data_dir, deleted)).ok();
-            }
-            WriteCommand::Sweep(limits, reply) => {
-                stored_bytes = None;
-                let step = sweep::step(connection, limits);
-                reply.send(mark_if_corrupt(data_dir, step)).ok();
-            }
-        }
+/// A job, and where its result arrives.
+pub(super) fn job<T: Send + 'static>(
+    work: impl FnOnce(&mut WriterState) -> T + Send + 'static,
+) -> (StoreWrite, oneshot::Receiver<T>) {
+    let (reply, answer) = oneshot::channel();
+    let job: StoreWrite = Box::new(move |writer| {
+        // Whoever asked may have gone.
+        reply.send(work(writer)).ok();
+    });
+    (job, answer)
+}
+
+impl WriterState {
+    /// Writes something, and leaves the damage marker if the database turns out to be damaged.
+    pub(super) fn write<T>(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let result = write(self);
+        mark_if_corrupt(&self.data_dir, result)
+    }
+
+    pub(super) fn write_batch(
+        &mut self,
+        batch: ArtifactBatch,
+    ) -> Result<WrittenBatch, UnwrittenBatch> {
+        let written = self.write(|writer| {
+            let (numbers, added) = batch::write(&mut writer.connection, &batch)?;
+            let total = match writer.stored_bytes {
+                Some(before) => before + added,
+                None => sweep::stored_bytes(&writer.connection)?,
+            };
+            Ok(WrittenBatch {
+                reference_numbers: numbers,
+                stored_bytes: *writer.stored_bytes.insert(total),
+            })
+        });
+        written.map_err(|error| UnwrittenBatch {
+            artifacts: batch.artifacts,
+            error,
+        })
     }
 }
 

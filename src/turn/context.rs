@@ -21,28 +21,23 @@ pub struct TurnContext {
     pub owner: Arc<str>,
     /// The client.
     pub caller: Caller,
-    /// The wall clock.
-    pub clock: Arc<dyn Clock>,
-    /// Makes ids and jitter.
-    pub random: Arc<dyn Random>,
     /// Cancelled when the turn has to end at once because the process shuts down.
     pub shutdown: CancellationToken,
-    /// Observes the turn, if anyone does.
-    pub observer: Option<Arc<dyn TurnObserver>>,
-    /// Runs tools in the proxy, if there are any.
-    pub tools: Option<Arc<dyn ToolRunner>>,
+    /// What a replay replaces.
+    pub environment: TurnEnvironment,
 }
 
 /// The clock, the randomness, the observer and the tools of a turn. It has no other source of them,
 /// so that a replay can replace them.
+#[derive(Clone)]
 pub struct TurnEnvironment {
-    /// See [`TurnContext::clock`].
+    /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// See [`TurnContext::random`].
+    /// Makes ids and jitter.
     pub random: Arc<dyn Random>,
-    /// See [`TurnContext::observer`].
+    /// Observes the turn, if anyone does.
     pub observer: Option<Arc<dyn TurnObserver>>,
-    /// See [`TurnContext::tools`].
+    /// Runs tools in the proxy, if there are any.
     pub tools: Option<Arc<dyn ToolRunner>>,
 }
 
@@ -66,19 +61,19 @@ impl TurnEnvironmentFactory for System {
 impl TurnContext {
     /// Passes an event to the observer.
     pub fn observe(&self, event: TurnEvent<'_>) {
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = &self.environment.observer {
             observer.on_event(event);
         }
     }
 
     /// A new resource id: the prefix, `_`, and 128 random bits in hexadecimal.
     pub fn new_id(&self, prefix: &str) -> String {
-        format!("{prefix}_{:032x}", self.random.bits())
+        format!("{prefix}_{:032x}", self.environment.random.bits())
     }
 
     /// A random number from 0 to 1.
     pub fn jitter(&self) -> f64 {
-        let bits = u32::try_from(self.random.bits() & 0xFFFF_FFFF).unwrap_or(0);
+        let bits = u32::try_from(self.environment.random.bits() & 0xFFFF_FFFF).unwrap_or(0);
         f64::from(bits) / f64::from(u32::MAX)
     }
 }

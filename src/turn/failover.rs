@@ -19,10 +19,11 @@ use registry::Route;
 use tokio::time::Instant;
 
 use super::calibration::TokenCalibration;
-use super::caller::{Session, TurnKind};
+use super::caller::TurnKind;
 use super::context::TurnContext;
 use super::observer::TurnObserver;
 use super::prefix::{PrefixReport, RequestFingerprint};
+use super::prepared::RoutedHistory;
 use super::shared::SharedState;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
@@ -83,14 +84,8 @@ impl Failover {
     /// Puts the routes in the order in which they are tried: first the route that the session
     /// switched to, then the first choice, then its fallbacks. A route whose provider is down is
     /// not tried first unless all are down.
-    pub(super) fn new(
-        ctx: &TurnContext,
-        config: &Arc<Config>,
-        shared: &Arc<SharedState>,
-        session: &Session,
-        routes: Vec<Route>,
-    ) -> Self {
-        let mut failover = Self::without_health_check(ctx, config, shared, session, routes);
+    pub(super) fn new(ctx: &TurnContext, history: &RoutedHistory) -> Self {
+        let mut failover = Self::without_health_check(ctx, history);
         if failover.remaining.len() > 1 {
             let preferred = failover.remaining.front().cloned();
             failover.preferred_route = preferred.as_ref().map(Route::full_name).unwrap_or_default();
@@ -105,27 +100,24 @@ impl Failover {
     }
 
     /// The same order, whether or not providers are down.
-    fn without_health_check(
-        ctx: &TurnContext,
-        config: &Arc<Config>,
-        shared: &Arc<SharedState>,
-        session: &Session,
-        routes: Vec<Route>,
-    ) -> Self {
+    fn without_health_check(ctx: &TurnContext, history: &RoutedHistory) -> Self {
         let mut failover = Self {
-            config: Arc::clone(config),
-            shared: Arc::clone(shared),
+            config: Arc::clone(&history.config),
+            shared: Arc::clone(&history.shared),
             owner: Arc::clone(&ctx.owner),
-            session: session.id.clone(),
+            session: history.session.id.clone(),
             asks_for_summary: ctx.caller.kind == TurnKind::Compaction,
             preferred_route: String::new(),
             skipped_route: None,
-            observer: ctx.observer.clone(),
-            remaining: routes.into(),
+            observer: ctx.environment.observer.clone(),
+            remaining: history.routes.clone().into(),
             source: None,
         };
         if failover.remaining.len() > 1
-            && let Some(current) = shared.memory.moved_to(&ctx.owner, &session.id)
+            && let Some(current) = failover
+                .shared
+                .memory
+                .moved_to(&ctx.owner, &failover.session)
         {
             failover.move_to_front(|_, route| route.full_name() == current);
         }
@@ -136,13 +128,10 @@ impl Failover {
     /// stores nothing.
     pub(super) fn estimate_tokens(
         ctx: &TurnContext,
-        config: &Arc<Config>,
-        shared: &Arc<SharedState>,
-        session: &Session,
-        routes: Vec<Route>,
+        history: &RoutedHistory,
         turn: &Turn<'_>,
     ) -> Result<u64, Fault> {
-        let failover = Self::without_health_check(ctx, config, shared, session, routes);
+        let failover = Self::without_health_check(ctx, history);
         match failover.remaining.front() {
             Some(route) => Ok(failover
                 .plan_and_encode(turn, route)?

@@ -1,15 +1,15 @@
 //! Caches what plans computed for tool outputs: their measures and excerpts. The following turns of
 //! a session bring the same outputs again. Bounded and in memory.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use adapters::plan::{CachedOutput, PlanCache};
+use hashlink::LinkedHashMap;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// The most bytes of one of the two generations.
-const LIMIT: usize = 4 << 20;
+/// The most bytes of all entries; beyond it the ones that were not read for the longest time go.
+const LIMIT: usize = 8 << 20;
 
 /// Bytes of an entry besides its text.
 const FRAME: usize = 300;
@@ -19,15 +19,13 @@ const FRAME: usize = 300;
 pub(super) struct OutputCache {
     /// Randomly keyed per process, so an attacker cannot construct a hash collision.
     seed: u64,
-    found: Mutex<OutputGenerations>,
+    found: Mutex<CachedOutputs>,
 }
 
-/// Two generations. An entry that is read moves to the young one; when that is full, the old one is
-/// dropped and the young one takes its place.
 #[derive(Debug, Default)]
-struct OutputGenerations {
-    young: HashMap<u128, CachedOutput>,
-    old: HashMap<u128, CachedOutput>,
+struct CachedOutputs {
+    /// The least recently used one first.
+    entries: LinkedHashMap<u128, CachedOutput>,
     bytes: usize,
 }
 
@@ -47,28 +45,19 @@ impl PlanCache for OutputCache {
 
     fn get(&self, name: u128) -> Option<CachedOutput> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cached) = found.young.get(&name) {
-            return Some(cached.clone());
-        }
-        let cached = found.old.remove(&name)?;
-        found.add(name, cached.clone());
-        Some(cached)
+        found.entries.to_back(&name).map(|cached| cached.clone())
     }
 
     fn put(&self, name: u128, found: CachedOutput) {
         let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        all.add(name, found);
-    }
-}
-
-impl OutputGenerations {
-    fn add(&mut self, name: u128, found: CachedOutput) {
-        self.bytes += bytes(&found);
-        if self.bytes > LIMIT {
-            self.old = std::mem::take(&mut self.young);
-            self.bytes = bytes(&found);
+        all.bytes += bytes(&found);
+        let replaced = all.entries.insert(name, found);
+        all.bytes -= replaced.as_ref().map_or(0, bytes);
+        while all.bytes > LIMIT
+            && let Some((_, oldest)) = all.entries.pop_front()
+        {
+            all.bytes -= bytes(&oldest);
         }
-        self.young.insert(name, found);
     }
 }
 
@@ -107,8 +96,8 @@ mod tests {
         }
         assert!(cache.get(1).is_none());
         assert!(cache.get(199).is_some());
-        let cached = (0..200).filter(|name| cache.get(*name).is_some());
-        assert!(cached.count() * 100_000 <= 2 * LIMIT);
+        let cached = (1..200).filter(|name| cache.get(*name).is_some());
+        assert!(cached.count() * 100_000 <= LIMIT);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn prepare(
     ctx: &TurnContext,
     config: &Arc<Config>,
     shared: &Arc<SharedState>,
-    source: TurnSource,
+    source: &TurnSource,
     at_endpoint: bool,
 ) -> Result<PreparedRequest, Fault> {
     let mut turn = source.turn()?;
@@ -49,10 +49,14 @@ pub(super) fn prepare(
     let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
     let memory = &shared.memory;
     let hidden_rounds = memory.hidden_rounds(&ctx.owner, &session.id, || turn.call_ids());
-    let proxy_tools = ctx.tools.as_ref().map(|runner| runner.offered(ctx, &turn));
+    let proxy_tools = ctx
+        .environment
+        .tools
+        .as_ref()
+        .map(|runner| runner.offered(ctx, &turn));
     let proxy_tools = proxy_tools.unwrap_or_default();
     let extended = (!hidden_rounds.is_empty() || !proxy_tools.is_empty()).then(|| {
-        let source = resolved.as_ref().unwrap_or(&source);
+        let source = resolved.as_ref().unwrap_or(source);
         let source = source.with_hidden_rounds(hidden_rounds.clone());
         source.with_proxy_tools(proxy_tools.clone())
     });
@@ -61,16 +65,10 @@ pub(super) fn prepare(
     }
     let routes = resolve_routes(ctx, config, &turn)?;
     let trigger = CompactionTrigger::detect(at_endpoint, &ctx.caller, &turn);
-    let tools = match trigger {
-        Some(CompactionTrigger::LocalPrompt) => memory.tools(&ctx.owner, &session.id),
-        Some(
-            CompactionTrigger::Endpoint
-            | CompactionTrigger::TriggerItem
-            | CompactionTrigger::Threshold,
-        )
-        | None => None,
-    };
-    if ctx.observer.is_some() {
+    let tools = (trigger == Some(CompactionTrigger::LocalPrompt))
+        .then(|| memory.tools(&ctx.owner, &session.id))
+        .flatten();
+    if ctx.environment.observer.is_some() {
         let mut state = shared.snapshot(config, &ctx.owner, &session.id, &routes);
         state.items = items
             .into_iter()
@@ -84,87 +82,63 @@ pub(super) fn prepare(
         state.proxy_tools = proxy_tools;
         ctx.observe(TurnEvent::State(Box::new(state)));
     }
-    let (stream, store) = (turn.stream, turn.store);
-    let keeps_items = store.then(|| Arc::clone(shared));
-    if let Some(trigger) = trigger {
-        let id = ctx.new_id("resp");
-        let created_at = ctx.clock.unix();
-        let answer_params = Compaction::answer_params(&routes);
-        let codex = ctx.caller.codex;
-        let assembler = new_assembler(&turn, &id, created_at, codex, answer_params);
-        let compaction = Compaction {
+    let history = RoutedHistory {
+        config: Arc::clone(config),
+        shared: Arc::clone(shared),
+        source: extended
+            .as_ref()
+            .or(resolved.as_ref())
+            .unwrap_or(source)
+            .clone(),
+        session: session.clone(),
+        routes,
+    };
+    let keeps_items = turn.store.then(|| Arc::clone(shared));
+    let codex = ctx.caller.codex;
+    let compaction = |trigger, tools, id, created_at| {
+        Step::Summarize(Box::new(Compaction {
             trigger,
-            history: RoutedHistory {
-                config: Arc::clone(config),
-                shared: Arc::clone(shared),
-                session: session.clone(),
-                source: extended.or(resolved).unwrap_or(source),
-                routes,
-            },
+            history: history.clone(),
             tools,
             id,
             created_at,
-        };
+        }))
+    };
+    if let Some(trigger) = trigger {
+        let (id, created_at) = (ctx.new_id("resp"), ctx.environment.clock.unix());
+        let answer_params = Compaction::answer_params(&history.routes);
         return Ok(PreparedRequest {
-            first_step: Step::Summarize(Box::new(compaction)),
             parts: AnswerParts {
-                assembler,
+                assembler: new_assembler(&turn, &id, created_at, codex, answer_params),
                 tools: None,
                 keeps_items,
             },
+            first_step: compaction(trigger, tools, id, created_at),
             session,
-            stream: stream && trigger != CompactionTrigger::Endpoint,
+            stream: turn.stream && trigger != CompactionTrigger::Endpoint,
         });
     }
-    if ctx.caller.codex && ctx.caller.kind == TurnKind::Turn {
+    if codex && ctx.caller.kind == TurnKind::Turn {
         memory.keep_tools(&ctx.owner, &session.id, turn.echo.tools);
     }
-    let threshold = turn.compact_threshold;
-    let needs_routes = threshold.is_some() || !turn.withheld_tools.is_empty();
-    let all_routes = if needs_routes {
-        routes.clone()
-    } else {
-        Vec::new()
-    };
-    let mut failover = Failover::new(ctx, config, shared, &session, routes);
+    let mut failover = Failover::new(ctx, &history);
     let attempt = first_attempt(&mut failover, &turn)?;
-    let id = ctx.new_id("resp");
-    let created_at = ctx.clock.unix();
+    let (id, created_at) = (ctx.new_id("resp"), ctx.environment.clock.unix());
     let answer_params = attempt.answer_params.clone();
-    let exceeds = threshold.is_some_and(|tokens| exceeds_threshold(&attempt, tokens));
-    let assembler = new_assembler(&turn, &id, created_at, ctx.caller.codex, answer_params);
-    let runner = ctx.tools.as_ref();
+    let assembler = new_assembler(&turn, &id, created_at, codex, answer_params);
+    let runner = ctx.environment.tools.as_ref();
     let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
     let max_tool_calls = turn.echo.max_tool_calls;
     let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
-    let source = extended.or(resolved).unwrap_or(source);
     let tools = runner.map(|runner| {
-        let history = RoutedHistory {
-            config: Arc::clone(config),
-            shared: Arc::clone(shared),
-            session: session.clone(),
-            source: source.clone(),
-            routes: all_routes.clone(),
-        };
-        let tools = ToolLoop::new(Arc::clone(runner), history, max_tool_calls);
-        Box::new(tools)
+        let runner = Arc::clone(runner);
+        Box::new(ToolLoop::new(runner, history.clone(), max_tool_calls))
     });
-    let first_step = if exceeds {
-        Step::Summarize(Box::new(Compaction {
-            trigger: CompactionTrigger::Threshold,
-            history: RoutedHistory {
-                config: Arc::clone(config),
-                shared: Arc::clone(shared),
-                session: session.clone(),
-                source,
-                routes: all_routes,
-            },
-            tools: None,
-            id,
-            created_at,
-        }))
+    let threshold = turn.compact_threshold;
+    let first_step = if threshold.is_some_and(|tokens| exceeds_threshold(&attempt, tokens)) {
+        compaction(CompactionTrigger::Threshold, None, id, created_at)
     } else {
-        failover.keep_source(source);
+        failover.keep_source(history.source.clone());
         Step::Upstream(Box::new(Round::new(attempt, failover, session.affinity())))
     };
     Ok(PreparedRequest {
@@ -175,7 +149,7 @@ pub(super) fn prepare(
             keeps_items,
         },
         session,
-        stream,
+        stream: turn.stream,
     })
 }
 
@@ -202,7 +176,12 @@ pub(super) fn estimate_input_tokens(
         Some(resolved) => resolved.turn()?,
         None => turn,
     };
-    let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
-    let routes = resolve_routes(ctx, config, &turn)?;
-    Failover::estimate_tokens(ctx, config, shared, &session, routes, &turn)
+    let history = RoutedHistory {
+        config: Arc::clone(config),
+        shared: Arc::clone(shared),
+        source: source.clone(),
+        session: Session::from_turn(&ctx.caller, &ctx.owner, &turn),
+        routes: resolve_routes(ctx, config, &turn)?,
+    };
+    Failover::estimate_tokens(ctx, &history, &turn)
 }

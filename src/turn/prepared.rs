@@ -51,38 +51,35 @@ impl RoutedHistory {
         purpose: Purpose,
     ) -> Result<(Round, Box<Assembler>), Fault> {
         let source = self.source.with_purpose(purpose);
-        block_in_place_if_large(source.body_len(), || self.parse_and_encode(ctx, source))
+        self.first_round(ctx, source, |turn, attempt| {
+            let (id, now) = (ctx.new_id("resp"), ctx.environment.clock.unix());
+            new_assembler(turn, &id, now, false, attempt.answer_params.clone())
+        })
     }
 
     /// Prepares the next round of the answer to this history.
     pub(super) fn further_round(&self, ctx: &TurnContext) -> Result<Round, Fault> {
-        let source = self.source.clone();
-        block_in_place_if_large(source.body_len(), || {
-            let turn = source.turn()?;
-            let routes = self.routes.clone();
-            let (config, shared) = (&self.config, &self.shared);
-            let mut failover = Failover::new(ctx, config, shared, &self.session, routes);
-            let attempt = first_attempt(&mut failover, &turn)?;
-            drop(turn);
-            failover.keep_source(source);
-            Ok(Round::new(attempt, failover, self.session.affinity()))
-        })
+        let (round, ()) = self.first_round(ctx, self.source.clone(), |_, _| ())?;
+        Ok(round)
     }
 
-    fn parse_and_encode(
+    /// Prepares a round with this source, and what else is made of its turn.
+    fn first_round<T>(
         &self,
         ctx: &TurnContext,
         source: TurnSource,
-    ) -> Result<(Round, Box<Assembler>), Fault> {
-        let turn = source.turn()?;
-        let routes = self.routes.clone();
-        let mut failover = Failover::new(ctx, &self.config, &self.shared, &self.session, routes);
-        let attempt = first_attempt(&mut failover, &turn)?;
-        let (id, now) = (ctx.new_id("resp"), ctx.clock.unix());
-        let assembler = new_assembler(&turn, &id, now, false, attempt.answer_params.clone());
-        failover.keep_source(source);
-        let round = Round::new(attempt, failover, self.session.affinity());
-        Ok((round, assembler))
+        more: impl FnOnce(&Turn<'_>, &PreparedAttempt) -> T,
+    ) -> Result<(Round, T), Fault> {
+        block_in_place_if_large(source.body_len(), || {
+            let turn = source.turn()?;
+            let mut failover = Failover::new(ctx, self);
+            let attempt = first_attempt(&mut failover, &turn)?;
+            let more = more(&turn, &attempt);
+            drop(turn);
+            failover.keep_source(source);
+            let round = Round::new(attempt, failover, self.session.affinity());
+            Ok((round, more))
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 
 use super::observer::{TurnEvent, TurnObserver};
 use super::response_headers::ResponseHeaders;
-use crate::net::Body;
+use axum::body::Body;
 
 /// Makes the HTTP response of one turn and shows its head to the observer.
 pub(super) struct ReplyBuilder {
@@ -25,14 +25,14 @@ impl ReplyBuilder {
 
     pub(super) fn json(&self, json: Vec<u8>) -> Response<Body> {
         self.observe(TurnEvent::ClientBody(&json));
-        self.finish("application/json", Response::new(Body::full(json)))
+        self.finish("application/json", Response::new(Body::from(json)))
     }
 
     /// A fault, with its HTTP status.
     pub(super) fn fault(&self, fault: &Fault) -> Response<Body> {
         let json = fault.body();
         self.observe(TurnEvent::ClientBody(&json));
-        let mut response = Response::new(Body::full(json));
+        let mut response = Response::new(Body::from(json));
         *response.status_mut() = StatusCode::from_u16(fault.status(self.codex))
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if let Some(seconds) = fault.retry_after() {

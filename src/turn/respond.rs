@@ -7,7 +7,7 @@ use adapters::responses::request::TurnSource;
 use http::Response;
 use http::request::Parts;
 
-use super::context::{TurnContext, TurnEnvironment};
+use super::context::{TurnContext, TurnEnvironmentFactory as _};
 use super::engine::{self, Answer, StreamTiming};
 use super::observer::TurnEvent;
 use super::prepare::{PreparedRequest, estimate_input_tokens, prepare};
@@ -18,8 +18,8 @@ use super::service::{Service, request_id};
 use super::sink::{ChunkSlot, JsonSink, SseSink};
 use super::stream::EventStream;
 use crate::clock::System;
-use crate::net::Body;
 use crate::net::blocking::block_in_place_if_large;
+use axum::body::Body;
 
 /// The end of the path of `POST /v1/responses/compact`.
 const COMPACT_SUFFIX: &str = "/compact";
@@ -35,18 +35,18 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         &config,
         Arc::clone(&ctx.request_id),
         ctx.caller.clone(),
-        ctx.observer.clone(),
+        ctx.environment.observer.clone(),
     );
     let reply = ReplyBuilder {
         codex: ctx.caller.codex,
         headers: ResponseHeaders::default(),
-        observer: ctx.observer.clone(),
+        observer: ctx.environment.observer.clone(),
     };
     let bytes = body.len();
-    let source = TurnSource::from_shared(body);
     let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
     let prepared = block_in_place_if_large(bytes, || {
-        prepare(&ctx, &config, &service.shared, source, at_endpoint)
+        let source = TurnSource::from_shared(body);
+        prepare(&ctx, &config, &service.shared, &source, at_endpoint)
     });
     let request = match prepared {
         Ok(request) => request,
@@ -71,13 +71,9 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
 /// body, made from its bytes. Nothing is sent or stored.
 pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let config = service.config.load_full();
-    let environment = TurnEnvironment {
-        clock: Arc::new(System),
-        random: Arc::new(System),
-        observer: None,
-        tools: None,
-    };
-    let ctx = service.context_with(head, request_id(head), environment);
+    let request_id = request_id(head);
+    let environment = System.create(&request_id, &config);
+    let ctx = service.context_with(head, request_id, environment);
     let reply = ReplyBuilder {
         codex: ctx.caller.codex,
         headers: ResponseHeaders::default(),
@@ -115,7 +111,7 @@ async fn stream(
     });
     let mut events = EventStream::new(engine, slot);
     match events.wait_for_commit().await {
-        Ok(()) => reply.stream(Body::stream(events)),
+        Ok(()) => reply.stream(Body::new(events)),
         Err(fault) => reply.fault(&fault),
     }
 }

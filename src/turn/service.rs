@@ -94,21 +94,12 @@ impl Service {
         request_id: Arc<str>,
         environment: TurnEnvironment,
     ) -> TurnContext {
-        let TurnEnvironment {
-            clock,
-            random,
-            observer,
-            tools,
-        } = environment;
         TurnContext {
             request_id,
             owner: LOCAL_OWNER.into(),
             caller: Caller::from_headers(&head.headers),
-            clock,
-            random,
             shutdown: self.shutdown.clone(),
-            observer,
-            tools,
+            environment,
         }
     }
 }

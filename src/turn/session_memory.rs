@@ -6,10 +6,11 @@
 //! the session that was not used for the longest time is forgotten; a session that takes most of
 //! the budget itself loses its oldest records first.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use adapters::hidden_rounds::HiddenRounds;
+use hashlink::LinkedHashMap;
 use serde_json::value::RawValue;
 
 use super::calibration::TokenCalibration;
@@ -38,13 +39,11 @@ pub(super) struct SessionMemory(Mutex<RememberedSessions>);
 
 #[derive(Debug, Default)]
 struct RememberedSessions {
-    by_key: HashMap<SessionKey, RememberedSession>,
-    /// The sessions by [`RememberedSession::last_used`].
-    by_age: BTreeMap<u64, SessionKey>,
+    /// The one that was not used for the longest time first.
+    by_key: LinkedHashMap<SessionKey, RememberedSession>,
     /// The session of each item of an answer, by owner and item id: a client may refer to an item
     /// without saying to which session it belongs.
     sessions_of_items: HashMap<(Arc<str>, Arc<str>), SessionKey>,
-    clock: u64,
     bytes: usize,
 }
 
@@ -53,7 +52,6 @@ type SessionKey = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 struct RememberedSession {
-    last_used: u64,
     /// What it was counted with.
     bytes: usize,
     /// The full name of the route that the session switched to.
@@ -307,42 +305,37 @@ impl SessionMemory {
 
 impl RememberedSessions {
     fn change(&mut self, key: SessionKey, change: impl FnOnce(&mut RememberedSession)) {
-        self.clock += 1;
-        let clock = self.clock;
-        let session = self.by_key.entry(key.clone()).or_default();
-        self.by_age.remove(&session.last_used);
-        session.last_used = clock;
-        change(session);
-        let bytes = session.size(&key);
+        // The session becomes the newest one.
+        let mut session = self.by_key.remove(&key).unwrap_or_default();
+        change(&mut session);
+        self.count_again(&key, &mut session);
+        self.by_key.insert(key, session);
+        while self.bytes > LIMIT && self.forget_oldest() {}
+    }
+
+    fn count_again(&mut self, key: &SessionKey, session: &mut RememberedSession) {
+        let bytes = session.size(key);
         self.bytes = self.bytes - session.bytes + bytes;
         session.bytes = bytes;
-        self.by_age.insert(clock, key);
-        while self.bytes > LIMIT && self.forget_oldest() {}
     }
 
     /// Forgets the oldest session; of a session that takes more than half of the budget, the oldest
     /// record. False if there is nothing to forget.
     fn forget_oldest(&mut self) -> bool {
-        let Some((_, key)) = self.by_age.first_key_value() else {
+        let Some((key, mut session)) = self.by_key.pop_front() else {
             return false;
         };
-        let key = key.clone();
-        if let Some(session) = self.by_key.get_mut(&key)
-            && session.bytes > LIMIT / 2
+        if session.bytes > LIMIT / 2
             && let Some(record) = session.records.forget_oldest()
         {
-            let bytes = session.size(&key);
-            self.bytes = self.bytes - session.bytes + bytes;
-            session.bytes = bytes;
+            self.count_again(&key, &mut session);
             self.forget_item(&key, record);
+            self.by_key.insert_front(key, session);
             return true;
         }
-        self.by_age.pop_first();
-        if let Some(session) = self.by_key.remove(&key) {
-            self.bytes -= session.bytes;
-            for record in session.records.into_keys() {
-                self.forget_item(&key, record);
-            }
+        self.bytes -= session.bytes;
+        for record in session.records.into_keys() {
+            self.forget_item(&key, record);
         }
         true
     }

@@ -1,6 +1,6 @@
 //! The body of a streamed response: polling it runs the engine.
 
-use std::io;
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -49,12 +49,12 @@ impl EventStream {
 
 impl http_body::Body for EventStream {
     type Data = Bytes;
-    type Error = io::Error;
+    type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let mut ended = false;
         if self.slot.is_empty() {
             ended = self.poll_engine(cx).is_ready();

@@ -16,7 +16,7 @@ use crate::artifacts::Artifacts;
 use crate::clock::System;
 use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
-use crate::net::Body;
+use axum::body::Body;
 
 /// A service with one provider `acme` that plays `script`. `settings` are further lines of its
 /// configuration table.

@@ -1,10 +1,10 @@
 //! Quirk patches learned from refusals of providers, kept in memory until the process ends.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use adapters::quirk_patch::{ModelPatch, QuirkPatch};
 use adapters::wire;
+use hashlink::LinkedHashMap;
 use registry::{Route, Window, WindowSource};
 
 /// Maximum number of models with patches; the oldest are evicted first.
@@ -14,23 +14,18 @@ const MAX_MODELS: usize = 1000;
 const MAX_PATCHES: usize = 16;
 
 /// The quirk patches of each model of each provider. Most models have none; a turn then costs
-/// at most two lookups.
+/// one lookup.
 #[derive(Debug, Default)]
 pub struct LearnedQuirks(RwLock<PatchesByModel>);
 
-#[derive(Debug, Default)]
-struct PatchesByModel {
-    /// By provider id and the provider's name of the model.
-    patches: HashMap<String, HashMap<String, Vec<QuirkPatch>>>,
-    /// The same names, oldest first.
-    order: VecDeque<(String, String)>,
-}
+/// By provider id and the provider's name of the model, the oldest first.
+type PatchesByModel = LinkedHashMap<(String, String), Vec<QuirkPatch>>;
 
 impl LearnedQuirks {
     /// Applies the patches of a route's model to the route. Returns whether there were any.
     pub fn apply(&self, route: &mut Route) -> bool {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(patches) = known.of(&route.provider.id, &route.upstream_model) else {
+        let known = self.read();
+        let Some(patches) = known.get(&key(&route.provider.id, &route.upstream_model)) else {
             return false;
         };
         let dialect = Arc::make_mut(&mut route.dialect);
@@ -45,14 +40,12 @@ impl LearnedQuirks {
     /// wins where they contradict it. Returns `false` if it is already the latest of its
     /// kind.
     pub fn learn(&self, route: &Route, patch: QuirkPatch) -> bool {
-        let (provider, model) = (&route.provider.id, &route.upstream_model);
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.of(provider, model).is_none() {
-            known.evict_oldest();
-            known.order.push_back((provider.clone(), model.clone()));
+        let mut known = self.write();
+        let key = key(&route.provider.id, &route.upstream_model);
+        if known.len() >= MAX_MODELS && !known.contains_key(&key) {
+            known.pop_front();
         }
-        let models = known.patches.entry(provider.clone()).or_default();
-        let patches = models.entry(model.clone()).or_default();
+        let patches = known.entry(key).or_insert_with(Vec::new);
         let is_same_kind = |old: &QuirkPatch| old.is_same_kind(&patch);
         if patches.iter().rfind(|old| is_same_kind(old)) == Some(&patch) {
             return false;
@@ -71,17 +64,18 @@ impl LearnedQuirks {
         if let QuirkPatch::Model(ModelPatch::Window(_) | ModelPatch::MaxOutput(_)) = patch {
             return;
         }
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let models = known.patches.get_mut(&route.provider.id);
-        if let Some(patches) = models.and_then(|models| models.get_mut(&route.upstream_model)) {
+        let mut known = self.write();
+        let key = key(&route.provider.id, &route.upstream_model);
+        if let Some(patches) = known.get_mut(&key) {
             patches.retain(|old| *old != patch);
         }
     }
 
     /// The context window that the provider stated in an overflow error, if it did.
     pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.of(provider, model)?.iter().rev().find_map(|patch| {
+        let known = self.read();
+        let mut patches = known.get(&key(provider, model))?.iter().rev();
+        patches.find_map(|patch| {
             let QuirkPatch::Model(ModelPatch::Window(tokens)) = patch else {
                 return None;
             };
@@ -94,35 +88,30 @@ impl LearnedQuirks {
 
     /// The patches of a model, in the order in which they were learned.
     pub fn patches(&self, provider: &str, model: &str) -> Vec<QuirkPatch> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.of(provider, model).unwrap_or_default().to_vec()
+        let known = self.read();
+        known
+            .get(&key(provider, model))
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Removes all patches of a provider. Its settings have changed, so it may be another
     /// provider under the same id.
     pub(super) fn forget_provider(&self, provider: &str) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.patches.remove(provider).is_some() {
-            known.order.retain(|(id, _)| id != provider);
-        }
+        self.write().retain(|(id, _), _| id != provider);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, PatchesByModel> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, PatchesByModel> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl PatchesByModel {
-    fn of(&self, provider: &str, model: &str) -> Option<&[QuirkPatch]> {
-        self.patches.get(provider)?.get(model).map(Vec::as_slice)
-    }
-
-    fn evict_oldest(&mut self) {
-        if self.order.len() < MAX_MODELS {
-            return;
-        }
-        if let Some((provider, model)) = self.order.pop_front()
-            && let Some(models) = self.patches.get_mut(&provider)
-        {
-            models.remove(&model);
-        }
-    }
+fn key(provider: &str, model: &str) -> (String, String) {
+    (provider.to_owned(), model.to_owned())
 }
 
 #[cfg(test)]
@@ -235,10 +224,7 @@ mod tests {
         let model = &patched.model;
         assert_eq!((model.window, model.max_output), (Some(99), Some(512)));
         let known = learned.0.read().unwrap();
-        assert_eq!(
-            known.of("lab", "a").map(<[QuirkPatch]>::len),
-            Some(MAX_PATCHES)
-        );
+        assert_eq!(known.get(&key("lab", "a")).map(Vec::len), Some(MAX_PATCHES));
     }
 
     #[test]

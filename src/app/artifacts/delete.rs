@@ -8,7 +8,7 @@ use super::error::ArtifactHttpError;
 use super::query::QueryParams;
 use crate::app::respond_with_json;
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::net::Body;
+use axum::body::Body;
 
 /// The artifacts that a sweep deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

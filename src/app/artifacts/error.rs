@@ -16,87 +16,59 @@ pub const STORE_ERROR: &str = "artifact_store_error";
 /// Seconds after which a request to a store that failed is worth repeating.
 const RETRY_SECONDS: u32 = 1;
 
+#[derive(Debug, thiserror::Error)]
 pub(in crate::app) enum ArtifactHttpError {
     /// A parameter of the query cannot be used.
-    Parameter(ParameterError),
-    Unread(ReadError),
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    #[error(transparent)]
+    Unread(#[from] ReadError),
     /// The range begins beyond the end of the artifact, which has this many bytes.
+    #[error("The artifact has {0} bytes.")]
     Range(u64),
 }
 
 impl IntoResponse for ArtifactHttpError {
     fn into_response(self) -> Response {
-        let (kind, code, param, status, message) = match &self {
-            Self::Parameter(bad) => (
-                INVALID_REQUEST,
-                "invalid_value",
-                bad.name,
-                StatusCode::BAD_REQUEST,
-                bad.message.clone(),
-            ),
-            Self::Unread(unread @ (ReadError::Missing { .. } | ReadError::MalformedId)) => (
-                INVALID_REQUEST,
-                NOT_FOUND,
-                None,
-                StatusCode::NOT_FOUND,
-                unread.to_string(),
-            ),
-            Self::Unread(unread @ ReadError::SearchTimeout) => (
-                INVALID_REQUEST,
-                "search_too_slow",
-                Some("q"),
-                StatusCode::BAD_REQUEST,
-                unread.to_string(),
-            ),
-            Self::Unread(unread @ ReadError::Store(_)) => (
-                SERVER_ERROR,
-                STORE_ERROR,
-                None,
-                StatusCode::SERVICE_UNAVAILABLE,
-                unread.to_string(),
-            ),
-            Self::Range(bytes) => (
-                INVALID_REQUEST,
+        let (status, code, param) = match &self {
+            Self::Parameter(bad) => (StatusCode::BAD_REQUEST, "invalid_value", bad.name),
+            Self::Unread(ReadError::Missing { .. } | ReadError::MalformedId) => {
+                (StatusCode::NOT_FOUND, NOT_FOUND, None)
+            }
+            Self::Unread(ReadError::SearchTimeout) => {
+                (StatusCode::BAD_REQUEST, "search_too_slow", Some("q"))
+            }
+            Self::Unread(ReadError::Store(_)) => {
+                (StatusCode::SERVICE_UNAVAILABLE, STORE_ERROR, None)
+            }
+            Self::Range(_) => (
+                StatusCode::RANGE_NOT_SATISFIABLE,
                 "range_not_satisfiable",
                 None,
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                format!("The artifact has {bytes} bytes."),
             ),
         };
         let mut response = ErrorBody {
-            message: &message,
-            kind,
+            message: &self.to_string(),
+            kind: if status.is_server_error() {
+                SERVER_ERROR
+            } else {
+                INVALID_REQUEST
+            },
             param,
             code: Some(code),
         }
         .respond(status);
+        let headers = response.headers_mut();
         match self {
             Self::Unread(ReadError::Store(error)) => {
                 tracing::error!("artifacts cannot be read: {error}");
-                let seconds = HeaderValue::from(RETRY_SECONDS);
-                response.headers_mut().insert(RETRY_AFTER, seconds);
+                headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
             }
             Self::Range(bytes) => {
-                let range = format!("bytes */{bytes}");
-                set_header(response.headers_mut(), CONTENT_RANGE, &range);
+                set_header(headers, CONTENT_RANGE, &format!("bytes */{bytes}"));
             }
-            Self::Unread(
-                ReadError::Missing { .. } | ReadError::MalformedId | ReadError::SearchTimeout,
-            )
-            | Self::Parameter(_) => {}
+            Self::Unread(_) | Self::Parameter(_) => {}
         }
-        response.into_response()
-    }
-}
-
-impl From<ParameterError> for ArtifactHttpError {
-    fn from(bad: ParameterError) -> Self {
-        Self::Parameter(bad)
-    }
-}
-
-impl From<ReadError> for ArtifactHttpError {
-    fn from(unread: ReadError) -> Self {
-        Self::Unread(unread)
+        response
     }
 }

@@ -9,8 +9,8 @@ use super::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::owner::{OwnerArtifacts, is_artifact_id};
 use crate::mcp::list::{DEFAULT_LIMIT, MAX_LIMIT};
-use crate::net::Body;
 use crate::store::ArtifactFilter;
+use axum::body::Body;
 
 /// One page of artifacts, in the form of `OpenAI`'s lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use percent_encoding::percent_decode_str;
 
 /// A parameter that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub(in crate::app) struct ParameterError {
     /// Its name; `None` for an unknown one, because the name is the client's text.
     pub(super) name: Option<&'static str>,

@@ -13,8 +13,8 @@ use super::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
 use super::{ArtifactId, ArtifactObject};
 use crate::app::{respond_with, respond_with_json, set_header};
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::net::Body;
 use crate::store::{ArtifactRange, ArtifactText};
+use axum::body::Body;
 
 /// A part of an artifact as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

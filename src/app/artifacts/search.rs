@@ -12,7 +12,7 @@ use crate::artifacts::search::{
     FoundLine, MAX_CONTEXT_LINES, SearchLimits, SearchQuery, SearchResult,
 };
 use crate::mcp::unsearchable;
-use crate::net::Body;
+use axum::body::Body;
 
 /// Matches shown when the request does not say.
 const DEFAULT_LIMIT: usize = 50;

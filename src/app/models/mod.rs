@@ -17,8 +17,8 @@ use list::ModelObject;
 
 use super::{AppState, respond_with, respond_with_json};
 use crate::config::Config;
-use crate::net::Body;
 use crate::upstream::LearnedQuirks;
+use axum::body::Body;
 
 /// `GET /v1/models`.
 pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {

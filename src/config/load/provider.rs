@@ -114,8 +114,13 @@ impl ConfigLoader<'_> {
     pub(super) fn add_providers_by_environment(&mut self) -> Result<(), ConfigError> {
         let mut used_variables: BTreeSet<String> = BTreeSet::new();
         for id in builtin::ids().filter(|id| self.configured_ids.contains(*id)) {
-            let is_enabled = self.providers.iter().any(|provider| provider.id == id);
-            match self.key_origins.get(id) {
+            let is_enabled = self
+                .config
+                .registry
+                .providers
+                .iter()
+                .any(|provider| provider.id == id);
+            match self.config.key_origins.get(id) {
                 Some(KeyOrigin::Environment(names)) => used_variables.extend(names.iter().cloned()),
                 _ if is_enabled => {}
                 _ => used_variables.extend(builtin::key_env(id)),
@@ -140,7 +145,8 @@ impl ConfigLoader<'_> {
             let provider = builtin_provider(id)?;
             if provider.has_address_placeholder() {
                 let why = base_url_hint(&provider);
-                self.warnings
+                self.config
+                    .warnings
                     .push(format!("provider `{id}` has a key and stays off: {why}"));
                 continue;
             }
@@ -151,7 +157,7 @@ impl ConfigLoader<'_> {
 
     /// Enables the embedded provider if no other provider is enabled.
     pub(super) fn add_sandbox_if_alone(&mut self) -> Result<(), ConfigError> {
-        if !self.providers.is_empty() {
+        if !self.config.registry.providers.is_empty() {
             return Ok(());
         }
         if self.configured_ids.contains(registry::SANDBOX) {
@@ -168,16 +174,19 @@ impl ConfigLoader<'_> {
         if let Some(keys) = keys {
             for name in &keys.unset_variables {
                 let id = &provider.id;
-                self.warnings
+                self.config
+                    .warnings
                     .push(format!("provider `{id}`: the environment has no {name}"));
             }
             if let KeyOrigin::File(path) = &keys.origin {
                 self.add_secret_file(&path.clone());
             }
-            self.keys.insert(provider.id.clone(), keys.secrets);
-            self.key_origins.insert(provider.id.clone(), keys.origin);
+            self.config.keys.insert(provider.id.clone(), keys.secrets);
+            self.config
+                .key_origins
+                .insert(provider.id.clone(), keys.origin);
         }
-        self.providers.push(Arc::new(provider));
+        self.config.registry.providers.push(Arc::new(provider));
     }
 }
 

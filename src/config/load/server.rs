@@ -2,23 +2,23 @@
 //! override both.
 
 use std::hash::Hash;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tracing_subscriber::EnvFilter;
 
 use super::ConfigLoader;
 use crate::config::inputs::Inputs;
-use crate::config::raw::RawServer;
+use crate::config::settings::{CodexConfig, ServerConfig};
 use crate::config::toml_file::{ConfigError, TomlFile};
-use crate::config::{CodexConfig, ServerConfig, address, keys};
+use crate::config::{address, keys};
 use crate::secrets::Secret;
 
 impl ConfigLoader<'_> {
     pub(super) fn server(
         &mut self,
         main: &TomlFile,
-        raw: RawServer,
-    ) -> Result<ServerConfig, ConfigError> {
+        server: &mut ServerConfig,
+    ) -> Result<(), ConfigError> {
         let Inputs {
             flags,
             environment,
@@ -31,64 +31,51 @@ impl ConfigLoader<'_> {
             Some(_) => ConfigError::new(format!("--listen (RESPONDENT_LISTEN): {why}")),
             None => main.error(&["server", "listen"], why),
         };
-        let listen = match &listen_override {
-            None => raw.listen,
-            Some(text) => text.parse().map_err(|_| {
+        if let Some(text) = &listen_override {
+            server.listen = text.parse().map_err(|_| {
                 listen_error(format!("{text:?} is not ADDR:PORT such as 127.0.0.1:8787"))
-            })?,
-        };
+            })?;
+        }
+        let in_file = Some(&server.data_dir).filter(|path| !path.as_os_str().is_empty());
         let data_dir = flags.data_dir.clone();
-        let data_dir = data_dir
+        server.data_dir = data_dir
             .or_else(|| environment.get("RESPONDENT_DATA_DIR").map(PathBuf::from))
-            .or_else(|| raw.data_dir.as_deref().map(|path| self.resolve(path)))
+            .or_else(|| in_file.map(|path| self.resolve(path)))
             .unwrap_or_else(|| dirs.data.clone());
-        let log = overridden(&flags.log, "RESPONDENT_LOG").unwrap_or(raw.log);
-        EnvFilter::try_new(&log)
-            .map_err(|error| ConfigError::new(format!("log filter {log:?}: {error}")))?;
-        let token = self.token(main, raw.token_env.as_deref(), raw.token_file.as_deref())?;
-        if address::accepts_remote_clients(listen) && token.is_none() {
+        if let Some(log) = overridden(&flags.log, "RESPONDENT_LOG") {
+            server.log = log;
+        }
+        EnvFilter::try_new(&server.log)
+            .map_err(|error| ConfigError::new(format!("log filter {:?}: {error}", server.log)))?;
+        server.token = self.token(main, server)?;
+        if address::accepts_remote_clients(server.listen) && server.token.is_none() {
             let why = format!(
-                "listening on {listen} lets other machines in; set token_env or token_file \
-                 in [server], or listen on 127.0.0.1"
+                "listening on {} lets other machines in; set token_env or token_file \
+                 in [server], or listen on 127.0.0.1",
+                server.listen
             );
             return Err(listen_error(why));
         }
         for (key, zero) in [
-            ("body_limit", raw.body_limit == 0),
-            ("max_connections", raw.max_connections == 0),
-            ("header_timeout", raw.header_timeout.is_zero()),
-            ("body_timeout", raw.body_timeout.is_zero()),
-            ("heartbeat", raw.heartbeat.is_zero()),
+            ("body_limit", server.body_limit == 0),
+            ("max_connections", server.max_connections == 0),
+            ("header_timeout", server.header_timeout.is_zero()),
+            ("body_timeout", server.body_timeout.is_zero()),
+            ("heartbeat", server.heartbeat.is_zero()),
         ] {
             if zero {
                 return Err(main.error(&["server", key], format!("`{key}` must be above zero")));
             }
         }
-        Ok(ServerConfig {
-            listen,
-            data_dir,
-            allowed_hosts: raw.allowed_hosts,
-            allowed_origins: raw.allowed_origins,
-            token,
-            body_limit: raw.body_limit,
-            header_timeout: raw.header_timeout,
-            body_timeout: raw.body_timeout,
-            grace: raw.grace,
-            heartbeat: raw.heartbeat,
-            commit_after: raw.commit_after,
-            max_connections: raw.max_connections,
-            log,
-            log_format: raw.log_format,
-        })
+        Ok(())
     }
 
     fn token(
         &mut self,
         main: &TomlFile,
-        variable: Option<&str>,
-        file: Option<&Path>,
+        server: &ServerConfig,
     ) -> Result<Option<Secret>, ConfigError> {
-        match (variable, file) {
+        match (&server.token_env, &server.token_file) {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => Err(main.error(
                 &["server", "token_file"],
@@ -120,19 +107,19 @@ impl ConfigLoader<'_> {
     pub(super) fn codex(
         &mut self,
         main: &TomlFile,
-        file: Option<&Path>,
-    ) -> Result<CodexConfig, ConfigError> {
-        let Some(path) = file.map(|path| self.resolve(path)) else {
-            return Ok(CodexConfig::default());
+        codex: &mut CodexConfig,
+    ) -> Result<(), ConfigError> {
+        let Some(path) = codex.instructions_file.as_deref() else {
+            return Ok(());
         };
+        let path = self.resolve(path);
         let text = std::fs::read_to_string(&path).map_err(|error| {
             let why = format!("instructions_file {}: {error}", path.display());
             main.error(&["codex", "instructions_file"], why)
         })?;
         text.hash(&mut self.digest);
-        self.source_files.push(path);
-        Ok(CodexConfig {
-            instructions: Some(text.into()),
-        })
+        self.config.source_files.push(path);
+        codex.instructions = Some(text.into());
+        Ok(())
     }
 }

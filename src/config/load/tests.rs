@@ -3,7 +3,9 @@ use std::collections::HashMap;
 use registry::builtin;
 
 use super::*;
+use crate::config::KeyOrigin;
 use crate::config::{Flags, UserDirs};
+use crate::secrets::Secret;
 
 /// The inputs of one test: a temporary directory, variables and flags.
 struct TestInputs {

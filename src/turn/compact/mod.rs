@@ -153,7 +153,7 @@ impl<S: Sink> Answer<'_, S> {
     }
 
     fn write(&mut self, event: Event<'_>) -> Result<(), Fault> {
-        let now = self.ctx.clock.unix();
+        let now = self.ctx.environment.clock.unix();
         self.assembler.event(event, now, &mut self.events)
     }
 

@@ -38,6 +38,7 @@ impl<S: Sink> Answer<'_, S> {
         ));
         loop {
             let chunk_len = ctx
+                .environment
                 .observer
                 .as_ref()
                 .and_then(|observer| observer.next_chunk_len());
@@ -104,7 +105,7 @@ impl<S: Sink> Answer<'_, S> {
         reader: &mut UpstreamReader,
         chunk: Option<&Bytes>,
     ) -> Result<bool, Fault> {
-        let now = self.ctx.clock.unix();
+        let now = self.ctx.environment.clock.unix();
         // Nobody reads the first events of a hidden answer, so they are not written.
         let mut hidden_begun = true;
         let (assembler, events, begun) = match &mut round.hidden {

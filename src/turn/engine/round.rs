@@ -219,6 +219,7 @@ impl<S: Sink> Answer<'_, S> {
     async fn send_and_read(&mut self, round: &mut Round) -> Result<(), Fault> {
         let injected = self
             .ctx
+            .environment
             .observer
             .as_ref()
             .and_then(|observer| observer.injected_failure());
@@ -252,7 +253,7 @@ impl<S: Sink> Answer<'_, S> {
             let request = round.attempt.request.clone();
             let (ctx, dialect) = (self.ctx, Arc::clone(&round.attempt.route.dialect));
             let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
-            let (quirks, clock) = (&dialect.quirks, &*ctx.clock);
+            let (quirks, clock) = (&dialect.quirks, &*ctx.environment.clock);
             let opening =
                 upstream::send_request(&upstream, permit, key, request, quirks, clock, &observe);
             // Boxed to keep this future out of the size of the stream that follows it.

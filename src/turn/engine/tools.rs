@@ -139,7 +139,7 @@ impl<S: Sink> Answer<'_, S> {
             results.push(output.to_string().into());
         }
         if self.assembler.has_client_calls() {
-            let now = self.ctx.clock.unix();
+            let now = self.ctx.environment.clock.unix();
             self.assembler
                 .finish_with_client_calls(now, &mut self.events);
             tools.record_round(&self.assembler.round_items(), &results);

@@ -7,80 +7,55 @@ use adapters::event::Usage;
 use super::Record;
 use crate::log;
 use crate::log::SafeText;
-use crate::metrics::{PrefixFigures, Tokens, TurnFigures};
+use crate::metrics::{PrefixFigures, TurnFigures};
 use crate::turn::observer::TurnEvent;
 use crate::turn::outcome::Outcome;
 use crate::turn::prefix::PrefixReason;
 
-/// The figures that metrics and log share.
-struct TurnTotals {
-    outcome: Outcome,
-    usage: Usage,
-    duration: Duration,
-    cost: Option<f64>,
-    /// Our estimate of the input tokens, if the provider's count is there to compare it with.
-    estimated_input: Option<u64>,
-}
-
 impl Drop for Record {
     fn drop(&mut self) {
         let usage = self.total_usage();
-        let totals = self.totals(usage.unwrap_or_default());
+        // A turn without an outcome was dropped by a client that disconnected.
+        let outcome = self.outcome.unwrap_or(Outcome::Disconnected);
+        let figures = self.figures(outcome, usage.unwrap_or_default());
         if let Some(observer) = &self.observer {
             observer.on_event(TurnEvent::Ended {
-                outcome: totals.outcome,
+                outcome,
                 notes: &self.notes,
                 usage,
                 fault: self.raw_fault.as_ref(),
             });
         }
-        self.count(&totals);
-        self.log(&totals);
+        self.metrics.turn(&figures);
+        self.log(&figures);
     }
 }
 
 impl Record {
-    fn totals(&self, usage: Usage) -> TurnTotals {
+    fn figures(&self, outcome: Outcome, usage: Usage) -> TurnFigures<'_> {
         let is_counted =
             self.usage.is_some() && self.notes.iter().all(|note| note.code != "usage_estimated");
         let is_comparable = is_counted && usage.input > 0 && self.estimated_input > 0;
-        TurnTotals {
-            // A turn without an outcome was dropped by a client that disconnected.
-            outcome: self.outcome.unwrap_or(Outcome::Disconnected),
-            usage,
-            duration: self.started.elapsed(),
-            cost: self.cost(),
-            estimated_input: is_comparable
-                .then(|| self.earlier_estimate.saturating_add(self.estimated_input)),
-        }
-    }
-
-    fn count(&self, totals: &TurnTotals) {
-        self.metrics.turn(&TurnFigures {
+        TurnFigures {
             provider: &self.provider,
             model: &self.model,
-            outcome: totals.outcome.label(),
-            duration: totals.duration,
+            outcome: outcome.label(),
+            duration: self.started.elapsed(),
             first_event: self.first_event,
-            tokens: Tokens {
-                input: totals.usage.input,
-                cached: totals.usage.cached,
-                output: totals.usage.output,
-                reasoning: totals.usage.reasoning,
-            },
-            cost: totals.cost,
-            estimated: totals.estimated_input,
+            usage,
+            cost: self.cost(),
+            estimated: is_comparable
+                .then(|| self.earlier_estimate.saturating_add(self.estimated_input)),
             prefix: self.prefix.map(|prefix| PrefixFigures {
                 sent: prefix.request_bytes,
                 shared: prefix.shared_bytes,
                 reason: prefix.reason.name(),
             }),
-        });
+        }
     }
 
-    /// Writes the log line. The first request of a session has no prefix to report.
-    fn log(&self, totals: &TurnTotals) {
-        let usage = totals.usage;
+    fn log(&self, figures: &TurnFigures<'_>) {
+        let usage = figures.usage;
         let prefix = self
             .prefix
             .filter(|prefix| prefix.reason != PrefixReason::First);
@@ -104,22 +79,22 @@ impl Record {
         tracing::info!(
             target: log::TURN_TARGET,
             request = %self.request_id,
-            outcome = totals.outcome.label(),
+            outcome = figures.outcome,
             route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
             caller = self.caller.name(),
             kind = self.caller.kind.name(),
             session = %SafeText::up_to(&self.session, 64),
             input = usage.input,
             cached_percent = cached,
-            estimated_input = totals.estimated_input,
+            estimated_input = figures.estimated,
             shared_percent = prefix.map(|prefix| prefix.percent()),
             prefix = prefix.map(|prefix| prefix.reason.name()),
             prefix_differs_at = prefix.and_then(|prefix| prefix.differs_at).map(|part| part.to_string()),
             output = usage.output,
             reasoning = usage.reasoning,
-            cost = totals.cost,
+            cost = figures.cost,
             first_event_ms = self.first_event.map(milliseconds),
-            ms = milliseconds(totals.duration),
+            ms = milliseconds(figures.duration),
             retries = self.retries,
             notes = %SafeText::up_to(&notes, 1000),
             fault = self.fault.as_ref().map(|fault| fault.kind.name()),

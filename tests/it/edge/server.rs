@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
-use respondent::net::Body;
 use respondent::serve::routes::{delete, get, post};
 use respondent::serve::{
     DecodedRequest, Edge, EdgeSettings, ListenLimits, RefusalObserver, RefusalReason, RouteService,
@@ -87,10 +87,10 @@ async fn turn(State(app): State<TestApp>, request: DecodedRequest) -> Response<B
             let _notifier = DropNotifier(Arc::clone(&app.log));
             std::future::pending().await
         }
-        "stream" => Response::new(Body::stream(UntilEnding::new(&app.ending))),
-        "stubborn" => Response::new(Body::stream(UntilEnding::new(&CancellationToken::new()))),
-        "broken stream" => Response::new(Body::stream(PanicStream)),
-        body => Response::new(Body::full(format!("{} bytes", body.len()))),
+        "stream" => Response::new(Body::new(UntilEnding::new(&app.ending))),
+        "stubborn" => Response::new(Body::new(UntilEnding::new(&CancellationToken::new()))),
+        "broken stream" => Response::new(Body::new(PanicStream)),
+        body => Response::new(Body::from(format!("{} bytes", body.len()))),
     }
 }
 

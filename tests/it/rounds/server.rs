@@ -8,6 +8,7 @@ use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use arc_swap::ArcSwap;
+use axum::body::Body;
 use http::Response;
 use http_body_util::BodyExt;
 use kit::player::{Player, PlayerWire, RecordedRequest};
@@ -20,7 +21,6 @@ use respondent::diagnostics::bundle::{BundleTurn, Scope, compare};
 use respondent::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
 use respondent::diagnostics::replay::replay;
 use respondent::metrics::Metrics;
-use respondent::net::Body;
 use respondent::turn::{
     Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
     TurnEnvironmentFactory, respond,

@@ -1,75 +1,98 @@
-//! The schema of `proxy-config.toml`, with the default of every key; a key without a default
-//! is `None`. A test keeps `proxy-config.example.toml` equal to it.
+//! The schema of `proxy-config.toml`: its tables, with the default of every key. What is not
+//! written in the file itself, such as a token, is put in by [`mod@super::load`]. A test keeps
+//! `proxy-config.example.toml` equal to it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::plan::OutputPolicy;
+use regex::bytes::Regex;
 use registry::ProviderSpec;
 use registry::duration;
 use registry::lists::{OneOrMany, Pairs};
 use serde::Deserialize;
 
-/// The whole file.
+use crate::log::RecordFormat;
+use crate::secrets::Secret;
+
+/// The whole file, as it is written.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-pub struct RawConfig {
+pub struct ConfigFile {
     /// `[server]`
-    pub server: RawServer,
+    pub server: ServerConfig,
     /// `[routing]`
-    pub routing: RawRouting,
+    pub routing: RoutingConfig,
     /// `[codex]`
-    pub codex: RawCodex,
+    pub codex: CodexConfig,
     /// `[context]`
-    pub context: RawContext,
+    pub context: ContextConfig,
     /// `[artifacts]`
-    pub artifacts: RawArtifacts,
+    pub artifacts: ArtifactConfig,
     /// `[capture]`
-    pub capture: RawCapture,
+    pub capture: CaptureConfig,
     /// `[providers.<id>]`
     pub providers: Pairs<ProviderSpec>,
 }
 
-/// `[server]`; the keys are described in [`super::ServerConfig`].
-#[derive(Debug, PartialEq, Deserialize)]
+/// Settings of the HTTP server: `[server]` with defaults, overridden by environment and
+/// flags.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[expect(missing_docs, reason = "described where they are used")]
-pub struct RawServer {
+pub struct ServerConfig {
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Our directory in the user's data directory if left out.
-    pub data_dir: Option<PathBuf>,
+    /// The directory for bundles and artifacts. Empty if the file names none; loading puts in
+    /// our directory in the user's data directory.
+    pub data_dir: PathBuf,
+    /// Accepted `Host` names besides the loopback ones.
     pub allowed_hosts: Vec<String>,
+    /// Accepted `Origin` values besides the server's own.
     pub allowed_origins: Vec<String>,
     /// The environment variable that holds the token.
     pub token_env: Option<String>,
     /// The file that holds the token.
     pub token_file: Option<PathBuf>,
+    /// The token that clients must send; without one, every client is accepted.
+    #[serde(skip)]
+    pub token: Option<Secret>,
+    /// Maximum size of a request body in bytes, before and after decompression.
     pub body_limit: usize,
+    /// Time limit for reading the head of a request.
     #[serde(deserialize_with = "duration::deserialize")]
     pub header_timeout: Duration,
+    /// Time limit for reading the body of a request.
     #[serde(deserialize_with = "duration::deserialize")]
     pub body_timeout: Duration,
+    /// How long running turns may continue after the server was asked to stop.
     #[serde(deserialize_with = "duration::deserialize")]
     pub grace: Duration,
+    /// How long a stream may be silent before the server sends an event to keep it alive.
     #[serde(deserialize_with = "duration::deserialize")]
     pub heartbeat: Duration,
+    /// Longest delay between the upstream's 2xx headers and the headers to the client.
     #[serde(deserialize_with = "duration::deserialize")]
     pub commit_after: Duration,
+    /// Maximum number of open client connections.
     pub max_connections: usize,
+    /// The log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
-    pub log_format: LogFormat,
+    /// The format of log lines.
+    pub log_format: RecordFormat,
 }
 
-impl Default for RawServer {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8787)),
-            data_dir: None,
+            data_dir: PathBuf::new(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             token_env: None,
             token_file: None,
+            token: None,
             body_limit: 64 << 20,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_mins(1),
@@ -78,26 +101,22 @@ impl Default for RawServer {
             commit_after: Duration::from_secs(10),
             max_connections: 1024,
             log: "info".to_owned(),
-            log_format: LogFormat::default(),
+            log_format: RecordFormat::default(),
         }
     }
 }
 
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogFormat {
-    /// Text to be read by people.
-    #[default]
-    Human,
-    /// One JSON object per line.
-    Json,
+impl ServerConfig {
+    /// The directory for recorded turns.
+    pub fn bundles_dir(&self) -> PathBuf {
+        self.data_dir.join("bundles")
+    }
 }
 
 /// `[routing]`
 #[derive(Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-pub struct RawRouting {
+pub struct RoutingConfig {
     /// The model for Codex when it asks for one that no provider lists.
     pub default_model: Option<String>,
     /// The user's own names for models, in the order of the file.
@@ -106,15 +125,15 @@ pub struct RawRouting {
     pub fallbacks: Pairs<OneOrMany>,
 }
 
-/// `[context]`; the keys are described in [`super::ContextConfig`].
-#[derive(Debug, PartialEq, Deserialize)]
+/// How the history that is sent to a model is bounded: `[context]`.
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[expect(missing_docs, reason = "described where they are used")]
-pub struct RawContext {
+pub struct ContextConfig {
+    /// How tool outputs are bounded.
     pub outputs: OutputPolicy,
 }
 
-impl Default for RawContext {
+impl Default for ContextConfig {
     fn default() -> Self {
         Self {
             outputs: OutputPolicy::Adaptive,
@@ -122,18 +141,21 @@ impl Default for RawContext {
     }
 }
 
-/// `[artifacts]`; the keys are described in [`super::ArtifactConfig`].
-#[derive(Debug, PartialEq, Deserialize)]
+/// Where the full text of shortened tool outputs is stored: `[artifacts]`.
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[expect(missing_docs, reason = "described where they are used")]
-pub struct RawArtifacts {
+pub struct ArtifactConfig {
+    /// On disk, in memory, or nowhere.
     pub mode: ArtifactMode,
+    /// Days after its last access until an artifact is deleted.
     pub keep_days: u32,
+    /// Maximum bytes on disk; the least recently used artifacts are deleted first.
     pub keep_size: u64,
+    /// Maximum bytes in memory, when artifacts are not on disk.
     pub memory: usize,
 }
 
-impl Default for RawArtifacts {
+impl Default for ArtifactConfig {
     fn default() -> Self {
         Self {
             mode: ArtifactMode::default(),
@@ -157,24 +179,35 @@ pub enum ArtifactMode {
     Disk,
 }
 
-/// `[capture]`; the keys are described in [`super::CaptureConfig`].
-#[derive(Debug, PartialEq, Deserialize)]
+/// Recording of turns, to inspect and replay them: `[capture]`.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[expect(missing_docs, reason = "described where they are used")]
-pub struct RawCapture {
+pub struct CaptureConfig {
+    /// Which turns are written to disk.
     pub mode: CaptureMode,
+    /// Maximum number of turns kept in memory.
     pub recent: usize,
+    /// Maximum bytes of all recorded turns, running and finished. One turn may use a
+    /// quarter of it; the request of a turn is recorded whatever its size.
     pub memory: usize,
+    /// Maximum number of turns on disk.
     pub keep: usize,
+    /// Maximum bytes of the turns on disk.
     pub keep_size: u64,
+    /// Days until a turn on disk is deleted.
     pub keep_days: u32,
-    /// Regular expressions for the user's own secrets.
+    /// Regular expressions of further secrets to redact, besides keys and tokens.
     pub patterns: Vec<String>,
+    /// These expressions, compiled.
+    #[serde(skip)]
+    pub compiled_patterns: Vec<Regex>,
+    /// Whether images are stored as they are; otherwise only their hash is.
     pub images: bool,
+    /// Whether encrypted contents are stored as they are; otherwise only their hash is.
     pub encrypted: bool,
 }
 
-impl Default for RawCapture {
+impl Default for CaptureConfig {
     fn default() -> Self {
         Self {
             mode: CaptureMode::default(),
@@ -184,6 +217,7 @@ impl Default for RawCapture {
             keep_size: 256 << 20,
             keep_days: 7,
             patterns: Vec::new(),
+            compiled_patterns: Vec::new(),
             images: false,
             encrypted: false,
         }
@@ -214,12 +248,15 @@ impl CaptureMode {
     }
 }
 
-/// `[codex]`
-#[derive(Debug, Default, PartialEq, Deserialize)]
+/// Settings for Codex clients: `[codex]`.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-pub struct RawCodex {
-    /// A file with base instructions that replace the built-in ones.
+pub struct CodexConfig {
+    /// A file with base instructions for Codex's models that replace the built-in ones.
     pub instructions_file: Option<PathBuf>,
+    /// The contents of this file.
+    #[serde(skip)]
+    pub instructions: Option<Arc<str>>,
 }
 
 #[cfg(test)]
