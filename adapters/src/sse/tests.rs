@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 
+use eventsource_stream::Eventsource;
 use futures_util::{FutureExt, StreamExt, stream};
 use proptest::prelude::*;
 
@@ -229,6 +230,24 @@ fn decode_with_sse_stream(chunks: &[&[u8]]) -> Events {
         .expect("never pending")
 }
 
+/// The same stream decoded by `eventsource-stream`, where an event without a name is a
+/// `message`.
+fn decode_with_eventsource_stream(chunks: &[&[u8]]) -> Events {
+    let chunks = stream::iter(chunks.iter().map(|chunk| Ok::<_, Infallible>(*chunk)));
+    chunks
+        .eventsource()
+        .map(Result::unwrap)
+        .map(|event| {
+            (
+                (event.event != "message").then_some(event.event),
+                event.data,
+            )
+        })
+        .collect::<Vec<_>>()
+        .now_or_never()
+        .expect("never pending")
+}
+
 fn split(bytes: &[u8], at: &[usize]) -> Vec<Vec<u8>> {
     let mut at: Vec<usize> = at.iter().map(|at| at % (bytes.len() + 1)).collect();
     at.sort_unstable();
@@ -285,5 +304,18 @@ proptest! {
         let pieces = split(&bytes, &at);
         let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
         prop_assert_eq!(decode(pieces.iter().copied()).0, decode_with_sse_stream(&pieces));
+    }
+
+    #[test]
+    fn agrees_with_eventsource_stream(
+        lines in prop::collection::vec(line(), 0..40),
+        at in prop::collection::vec(any::<usize>(), 0..8),
+    ) {
+        // `eventsource-stream` panics on a byte order mark at the beginning.
+        let bytes = [b"\n".to_vec(), lines.concat(), b"\n\n".to_vec()].concat();
+        let pieces = split(&bytes, &at);
+        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        let others = decode_with_eventsource_stream(&pieces);
+        prop_assert_eq!(decode(pieces.iter().copied()).0, others);
     }
 }
