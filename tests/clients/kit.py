@@ -219,7 +219,8 @@ def provider_table(name: str, kind: str, base_url: str, key: str, models) -> str
         f'wire = "{upstream["wire"]}"\n'
         f'base_url = "{base_url}"\n'
         f'api_key = "{key}"\n'
-        f"quirks = {toml(upstream['quirks'])}\n" + "".join(f'[[providers.{name}.models]]\nid = "{model}"\nimages = true\n' for model in models)
+        + (f"quirks = {toml(upstream['quirks'])}\n" if upstream["quirks"] else "")
+        + "".join(f'[[providers.{name}.models]]\nid = "{model}"\nimages = true\n' for model in models)
     )
 
 
