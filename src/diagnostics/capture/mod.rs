@@ -4,7 +4,7 @@
 //! A [`Recorder`] observes one turn. It copies streamed chunks and shares request
 //! bodies; that is all the work it adds to a running turn. When the turn ends, the
 //! recording goes to the recent turns in memory, where the thread of the `writer`
-//! compresses it, and, if the configuration asks for it, to the writer itself, which
+//! compresses its large bodies, and, if the configuration asks for it, to the writer itself, which
 //! redacts it and stores it as a bundle. `query` lists the recorded turns and packs
 //! selected ones.
 
@@ -13,6 +13,7 @@ mod headers;
 mod memory_budget;
 mod query;
 mod recorded_body;
+mod recorded_bytes;
 mod recorded_turn;
 mod recorder;
 mod redacted;
@@ -109,7 +110,7 @@ impl FinishedTurnSink for RecentTurns {
         };
         // A huge successful request would fill the memory together with the next
         // one, which is about as large.
-        let is_kept = is_written || turn.body.len() <= memory / 2;
+        let is_kept = is_written || turn.body.length() <= memory / 2;
         let kept = is_kept.then(|| Arc::new(FinishedTurn::new(turn)));
         self.lock_turns().extend(kept.clone());
         // Requests are recorded even beyond the budget, so it may be exceeded here.

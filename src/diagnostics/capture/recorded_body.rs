@@ -1,5 +1,6 @@
 //! The recorded beginning of a streamed body.
 
+use super::recorded_bytes::RecordedBytes;
 use crate::diagnostics::bundle::BodyChunk;
 
 /// Bytes of the smallest memory block. A further block is half as large as
@@ -13,7 +14,7 @@ const MAX_BLOCK_SIZE: usize = 64 << 10;
 /// passed.
 #[derive(Default)]
 pub(super) struct RecordedBody {
-    blocks: Vec<Vec<u8>>,
+    bytes: RecordedBytes,
     chunks: Vec<BodyChunk>,
     kept_bytes: u64,
     total_bytes: u64,
@@ -44,8 +45,13 @@ impl RecordedBody {
         &self.chunks
     }
 
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        self.blocks.concat()
+    pub(super) fn bytes(&self) -> &RecordedBytes {
+        &self.bytes
+    }
+
+    /// Compresses what is kept once the body is over; returns how many bytes that saves.
+    pub(super) fn compress(&mut self) -> usize {
+        self.bytes.compress()
     }
 
     pub(super) fn kept_bytes(&self) -> u64 {
@@ -59,14 +65,17 @@ impl RecordedBody {
 
     /// Fills the last block, or a new one; returns the bytes that did not fit.
     fn fill_block<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let RecordedBytes::Blocks(blocks) = &mut self.bytes else {
+            return &[];
+        };
         let left = |block: &Vec<u8>| block.capacity() - block.len();
-        if self.blocks.last().is_none_or(|block| left(block) == 0) {
+        if blocks.last().is_none_or(|block| left(block) == 0) {
             let grown = usize::try_from(self.kept_bytes / 2).unwrap_or(MAX_BLOCK_SIZE);
             let size = bytes.len().max(grown);
             let size = size.clamp(MIN_BLOCK_SIZE, MAX_BLOCK_SIZE);
-            self.blocks.push(Vec::with_capacity(size));
+            blocks.push(Vec::with_capacity(size));
         }
-        let Some(block) = self.blocks.last_mut() else {
+        let Some(block) = blocks.last_mut() else {
             return &[];
         };
         let (now, later) = bytes.split_at(left(block).min(bytes.len()));
@@ -99,8 +108,11 @@ mod tests {
         ] {
             let stream = filled(&chunks);
             let length: usize = chunks.iter().sum();
-            let taken: usize = stream.blocks.iter().map(Vec::capacity).sum();
-            assert_eq!(stream.bytes().len(), length);
+            let RecordedBytes::Blocks(blocks) = &stream.bytes else {
+                panic!("compressed");
+            };
+            let taken: usize = blocks.iter().map(Vec::capacity).sum();
+            assert_eq!(stream.bytes().length(), length);
             let most = (length + length / 2)
                 .min(length + MAX_BLOCK_SIZE)
                 .max(MIN_BLOCK_SIZE);

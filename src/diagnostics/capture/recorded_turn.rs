@@ -21,6 +21,7 @@ use registry::{RegistrySnapshot, Route, Window};
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
+use super::recorded_bytes::RecordedBytes;
 use super::sent::Sent;
 use crate::config::Config;
 use crate::diagnostics::bundle::{
@@ -40,7 +41,7 @@ pub struct RecordedTurn {
     pub(super) took_us: u64,
     pub(super) path: String,
     pub(super) headers: RecordedHeaders,
-    pub(super) body: Arc<String>,
+    pub(super) body: RecordedBytes,
     pub(super) requested_model: String,
     pub(super) routes: Vec<Route>,
     pub(super) similar_names: Vec<String>,
@@ -110,7 +111,7 @@ impl RecordedTurn {
             took_us: 0,
             path: String::new(),
             headers: RecordedHeaders::default(),
-            body: Arc::default(),
+            body: RecordedBytes::default(),
             requested_model: String::new(),
             routes: Vec::new(),
             similar_names: Vec::new(),
@@ -163,7 +164,7 @@ impl RecordedTurn {
             request: BundleRequest {
                 path: self.path.clone(),
                 headers: self.headers.to_pairs(),
-                body: self.body.as_bytes().to_vec(),
+                body: self.body.to_vec(),
             },
             answer: BundleResponse {
                 status: self.status.map_or(0, |status| status.as_u16()),
@@ -207,7 +208,8 @@ impl RecordedTurn {
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
             .collect();
-        let source = TurnSource::from_shared(Arc::clone(&self.body)).with_items(items);
+        let body = String::from_utf8(self.body.to_vec()).ok()?;
+        let source = TurnSource::new(body).with_items(items);
         let turn = source.turn().ok()?;
         let bounds = Bounds {
             window: attempt.window,
@@ -217,6 +219,20 @@ impl RecordedTurn {
             retention: self.state_before.retention,
         };
         serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
+    }
+
+    /// The request of the client and the responses of the providers.
+    pub(super) fn bodies(&self) -> impl Iterator<Item = &RecordedBytes> {
+        let responses = self.attempts.iter().map(|attempt| attempt.response.bytes());
+        std::iter::once(&self.body).chain(responses)
+    }
+
+    /// Compresses the bodies, and gives what that saves back to the budget.
+    pub(super) fn compress(&mut self) {
+        let responses = self.attempts.iter_mut().map(|it| it.response.compress());
+        let saved = self.body.compress() + responses.sum::<usize>();
+        self.reserved_bytes -= saved;
+        self.budget.release(saved);
     }
 
     fn omitted(&self) -> Vec<OmittedPart> {
@@ -291,7 +307,7 @@ impl RecordedAttempt {
             ended: self.body_complete,
             fault: self.fault.clone(),
             body: request.to_vec(),
-            answer: self.response.bytes(),
+            answer: self.response.bytes().to_vec(),
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
+use super::recorded_bytes::RecordedBytes;
 use super::recorded_turn::{RecordedAttempt, RecordedTurn, TurnEnd};
 use super::sent::SentRequest;
 use crate::clock::{Clock, Random};
@@ -106,7 +107,7 @@ impl RecordedTurn {
                 self.path = head.uri.to_string();
                 self.headers = RecordedHeaders::from_map(&head.headers);
                 self.reserve_required(body.len());
-                self.body = Arc::clone(body);
+                self.body = RecordedBytes::Shared(Arc::clone(body));
             }
             TurnEvent::Routes {
                 asked,

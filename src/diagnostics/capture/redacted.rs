@@ -22,7 +22,7 @@ pub(super) fn redacted_turn(
     finished: &FinishedTurn,
     scrubbers: &[&Scrubber],
 ) -> Result<BundleTurn, BundleError> {
-    let (recorded, sent) = finished.open()?;
+    let (recorded, sent) = finished.open();
     let replayed = replay_hiding(&recorded, &finished.config.redactor());
     let mut original = match replayed {
         Ok(replayed) => replayed,

@@ -19,14 +19,6 @@ pub(super) struct Sent {
     pub(super) answer: SentAnswer,
 }
 
-impl Sent {
-    /// The memory that the hashes take.
-    pub(super) fn size(&self) -> usize {
-        let requests = self.requests.len() * size_of::<SentRequest>();
-        requests + self.answer.bytes.len() + self.answer.hashes_size()
-    }
-}
-
 /// A body that was sent whole: the request of an attempt.
 #[derive(Clone, Default)]
 pub(super) struct SentRequest {

@@ -68,7 +68,7 @@ fn a_turn_is_listed_when_it_is_over() {
     let (capture, config) = (TurnCapture::default(), config(""));
     let body = r#"{"model":"nowhere"}"#;
     ask(&capture, &config, "req_1", body, &[b"one", b"", b"three"]);
-    let turn = capture.recent()[0].open().unwrap().0;
+    let turn = capture.recent()[0].open().0;
     assert_eq!(turn.request.path, "/v1/responses");
     assert_eq!(turn.request.body, br#"{"model":"nowhere"}"#);
     let lengths: Vec<usize> = turn.answer.pieces.iter().map(|p| p.length).collect();
@@ -137,7 +137,7 @@ fn finished_turns_wait_compressed() {
     capture.flush();
     let used = capture.0.budget.used();
     assert!((1..10_000).contains(&used), "{used}");
-    let (opened, sent) = turn.open().unwrap();
+    let (opened, sent) = turn.open();
     assert_eq!(opened.request_id, "req_1");
     assert_eq!(opened.request.body, "x".repeat(100_000).into_bytes());
     assert_eq!(opened.answer.pieces.len(), 1);

@@ -40,6 +40,18 @@ struct TurnCounts {
     dropped: AtomicUsize,
 }
 
+impl TurnCounts {
+    /// Counts one more turn that waits; or one that is dropped, if too many wait.
+    fn try_queue(&self) -> bool {
+        let waits = self.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE_LENGTH;
+        if !waits {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        waits
+    }
+}
+
 enum WriteJob {
     Write(Arc<FinishedTurn>),
     /// A turn that may be evicted before its turn comes.
@@ -49,25 +61,23 @@ enum WriteJob {
 }
 
 impl BundleWriter {
-    /// Queues a turn to be written, if it `is_written` and not too many turns wait already, and to
-    /// be compressed. Does not block.
+    /// Queues a turn to be written, if it `is_written` and not too many turns wait already, or only
+    /// to be compressed, if that is worth it. Does not block.
     pub(super) fn enqueue(&self, turn: &Arc<FinishedTurn>, is_written: bool) {
         let counts = &self.counts;
-        let jobs = self.jobs.get_or_init(|| spawn_writer(Arc::clone(counts)));
-        let Some(jobs) = jobs else {
+        let is_queued = is_written && counts.try_queue();
+        let job = if is_queued {
+            WriteJob::Write(Arc::clone(turn))
+        } else if turn.is_worth_compressing() {
+            WriteJob::Compress(Arc::downgrade(turn))
+        } else {
             return;
         };
-        let mut job = WriteJob::Compress(Arc::downgrade(turn));
-        if is_written {
-            if counts.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE_LENGTH {
-                job = WriteJob::Write(Arc::clone(turn));
-            } else {
-                counts.waiting.fetch_sub(1, Ordering::Relaxed);
-                counts.dropped.fetch_add(1, Ordering::Relaxed);
-            }
+        let jobs = self.jobs.get_or_init(|| spawn_writer(Arc::clone(counts)));
+        if let Some(jobs) = jobs {
+            // Fails only if the thread has ended, with the process.
+            let _ = jobs.send(job);
         }
-        // Fails only if the thread has ended, with the process.
-        let _ = jobs.send(job);
     }
 
     /// Blocks until all queued turns are written, or [`FLUSH_TIMEOUT`] has passed.
