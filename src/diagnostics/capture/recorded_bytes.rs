@@ -1,0 +1,116 @@
+//! Bytes of a recording: a body as it was sent or received, later compressed.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// What has fewer bytes is not compressed: that would cost more than the memory is worth.
+const MIN_COMPRESSED: usize = 16 << 10;
+/// zstd's fastest level that also shortens what repeats seldom. The bodies are JSON, which repeats
+/// itself.
+const LEVEL: i32 = 1;
+
+/// The bytes of a request or of a response. Shared with the turn, or filled in blocks, while the
+/// turn runs.
+pub(super) enum RecordedBytes {
+    Shared(Arc<String>),
+    Blocks(Vec<Vec<u8>>),
+    /// Of [`RecordedBytes::compress`], by zstd.
+    Compressed(Box<[u8]>),
+}
+
+impl Default for RecordedBytes {
+    fn default() -> Self {
+        Self::Blocks(Vec::new())
+    }
+}
+
+impl RecordedBytes {
+    /// Compresses the bytes if there are many and it makes them fewer; returns by how many.
+    pub(super) fn compress(&mut self) -> usize {
+        let length = self.length();
+        if length < MIN_COMPRESSED || matches!(self, Self::Compressed(_)) {
+            return 0;
+        }
+        let Ok(compressed) = self.compressed() else {
+            return 0;
+        };
+        let saved = length.saturating_sub(compressed.len());
+        if saved > 0 {
+            *self = Self::Compressed(compressed.into_boxed_slice());
+        }
+        saved
+    }
+
+    pub(super) fn is_worth_compressing(&self) -> bool {
+        !matches!(self, Self::Compressed(_)) && self.length() >= MIN_COMPRESSED
+    }
+
+    /// The bytes as they were recorded.
+    pub(super) fn to_vec(&self) -> Vec<u8> {
+        match self {
+            Self::Shared(text) => text.as_bytes().to_vec(),
+            Self::Blocks(blocks) => blocks.concat(),
+            // What this process has compressed can be read.
+            Self::Compressed(bytes) => zstd::decode_all(&**bytes).unwrap_or_default(),
+        }
+    }
+
+    /// The bytes that are held, compressed ones as they are.
+    pub(super) fn length(&self) -> usize {
+        match self {
+            Self::Shared(text) => text.len(),
+            Self::Blocks(blocks) => blocks.iter().map(Vec::len).sum(),
+            Self::Compressed(bytes) => bytes.len(),
+        }
+    }
+
+    fn compressed(&self) -> io::Result<Vec<u8>> {
+        let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
+        match self {
+            Self::Shared(text) => encoder.write_all(text.as_bytes())?,
+            Self::Blocks(blocks) => blocks
+                .iter()
+                .try_for_each(|block| encoder.write_all(block))?,
+            Self::Compressed(bytes) => encoder.write_all(bytes)?,
+        }
+        encoder.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(length: usize) -> String {
+        (0..length)
+            .map(|n| (n * n).to_string())
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+
+    #[test]
+    fn long_bytes_are_compressed_and_read_back() {
+        let text = numbers(20_000);
+        let blocks = text.as_bytes().chunks(5_000).map(<[u8]>::to_vec).collect();
+        for mut bytes in [
+            RecordedBytes::Shared(Arc::new(text.clone())),
+            RecordedBytes::Blocks(blocks),
+        ] {
+            assert!(bytes.is_worth_compressing());
+            let saved = bytes.compress();
+            assert_eq!(bytes.length() + saved, text.len());
+            assert!(saved > text.len() / 4, "{saved} of {}", text.len());
+            assert!(!bytes.is_worth_compressing());
+            assert_eq!(bytes.compress(), 0);
+            assert_eq!(bytes.to_vec(), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn short_bytes_stay_as_they_are() {
+        let mut bytes = RecordedBytes::Shared(Arc::new("short".to_owned()));
+        assert!(!bytes.is_worth_compressing());
+        assert_eq!(bytes.compress(), 0);
+        assert_eq!(bytes.to_vec(), b"short");
+    }
+}
