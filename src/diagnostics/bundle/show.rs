@@ -218,7 +218,6 @@ fn duration_text(us: u64) -> String {
 
 /// `40 pieces, 12345 bytes, longest pause 300 ms`.
 fn chunks_text(pieces: &[super::BodyChunk]) -> String {
-    let bytes: usize = pieces.iter().map(|piece| piece.length).sum();
     let pause = pieces
         .iter()
         .zip(pieces.iter().skip(1))
@@ -227,7 +226,7 @@ fn chunks_text(pieces: &[super::BodyChunk]) -> String {
     let mut text = format!(
         "{}, {}",
         plural(pieces.len(), "piece"),
-        plural(bytes, "byte")
+        plural(super::BodyChunk::total(pieces), "byte")
     );
     if let Some(pause) = pause {
         let _ = write!(text, ", longest pause {}", duration_text(pause));
