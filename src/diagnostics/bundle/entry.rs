@@ -44,7 +44,7 @@ impl BundleTurn {
     }
 
     /// The contents of the entries of [`Self::body_names`], in their order.
-    pub(super) fn bodies(&self) -> Vec<&Vec<u8>> {
+    pub(crate) fn bodies(&self) -> Vec<&Vec<u8>> {
         let attempts = self.attempts.iter();
         let attempts = attempts.flat_map(|attempt| [&attempt.body, &attempt.answer]);
         let bodies = [&self.request.body, &self.plan].into_iter().chain(attempts);
