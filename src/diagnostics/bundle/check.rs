@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use adapters::fault::{Fault, Retry};
+use registry::RouteSnapshot;
 
 use super::timestamp::MAX_SECOND;
 use super::{BodyChunk, BundleAttempt, BundleError, BundleTurn, MAX_ATTEMPTS};
@@ -15,29 +16,15 @@ const MAX_LIST_LENGTH: usize = 10_000;
 /// 48 hours.
 const MAX_TURN_US: u64 = 48 * 3600 * 1_000_000;
 /// 100 years: for configured times, and pauses that a provider asked for.
-const MAX_SETTING_MS: u64 = 36_500 * 24 * 3600 * 1000;
+const MAX_SETTING: Duration = Duration::from_hours(36_500 * 24);
 const MAX_TOKENS: u64 = 1 << 50;
+
+/// What is wrong with a turn.
+type Check = Result<(), &'static str>;
 
 /// Rejects turns whose lists, times or numbers exceed the caps. Needs no bodies.
 pub(super) fn check_metadata(turn: &BundleTurn, number: usize) -> Result<(), BundleError> {
-    let checks = [
-        (lists_are_bounded(turn), "a list in it is too long"),
-        (times_are_bounded(turn), "a time in it is too long"),
-        (
-            turn.heartbeat_ms > 0,
-            "it has signs of life without a pause",
-        ),
-        (statuses_are_valid(turn), "a status in it is none"),
-        (random_is_hex(turn), "a reading of its randomness is none"),
-        (tokens_are_bounded(turn), "a count of tokens is too large"),
-        (ratios_are_bounded(turn), "its bytes a token are no number"),
-    ];
-    for (holds, what) in checks {
-        if !holds {
-            return Err(BundleError::Inconsistent { turn: number, what });
-        }
-    }
-    Ok(())
+    check_turn(turn).map_err(|what| BundleError::Inconsistent { turn: number, what })
 }
 
 /// Rejects turns whose bodies do not have the lengths that their metadata states.
@@ -45,7 +32,7 @@ pub(super) fn check_bodies(turn: &BundleTurn, number: usize) -> Result<(), Bundl
     let wrong = |what| Err(BundleError::Inconsistent { turn: number, what });
     let answers = turn.attempts.iter().map(|it| (&it.pieces, &it.answer));
     for (pieces, body) in answers.chain([(&turn.answer.pieces, &turn.answer.body)]) {
-        if total_length(pieces) != Some(body.len()) {
+        if BodyChunk::total(pieces) != body.len() {
             return wrong("the pieces of an answer are not as long as the answer");
         }
     }
@@ -60,131 +47,122 @@ pub(super) fn check_bodies(turn: &BundleTurn, number: usize) -> Result<(), Bundl
     Ok(())
 }
 
-fn lists_are_bounded(turn: &BundleTurn) -> bool {
-    let settings = &turn.settings;
+fn check_turn(turn: &BundleTurn) -> Check {
     let state = &turn.state_before;
-    let readings = [
-        turn.clock.len(),
-        turn.random.len(),
-        turn.answer.pieces.len(),
-    ];
-    let listed = [
+    for length in [
         turn.notes.len(),
         turn.omitted.len(),
         turn.rerun.events.len(),
         turn.rerun.parts.len(),
         turn.request.headers.len(),
         turn.answer.headers.len(),
-        settings.routes.len(),
+        turn.settings.routes.len(),
         state.model_patches.len(),
         state.providers.len(),
-    ];
-    let of_attempts = |it: &BundleAttempt| {
-        let head = it.head.as_ref().map_or(0, |head| head.headers.len());
-        let listed = [it.headers.len(), head, it.key.unwrap_or(0)];
-        it.pieces.len() <= MAX_READINGS && listed.iter().all(|count| *count <= MAX_LIST_LENGTH)
-    };
-    let mut keys = settings.routes.iter().map(|it| it.key_weights.len());
-    let mut rests = state.providers.iter().map(|it| it.keys_rest_ms.len());
-    readings.iter().all(|count| *count <= MAX_READINGS)
-        && listed.iter().all(|count| *count <= MAX_LIST_LENGTH)
-        && turn.attempts.len() <= MAX_ATTEMPTS
-        && turn.attempts.iter().all(of_attempts)
-        && keys.all(|count| count <= MAX_LIST_LENGTH)
-        && rests.all(|count| count <= MAX_LIST_LENGTH)
+    ] {
+        list(length, MAX_LIST_LENGTH)?;
+    }
+    list(turn.attempts.len(), MAX_ATTEMPTS)?;
+    list(turn.clock.len(), MAX_READINGS)?;
+    list(turn.random.len(), MAX_READINGS)?;
+    seconds(turn.began_ms / 1000)?;
+    for (_, unix) in &turn.clock {
+        seconds(*unix)?;
+    }
+    let is_hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    let is_random = |bits: &String| bits.len() == 32 && bits.bytes().all(is_hex);
+    let what = "a reading of its randomness is none";
+    require(turn.random.iter().all(is_random), what)?;
+    let what = "it has signs of life without a pause";
+    require(turn.heartbeat_ms > 0, what)?;
+    setting(Duration::from_millis(turn.heartbeat_ms))?;
+    setting(Duration::from_millis(turn.commit_after_ms))?;
+    for state in &state.providers {
+        list(state.keys_rest_ms.len(), MAX_LIST_LENGTH)?;
+        for rest in state.keys_rest_ms.iter().chain([&state.down_ms]) {
+            setting(Duration::from_millis(*rest))?;
+        }
+    }
+    turn.settings.routes.iter().try_for_each(check_route)?;
+    turn.attempts.iter().try_for_each(check_attempt)?;
+    if turn.answer.status != 0 {
+        status(turn.answer.status)?;
+    }
+    chunks(&turn.answer.pieces)?;
+    time(turn.took_us)?;
+    time(turn.ending_us.unwrap_or(0))?;
+    let usage = turn.usage.unwrap_or_default();
+    tokens(usage.input)?;
+    tokens(usage.cached)?;
+    tokens(usage.cache_write)?;
+    tokens(usage.output)?;
+    tokens(usage.reasoning)?;
+    fault(turn.fault.as_ref())
 }
 
-fn times_are_bounded(turn: &BundleTurn) -> bool {
-    let pieces = |pieces: &[BodyChunk]| pieces.iter().all(|piece| piece.at_us <= MAX_TURN_US);
-    let attempt = |it: &BundleAttempt| {
-        let head = it.head.as_ref().map_or(0, |head| head.at_us);
-        [it.at_us, it.end_us, head]
-            .iter()
-            .all(|time| *time <= MAX_TURN_US)
-            && pieces(&it.pieces)
-    };
-    let timeouts = turn.settings.routes.iter().flat_map(|route| {
-        let timeouts = route.timeouts;
-        [timeouts.connect, timeouts.first_byte, timeouts.idle]
-    });
-    let faults = turn.attempts.iter().filter_map(|it| it.fault.as_ref());
-    let pauses = faults.chain(&turn.fault).filter_map(retry_pause);
-    let rests = turn.state_before.providers.iter();
-    turn.took_us <= MAX_TURN_US
-        && turn.ending_us.is_none_or(|time| time <= MAX_TURN_US)
-        && turn.began_ms / 1000 <= MAX_SECOND
-        && turn.clock.iter().all(|(_, unix)| *unix <= MAX_SECOND)
-        && turn.heartbeat_ms <= MAX_SETTING_MS
-        && turn.commit_after_ms <= MAX_SETTING_MS
-        && pieces(&turn.answer.pieces)
-        && turn.attempts.iter().all(attempt)
-        && timeouts
-            .chain(pauses)
-            .all(|time| time.as_millis() <= u128::from(MAX_SETTING_MS))
-        && rests
-            .flat_map(|state| state.keys_rest_ms.iter().chain([&state.down_ms]))
-            .all(|rest| *rest <= MAX_SETTING_MS)
+fn check_route(route: &RouteSnapshot) -> Check {
+    list(route.key_weights.len(), MAX_LIST_LENGTH)?;
+    setting(route.timeouts.connect)?;
+    setting(route.timeouts.first_byte)?;
+    setting(route.timeouts.idle)?;
+    tokens(route.model.window.unwrap_or(0))?;
+    tokens(route.model.max_output.unwrap_or(0))
 }
 
-fn retry_pause(fault: &Fault) -> Option<Duration> {
-    match fault.retry {
-        Retry::After(pause) => Some(pause),
-        Retry::Never | Retry::Soon => None,
+fn check_attempt(attempt: &BundleAttempt) -> Check {
+    list(attempt.headers.len(), MAX_LIST_LENGTH)?;
+    list(attempt.key.unwrap_or(0), MAX_LIST_LENGTH)?;
+    time(attempt.at_us)?;
+    time(attempt.end_us)?;
+    if let Some(head) = &attempt.head {
+        list(head.headers.len(), MAX_LIST_LENGTH)?;
+        time(head.at_us)?;
+        status(head.status)?;
+    }
+    chunks(&attempt.pieces)?;
+    tokens(attempt.window.map_or(0, |window| window.tokens))?;
+    tokens(attempt.estimated_input)?;
+    let is_ratio = (0.0..=1e6).contains(&attempt.bytes_per_token);
+    require(is_ratio, "its bytes a token are no number")?;
+    fault(attempt.fault.as_ref())
+}
+
+fn chunks(chunks: &[BodyChunk]) -> Check {
+    list(chunks.len(), MAX_READINGS)?;
+    chunks.iter().try_for_each(|chunk| time(chunk.at_us))
+}
+
+fn fault(fault: Option<&Fault>) -> Check {
+    match fault.map(|fault| fault.retry) {
+        Some(Retry::After(pause)) => setting(pause),
+        Some(Retry::Never | Retry::Soon) | None => Ok(()),
     }
 }
 
-fn statuses_are_valid(turn: &BundleTurn) -> bool {
-    let heads = turn.attempts.iter().filter_map(|it| it.head.as_ref());
-    (turn.answer.status == 0 || is_status(turn.answer.status))
-        && heads.into_iter().all(|head| is_status(head.status))
+fn list(length: usize, most: usize) -> Check {
+    require(length <= most, "a list in it is too long")
 }
 
-fn is_status(status: u16) -> bool {
-    (100..1000).contains(&status)
+fn time(us: u64) -> Check {
+    require(us <= MAX_TURN_US, "a time in it is too long")
 }
 
-fn random_is_hex(turn: &BundleTurn) -> bool {
-    turn.random.iter().all(|bits| {
-        bits.len() == 32
-            && bits
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    })
+fn setting(time: Duration) -> Check {
+    require(time <= MAX_SETTING, "a time in it is too long")
 }
 
-fn tokens_are_bounded(turn: &BundleTurn) -> bool {
-    let usage = turn.usage.unwrap_or_default();
-    let of_turn = [
-        usage.input,
-        usage.cached,
-        usage.cache_write,
-        usage.output,
-        usage.reasoning,
-    ];
-    let of_attempts = turn.attempts.iter().flat_map(|it| {
-        let window = it.window.map_or(0, |window| window.tokens);
-        [window, it.estimated_input]
-    });
-    let of_models = turn.settings.routes.iter().flat_map(|it| {
-        let model = &it.model;
-        [model.window.unwrap_or(0), model.max_output.unwrap_or(0)]
-    });
-    of_attempts
-        .chain(of_models)
-        .chain(of_turn)
-        .all(|count| count <= MAX_TOKENS)
+fn seconds(unix: u64) -> Check {
+    require(unix <= MAX_SECOND, "a time in it is too long")
 }
 
-fn ratios_are_bounded(turn: &BundleTurn) -> bool {
-    let attempts = &turn.attempts;
-    attempts
-        .iter()
-        .all(|it| (0.0..=1e6).contains(&it.bytes_per_token))
+fn tokens(count: u64) -> Check {
+    require(count <= MAX_TOKENS, "a count of tokens is too large")
 }
 
-/// `None` on overflow.
-fn total_length(pieces: &[BodyChunk]) -> Option<usize> {
-    pieces
-        .iter()
-        .try_fold(0_usize, |sum, piece| sum.checked_add(piece.length))
+fn status(status: u16) -> Check {
+    require((100..1000).contains(&status), "a status in it is none")
+}
+
+fn require(holds: bool, what: &'static str) -> Check {
+    if holds { Ok(()) } else { Err(what) }
 }

@@ -3,7 +3,7 @@
 //! Attempts are numbered from 1, as in the file; items, steps and events from 0, as
 //! in JSON and in `sequence_number`.
 //!
-//! - `facts`: lists what is compared of a turn.
+//! - `facts`: what is compared of two turns, in the order of the report.
 //! - `bodies`: compares bodies, which are JSON documents or streams of events.
 //! - `values`: compares JSON values field by field.
 //! - `excerpt`: short quotes of long values.
@@ -17,15 +17,9 @@ mod values;
 
 use std::fmt;
 
-use self::facts::Facts;
-use self::values::ValueMatcher;
+use self::facts::Comparison;
 use super::BundleTurn;
 use crate::log::SafeText;
-
-/// Maximum number of differences that are listed for one part of a turn.
-const MOST: usize = 20;
-/// Likewise for a provider's response: the response to the client shows the rest.
-const MOST_UPSTREAM: usize = 3;
 
 /// Which differences count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,28 +57,9 @@ pub fn compare(left: &BundleTurn, right: &BundleTurn, what: Scope) -> Vec<Differ
         let location = format!("not replayable: {}", parts.join(", "));
         found.push(Difference::remark(location));
     }
-    let mut matcher = ValueMatcher::new(what);
-    let (left, right) = (
-        Facts::of(left, right, what).list,
-        Facts::of(right, left, what).list,
-    );
-    for (name, left, right) in facts::pairs(&left, &right) {
-        let mut differing = match (left, right) {
-            (Some(left), Some(right)) => left.differences(right, name, &mut matcher),
-            (Some(left), None) => vec![Difference::left(name, left.excerpt())],
-            (None, Some(right)) => vec![Difference::right(name, right.excerpt())],
-            (None, None) => Vec::new(),
-        };
-        let is_upstream = name.starts_with("attempt ") && name.ends_with(" answer");
-        let most = if is_upstream { MOST_UPSTREAM } else { MOST };
-        let more = differing.len().saturating_sub(most);
-        differing.truncate(most);
-        found.append(&mut differing);
-        if more > 0 {
-            found.push(Difference::remark(format!("{name}: and {more} more")));
-        }
-    }
-    found
+    let mut comparison = Comparison::new(what, found);
+    comparison.turns([left, right]);
+    comparison.found
 }
 
 impl Difference {

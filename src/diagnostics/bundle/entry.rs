@@ -1,101 +1,54 @@
 //! The entries of a bundle and their names. A name from a file is only compared and
-//! shown, never used as a path.
+//! shown, never used as a path. Turns and attempts are numbered from 1.
 
-use std::fmt::{self, Display};
-use std::iter::once;
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
 
 use super::BundleTurn;
+use crate::secrets::constant_regex;
 
-/// One entry of a bundle. Turns and attempts are numbered from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BundleEntry {
-    /// `bundle.json`.
-    Manifest,
-    /// `turn.json`: the metadata of a turn.
-    Turn(usize),
-    /// The body of the client's request.
-    Request(usize),
-    /// The plan of the turn's first attempt.
-    Plan(usize),
-    /// The body of a request to a provider: turn, attempt.
-    AttemptRequest(usize, usize),
-    /// The body of the provider's response: turn, attempt.
-    AttemptAnswer(usize, usize),
-    /// The body of the response to the client.
-    Answer(usize),
+/// The name of the first entry.
+pub(super) const MANIFEST: &str = "bundle.json";
+
+/// The names of all entries that a bundle can have.
+static NAMES: LazyLock<Regex> = LazyLock::new(|| {
+    constant_regex(
+        r"(?x-u)\A(?: bundle\.json | turns/[1-9][0-9]*/(?:
+              (?: turn | request | plan )\.json
+            | attempts/[1-9][0-9]*/(?: request\.json | answer )
+            | answer
+        ))\z",
+    )
+});
+
+/// Whether a bundle can have an entry of this name.
+pub(super) fn is_entry(name: &[u8]) -> bool {
+    NAMES.is_match(name)
 }
 
-impl BundleEntry {
-    /// The entries after the `turn.json` of a turn, in the order of the file.
-    pub(super) fn bodies(turn: usize, attempts: usize) -> impl Iterator<Item = Self> {
-        let of_attempts = (1..=attempts).flat_map(move |attempt| {
-            [
-                Self::AttemptRequest(turn, attempt),
-                Self::AttemptAnswer(turn, attempt),
-            ]
-        });
-        [Self::Request(turn), Self::Plan(turn)]
-            .into_iter()
-            .chain(of_attempts)
-            .chain(once(Self::Answer(turn)))
-    }
-
-    /// The entry with this name; `None` if no bundle has one.
-    pub(super) fn parse(name: &[u8]) -> Option<Self> {
-        let name = str::from_utf8(name).ok()?;
-        let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
-        let parts: Vec<&str> = name.splitn(6, '/').collect();
-        let entry = match parts.as_slice() {
-            ["bundle.json"] => Self::Manifest,
-            ["turns", turn, "turn.json"] => Self::Turn(number(turn)?),
-            ["turns", turn, "request.json"] => Self::Request(number(turn)?),
-            ["turns", turn, "plan.json"] => Self::Plan(number(turn)?),
-            ["turns", turn, "attempts", attempt, "request.json"] => {
-                Self::AttemptRequest(number(turn)?, number(attempt)?)
-            }
-            ["turns", turn, "attempts", attempt, "answer"] => {
-                Self::AttemptAnswer(number(turn)?, number(attempt)?)
-            }
-            ["turns", turn, "answer"] => Self::Answer(number(turn)?),
-            _ => return None,
-        };
-        // Rejects other spellings of a number, such as `01` and `+1`.
-        (entry.to_string() == name).then_some(entry)
-    }
-}
-
-impl Display for BundleEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Manifest => f.write_str("bundle.json"),
-            Self::Turn(turn) => write!(f, "turns/{turn}/turn.json"),
-            Self::Request(turn) => write!(f, "turns/{turn}/request.json"),
-            Self::Plan(turn) => write!(f, "turns/{turn}/plan.json"),
-            Self::AttemptRequest(turn, attempt) => {
-                write!(f, "turns/{turn}/attempts/{attempt}/request.json")
-            }
-            Self::AttemptAnswer(turn, attempt) => {
-                write!(f, "turns/{turn}/attempts/{attempt}/answer")
-            }
-            Self::Answer(turn) => write!(f, "turns/{turn}/answer"),
-        }
-    }
+/// The name of the metadata of a turn.
+pub(super) fn turn_json(turn: usize) -> String {
+    format!("turns/{turn}/turn.json")
 }
 
 impl BundleTurn {
-    /// The contents of [`BundleEntry::bodies`], in their order.
-    pub(super) fn bodies(&self) -> Vec<&Vec<u8>> {
+    /// The names of the entries after the `turn.json` of this turn, in the order of the file.
+    pub(super) fn body_names(&self, turn: usize) -> Vec<String> {
+        let of_attempts = (1..=self.attempts.len()).flat_map(|attempt| {
+            ["request.json", "answer"].map(|body| format!("attempts/{attempt}/{body}"))
+        });
+        let first = ["request.json", "plan.json"].map(str::to_owned).into_iter();
+        let all = first.chain(of_attempts).chain(["answer".to_owned()]);
+        all.map(|name| format!("turns/{turn}/{name}")).collect()
+    }
+
+    /// The contents of the entries of [`Self::body_names`], in their order.
+    pub(crate) fn bodies(&self) -> Vec<&Vec<u8>> {
         let attempts = self.attempts.iter();
         let attempts = attempts.flat_map(|attempt| [&attempt.body, &attempt.answer]);
         let bodies = [&self.request.body, &self.plan].into_iter().chain(attempts);
         bodies.chain([&self.answer.body]).collect()
-    }
-
-    /// Frees the memory of all bodies.
-    pub(crate) fn clear_bodies(&mut self) {
-        self.bodies_mut()
-            .into_iter()
-            .for_each(|body| *body = Vec::new());
     }
 
     /// Like [`Self::bodies`], to be filled.
@@ -106,46 +59,11 @@ impl BundleTurn {
         let bodies = bodies.into_iter().chain(attempts);
         bodies.chain([&mut self.answer.body]).collect()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_printed_name_is_parsed_back() {
-        let all = BundleEntry::bodies(3, 2).chain([BundleEntry::Manifest, BundleEntry::Turn(1000)]);
-        for entry in all {
-            let name = entry.to_string();
-            assert_eq!(BundleEntry::parse(name.as_bytes()), Some(entry), "{name}");
+    /// Frees the memory of all bodies.
+    pub(crate) fn clear_bodies(&mut self) {
+        for body in self.bodies_mut() {
+            *body = Vec::new();
         }
-    }
-
-    #[test]
-    fn other_names_are_rejected() {
-        for name in [
-            "",
-            "/bundle.json",
-            "./bundle.json",
-            "bundle.json/",
-            "BUNDLE.JSON",
-            "turns",
-            "turns/1",
-            "turns/0/answer",
-            "turns/01/answer",
-            "turns/+1/answer",
-            "turns/-1/answer",
-            "turns/99999999999999999999/answer",
-            "turns/1/../2/answer",
-            "turns/1//answer",
-            "turns/1/attempts/1/answer/x",
-            "turns/1/attempts/0/answer",
-            "../turns/1/answer",
-            "turns\\1\\answer",
-            "turns/1/answer\0",
-        ] {
-            assert_eq!(BundleEntry::parse(name.as_bytes()), None, "{name}");
-        }
-        assert_eq!(BundleEntry::parse(b"turns/1/answer\xff"), None);
     }
 }

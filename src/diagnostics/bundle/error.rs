@@ -1,6 +1,6 @@
 //! Errors of reading and writing bundles. Each message says what to do about it.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io;
 
 use super::FORMAT_VERSION;
@@ -18,27 +18,16 @@ pub enum BundleError {
     /// The file is something else than a bundle.
     #[error("this is no bundle: name a file that `respondent bundle create` wrote")]
     NotABundle,
-    /// The bundle has the format version of earlier programs.
+    /// The bundle has another format version.
     #[error(
         "the bundle has layout {version}, and this program knows layout {FORMAT_VERSION}: \
-         use respondent {made_by}, which made it"
+         use respondent {program}"
     )]
-    OlderFormat {
+    OtherFormat {
         /// The format version of the bundle.
         version: u64,
-        /// The version of the program that made the bundle.
-        made_by: PrintableText,
-    },
-    /// The bundle has a format version that this program does not know yet.
-    #[error(
-        "the bundle has layout {version}, and this program knows layout {FORMAT_VERSION}: \
-         use respondent {made_by}, which made it, or a newer one"
-    )]
-    NewerFormat {
-        /// The format version of the bundle.
-        version: u64,
-        /// The version of the program that made the bundle.
-        made_by: PrintableText,
+        /// Which version of the program reads it.
+        program: String,
     },
     /// The format version is known, but a JSON file has a field or value that is not. The
     /// bundle was made by another version of the program.
@@ -48,24 +37,21 @@ pub enum BundleError {
     )]
     UnknownContent {
         /// The name of the JSON file in the bundle.
-        entry: PrintableText,
+        entry: String,
         /// The error of the JSON parser.
-        reason: PrintableText,
+        reason: String,
         /// The version of the program that made the bundle.
-        made_by: PrintableText,
+        made_by: String,
     },
     /// Bytes are missing or changed; the text says how that was noticed.
     #[error("the bundle is damaged ({0}): get it again from where it came from")]
-    Damaged(PrintableText),
-    /// The named entry is missing.
-    #[error("the bundle is damaged ({0} is missing): get it again from where it came from")]
-    MissingEntry(PrintableText),
+    Damaged(String),
     /// There is an entry that no bundle has: another name, a link, a device.
     #[error(
         "\"{0}\" has no business in a bundle: do not trust this file, \
          nothing of it was used"
     )]
-    ForeignEntry(PrintableText),
+    ForeignEntry(String),
     /// The bundle, or a part of it, exceeds a limit.
     #[error("the bundle is too large ({what} are more than {limit}): put fewer turns into it")]
     TooLarge {
@@ -90,19 +76,21 @@ pub enum BundleError {
     PackFailed(#[source] io::Error),
 }
 
-/// A text from an untrusted file, escaped and shortened so that it can be printed on
-/// one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrintableText(String);
-
-impl PrintableText {
-    pub(super) fn new(text: impl Display) -> Self {
-        Self(SafeText::new(&text.to_string()).to_string())
+impl BundleError {
+    /// Says how it was noticed that the bundle is damaged.
+    pub(super) fn damaged(how: impl Display) -> Self {
+        Self::Damaged(printable(how))
     }
 }
 
-impl Display for PrintableText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+/// The error of a reader: one of ours that [`io::Error::other`] wraps, or what tar finds wrong.
+impl From<io::Error> for BundleError {
+    fn from(error: io::Error) -> Self {
+        error.downcast().unwrap_or_else(Self::damaged)
     }
+}
+
+/// A text from an untrusted file, escaped and shortened so that it can be printed on one line.
+pub(super) fn printable(text: impl Display) -> String {
+    SafeText::new(&text.to_string()).to_string()
 }

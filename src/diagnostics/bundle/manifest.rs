@@ -1,13 +1,14 @@
 //! `bundle.json`: format, version and number of turns of a bundle.
 
-use std::cmp::Ordering;
-
 use serde::{Deserialize, Serialize};
 
-use super::error::PrintableText;
+use super::entry::MANIFEST;
+use super::error::printable;
 use super::{Bundle, BundleError, FORMAT_VERSION, MAX_TURNS};
 
 const FORMAT: &str = "respondent-bundle";
+/// The program that reads the format version 1.
+const READER_OF_VERSION_1: &str = "0.1.0";
 
 /// `bundle.json` of [`FORMAT_VERSION`].
 #[derive(Deserialize, Serialize)]
@@ -50,14 +51,19 @@ impl Manifest {
         if common.format != FORMAT || common.version == 0 {
             return Err(BundleError::NotABundle);
         }
-        let (version, made_by) = (common.version, PrintableText::new(&common.made_by));
-        match version.cmp(&FORMAT_VERSION) {
-            Ordering::Less => return Err(BundleError::OlderFormat { version, made_by }),
-            Ordering::Equal => {}
-            Ordering::Greater => return Err(BundleError::NewerFormat { version, made_by }),
+        let version = common.version;
+        if version != FORMAT_VERSION {
+            let program = match version {
+                1 => format!("{READER_OF_VERSION_1}, which reads it"),
+                _ => format!(
+                    "{}, which made it, or a newer one",
+                    printable(&common.made_by)
+                ),
+            };
+            return Err(BundleError::OtherFormat { version, program });
         }
         let manifest: Self = serde_json::from_slice(json)
-            .map_err(|error| json_error("bundle.json", &error, &common.made_by))?;
+            .map_err(|error| json_error(MANIFEST, &error, &common.made_by))?;
         check_turn_count(manifest.turns)?;
         Ok(manifest)
     }
@@ -77,18 +83,14 @@ pub(super) fn check_turn_count(turns: usize) -> Result<(), BundleError> {
 
 /// The error for a JSON file that does not parse. If another version of the program
 /// made the bundle, unknown content is plausible; otherwise the file is damaged.
-pub(super) fn json_error(
-    entry: impl std::fmt::Display,
-    error: &serde_json::Error,
-    made_by: &str,
-) -> BundleError {
+pub(super) fn json_error(entry: &str, error: &serde_json::Error, made_by: &str) -> BundleError {
     if error.is_data() && made_by != env!("CARGO_PKG_VERSION") {
         BundleError::UnknownContent {
-            entry: PrintableText::new(entry),
-            reason: PrintableText::new(error),
-            made_by: PrintableText::new(made_by),
+            entry: entry.to_owned(),
+            reason: printable(error),
+            made_by: printable(made_by),
         }
     } else {
-        BundleError::Damaged(PrintableText::new(format_args!("{entry}: {error}")))
+        BundleError::damaged(format_args!("{entry}: {error}"))
     }
 }

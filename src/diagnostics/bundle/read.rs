@@ -1,7 +1,6 @@
 //! Unpacks a bundle into memory. The file is untrusted: anything that is not exactly
 //! a bundle is refused as a whole, and nothing is written to disk.
 
-use std::cell::RefCell;
 use std::fs::{File, metadata};
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,8 +9,8 @@ use tar::{Archive, Entries, EntryType};
 use zstd::stream::read::Decoder;
 
 use super::check::{check_bodies, check_metadata};
-use super::entry::BundleEntry;
-use super::error::PrintableText;
+use super::entry::{MANIFEST, is_entry, turn_json};
+use super::error::printable;
 use super::manifest::{Manifest, json_error};
 use super::write::check_file_size;
 use super::{
@@ -58,18 +57,13 @@ impl Bundle {
         decoder
             .window_log_max(MAX_WINDOW_LOG)
             .map_err(BundleError::Unreadable)?;
-        let stream_error = RefCell::new(None);
         let mut source = TarStream {
             decoder,
             max_bytes,
             bytes_left: max_bytes,
-            error: &stream_error,
         };
-        let mut archive = Archive::new(&mut source);
-        let bundle = unpack(&mut archive, &stream_error)?;
-        source
-            .check_end()
-            .map_err(|error| take_error(&stream_error, &error))?;
+        let bundle = unpack(&mut Archive::new(&mut source))?;
+        source.check_end()?;
         Ok(bundle)
     }
 }
@@ -82,37 +76,28 @@ fn regular_file_size(metadata: io::Result<std::fs::Metadata>) -> Result<u64, Bun
     Ok(metadata.len())
 }
 
-fn unpack<R: Read>(
-    archive: &mut Archive<R>,
-    stream_error: &StreamErrorSlot,
-) -> Result<Bundle, BundleError> {
-    let entries = archive
-        .entries()
-        .map_err(|error| take_error(stream_error, &error))?
-        // Shows extension headers of tar as entries, so that they are refused.
-        .raw(true);
-    let mut unpacking = Unpacker {
-        entries,
-        stream_error,
-    };
-    let json = unpacking.read_entry(BundleEntry::Manifest)?;
-    let manifest = Manifest::parse(&json)?;
+fn unpack<R: Read>(archive: &mut Archive<R>) -> Result<Bundle, BundleError> {
+    // `raw` shows extension headers of tar as entries, so that they are refused.
+    let mut entries = archive.entries()?.raw(true);
+    let manifest = Manifest::parse(&read_entry(&mut entries, MANIFEST, MAX_MANIFEST_BYTES)?)?;
     let mut turns = Vec::new();
     for number in 1..=manifest.turns {
-        let turn_entry = BundleEntry::Turn(number);
-        let json = unpacking.read_entry(turn_entry)?;
+        let name = turn_json(number);
+        let json = read_entry(&mut entries, &name, MAX_TURN_JSON_BYTES)?;
         let mut turn: BundleTurn = serde_json::from_slice(&json)
-            .map_err(|error| json_error(turn_entry, &error, &manifest.made_by))?;
+            .map_err(|error| json_error(&name, &error, &manifest.made_by))?;
         drop(json);
         check_metadata(&turn, number)?;
-        let entries = BundleEntry::bodies(number, turn.attempts.len());
-        for (entry, body) in entries.zip(turn.bodies_mut()) {
-            *body = unpacking.read_entry(entry)?;
+        let names = turn.body_names(number);
+        for (name, body) in names.iter().zip(turn.bodies_mut()) {
+            *body = read_entry(&mut entries, name, MAX_TAR_BYTES)?;
         }
         check_bodies(&turn, number)?;
         turns.push(turn);
     }
-    unpacking.expect_end()?;
+    if let Some(entry) = entries.next() {
+        return Err(foreign(&entry?.header().path_bytes()));
+    }
     Ok(Bundle {
         made_by: manifest.made_by,
         images: manifest.images,
@@ -121,100 +106,60 @@ fn unpack<R: Read>(
     })
 }
 
-/// The error that ended the decompressed stream. The tar reader only passes on an
-/// `io::Error`, which hides the cause.
-type StreamErrorSlot = RefCell<Option<BundleError>>;
-
-struct Unpacker<'a, 'b, R: Read> {
-    entries: Entries<'a, R>,
-    stream_error: &'b StreamErrorSlot,
-}
-
-impl<R: Read> Unpacker<'_, '_, R> {
-    /// Reads the next entry, which must be `wanted`.
-    fn read_entry(&mut self, wanted: BundleEntry) -> Result<Vec<u8>, BundleError> {
-        let mut entry = match self.entries.next() {
-            Some(Ok(entry)) => entry,
-            Some(Err(error)) => return Err(self.entry_error(wanted, &error)),
-            None if wanted == BundleEntry::Manifest => return Err(BundleError::NotABundle),
-            None => return Err(BundleError::MissingEntry(PrintableText::new(wanted))),
-        };
-        let name = entry.header().path_bytes();
-        let found = BundleEntry::parse(&name);
-        if found.is_none() || entry.header().entry_type() != EntryType::Regular {
-            let name = String::from_utf8_lossy(&name);
-            return Err(BundleError::ForeignEntry(PrintableText::new(name)));
-        }
-        if found != Some(wanted) {
-            return Err(BundleError::MissingEntry(PrintableText::new(wanted)));
-        }
-        let size = entry.size();
-        let limit = match wanted {
-            BundleEntry::Manifest => MAX_MANIFEST_BYTES,
-            BundleEntry::Turn(_) => MAX_TURN_JSON_BYTES,
-            BundleEntry::Request(_)
-            | BundleEntry::Plan(_)
-            | BundleEntry::AttemptRequest(..)
-            | BundleEntry::AttemptAnswer(..)
-            | BundleEntry::Answer(_) => MAX_TAR_BYTES,
-        };
-        if size > limit {
-            return Err(BundleError::TooLarge {
-                what: "the bytes of an entry",
-                limit,
-            });
-        }
-        let mut bytes = Vec::new();
-        entry
-            .read_to_end(&mut bytes)
-            .map_err(|error| take_error(self.stream_error, &error))?;
-        if bytes.len() as u64 != size {
-            return Err(BundleError::Damaged(PrintableText::new(
-                "it ends too early",
-            )));
-        }
-        Ok(bytes)
-    }
-
-    /// Fails if there is another entry.
-    fn expect_end(&mut self) -> Result<(), BundleError> {
-        match self.entries.next() {
-            None => Ok(()),
-            Some(Ok(entry)) => {
-                let name = entry.header().path_bytes();
-                let name = String::from_utf8_lossy(&name);
-                Err(BundleError::ForeignEntry(PrintableText::new(name)))
-            }
-            Some(Err(error)) => Err(take_error(self.stream_error, &error)),
-        }
-    }
-
-    fn entry_error(&self, wanted: BundleEntry, error: &io::Error) -> BundleError {
+/// Reads the next entry, which must have this name.
+fn read_entry<R: Read>(
+    entries: &mut Entries<'_, R>,
+    wanted: &str,
+    limit: u64,
+) -> Result<Vec<u8>, BundleError> {
+    let missing = || BundleError::damaged(format_args!("{wanted} is missing"));
+    let mut entry = match entries.next() {
+        Some(Ok(entry)) => entry,
         // A stream that decompresses but is not a tar was never a bundle.
-        if wanted == BundleEntry::Manifest && self.stream_error.borrow().is_none() {
-            return BundleError::NotABundle;
+        Some(Err(error)) if wanted == MANIFEST => {
+            return Err(error.downcast().unwrap_or(BundleError::NotABundle));
         }
-        take_error(self.stream_error, error)
+        Some(Err(error)) => return Err(error.into()),
+        None if wanted == MANIFEST => return Err(BundleError::NotABundle),
+        None => return Err(missing()),
+    };
+    let name = entry.header().path_bytes();
+    if !is_entry(&name) || entry.header().entry_type() != EntryType::Regular {
+        return Err(foreign(&name));
     }
+    if *name != *wanted.as_bytes() {
+        return Err(missing());
+    }
+    let size = entry.size();
+    if size > limit {
+        return Err(BundleError::TooLarge {
+            what: "the bytes of an entry",
+            limit,
+        });
+    }
+    let mut bytes = Vec::new();
+    entry.read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != size {
+        return Err(BundleError::damaged("it ends too early"));
+    }
+    Ok(bytes)
 }
 
-fn take_error(stream_error: &StreamErrorSlot, error: &io::Error) -> BundleError {
-    let known = stream_error.borrow_mut().take();
-    known.unwrap_or_else(|| BundleError::Damaged(PrintableText::new(error)))
+fn foreign(name: &[u8]) -> BundleError {
+    BundleError::ForeignEntry(printable(String::from_utf8_lossy(name)))
 }
 
-/// The decompressed tar, up to a number of bytes.
-struct TarStream<'a, 'b> {
+/// The decompressed tar, up to a number of bytes. Its errors wrap a [`BundleError`].
+struct TarStream<'a> {
     decoder: Decoder<'static, &'a [u8]>,
     max_bytes: u64,
     bytes_left: u64,
-    error: &'b StreamErrorSlot,
 }
 
-impl TarStream<'_, '_> {
+impl TarStream<'_> {
     /// Checks that only zeros are left in the tar, and nothing after the zstd frame.
     /// Reading to the end also verifies the checksum of the frame.
-    fn check_end(mut self) -> io::Result<()> {
+    fn check_end(mut self) -> Result<(), BundleError> {
         let mut rest = Vec::new();
         (&mut self)
             .take(MAX_PADDING_BYTES + 1)
@@ -224,24 +169,21 @@ impl TarStream<'_, '_> {
         if only_padding && self.decoder.finish().is_empty() {
             return Ok(());
         }
-        Err(io::Error::other("more bytes than there should be"))
+        Err(BundleError::damaged("more bytes than there should be"))
     }
 }
 
-impl Read for TarStream<'_, '_> {
+impl Read for TarStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.decoder.read(buffer).inspect_err(|error| {
-            let damaged = BundleError::Damaged(PrintableText::new(error));
-            *self.error.borrow_mut() = Some(damaged);
-        })?;
-        let Some(left) = self.bytes_left.checked_sub(count as u64) else {
-            *self.error.borrow_mut() = Some(BundleError::TooLarge {
+        let count = self.decoder.read(buffer);
+        let count = count.map_err(|error| io::Error::other(BundleError::damaged(error)))?;
+        let left = self.bytes_left.checked_sub(count as u64);
+        self.bytes_left = left.ok_or_else(|| {
+            io::Error::other(BundleError::TooLarge {
                 what: "the bytes in it",
                 limit: self.max_bytes,
-            });
-            return Err(io::Error::other("too large"));
-        };
-        self.bytes_left = left;
+            })
+        })?;
         Ok(count)
     }
 }

@@ -68,6 +68,13 @@ impl ReportText {
     fn field(&mut self, name: &str, text: impl fmt::Display) {
         self.line(format_args!("  {name:<10} {text}"));
     }
+
+    /// A field with a line for each value.
+    fn list(&mut self, name: &str, texts: impl Iterator<Item = String>) {
+        for (index, text) in texts.enumerate() {
+            self.field(if index == 0 { name } else { "" }, text);
+        }
+    }
 }
 
 fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
@@ -90,10 +97,11 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
             page.field("", format_args!("caused by {cause}"));
         }
     }
-    for (index, (code, detail)) in turn.notes.iter().enumerate() {
-        let name = if index == 0 { "notes" } else { "" };
-        page.field(name, format_args!("{code}: {detail}"));
-    }
+    let notes = turn.notes.iter();
+    page.list(
+        "notes",
+        notes.map(|(code, detail)| format!("{code}: {detail}")),
+    );
     if let Some(usage) = &turn.usage {
         page.field(
             "tokens",
@@ -122,24 +130,24 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
             ),
         );
     }
-    for (index, learned) in turn.state_before.model_patches.iter().enumerate() {
-        let name = if index == 0 { "lessons" } else { "" };
+    let learned = turn.state_before.model_patches.iter();
+    let lessons = learned.map(|learned| {
         let patches: Vec<String> = learned.patches.iter().map(ToString::to_string).collect();
-        let (provider, model) = (&learned.provider, &learned.model);
-        let patches = patches.join("; ");
-        page.field(name, format_args!("{provider}/{model}: {patches}"));
-    }
+        format!(
+            "{}/{}: {}",
+            learned.provider,
+            learned.model,
+            patches.join("; ")
+        )
+    });
+    page.list("lessons", lessons);
     page.field(
         "program",
         format_args!("{}, configuration {}", turn.version, turn.config_digest),
     );
-    for (index, part) in turn.omitted.iter().enumerate() {
-        let name = if index == 0 { "omitted" } else { "" };
-        page.field(
-            name,
-            format_args!("{}: {} of {} bytes kept", part.what, part.kept, part.total),
-        );
-    }
+    let omitted = turn.omitted.iter();
+    let omitted = omitted.map(|it| format!("{}: {} of {} bytes kept", it.what, it.kept, it.total));
+    page.list("omitted", omitted);
     if let Some(why) = &turn.rerun.failed {
         page.field("rerun", format_args!("not possible: {why}"));
     }
@@ -218,7 +226,6 @@ fn duration_text(us: u64) -> String {
 
 /// `40 pieces, 12345 bytes, longest pause 300 ms`.
 fn chunks_text(pieces: &[super::BodyChunk]) -> String {
-    let bytes: usize = pieces.iter().map(|piece| piece.length).sum();
     let pause = pieces
         .iter()
         .zip(pieces.iter().skip(1))
@@ -227,7 +234,7 @@ fn chunks_text(pieces: &[super::BodyChunk]) -> String {
     let mut text = format!(
         "{}, {}",
         plural(pieces.len(), "piece"),
-        plural(bytes, "byte")
+        plural(super::BodyChunk::total(pieces), "byte")
     );
     if let Some(pause) = pause {
         let _ = write!(text, ", longest pause {}", duration_text(pause));

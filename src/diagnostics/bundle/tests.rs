@@ -326,7 +326,7 @@ fn other_layouts_and_fields_name_the_version_to_use() {
             "\"version\": 1,\n  \"made_by\": \"0.0.9\""
         )),
         "the bundle has layout 1, and this program knows layout 2: \
-         use respondent 0.0.9, which made it"
+         use respondent 0.1.0, which reads it"
     );
     let message = error(&edited(0, &own, &made_by(&"9\\n".repeat(500))));
     assert!(message.len() < 600 && !message.contains('\n'), "{message}");

@@ -268,6 +268,14 @@ impl BundleTurn {
     }
 }
 
+impl BodyChunk {
+    /// The length of all chunks together.
+    pub(crate) fn total(chunks: &[Self]) -> usize {
+        let lengths = chunks.iter().map(|chunk| chunk.length);
+        lengths.fold(0, usize::saturating_add)
+    }
+}
+
 impl From<(u64, usize)> for BodyChunk {
     fn from((at_us, length): (u64, usize)) -> Self {
         Self { at_us, length }

@@ -7,7 +7,7 @@ use tar::{Builder, EntryType, Header};
 use zstd::stream::write::Encoder;
 
 use super::check::{check_bodies, check_metadata};
-use super::entry::BundleEntry;
+use super::entry::{MANIFEST, turn_json};
 use super::manifest::{Manifest, check_turn_count};
 use super::{Bundle, BundleError, MAX_FILE_BYTES, MAX_TAR_BYTES, MAX_TURN_JSON_BYTES};
 
@@ -30,14 +30,13 @@ impl Bundle {
             // The two empty blocks at the end of a tar.
             size: 1024,
         };
-        tar.add_json(BundleEntry::Manifest, &Manifest::from_bundle(self))?;
+        tar.add_json(MANIFEST, &Manifest::from_bundle(self))?;
         for (turn, number) in self.turns.iter().zip(1..) {
             check_metadata(turn, number)?;
             check_bodies(turn, number)?;
-            tar.add_json(BundleEntry::Turn(number), turn)?;
-            let entries = BundleEntry::bodies(number, turn.attempts.len());
-            for (entry, body) in entries.zip(turn.bodies()) {
-                tar.add(entry, body)?;
+            tar.add_json(&turn_json(number), turn)?;
+            for (name, body) in turn.body_names(number).iter().zip(turn.bodies()) {
+                tar.add(name, body)?;
             }
         }
         let bytes = tar
@@ -66,7 +65,7 @@ struct TarWriter<W: Write> {
 }
 
 impl<W: Write> TarWriter<W> {
-    fn add_json(&mut self, entry: BundleEntry, value: &impl Serialize) -> Result<(), BundleError> {
+    fn add_json(&mut self, name: &str, value: &impl Serialize) -> Result<(), BundleError> {
         let mut json = serde_json::to_vec_pretty(value)
             .map_err(|error| BundleError::PackFailed(error.into()))?;
         json.push(b'\n');
@@ -76,10 +75,10 @@ impl<W: Write> TarWriter<W> {
                 limit: MAX_TURN_JSON_BYTES,
             });
         }
-        self.add(entry, &json)
+        self.add(name, &json)
     }
 
-    fn add(&mut self, entry: BundleEntry, bytes: &[u8]) -> Result<(), BundleError> {
+    fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), BundleError> {
         self.size += 512 + (bytes.len() as u64).next_multiple_of(512);
         if self.size > MAX_TAR_BYTES {
             return Err(BundleError::TooLarge {
@@ -87,12 +86,12 @@ impl<W: Write> TarWriter<W> {
                 limit: MAX_TAR_BYTES,
             });
         }
-        self.append(entry, bytes).map_err(BundleError::PackFailed)
+        self.append(name, bytes).map_err(BundleError::PackFailed)
     }
 
-    fn append(&mut self, entry: BundleEntry, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut header = Header::new_ustar();
-        header.set_path(entry.to_string())?;
+        header.set_path(name)?;
         header.set_entry_type(EntryType::Regular);
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);

@@ -22,22 +22,30 @@ mod turn;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use regex::bytes::Regex;
 
 use self::edits::{Edit, Edits};
 use self::strings::BodyStrings;
 use super::bundle::BodyChunk;
-use crate::secrets::{Redactor, SecretMatch, settle};
+use crate::secrets::{Redactor, SecretMatch, constant_regex, settle};
 
 /// A replacement can make another secret recognisable, so a text is searched again until
 /// nothing is found, at most this many times.
 const MAX_ROUNDS: usize = 6;
+
+/// A mark with its number. Longer numbers are not ours.
+static NUMBERED_MARK: LazyLock<Regex> =
+    LazyLock::new(|| constant_regex(r"(?-u)\[redacted-([0-9]{1,9})\]"));
 
 /// Replaces secrets in a turn: those that the configuration knows, and those that look like
 /// one.
 pub struct Scrubber {
     redactor: Redactor,
     keep: Keep,
+    /// The highest number of a mark that an earlier redaction may have left.
+    last_mark: usize,
     /// The number of each secret that is not known, in the order in which they were found.
     numbers: Mutex<HashMap<Vec<u8>, usize>>,
 }
@@ -58,6 +66,7 @@ impl Scrubber {
         Self {
             redactor,
             keep,
+            last_mark: 0,
             numbers: Mutex::default(),
         }
     }
@@ -163,8 +172,17 @@ impl Scrubber {
             let next = self.redactor.secret_count() + numbers.len();
             *numbers.entry(secret.content.clone()).or_insert(next)
         });
-        format!("[redacted-{}]", number + 1)
+        format!("[redacted-{}]", self.last_mark + number + 1)
     }
+}
+
+/// The highest number of the marks in a text.
+fn last_mark(text: &[u8]) -> usize {
+    let numbers = NUMBERED_MARK.captures_iter(text).filter_map(|mark| {
+        let digits = std::str::from_utf8(mark.get(1)?.as_bytes()).ok()?;
+        digits.parse().ok()
+    });
+    numbers.max().unwrap_or(0)
 }
 
 /// The parts of a match that are in one of the `free` ranges, which are sorted.

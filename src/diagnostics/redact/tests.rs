@@ -44,6 +44,30 @@ fn scrub_bytes(body: &str) -> String {
     String::from_utf8(clean).unwrap()
 }
 
+/// A turn can be redacted twice, the second time with the secrets of another configuration.
+#[test]
+fn a_second_redaction_takes_marks_that_the_first_has_not() {
+    let [first, second] = ["first-canary-0123", "second-canary-0123"].map(|secret| {
+        let redactor = Redactor::new([&Secret::new(secret).unwrap()]);
+        Scrubber::new(redactor, Keep::default())
+    });
+    let mut turn = BundleTurn::default();
+    turn.request.path = "/v1/responses".to_owned();
+    turn.notes = vec![("kept".to_owned(), "hunter2 is password=hunter22".to_owned())];
+    turn.request.body = b"{\"a\":\"first-canary-0123 second-canary-0123\"}".to_vec();
+    turn.answer.body = b"second-canary-0123 first-canary-0123".to_vec();
+    let once = first.turn(&turn);
+    let twice = second.turn(&once);
+    let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+    assert_eq!(
+        text(&twice.request.body),
+        r#"{"a":"[redacted-1] [redacted-3]"}"#
+    );
+    assert_eq!(text(&twice.answer.body), "[redacted-3] [redacted-1]");
+    assert_eq!(twice.notes[0].1, "hunter2 is password=[redacted-2]");
+    assert!(second.turn(&twice) == twice && first.turn(&twice) == twice);
+}
+
 #[test]
 fn secrets_are_recognised_by_their_shape() {
     for (text, secret) in [

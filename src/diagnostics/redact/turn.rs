@@ -10,7 +10,7 @@ use adapters::responses::assembler::HostedItem;
 use adapters::responses::request::TurnSource;
 use registry::RouteSnapshot;
 
-use super::Scrubber;
+use super::{Scrubber, last_mark};
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::secrets::Secret;
 use crate::turn::TurnState;
@@ -21,19 +21,27 @@ const ID_ROUNDS: usize = 8;
 impl Scrubber {
     /// Redacts a turn. What the proxy made of the client's request and of the providers' answers
     /// is redacted as well, but may differ from what it would make of the redacted ones: an
-    /// excerpt can cut a secret in half. A replay of the redacted turn makes it again.
+    /// excerpt can cut a secret in half. A replay of the redacted turn makes it again. Marks that
+    /// are in the turn already keep their numbers to themselves.
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
-        let mut redacted = self.scrubbed(turn.clone());
+        let json = serde_json::to_vec(turn).unwrap_or_default();
+        let texts = turn.bodies().into_iter().chain([&json]);
+        let last_mark = texts.map(|text| last_mark(text)).max().unwrap_or(0);
+        let scrubbed = |ids: &[String]| {
+            let secrets: Vec<Secret> = ids.iter().filter_map(|id| Secret::new(id)).collect();
+            let mut scrubber = Self::new(self.redactor.and(&secrets), self.keep);
+            scrubber.last_mark = last_mark;
+            scrubber.scrubbed(turn.clone())
+        };
         let mut hidden = Vec::new();
+        let mut redacted = scrubbed(&hidden);
         // An output can name another output by its id, so a changed id can change further ones.
         for _ in 0..ID_ROUNDS {
             let ids = ids_of_changed_outputs(turn, &redacted);
             if ids == hidden {
                 break;
             }
-            let secrets: Vec<Secret> = ids.iter().filter_map(|id| Secret::new(id)).collect();
-            let scrubber = Self::new(self.redactor.and(&secrets), self.keep);
-            redacted = scrubber.scrubbed(turn.clone());
+            redacted = scrubbed(&ids);
             hidden = ids;
         }
         redacted

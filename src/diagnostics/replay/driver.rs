@@ -45,7 +45,7 @@
 //!   prevented by stopping shortly before it is due. While recording, a busy machine
 //!   may have fired timers late, or a slow client may have held up the turn.
 
-use std::future::{pending, poll_fn};
+use std::future::{pending, poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -212,11 +212,10 @@ impl ReplayDriver {
         if !self.advance_to(head.at_us, over).await {
             return Ok(());
         }
-        self.send_until_seen(
-            "before the head of an answer",
-            connection.send_head(head),
-            |now| now.head_at.is_some() || over(now),
-        )
+        connection.send_head(head);
+        self.send_until_seen("before the head of an answer", ready(()), |now| {
+            now.head_at.is_some() || over(now)
+        })
         .await?;
         if !(200..300).contains(&head.status) {
             return self.send_error_body(index, attempt, head, connection).await;
@@ -243,14 +242,12 @@ impl ReplayDriver {
             if !self.advance_to(attempt.end_us, over).await {
                 return Ok(());
             }
-            let end = async {
-                if attempt.ended {
-                    connection.end_body().await;
-                } else {
-                    connection.cut_off().await;
-                }
-            };
-            self.send_until_seen("at the end of an answer", end, over)
+            if attempt.ended {
+                connection.end_body();
+            } else {
+                connection.cut_off();
+            }
+            self.send_until_seen("at the end of an answer", ready(()), over)
                 .await?;
         } else {
             // Either the attempt is over, or the engine waits for more until it times out.
@@ -303,7 +300,7 @@ impl ReplayDriver {
         }
         let body = async {
             connection.send_chunk(&attempt.answer).await;
-            connection.end_body().await;
+            connection.end_body();
         };
         self.send_until_seen("in the midst of a refusal", body, over)
             .await
@@ -320,9 +317,9 @@ impl ReplayDriver {
             ..BundleResponseHead::default()
         };
         let answer = async {
-            connection.send_head(&head).await;
+            connection.send_head(&head);
             connection.send_chunk(EXTRA_ATTEMPT_BODY.as_bytes()).await;
-            connection.end_body().await;
+            connection.end_body();
         };
         self.send_until_seen("at a further attempt", answer, |now| {
             now.attempts_over > index

@@ -43,7 +43,7 @@ use registry::RouteSnapshot;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::bundle::BundleTurn;
+use super::bundle::{BodyChunk, BundleTurn};
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -89,8 +89,7 @@ fn check_replayable(turn: &BundleTurn) -> Result<(), ReplayError> {
         return Err(ReplayError::Incomplete(omitted.what.clone()));
     }
     let fits = |attempt: &super::bundle::BundleAttempt| {
-        let lengths = attempt.pieces.iter().map(|piece| piece.length);
-        lengths.fold(0, usize::saturating_add) == attempt.answer.len()
+        BodyChunk::total(&attempt.pieces) == attempt.answer.len()
     };
     if turn.attempts.iter().all(fits) {
         Ok(())

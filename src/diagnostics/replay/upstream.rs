@@ -1,18 +1,21 @@
 //! The upstream of a replay: a server on loopback that stands in for the providers and
 //! sends recorded bytes when the driver asks for them. Every connection serves one request.
 
-use std::fmt::Write as _;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use http::{HeaderName, HeaderValue, StatusCode};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use http_body_util::channel::{Channel, Sender};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::diagnostics::bundle::BundleResponseHead;
-
-/// The maximum bytes of the head of a request.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Recorded headers that are not sent, because they describe a connection or framing
 /// that is not the recorded one.
@@ -30,6 +33,9 @@ const CONNECTION_HEADERS: [&str; 8] = [
 /// The response body for an attempt that the recorded turn did not make.
 pub(super) const EXTRA_ATTEMPT_BODY: &str =
     r#"{"error":{"message":"The recorded turn made no further attempt."}}"#;
+
+/// A response whose body comes over a channel.
+type ChannelResponse = Response<Channel<Bytes, io::Error>>;
 
 /// A listening socket that stands in for the providers of a replayed turn.
 pub(super) struct ReplayUpstream {
@@ -52,13 +58,29 @@ impl ReplayUpstream {
     /// Accepts the next connection and reads its request to the end.
     pub(super) async fn accept_request(&self) -> io::Result<UpstreamConnection> {
         loop {
-            let (mut socket, _) = self.listener.accept().await?;
+            let (socket, _) = self.listener.accept().await?;
             socket.set_nodelay(true)?;
-            if read_request(&mut socket).await? {
-                return Ok(UpstreamConnection {
-                    socket,
-                    bodiless: false,
-                });
+            let (requests, mut received) = mpsc::channel(1);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let requests = requests.clone();
+                async move {
+                    request
+                        .into_body()
+                        .collect()
+                        .await
+                        .map_err(io::Error::other)?;
+                    let (respond, response) = oneshot::channel::<ChannelResponse>();
+                    let _ = requests.send(respond).await;
+                    response.await.map_err(io::Error::other)
+                }
+            });
+            let mut server = http1::Builder::new();
+            server.keep_alive(false).auto_date_header(false);
+            tokio::spawn(server.serve_connection(TokioIo::new(socket), service));
+            // There is none if the peer closed the connection without sending any.
+            if let Some(respond) = received.recv().await {
+                let (body, head) = (None, Some(respond));
+                return Ok(UpstreamConnection { head, body });
             }
         }
     }
@@ -67,108 +89,47 @@ impl ReplayUpstream {
 /// The connection of one request. Errors while sending are ignored: the engine no
 /// longer needs what it does not read.
 pub(super) struct UpstreamConnection {
-    socket: TcpStream,
-    /// Whether the status allows no body.
-    bodiless: bool,
+    /// Takes the head of the response, once.
+    head: Option<oneshot::Sender<ChannelResponse>>,
+    /// Takes the body after the head, until it ends.
+    body: Option<Sender<Bytes, io::Error>>,
 }
 
 impl UpstreamConnection {
-    pub(super) async fn send_head(&mut self, head: &BundleResponseHead) {
-        let status = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
-        self.bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        let mut text = format!("HTTP/1.1 {} \r\n", head.status);
+    pub(super) fn send_head(&mut self, head: &BundleResponseHead) {
+        let (sender, body) = Channel::new(1);
+        let mut response = Response::new(body);
+        *response.status_mut() =
+            StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
         for (name, value) in &head.headers {
-            let is_valid =
-                HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
-            if is_valid && !CONNECTION_HEADERS.contains(&name.as_str()) {
-                // Writing to a String cannot fail.
-                let _ = write!(text, "{name}: {value}\r\n");
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::try_from(name), HeaderValue::try_from(value))
+                && !CONNECTION_HEADERS.contains(&name.as_str())
+            {
+                response.headers_mut().append(name, value);
             }
         }
-        text.push_str("connection: close\r\n");
-        if !self.bodiless {
-            text.push_str("transfer-encoding: chunked\r\n");
+        if let Some(waiting) = self.head.take() {
+            let _ = waiting.send(response);
         }
-        text.push_str("\r\n");
-        self.send(text.as_bytes()).await;
+        self.body = Some(sender);
     }
 
     pub(super) async fn send_chunk(&mut self, bytes: &[u8]) {
-        if !bytes.is_empty() && !self.bodiless {
-            let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
-            chunk.extend_from_slice(bytes);
-            chunk.extend_from_slice(b"\r\n");
-            self.send(&chunk).await;
+        if let Some(body) = self.body.as_mut().filter(|_| !bytes.is_empty()) {
+            let _ = body.send_data(Bytes::copy_from_slice(bytes)).await;
         }
     }
 
     /// Ends the body properly.
-    pub(super) async fn end_body(&mut self) {
-        if !self.bodiless {
-            self.send(b"0\r\n\r\n").await;
-        }
+    pub(super) fn end_body(&mut self) {
+        self.body = None;
     }
 
     /// Closes the connection in the middle of the body.
-    pub(super) async fn cut_off(&mut self) {
-        let _ = self.socket.shutdown().await;
-    }
-
-    async fn send(&mut self, bytes: &[u8]) {
-        let _ = self.socket.write_all(bytes).await;
-    }
-}
-
-/// Reads one request to its end and drops it; `false` if the peer closed the connection
-/// without sending any. The peer is our own client, which always sends a `content-length`.
-async fn read_request(socket: &mut TcpStream) -> io::Result<bool> {
-    let mut buffer = Vec::new();
-    let mut missing = loop {
-        if socket.read_buf(&mut buffer).await? == 0 {
-            return if buffer.is_empty() {
-                Ok(false)
-            } else {
-                Err(io::ErrorKind::UnexpectedEof.into())
-            };
-        }
-        if let Some(length) = request_length(&buffer)? {
-            break length.saturating_sub(buffer.len());
-        }
-        if buffer.len() > MAX_HEAD_BYTES {
-            return Err(invalid("the head is too large"));
-        }
-    };
-    while missing > 0 {
-        buffer.clear();
-        match socket.read_buf(&mut buffer).await? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => missing = missing.saturating_sub(read),
+    pub(super) fn cut_off(&mut self) {
+        if let Some(body) = self.body.take() {
+            body.abort(io::ErrorKind::ConnectionAborted.into());
         }
     }
-    Ok(true)
-}
-
-/// Bytes of head and body; `None` while the head is not complete.
-fn request_length(bytes: &[u8]) -> io::Result<Option<usize>> {
-    let mut headers = [httparse::EMPTY_HEADER; 128];
-    let mut request = httparse::Request::new(&mut headers);
-    let parsed = request.parse(bytes);
-    let httparse::Status::Complete(head) = parsed.map_err(|error| invalid(&error.to_string()))?
-    else {
-        return Ok(None);
-    };
-    let mut headers = request.headers.iter();
-    let length = headers.find(|header| header.name.eq_ignore_ascii_case("content-length"));
-    let body: usize = match length {
-        None => 0,
-        Some(header) => std::str::from_utf8(header.value)
-            .ok()
-            .and_then(|value| value.trim().parse().ok())
-            .ok_or_else(|| invalid("content-length"))?,
-    };
-    Ok(Some(head.saturating_add(body)))
-}
-
-fn invalid(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }

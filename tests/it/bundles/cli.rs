@@ -384,7 +384,10 @@ async fn old_format() {
     files.write(&path);
     for command in ["bundle show old.tar.zst", "replay old.tar.zst"] {
         let error = run(&proxy, command).await.fails(65);
-        assert!(error.contains("use respondent 0.0.9"), "{error}");
+        assert!(
+            error.contains("use respondent 0.1.0, which reads it"),
+            "{error}"
+        );
     }
 }
 

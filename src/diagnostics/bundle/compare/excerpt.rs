@@ -53,6 +53,10 @@ pub(super) fn text(text: &str) -> String {
     cut(text, 0)
 }
 
+pub(super) fn body(body: &[u8]) -> String {
+    cut(&String::from_utf8_lossy(body), 0)
+}
+
 /// The index of the first byte that differs.
 pub(super) fn offset(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(l, r)| l == r).count()

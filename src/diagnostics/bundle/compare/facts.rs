@@ -1,14 +1,15 @@
-//! What is compared of a turn, in the order in which it is reported.
+//! What is compared of two turns, in the order in which it is reported.
 
 use std::fmt::Display;
 
 use adapters::fault::Fault;
+use hashlink::LinkedHashMap;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::values::ValueMatcher;
 use super::{Difference, Scope, bodies, excerpt};
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
+use crate::turn::Outcome;
 
 /// Request headers that are different in every request, or follow from the body.
 const OTHER_EACH_TIME: [&str; 7] = [
@@ -21,243 +22,243 @@ const OTHER_EACH_TIME: [&str; 7] = [
     "idempotency-key",
 ];
 
-/// One thing that is compared. What a turn lacks is not in its list.
-pub(super) enum Fact<'t> {
-    /// Shown as it is.
-    Text(String),
-    /// Compared field by field.
-    Data(Value),
-    /// The plan, whose formatting does not count.
-    Plan(&'t [u8]),
-    /// A body, and the prefix for the names of its events.
-    Body(&'t [u8], String),
-}
+/// Maximum number of differences that are listed for one part of a turn.
+const MOST: usize = 20;
+/// Likewise for a provider's response: the response to the client shows the rest.
+const MOST_UPSTREAM: usize = 3;
 
-/// The facts of one of two turns that are compared, with their names.
-pub(super) struct Facts<'t> {
+/// Something that the left and the right turn have.
+type Pair<T> = [T; 2];
+
+/// Compares two turns part by part. A part that only one of them has is a difference as well.
+pub(super) struct Comparison {
     scope: Scope,
-    pub(super) list: Vec<(String, Fact<'t>)>,
+    matcher: ValueMatcher,
+    /// The differences so far.
+    pub(super) found: Vec<Difference>,
 }
 
-impl<'t> Facts<'t> {
-    /// The facts of `turn`, with as many attempts as `other` has as well.
-    pub(super) fn of(turn: &'t BundleTurn, other: &BundleTurn, scope: Scope) -> Self {
-        let list = Vec::new();
-        let mut facts = Self { scope, list };
-        if scope == Scope::Diff {
-            facts.environment(turn);
+impl Comparison {
+    /// A comparison that has found some differences already.
+    pub(super) fn new(scope: Scope, found: Vec<Difference>) -> Self {
+        Self {
+            scope,
+            matcher: ValueMatcher::new(scope),
+            found,
         }
-        if !turn.plan.is_empty() {
-            facts.add("plan", Fact::Plan(&turn.plan));
+    }
+
+    pub(super) fn turns(&mut self, turns: Pair<&BundleTurn>) {
+        if self.scope == Scope::Diff {
+            self.environment(turns);
         }
-        let both = turn.attempts.iter().zip(&other.attempts).zip(1..);
-        for ((attempt, _), number) in both {
-            facts.attempt(&format!("attempt {number}"), attempt);
+        self.plan(turns.map(|turn| &*turn.plan));
+        let [left, right] = turns.map(|turn| &turn.attempts);
+        for ((left, right), number) in left.iter().zip(right).zip(1..) {
+            self.attempt(&format!("attempt {number}"), [left, right]);
         }
-        if turn.attempts.len() != other.attempts.len() {
-            let last = turn.attempts.last().map(|last| &last.route);
-            let last = last.map_or_else(String::new, |route| format!(", the last to {route}"));
-            facts.text(
-                "number of attempts",
-                format!("{}{last}", turn.attempts.len()),
-            );
+        if left.len() != right.len() {
+            let counts = [left, right].map(|attempts| {
+                let last = attempts.last().map(|last| &last.route);
+                let last = last.map_or_else(String::new, |route| format!(", the last to {route}"));
+                format!("{}{last}", attempts.len())
+            });
+            self.text("number of attempts", counts);
         }
-        match scope {
+        match self.scope {
             Scope::Replay => {
-                facts.answer(turn);
-                facts.end(turn);
+                self.answer(turns);
+                self.end(turns);
             }
             Scope::Diff => {
-                facts.end(turn);
-                facts.answer(turn);
+                self.end(turns);
+                self.answer(turns);
             }
         }
-        facts
     }
 
     /// The program, its configuration, its state before the turn, and the client's request.
-    fn environment(&mut self, turn: &'t BundleTurn) {
-        self.text("program", &turn.version);
-        self.text("configuration", &turn.config_digest);
-        self.data("settings", &turn.settings);
-        self.text("settings: heartbeat_ms", turn.heartbeat_ms);
-        self.text("settings: commit_after_ms", turn.commit_after_ms);
-        self.data("given", &turn.state_before);
-        if turn.ending_us.is_some() {
-            self.text("ending", "ended by the program's stop");
-        }
-        self.data("omitted", &turn.omitted);
-        self.data("rerun", &turn.rerun);
-        self.text("client request: path", &turn.request.path);
-        self.headers("client request", &turn.request.headers, is_chosen);
-        self.body("client request", "client request: ", &turn.request.body);
+    fn environment(&mut self, turns: Pair<&BundleTurn>) {
+        self.text("program", turns.map(|turn| &turn.version));
+        self.text("configuration", turns.map(|turn| &turn.config_digest));
+        self.data("settings", turns.map(|turn| &turn.settings));
+        let heartbeats = turns.map(|turn| turn.heartbeat_ms);
+        self.text("settings: heartbeat_ms", heartbeats);
+        let pauses = turns.map(|turn| turn.commit_after_ms);
+        self.text("settings: commit_after_ms", pauses);
+        self.data("given", turns.map(|turn| &turn.state_before));
+        let stop = |turn: &BundleTurn| turn.ending_us.map(|_| "ended by the program's stop");
+        self.optional_text("ending", turns.map(stop));
+        self.data("omitted", turns.map(|turn| &turn.omitted));
+        self.data("rerun", turns.map(|turn| &turn.rerun));
+        let requests = turns.map(|turn| &turn.request);
+        self.text("client request: path", requests.map(|it| &it.path));
+        let headers = requests.map(|it| &*it.headers);
+        self.headers("client request", headers, is_chosen);
+        let bodies = requests.map(|it| &*it.body);
+        self.body("client request", "client request: ", bodies);
     }
 
-    fn attempt(&mut self, name: &str, attempt: &'t BundleAttempt) {
+    fn attempt(&mut self, name: &str, attempts: Pair<&BundleAttempt>) {
         let request = format!("{name} request");
         let answer = format!("{name} answer");
-        self.text(format!("{name}: route"), &attempt.route);
+        self.text(&format!("{name}: route"), attempts.map(|it| &it.route));
         match self.scope {
-            Scope::Replay => self.text(format!("{request}: url path"), url_path(&attempt.url)),
+            Scope::Replay => {
+                let paths = attempts.map(|it| url_path(&it.url));
+                self.text(&format!("{request}: url path"), paths);
+            }
             Scope::Diff => {
-                self.text(format!("{request}: url"), &attempt.url);
-                self.headers(&request, &attempt.headers, is_chosen);
-                if let Some(key) = attempt.key {
-                    self.text(format!("{name}: key"), key);
-                }
-                self.data(format!("{name}: window"), &attempt.window);
-                let ratio = attempt.bytes_per_token;
-                self.text(format!("{name}: bytes_per_token"), ratio);
-                let input = attempt.estimated_input;
-                self.text(format!("{name}: estimated_input"), input);
+                self.text(&format!("{request}: url"), attempts.map(|it| &it.url));
+                let headers = attempts.map(|it| &*it.headers);
+                self.headers(&request, headers, is_chosen);
+                self.optional_text(&format!("{name}: key"), attempts.map(|it| it.key));
+                self.data(&format!("{name}: window"), attempts.map(|it| it.window));
+                let ratios = attempts.map(|it| it.bytes_per_token);
+                self.text(&format!("{name}: bytes_per_token"), ratios);
+                let inputs = attempts.map(|it| it.estimated_input);
+                self.text(&format!("{name}: estimated_input"), inputs);
             }
         }
-        self.body(&request, "", &attempt.body);
-        if let Some(head) = &attempt.head {
-            self.text(format!("{answer}: status"), head.status);
-            if self.scope == Scope::Diff {
-                self.headers(&answer, &head.headers, is_effective);
-            }
-        }
+        self.body(&request, "", attempts.map(|it| &*it.body));
+        let heads = attempts.map(|it| it.head.as_ref());
+        let statuses = heads.map(|head| head.map(|head| head.status));
+        self.optional_text(&format!("{answer}: status"), statuses);
         if self.scope == Scope::Diff {
-            self.body(&answer, &format!("{answer}: "), &attempt.answer);
+            let headers = heads.map(|head| head.map_or(&[][..], |head| &head.headers));
+            self.headers(&answer, headers, is_effective);
+            let bodies = attempts.map(|it| &*it.answer);
+            self.body(&answer, &format!("{answer}: "), bodies);
         }
-        let end = if attempt.ended { "whole" } else { "broken off" };
-        self.text(format!("{answer}: end"), end);
-        self.fault(format!("{name}: fault"), attempt.fault.as_ref());
+        let end = |it: &BundleAttempt| if it.ended { "whole" } else { "broken off" };
+        self.text(&format!("{answer}: end"), attempts.map(end));
+        self.fault(&format!("{name}: fault"), attempts.map(|it| &it.fault));
     }
 
-    /// How the turn ended.
-    fn end(&mut self, turn: &BundleTurn) {
-        let notes = turn.notes.iter();
-        let notes: Vec<String> = notes
-            .map(|(code, detail)| format!("{code}: {detail}"))
-            .collect();
-        self.data("notes", &notes);
-        if let Some(outcome) = turn.outcome {
-            self.text("outcome", outcome.label());
-        }
-        self.fault("fault".to_owned(), turn.fault.as_ref());
-        self.data("usage", &turn.usage);
+    /// How the turns ended.
+    fn end(&mut self, turns: Pair<&BundleTurn>) {
+        let note = |(code, detail): &(String, String)| format!("{code}: {detail}");
+        let notes = turns.map(|turn| turn.notes.iter().map(note).collect::<Vec<String>>());
+        self.data("notes", notes);
+        let outcomes = turns.map(|turn| turn.outcome.map(Outcome::label));
+        self.optional_text("outcome", outcomes);
+        self.fault("fault", turns.map(|turn| &turn.fault));
+        self.data("usage", turns.map(|turn| turn.usage));
     }
 
-    fn answer(&mut self, turn: &'t BundleTurn) {
-        self.text("answer: status", turn.answer.status);
-        self.headers("answer", &turn.answer.headers, is_effective);
-        self.body("answer", "", &turn.answer.body);
+    fn answer(&mut self, turns: Pair<&BundleTurn>) {
+        let answers = turns.map(|turn| &turn.answer);
+        self.text("answer: status", answers.map(|it| it.status));
+        self.headers("answer", answers.map(|it| &*it.headers), is_effective);
+        self.body("answer", "", answers.map(|it| &*it.body));
     }
 
-    /// A fault without its cause, which quotes the transport.
-    fn fault(&mut self, name: String, fault: Option<&Fault>) {
-        let fault = fault.map(|fault| Fault {
+    /// Faults without their causes, which quote the transport.
+    fn fault(&mut self, name: &str, faults: Pair<&Option<Fault>>) {
+        let without_cause = |fault: &Fault| Fault {
             cause: None,
             ..fault.clone()
-        });
-        self.data(name, &fault);
+        };
+        self.data(name, faults.map(|fault| fault.as_ref().map(without_cause)));
     }
 
-    fn headers(&mut self, name: &str, headers: &[(String, String)], counts: fn(&str) -> bool) {
-        let first = self.list.len();
-        for (header, value) in headers.iter().filter(|(header, _)| counts(header)) {
-            let name = format!("{name}: header {header}");
-            let mut known = self.list.iter_mut().skip(first);
-            match known.find(|(other, _)| *other == name) {
-                Some((_, Fact::Text(values))) => *values = format!("{values}, {value}"),
-                _ => self.text(name, value),
-            }
-        }
-    }
-
-    fn body(&mut self, name: &str, events: &str, body: &'t [u8]) {
-        if !body.is_empty() {
-            self.add(name, Fact::Body(body, events.to_owned()));
-        }
-    }
-
-    fn data(&mut self, name: impl Into<String>, value: &impl Serialize) {
-        let value = serde_json::to_value(value).unwrap_or_default();
-        if !value.is_null() {
-            self.add(name, Fact::Data(value));
-        }
-    }
-
-    fn text(&mut self, name: impl Into<String>, value: impl Display) {
-        self.add(name, Fact::Text(value.to_string()));
-    }
-
-    fn add(&mut self, name: impl Into<String>, fact: Fact<'t>) {
-        self.list.push((name.into(), fact));
-    }
-}
-
-impl Fact<'_> {
-    /// Where two facts of the same name differ.
-    pub(super) fn differences(
-        &self,
-        other: &Self,
+    fn headers(
+        &mut self,
         name: &str,
-        matcher: &mut ValueMatcher,
-    ) -> Vec<Difference> {
-        match (self, other) {
-            (Self::Text(left), Self::Text(right)) if left != right => {
-                vec![Difference::new(name, excerpt::texts(left, right))]
-            }
-            (Self::Data(left), Self::Data(right)) => {
-                matcher.differences(&format!("{name}: "), left, right)
-            }
-            (Self::Plan(left), Self::Plan(right)) => {
-                let mut found = bodies::document(matcher, name, (left, right));
-                for difference in &mut found {
-                    difference.location = plan_location(&difference.location);
+        headers: Pair<&[(String, String)]>,
+        counts: fn(&str) -> bool,
+    ) {
+        let mut values: LinkedHashMap<&str, Pair<Option<String>>> = LinkedHashMap::new();
+        for (side, headers) in headers.into_iter().enumerate() {
+            for (header, value) in headers.iter().filter(|(header, _)| counts(header)) {
+                let sides = values.entry(header).or_insert_with(Pair::default);
+                if let Some(known) = sides.get_mut(side) {
+                    *known = Some(match known.take() {
+                        Some(values) => format!("{values}, {value}"),
+                        None => value.clone(),
+                    });
                 }
-                // A step that differs in several fields is listed once.
-                found.dedup_by(|next, before| next.location == before.location);
-                found
             }
-            (Self::Body(left, events), Self::Body(right, _)) => {
-                bodies::compare(matcher, name, events, (left, right))
-            }
-            // Facts of one name are of one kind.
-            (Self::Text(_) | Self::Data(_) | Self::Plan(_) | Self::Body(..), _) => Vec::new(),
+        }
+        for (header, values) in values {
+            self.optional_text(&format!("{name}: header {header}"), values);
         }
     }
 
-    /// The beginning of a fact that only one turn has.
-    pub(super) fn excerpt(&self) -> String {
-        match self {
-            Self::Text(text) => excerpt::text(text),
-            Self::Data(value) => excerpt::value(value),
-            Self::Plan(body) | Self::Body(body, _) => excerpt::text(&String::from_utf8_lossy(body)),
+    /// The plan, whose formatting does not count.
+    fn plan(&mut self, plans: Pair<&[u8]>) {
+        self.part("plan", plans.map(whole), excerpt::body, |matcher, pair| {
+            let mut found = bodies::document(matcher, "plan", pair);
+            for difference in &mut found {
+                difference.location = plan_location(&difference.location);
+            }
+            // A step that differs in several fields is listed once.
+            found.dedup_by(|next, before| next.location == before.location);
+            found
+        });
+    }
+
+    /// Bodies, and the prefix for the names of their events.
+    fn body(&mut self, name: &str, events: &str, bodies: Pair<&[u8]>) {
+        let compare = |matcher: &mut _, pair| bodies::compare(matcher, name, events, pair);
+        self.part(name, bodies.map(whole), excerpt::body, compare);
+    }
+
+    /// What is compared field by field.
+    fn data(&mut self, name: &str, values: Pair<impl Serialize>) {
+        let values = values.map(|value| serde_json::to_value(value).unwrap_or_default());
+        let values = values
+            .each_ref()
+            .map(|value| Some(value).filter(|it| !it.is_null()));
+        self.part(name, values, excerpt::value, |matcher, (left, right)| {
+            matcher.differences(&format!("{name}: "), left, right)
+        });
+    }
+
+    /// What is shown as it is.
+    fn text(&mut self, name: &str, values: Pair<impl Display>) {
+        self.optional_text(name, values.map(Some));
+    }
+
+    fn optional_text(&mut self, name: &str, values: Pair<Option<impl Display>>) {
+        let values = values.map(|value| value.map(|value| value.to_string()));
+        let values = values.each_ref().map(Option::as_deref);
+        self.part(name, values, excerpt::text, |_, (left, right)| {
+            let differs = left != right;
+            let difference = || Difference::new(name, excerpt::texts(left, right));
+            differs.then(difference).into_iter().collect()
+        });
+    }
+
+    /// Compares a part that both turns have, or quotes it if only one of them has it.
+    fn part<'p, T: ?Sized>(
+        &mut self,
+        name: &str,
+        [left, right]: Pair<Option<&'p T>>,
+        quote: fn(&T) -> String,
+        compare: impl FnOnce(&mut ValueMatcher, (&'p T, &'p T)) -> Vec<Difference>,
+    ) {
+        let mut differing = match (left, right) {
+            (Some(left), Some(right)) => compare(&mut self.matcher, (left, right)),
+            (Some(left), None) => vec![Difference::left(name, quote(left))],
+            (None, Some(right)) => vec![Difference::right(name, quote(right))],
+            (None, None) => return,
+        };
+        let is_upstream = name.starts_with("attempt ") && name.ends_with(" answer");
+        let most = if is_upstream { MOST_UPSTREAM } else { MOST };
+        let more = differing.len().saturating_sub(most);
+        differing.truncate(most);
+        self.found.append(&mut differing);
+        if more > 0 {
+            let remark = format!("{name}: and {more} more");
+            self.found.push(Difference::remark(remark));
         }
     }
 }
 
-/// A fact of the left turn and of the right one.
-type FactPair<'f, 't> = (&'f str, Option<&'f Fact<'t>>, Option<&'f Fact<'t>>);
-
-/// Pairs the facts of two turns by name, in their order.
-pub(super) fn pairs<'f, 't>(
-    left: &'f [(String, Fact<'t>)],
-    right: &'f [(String, Fact<'t>)],
-) -> Vec<FactPair<'f, 't>> {
-    let mut pairs: Vec<FactPair<'f, 't>> = Vec::new();
-    pairs.extend(
-        left.iter()
-            .map(|(name, fact)| (name.as_str(), Some(fact), None)),
-    );
-    let mut next = 0;
-    for (name, fact) in right {
-        let same = pairs.iter_mut().enumerate().skip(next);
-        let mut same = same.filter(|(_, pair)| pair.0 == name);
-        if let Some((index, pair)) = same.next() {
-            pair.2 = Some(fact);
-            next = index + 1;
-        } else {
-            pairs.insert(next, (name, None, Some(fact)));
-            next += 1;
-        }
-    }
-    pairs
+/// An empty body counts as none.
+fn whole(body: &[u8]) -> Option<&[u8]> {
+    Some(body).filter(|body| !body.is_empty())
 }
 
 /// Shortens `plan: steps[7].repair[0]` to `plan: step 7`, and `plan: sequence[3]` to

@@ -105,7 +105,7 @@ async fn strict(name: &str, define: fn(&Preset, &str) -> (String, String)) {
 
 /// The name of a lesson in a bundle; for `without`, followed by the parameter.
 fn name(mend: &Value) -> Option<String> {
-    match mend {
+    match mend.as_object()?.values().next()? {
         Value::String(name) => Some(name.clone()),
         Value::Object(mend) => {
             let (name, what) = mend.iter().next()?;
