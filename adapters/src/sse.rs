@@ -37,6 +37,7 @@ pub struct TooLarge {
 
 /// Decodes one stream, chunk by chunk. Holds at most about three times the limit.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct SseDecoder {
     limit: usize,
     /// Whether the first line has been read, which may begin with a byte order mark.
