@@ -199,7 +199,7 @@ row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(100_000, usize::MAX, MAX_EXCERPT_CHARS,/' \
   outputs fixed_bounds_hold_for_every_text_of_up_to_5_mb
 row S2-Bd "the lines around an excerpt do not count" $excerpt/mod.rs \
-  's/room: limit.saturating_sub(fixed + char_count(&excerpt)),/room: limit,/' \
+  's/room: limit.saturating_sub(fixed + excerpt.chars().count()),/room: limit,/' \
   adapters no_text_has_an_excerpt_above_the_limit
 row S2-Be "outputs have no share of the window" $plan/bound_outputs/replay.rs \
   's/^            self.epoch(.*/            let _ = Self::epoch;/' \
@@ -341,7 +341,7 @@ mutant "plan: an empty message is kept" "$plan/mod.rs" \
 mutant "encoder: another name of a parameter" adapters/src/body_writer.rs \
   's/("temperature", temperature, true)/("temperatur", temperature, true)/' lessons 'attempt [0-9]+ request: temperature: '
 mutant "encoder: a parameter is lost" "$encode/tools.rs" \
-  's/quirks.parallel_tool_calls,/false,/' lessons 'attempt [0-9]+ request: parallel_tool_calls: '
+  's/quirks.parallel_tool_calls);/false);/' lessons 'attempt [0-9]+ request: parallel_tool_calls: '
 mutant "encoder: another limit" adapters/src/output_limit.rs \
   's/let limit = self.tokens.min(model_limit).min(room);/let limit = self.tokens.min(model_limit).min(room) - 1;/' \
   lessons 'attempt [0-9]+ request: max_tokens: '

@@ -5,40 +5,47 @@
 //! because it is what the client asked for or what the request needs. In objects
 //! that both write, such as `thinking`, the encoder's keys win one by one.
 
+use registry::{EnumSet, Model, ToolChoiceMode};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::json;
+use crate::media::MediaEstimate;
 use crate::notes::Notes;
-use crate::turn::Controls;
+use crate::output_limit::OutputLimit;
+use crate::tools::ToolChoice;
+use crate::turn::{Item, Turn};
+use crate::wire::EncodeOptions;
 
 /// A request body that is being written.
-pub(crate) struct BodyWriter<'o> {
+pub(crate) struct BodyWriter<'o, 'a> {
     pub(crate) out: Vec<u8>,
+    pub(crate) turn: &'o Turn<'a>,
+    pub(crate) model: &'o Model,
+    /// What the request changes or leaves out of the turn.
+    pub(crate) notes: Notes,
     fixed: &'o [(String, String)],
     written: Vec<&'static str>,
 }
 
-impl<'o> BodyWriter<'o> {
-    pub(crate) fn new(fixed: &'o [(String, String)], capacity: usize) -> Self {
-        let mut out = Vec::with_capacity(capacity);
+impl<'o, 'a> BodyWriter<'o, 'a> {
+    pub(crate) fn new(turn: &'o Turn<'a>, options: &EncodeOptions<'o>) -> Self {
+        let mut out = Vec::with_capacity(size_hint(turn));
         out.push(b'{');
         Self {
             out,
-            fixed,
+            turn,
+            model: options.model,
+            notes: turn.notes.clone(),
+            fixed: &options.dialect.body,
             written: Vec::new(),
         }
     }
 
     /// Begins a field; the caller writes its value.
     pub(crate) fn key(&mut self, name: &'static str) {
-        self.claim(name);
-        json::key(&mut self.out, name);
-    }
-
-    /// Reserves the name of a field that is written later.
-    pub(crate) fn claim(&mut self, name: &'static str) {
         self.written.push(name);
+        json::key(&mut self.out, name);
     }
 
     pub(crate) fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) {
@@ -47,7 +54,7 @@ impl<'o> BodyWriter<'o> {
     }
 
     pub(crate) fn raw_field(&mut self, name: &'static str, json: &str) {
-        self.claim(name);
+        self.written.push(name);
         json::raw_field(&mut self.out, name, json);
     }
 
@@ -57,51 +64,75 @@ impl<'o> BodyWriter<'o> {
         name: &'static str,
         value: Option<T>,
         accepted: bool,
-        notes: &mut Notes,
     ) {
         match value {
             Some(value) if accepted => self.field(name, &value),
-            Some(_) => notes.add("parameter_dropped", name),
+            Some(_) => self.notes.add("parameter_dropped", name),
             None => {}
         }
     }
 
-    /// Writes the parameters of sampling. `accepted` says whether the model takes any, and whether
-    /// the provider takes penalties.
-    pub(crate) fn push_sampling(
-        &mut self,
-        temperature: Option<f64>,
-        controls: &Controls<'_>,
-        accepted: (bool, bool),
-        notes: &mut Notes,
-    ) {
-        let (sampling, penalties) = accepted;
+    /// Writes the parameters of sampling, if the model takes any. `penalties` says whether the
+    /// provider takes those.
+    pub(crate) fn push_sampling(&mut self, temperature: Option<f64>, penalties: bool) {
+        let controls = &self.turn.controls;
         for (name, value, accepted) in [
             ("temperature", temperature, true),
             ("top_p", controls.top_p, true),
             ("presence_penalty", controls.presence_penalty, penalties),
             ("frequency_penalty", controls.frequency_penalty, penalties),
         ] {
-            self.field_if(name, value, sampling && accepted, notes);
+            self.field_if(name, value, self.model.sampling && accepted);
         }
     }
 
     /// Writes the tier and the cache key, as far as the provider takes them.
-    pub(crate) fn push_services(
-        &mut self,
-        controls: &Controls<'_>,
-        (tier, cache_key): (bool, bool),
-        notes: &mut Notes,
-    ) {
-        self.field_if(
-            "service_tier",
-            controls.service_tier.as_deref(),
-            tier,
-            notes,
-        );
+    pub(crate) fn push_services(&mut self, tier: bool, cache_key: bool) {
+        let controls = &self.turn.controls;
+        self.field_if("service_tier", controls.service_tier.as_deref(), tier);
         if let Some(key) = controls.prompt_cache_key.as_ref().filter(|_| cache_key) {
             self.key("prompt_cache_key");
             key.push_json(&mut self.out);
+        }
+    }
+
+    /// Whether no tool is offered because the provider cannot be told that none may be called.
+    pub(crate) fn leaves_out_tools(&mut self, accepted: EnumSet<ToolChoiceMode>) -> bool {
+        let is_none = self.turn.tool_choice == ToolChoice::None;
+        let leaves_out = is_none && !accepted.contains(ToolChoiceMode::None);
+        if leaves_out && !self.turn.tools.is_empty() {
+            let detail = "tool_choice 'none' is not accepted by the provider";
+            self.notes.add("tools_left_out", detail);
+        }
+        leaves_out
+    }
+
+    /// Writes `tool_choice`, unless it is `auto`. A value that the provider does not accept is
+    /// left out, which means `auto`. `push_named` writes the choice of the tool with a name.
+    pub(crate) fn push_tool_choice(
+        &mut self,
+        accepted: EnumSet<ToolChoiceMode>,
+        push_named: impl FnOnce(&mut Vec<u8>, &str),
+    ) {
+        let (mode, name) = match &self.turn.tool_choice {
+            ToolChoice::Auto
+            | ToolChoice::Allowed {
+                required: false, ..
+            } => return,
+            ToolChoice::None => return self.field("tool_choice", "none"),
+            ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => {
+                (ToolChoiceMode::Required, "required")
+            }
+            ToolChoice::Named(name) => (ToolChoiceMode::Named, name.as_str()),
+        };
+        if !accepted.contains(mode) {
+            let detail = format!("{name}: the model is free to call");
+            return self.notes.add("tool_choice_dropped", detail);
+        }
+        self.key("tool_choice");
+        match mode {
+            ToolChoiceMode::Named => push_named(&mut self.out, name),
+            ToolChoiceMode::None | ToolChoiceMode::Required => json::push(&mut self.out, name),
         }
     }
 
@@ -116,8 +147,19 @@ impl<'o> BodyWriter<'o> {
         self.field(name, &object);
     }
 
-    /// Writes the fixed fields that have been neither written nor claimed.
-    pub(crate) fn push_fixed_fields(&mut self) {
+    /// Writes the fixed fields that are not written otherwise. `later` are the fields that
+    /// follow, besides the output limit; see [`OutputLimit::requested`]. Returns the limit.
+    pub(crate) fn push_fixed_fields(
+        &mut self,
+        later: &[&'static str],
+        limit_field: Option<&'static str>,
+        default_limit: Option<u64>,
+    ) -> Option<OutputLimit> {
+        let (turn, model) = (self.turn, self.model);
+        let limit =
+            OutputLimit::requested(turn, model, limit_field, default_limit, &mut self.notes);
+        self.written.extend(later);
+        self.written.extend(limit.map(|limit| limit.field));
         for (name, value) in self.fixed {
             if !self.written.contains(&name.as_str()) {
                 self.out.push(b',');
@@ -126,5 +168,25 @@ impl<'o> BodyWriter<'o> {
                 self.out.extend_from_slice(value.as_bytes());
             }
         }
+        limit
     }
+
+    /// Ends the body with the output limit. Returns the estimated tokens of the input, which holds
+    /// these images and files.
+    pub(crate) fn finish(&mut self, limit: Option<OutputLimit>, media: MediaEstimate) -> u64 {
+        let tokens = media.tokens_of(self.out.len(), self.model.bytes_per_token());
+        if let Some(limit) = limit {
+            let most = limit.fit(self.model, tokens, &mut self.notes);
+            self.field(limit.field, &most);
+        }
+        self.out.push(b'}');
+        tokens
+    }
+}
+
+/// About the size of the request: nearly all of it is copied.
+fn size_hint(turn: &Turn<'_>) -> usize {
+    let items = turn.items.iter().filter_map(Item::raw);
+    let items: usize = items.map(|raw| raw.len() + 128).sum();
+    items + turn.echo.tools.map_or(0, |tools| tools.get().len()) + 4096
 }

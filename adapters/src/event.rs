@@ -49,9 +49,8 @@ pub enum Event<'a> {
     },
     /// A piece of an answer that is made of Responses items already.
     Native(NativeEvent<'a>),
-    /// Token counts of the whole answer so far. Each count replaces the earlier one of its
-    /// kind.
-    Usage(UsageUpdate),
+    /// Token counts of the whole answer so far. They replace the earlier ones.
+    Usage(Usage),
     /// The code and detail of a [`crate::notes::Note`]: the decoder repaired or skipped
     /// something.
     Note(&'static str, String),
@@ -246,49 +245,6 @@ pub struct Usage {
     pub reasoning: u64,
 }
 
-/// Token counts of an answer that is still arriving; `None` where nothing is said. An upstream
-/// may count input and output in different events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UsageUpdate {
-    /// See [`Usage::input`].
-    pub input: Option<u64>,
-    /// See [`Usage::cached`].
-    pub cached: Option<u64>,
-    /// See [`Usage::cache_write`].
-    pub cache_write: Option<u64>,
-    /// See [`Usage::output`].
-    pub output: Option<u64>,
-    /// See [`Usage::reasoning`].
-    pub reasoning: Option<u64>,
-}
-
-impl UsageUpdate {
-    /// The counts after this update.
-    #[must_use]
-    pub fn applied_to(self, usage: Usage) -> Usage {
-        Usage {
-            input: self.input.unwrap_or(usage.input),
-            cached: self.cached.unwrap_or(usage.cached),
-            cache_write: self.cache_write.unwrap_or(usage.cache_write),
-            output: self.output.unwrap_or(usage.output),
-            reasoning: self.reasoning.unwrap_or(usage.reasoning),
-        }
-    }
-}
-
-/// An update of every count.
-impl From<Usage> for UsageUpdate {
-    fn from(usage: Usage) -> Self {
-        Self {
-            input: Some(usage.input),
-            cached: Some(usage.cached),
-            cache_write: Some(usage.cache_write),
-            output: Some(usage.output),
-            reasoning: Some(usage.reasoning),
-        }
-    }
-}
-
 /// A piece of streamed text as the content of a JSON string, still escaped, so that it can
 /// be passed to the client without being unescaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -334,35 +290,5 @@ impl<'a> Fragment<'a> {
             }
         }
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_later_usage_replaces_only_the_counts_that_it_names() {
-        let first = UsageUpdate {
-            input: Some(100),
-            cached: Some(40),
-            output: Some(1),
-            ..UsageUpdate::default()
-        };
-        let last = UsageUpdate {
-            output: Some(70),
-            reasoning: Some(30),
-            ..UsageUpdate::default()
-        };
-        let usage = last.applied_to(first.applied_to(Usage::default()));
-        let expected = Usage {
-            input: 100,
-            cached: 40,
-            cache_write: 0,
-            output: 70,
-            reasoning: 30,
-        };
-        assert_eq!(usage, expected);
-        assert_eq!(UsageUpdate::from(expected).applied_to(usage), expected);
     }
 }

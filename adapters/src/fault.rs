@@ -172,21 +172,10 @@ impl Fault {
     pub fn status(&self, codex: bool) -> u16 {
         match self.kind {
             Kind::InvalidRequest | Kind::ContextLength | Kind::ContentFilter => 400,
+            Kind::Authentication | Kind::Permission | Kind::Internal if codex => 400,
             Kind::ModelNotFound => 404,
-            Kind::Authentication => {
-                if codex {
-                    400
-                } else {
-                    401
-                }
-            }
-            Kind::Permission => {
-                if codex {
-                    400
-                } else {
-                    403
-                }
-            }
+            Kind::Authentication => 401,
+            Kind::Permission => 403,
             Kind::Refused => match self.upstream_status {
                 Some(status @ (402..=428 | 430..=499)) if !codex => status,
                 _ => 400,
@@ -200,13 +189,7 @@ impl Fault {
             },
             Kind::Unreachable | Kind::Cut | Kind::BadReply => 502,
             Kind::Timeout => 504,
-            Kind::Internal => {
-                if codex {
-                    400
-                } else {
-                    500
-                }
-            }
+            Kind::Internal => 500,
         }
     }
 

@@ -37,11 +37,11 @@ pub struct TooLarge {
 
 /// Decodes one stream, chunk by chunk. Holds at most about three times the limit.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct SseDecoder {
     limit: usize,
-    /// How many bytes of a byte order mark have been read; `None` after the start
-    /// of the stream.
-    bom: Option<usize>,
+    /// Whether the first line has been read, which may begin with a byte order mark.
+    has_line: bool,
     /// The last chunk ended in CR, so a leading LF of the next one belongs to it.
     after_cr: bool,
     /// The start of a line whose end has not arrived.
@@ -84,7 +84,7 @@ impl SseDecoder {
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
-            bom: Some(0),
+            has_line: false,
             after_cr: false,
             line: Vec::new(),
             name: Vec::new(),
@@ -113,7 +113,7 @@ impl SseDecoder {
         if self.failed {
             return Err(self.too_large());
         }
-        let mut rest = self.strip_bom(chunk);
+        let mut rest = chunk;
         if self.after_cr && !rest.is_empty() {
             self.after_cr = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
@@ -141,32 +141,11 @@ impl SseDecoder {
         if self.failed {
             return Err(self.too_large());
         }
-        if let Some(seen @ 1..) = self.bom.take() {
-            self.line.extend(BOM.iter().take(seen));
-        }
         if !self.line.is_empty() {
             self.accept_held_line(on)?;
         }
         self.dispatch(&mut PendingEvent::default(), on);
         Ok(())
-    }
-
-    /// Skips a byte order mark at the start of the stream, which may arrive in
-    /// pieces.
-    fn strip_bom<'c>(&mut self, mut chunk: &'c [u8]) -> &'c [u8] {
-        while let Some(seen) = self.bom {
-            let Some((first, after)) = chunk.split_first() else {
-                break;
-            };
-            if BOM.get(seen) == Some(first) {
-                chunk = after;
-                self.bom = (seen + 1 < BOM.len()).then_some(seen + 1);
-            } else {
-                self.line.extend(BOM.iter().take(seen));
-                self.bom = None;
-            }
-        }
-        chunk
     }
 
     /// The first complete line without its terminator, and the bytes after it.
@@ -188,6 +167,11 @@ impl SseDecoder {
         open: &mut PendingEvent<'c>,
         on: &mut impl FnMut(SseEvent<'_>),
     ) -> Result<(), TooLarge> {
+        let line = match line.strip_prefix(BOM) {
+            Some(line) if !self.has_line => line,
+            Some(_) | None => line,
+        };
+        self.has_line = true;
         match parse_line(line) {
             LineField::Blank => self.dispatch(open, on),
             LineField::Comment => self.comments += 1,

@@ -10,7 +10,6 @@ mod definitions;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use registry::{EnumSet, ToolChoiceMode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -256,22 +255,6 @@ fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
     }
 }
 
-/// Whether a provider accepts this value of `tool_choice`. One that it does not accept is left
-/// out, which means `auto`, and noted under `name`.
-pub(crate) fn accepts_choice(
-    accepted: EnumSet<ToolChoiceMode>,
-    value: ToolChoiceMode,
-    name: &str,
-    notes: &mut Notes,
-) -> bool {
-    let accepts = accepted.contains(value);
-    if !accepts {
-        let detail = format!("{name}: the model is free to call");
-        notes.add("tool_choice_dropped", detail);
-    }
-    accepts
-}
-
 impl Tool<'_> {
     /// Appends the fields of a function, from the name on. `fitted` are the parameters, if they had
     /// to change; `strict` is sent where the provider takes it.
@@ -304,21 +287,6 @@ impl Tool<'_> {
 }
 
 impl ToolChoice {
-    /// Whether no tool is offered because the provider cannot be told that none may be called.
-    pub(crate) fn leaves_out_tools(
-        &self,
-        accepted: EnumSet<ToolChoiceMode>,
-        toolbox: &Toolbox<'_>,
-        notes: &mut Notes,
-    ) -> bool {
-        let leaves_out = *self == Self::None && !accepted.contains(ToolChoiceMode::None);
-        if leaves_out && !toolbox.is_empty() {
-            let detail = "tool_choice 'none' is not accepted by the provider";
-            notes.add("tools_left_out", detail);
-        }
-        leaves_out
-    }
-
     /// The choice for the rounds after the first: a tool that had to be called was called.
     #[must_use]
     pub(crate) fn relaxed(self) -> Self {

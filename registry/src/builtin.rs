@@ -15,47 +15,48 @@ pub const SANDBOX: &str = "sandbox";
 /// itself.
 pub const GENERIC: &str = "openai-compatible";
 
+/// The provider files with these ids, as (id, text).
+macro_rules! provider_files {
+    ($($id:literal),* $(,)?) => {
+        &[$(($id, include_str!(concat!("../providers/", $id, ".toml")))),*]
+    };
+}
+
 /// The files of `providers/`, as (id, text). Without a configuration, providers are enabled in
 /// this order: vendors, then hosts of other vendors' models, then local servers. Of two
 /// providers with the same key variable the first one is enabled.
-const FILES: &[(&str, &str)] = &[
-    ("openai", include_str!("../providers/openai.toml")),
-    ("moonshot", include_str!("../providers/moonshot.toml")),
-    ("kimi-code", include_str!("../providers/kimi-code.toml")),
-    ("deepseek", include_str!("../providers/deepseek.toml")),
-    ("zai", include_str!("../providers/zai.toml")),
-    ("zai-coding", include_str!("../providers/zai-coding.toml")),
-    ("bigmodel", include_str!("../providers/bigmodel.toml")),
-    ("qwen", include_str!("../providers/qwen.toml")),
-    ("qwen-cn", include_str!("../providers/qwen-cn.toml")),
-    ("minimax", include_str!("../providers/minimax.toml")),
-    ("minimax-cn", include_str!("../providers/minimax-cn.toml")),
-    ("mimo", include_str!("../providers/mimo.toml")),
-    ("gemini", include_str!("../providers/gemini.toml")),
-    ("xai", include_str!("../providers/xai.toml")),
-    ("mistral", include_str!("../providers/mistral.toml")),
-    (
-        "azure-openai",
-        include_str!("../providers/azure-openai.toml"),
-    ),
-    (
-        "volcengine-ark",
-        include_str!("../providers/volcengine-ark.toml"),
-    ),
-    ("groq", include_str!("../providers/groq.toml")),
-    ("cerebras", include_str!("../providers/cerebras.toml")),
-    ("together", include_str!("../providers/together.toml")),
-    ("fireworks", include_str!("../providers/fireworks.toml")),
-    ("openrouter", include_str!("../providers/openrouter.toml")),
-    ("siliconflow", include_str!("../providers/siliconflow.toml")),
-    ("nvidia", include_str!("../providers/nvidia.toml")),
-    ("ollama", include_str!("../providers/ollama.toml")),
-    ("lmstudio", include_str!("../providers/lmstudio.toml")),
-    ("llamacpp", include_str!("../providers/llamacpp.toml")),
-    ("vllm", include_str!("../providers/vllm.toml")),
-    ("sglang", include_str!("../providers/sglang.toml")),
-    (GENERIC, include_str!("../providers/openai-compatible.toml")),
-    (SANDBOX, include_str!("../providers/sandbox.toml")),
+const FILES: &[(&str, &str)] = provider_files![
+    "openai",
+    "moonshot",
+    "kimi-code",
+    "deepseek",
+    "zai",
+    "zai-coding",
+    "bigmodel",
+    "qwen",
+    "qwen-cn",
+    "minimax",
+    "minimax-cn",
+    "mimo",
+    "gemini",
+    "xai",
+    "mistral",
+    "azure-openai",
+    "volcengine-ark",
+    "groq",
+    "cerebras",
+    "together",
+    "fireworks",
+    "openrouter",
+    "siliconflow",
+    "nvidia",
+    "ollama",
+    "lmstudio",
+    "llamacpp",
+    "vllm",
+    "sglang",
+    "openai-compatible",
+    "sandbox",
 ];
 
 /// The ids of the built-in providers.
@@ -323,7 +324,9 @@ mod tests {
             families = [{ match = ["old*"], wire = "chat", quirks = { files = true } }]
         };
         let provider = build("openai", over).unwrap().to_provider("openai");
-        let quirks = provider.dialect.quirks.as_responses().unwrap();
+        let crate::WireQuirks::Responses(quirks) = provider.dialect.quirks else {
+            unreachable!("the provider names the wire");
+        };
         assert!(!quirks.phase && provider.dialect.body.is_empty());
         let family = provider.dialect_for("old-1").quirks;
         assert!(family.as_chat().unwrap().files);

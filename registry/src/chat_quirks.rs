@@ -4,13 +4,14 @@
 //! sets it cites its source: documentation, an issue or a recording.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 use strum::VariantArray;
 
 use crate::enum_set::EnumSet;
 
 /// The quirks of a provider or a model family. The default is what every Chat Completions
 /// server accepts. The fields are the keys of `[quirks]` in TOML.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -45,19 +46,24 @@ pub struct ChatQuirks {
     /// User messages may contain `file` parts.
     pub files: bool,
     /// Images may be http or https URLs; else they must be data URLs.
+    #[default = true]
     pub image_urls: bool,
     /// A message with an image must contain text as well.
     pub image_needs_text: bool,
 
     /// The values of `tool_choice` that are accepted.
+    #[default(EnumSet::all())]
     pub tool_choice: EnumSet<ToolChoiceMode>,
     /// Send `parallel_tool_calls`.
+    #[default = true]
     pub parallel_tool_calls: bool,
     /// Send `strict` in function definitions.
     pub strict_tools: bool,
     /// The rules that the schema of a tool's parameters must follow.
+    #[default(EnumSet::empty())]
     pub schema: EnumSet<SchemaRule>,
     /// Requests with tools may be streamed; else they ask for a whole answer.
+    #[default = true]
     pub stream_tools: bool,
 
     /// The strictest `response_format` that is accepted; a stricter one is described in the
@@ -67,14 +73,17 @@ pub struct ChatQuirks {
     /// The highest `temperature`.
     pub max_temperature: Option<f64>,
     /// Send `presence_penalty` and `frequency_penalty`.
+    #[default = true]
     pub penalties: bool,
     /// Send `logprobs` and `top_logprobs`.
+    #[default = true]
     pub logprobs: bool,
     /// Send `verbosity` to models that have effort levels.
     pub verbosity: bool,
     /// Send `service_tier`.
     pub service_tier: bool,
     /// Ask for usage in the stream with `stream_options.include_usage`.
+    #[default = true]
     pub stream_usage: bool,
 
     /// Send `prompt_cache_key`.
@@ -112,47 +121,6 @@ impl ChatQuirks {
     /// See [`crate::WireQuirks::replays_reasoning`].
     pub fn replays_reasoning(&self) -> bool {
         self.reasoning_replay != ReasoningReplay::None
-    }
-}
-
-impl Default for ChatQuirks {
-    fn default() -> Self {
-        Self {
-            max_tokens_field: MaxTokensField::default(),
-            default_max_tokens: None,
-            system_role: SystemRole::default(),
-            system_place: SystemPlace::default(),
-            merge_user: false,
-            answer_after_tool: false,
-            call_content: CallContent::default(),
-            tool_names: false,
-            call_ids: CallIds::default(),
-            message_limit: None,
-            files: false,
-            image_urls: true,
-            image_needs_text: false,
-            tool_choice: EnumSet::all(),
-            parallel_tool_calls: true,
-            strict_tools: false,
-            schema: EnumSet::empty(),
-            stream_tools: true,
-            response_format: ResponseFormat::default(),
-            max_temperature: None,
-            penalties: true,
-            logprobs: true,
-            verbosity: false,
-            service_tier: false,
-            stream_usage: true,
-            prompt_cache_key: false,
-            cache_control: false,
-            reasoning_control: ReasoningControl::default(),
-            reasoning_replay: ReasoningReplay::default(),
-            reasoning_required: ReasoningRequired::default(),
-            call_extra: ExtraContentReplay::default(),
-            think_tags: ThinkTags::default(),
-            tool_call_tags: false,
-            usage_apart: false,
-        }
     }
 }
 
@@ -232,7 +200,8 @@ pub enum ToolChoiceMode {
     Named,
 }
 
-/// A rule for the JSON schema of a tool's parameters.
+/// A rule for the JSON schema of a tool's parameters. The rules are applied in this order: each
+/// leaves what the later ones can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaRule {
@@ -240,25 +209,25 @@ pub enum SchemaRule {
     InlineRefs,
     /// A schema with `$ref` has no other keys.
     LoneRefs,
-    /// Every property has a `type`.
-    TypedProperties,
-    /// `type` moves from beside `anyOf` into its branches.
-    TypeInBranches,
-    /// `type` is a string: a list becomes `anyOf`, or `nullable`.
-    SingleType,
+    /// No `$schema`, `$id`, `$comment` and other metadata.
+    NoMetaKeys,
     /// `oneOf` becomes `anyOf`.
     AnyOfOnly,
+    /// `items` is one schema, and every array has it.
+    OneItemSchema,
+    /// Every property has a `type`.
+    TypedProperties,
+    /// `const` becomes an `enum` with one value.
+    NoConst,
     /// The values of `enum` are non-empty strings and `type` is `string`; `enum` is removed
     /// from other schemas.
     StringEnums,
-    /// `const` becomes an `enum` with one value.
-    NoConst,
-    /// `items` is one schema, and every array has it.
-    OneItemSchema,
+    /// `type` is a string: a list becomes `anyOf`, or `nullable`.
+    SingleType,
+    /// `type` moves from beside `anyOf` into its branches.
+    TypeInBranches,
     /// No `additionalProperties`.
     NoAdditionalProperties,
-    /// No `$schema`, `$id`, `$comment` and other metadata.
-    NoMetaKeys,
     /// `required` names only existing properties.
     KnownRequired,
     /// No `pattern`, which the grammar compiler of a server may not support.

@@ -8,7 +8,8 @@ use crate::lists::Pairs;
 use crate::wire::{QuirksTable, Wire, WireQuirks};
 
 /// How requests to a model are written and its answers are read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dialect {
     /// The wire, and the differences from the plain protocol.
     pub quirks: WireQuirks,

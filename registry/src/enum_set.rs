@@ -8,6 +8,7 @@ use serde::ser::{Serialize, Serializer};
 use strum::VariantArray;
 
 /// A set of values of an enum with fewer than 32 values, one bit for each value.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EnumSet<T> {
     /// Bytes instead of a number, which would have to be aligned: it makes an enum that holds
     /// a set smaller.
@@ -20,7 +21,7 @@ pub trait EnumSetValue: VariantArray + Copy + PartialEq {}
 
 impl<T: VariantArray + Copy + PartialEq> EnumSetValue for T {}
 
-impl<T> EnumSet<T> {
+impl<T: EnumSetValue> EnumSet<T> {
     /// The empty set.
     pub const fn empty() -> Self {
         Self::from_bits(0)
@@ -28,7 +29,7 @@ impl<T> EnumSet<T> {
 
     /// The set of all values.
     pub const fn all() -> Self {
-        Self::from_bits(u32::MAX)
+        Self::from_bits((1 << T::VARIANTS.len()) - 1)
     }
 
     const fn from_bits(bits: u32) -> Self {
@@ -58,12 +59,16 @@ impl<T> EnumSet<T> {
     pub fn is_empty(self) -> bool {
         self.bits() == 0
     }
-}
 
-impl<T: EnumSetValue> EnumSet<T> {
     /// Whether the value is in the set.
     pub fn contains(self, value: T) -> bool {
         self.bits() & bit(value) != 0
+    }
+
+    /// The values, in the order of their definition.
+    pub fn iter(self) -> impl Iterator<Item = T> {
+        let values = T::VARIANTS.iter().copied();
+        values.filter(move |value| self.contains(*value))
     }
 
     /// The set with the value added.
@@ -84,27 +89,7 @@ fn bit<T: EnumSetValue>(value: T) -> u32 {
     index.map_or(0, |index| 1 << index)
 }
 
-/// Bits without a value are ignored, so that [`EnumSet::all`] equals a set that lists all
-/// values.
-impl<T: EnumSetValue> PartialEq for EnumSet<T> {
-    fn eq(&self, other: &Self) -> bool {
-        T::VARIANTS
-            .iter()
-            .all(|value| self.contains(*value) == other.contains(*value))
-    }
-}
-
-impl<T: EnumSetValue> Eq for EnumSet<T> {}
-
-impl<T> Clone for EnumSet<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for EnumSet<T> {}
-
-impl<T> fmt::Debug for EnumSet<T> {
+impl<T: EnumSetValue> fmt::Debug for EnumSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Set({:b})", self.bits())
     }
@@ -119,6 +104,6 @@ impl<'de, T: EnumSetValue + Deserialize<'de>> Deserialize<'de> for EnumSet<T> {
 
 impl<T: EnumSetValue + Serialize> Serialize for EnumSet<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(T::VARIANTS.iter().filter(|value| self.contains(**value)))
+        to.collect_seq(self.iter())
     }
 }

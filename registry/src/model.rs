@@ -1,9 +1,10 @@
 //! A model: its window, output limit, modalities, reasoning control and price.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 /// A model of one provider.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Model {
     /// The id in requests to the provider; may contain slashes.
@@ -28,6 +29,7 @@ pub struct Model {
     pub default_reasoning: Option<String>,
     /// Whether `temperature` and `top_p` are accepted.
     #[serde(default = "default_true")]
+    #[default = true]
     pub sampling: bool,
     /// The price, if known.
     pub price: Option<Price>,
@@ -50,16 +52,9 @@ impl Model {
         Self {
             id: id.to_owned(),
             name: id.to_owned(),
-            description: String::new(),
-            window: None,
-            max_output: None,
             images: true,
-            reasoning: Vec::new(),
-            default_reasoning: None,
-            sampling: true,
-            price: None,
-            bytes_per_token: None,
             unlisted: true,
+            ..Self::default()
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::dialect::{BodyFields, Dialect, ModelFamily, ModelPatterns};
 use crate::duration;
@@ -101,33 +102,26 @@ impl fmt::Debug for Provider {
 }
 
 /// How long to wait for a provider; in TOML `"10s"` or `"500ms"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct Timeouts {
     /// For the connection, including TLS.
     #[serde(with = "duration")]
+    #[default(Duration::from_secs(10))]
     pub connect: Duration,
     /// Between the end of the request and the first byte of the answer.
     #[serde(with = "duration")]
+    #[default(Duration::from_mins(5))]
     pub first_byte: Duration,
     /// Between two reads of the answer.
     #[serde(with = "duration")]
+    #[default(Duration::from_mins(5))]
     pub idle: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(10),
-            first_byte: Duration::from_mins(5),
-            idle: Duration::from_mins(5),
-        }
-    }
 }
 
 /// The TOML form of a provider: an embedded file, a file in `providers/` or a
 /// `[providers.<id>]` table. Every key is optional.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -137,6 +131,7 @@ pub struct ProviderSpec {
     /// See [`Provider::name`].
     pub name: Option<String>,
     /// `false` disables the provider.
+    #[default = true]
     pub enabled: bool,
     /// The protocol of its API, except for families that name another one.
     pub wire: Wire,
@@ -152,6 +147,7 @@ pub struct ProviderSpec {
     /// The keys themselves.
     pub api_key: Option<OneOrMany>,
     /// See [`Provider::key_required`].
+    #[default = true]
     pub key_required: bool,
     /// See [`Provider::key_header`].
     pub key_header: Option<String>,
@@ -172,6 +168,7 @@ pub struct ProviderSpec {
     /// See [`Provider::timeouts`].
     pub timeouts: Timeouts,
     /// See [`Provider::max_retries`].
+    #[default = 3]
     pub max_retries: u32,
     /// See [`Provider::allow_http`].
     pub allow_http: bool,
@@ -183,37 +180,6 @@ pub struct ProviderSpec {
     pub families: Vec<ModelFamily>,
     /// See [`Provider::models`]; merged by id with the models of a built-in provider.
     pub models: Vec<Model>,
-}
-
-impl Default for ProviderSpec {
-    fn default() -> Self {
-        Self {
-            name: None,
-            enabled: true,
-            wire: Wire::default(),
-            base_url: None,
-            api_key_env: None,
-            api_key_file: None,
-            api_key_command: None,
-            api_key: None,
-            key_required: true,
-            key_header: None,
-            key_weights: Vec::new(),
-            max_concurrent: None,
-            passthrough: false,
-            headers: Pairs::default(),
-            query: Pairs::default(),
-            proxy: None,
-            ca_file: None,
-            timeouts: Timeouts::default(),
-            max_retries: 3,
-            allow_http: false,
-            quirks: QuirksTable::default(),
-            body: BodyFields::default(),
-            families: Vec::new(),
-            models: Vec::new(),
-        }
-    }
 }
 
 impl ProviderSpec {

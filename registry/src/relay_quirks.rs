@@ -2,6 +2,7 @@
 //! from OpenAI's.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 use strum::{EnumString, VariantArray};
 
 use crate::chat_quirks::{SchemaRule, ToolChoiceMode};
@@ -9,7 +10,7 @@ use crate::enum_set::EnumSet;
 
 /// The quirks of a provider or a model family that speaks the Responses API. The default is
 /// what OpenAI's own endpoint accepts. The fields are the keys of `[quirks]` in TOML.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -18,45 +19,62 @@ use crate::enum_set::EnumSet;
 pub struct RelayQuirks {
     /// The tools besides functions that are accepted as the client declares them. The others
     /// are sent as functions, and left out if they run at the provider.
+    #[default(EnumSet::all())]
     pub tools: EnumSet<RelayToolKind>,
     /// The values of `tool_choice` that are accepted.
+    #[default(EnumSet::all())]
     pub tool_choice: EnumSet<ToolChoiceMode>,
     /// Send `parallel_tool_calls`.
+    #[default = true]
     pub parallel_tool_calls: bool,
     /// Send `strict` in function definitions.
+    #[default = true]
     pub strict_tools: bool,
     /// The rules that the schema of a tool's parameters must follow.
+    #[default(EnumSet::empty())]
     pub schema: EnumSet<SchemaRule>,
 
     /// Messages may have the role `developer`; else it becomes `system`.
+    #[default = true]
     pub developer_role: bool,
     /// Messages of the model may have a `phase`.
+    #[default = true]
     pub phase: bool,
     /// Images may be http or https URLs; else they must be data URLs.
+    #[default = true]
     pub image_urls: bool,
     /// Messages may contain `input_file` parts.
+    #[default = true]
     pub files: bool,
 
     /// Ask for `reasoning.encrypted_content` and send it back.
+    #[default = true]
     pub encrypted_reasoning: bool,
     /// Send the text of earlier reasoning back as `reasoning_text`, whoever made it.
     pub reasoning_text: bool,
     /// Send `reasoning.effort`.
+    #[default = true]
     pub effort: bool,
     /// Send `reasoning.summary`.
+    #[default = true]
     pub reasoning_summary: bool,
 
     /// Send `max_output_tokens`.
+    #[default = true]
     pub max_output_tokens: bool,
     /// Send `presence_penalty` and `frequency_penalty`.
     pub penalties: bool,
     /// Ask for log probabilities.
+    #[default = true]
     pub logprobs: bool,
     /// Send `text.verbosity` to models that have effort levels.
+    #[default = true]
     pub verbosity: bool,
     /// Send `service_tier`.
+    #[default = true]
     pub service_tier: bool,
     /// Send `prompt_cache_key`.
+    #[default = true]
     pub prompt_cache_key: bool,
 }
 
@@ -69,32 +87,6 @@ impl RelayQuirks {
     /// See [`crate::WireQuirks::replays_reasoning`].
     pub fn replays_reasoning(&self) -> bool {
         self.encrypted_reasoning || self.reasoning_text
-    }
-}
-
-impl Default for RelayQuirks {
-    fn default() -> Self {
-        Self {
-            tools: EnumSet::all(),
-            tool_choice: EnumSet::all(),
-            parallel_tool_calls: true,
-            strict_tools: true,
-            schema: EnumSet::empty(),
-            developer_role: true,
-            phase: true,
-            image_urls: true,
-            files: true,
-            encrypted_reasoning: true,
-            reasoning_text: false,
-            effort: true,
-            reasoning_summary: true,
-            max_output_tokens: true,
-            penalties: false,
-            logprobs: true,
-            verbosity: true,
-            service_tier: true,
-            prompt_cache_key: true,
-        }
     }
 }
 

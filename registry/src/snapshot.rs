@@ -9,7 +9,7 @@ use crate::dialect::{Dialect, ModelPatterns};
 use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::model::Model;
 use crate::provider::{Provider, ProviderSpec, Timeouts};
-use crate::wire::{Wire, WireQuirks};
+use crate::wire::Wire;
 
 /// The routes of one turn. The diagnostics of a turn contain one, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -31,18 +31,18 @@ pub struct RegistrySnapshot {
 /// One route with the settings of its provider. It contains no API key, but header and query
 /// values may be secrets.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(try_from = "RouteDocument")]
+#[serde(deny_unknown_fields, expecting = "struct RouteSettings")]
 #[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
 pub struct RouteSnapshot {
     pub provider: String,
     pub name: String,
-    /// The wire of `dialect`, whose quirks do not tell.
+    /// The wire of `dialect`.
     pub wire: Wire,
     pub base_url: String,
     pub upstream_model: String,
     pub model: Model,
     /// See [`Model::unlisted`], which a stored model does not tell.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
     pub dialect: Dialect,
     pub key_required: bool,
@@ -52,66 +52,6 @@ pub struct RouteSnapshot {
     pub query: Vec<(String, String)>,
     pub timeouts: Timeouts,
     pub max_retries: u32,
-}
-
-/// A [`RouteSnapshot`] as it is stored: the quirks can be read only when the wire is known.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "struct RouteSettings")]
-struct RouteDocument {
-    provider: String,
-    name: String,
-    wire: Wire,
-    base_url: String,
-    upstream_model: String,
-    model: Model,
-    #[serde(default)]
-    unlisted: bool,
-    dialect: DialectDocument,
-    key_required: bool,
-    key_header: Option<String>,
-    key_weights: Vec<u32>,
-    headers: Vec<(String, String)>,
-    query: Vec<(String, String)>,
-    timeouts: Timeouts,
-    max_retries: u32,
-}
-
-/// A [`Dialect`] as it is stored.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "struct Dialect")]
-struct DialectDocument {
-    quirks: serde_json::Value,
-    body: Vec<(String, String)>,
-}
-
-impl TryFrom<RouteDocument> for RouteSnapshot {
-    type Error = serde_json::Error;
-
-    fn try_from(stored: RouteDocument) -> Result<Self, Self::Error> {
-        Ok(Self {
-            provider: stored.provider,
-            name: stored.name,
-            wire: stored.wire,
-            base_url: stored.base_url,
-            upstream_model: stored.upstream_model,
-            model: Model {
-                unlisted: stored.unlisted,
-                ..stored.model
-            },
-            unlisted: stored.unlisted,
-            dialect: Dialect {
-                quirks: WireQuirks::from_json(stored.wire, stored.dialect.quirks)?,
-                body: stored.dialect.body,
-            },
-            key_required: stored.key_required,
-            key_header: stored.key_header,
-            key_weights: stored.key_weights,
-            headers: stored.headers,
-            query: stored.query,
-            timeouts: stored.timeouts,
-            max_retries: stored.max_retries,
-        })
-    }
 }
 
 impl RegistrySnapshot {
@@ -214,7 +154,10 @@ impl RouteSnapshot {
             ModelPatterns(vec![self.model.id.clone()]),
             Arc::new(self.dialect.clone()),
         );
-        let model = Arc::new(self.model.clone());
+        let model = Arc::new(Model {
+            unlisted: self.unlisted,
+            ..self.model.clone()
+        });
         if let Some(known) = providers
             .iter_mut()
             .find(|provider| provider.id == self.provider)

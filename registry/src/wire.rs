@@ -92,21 +92,24 @@ impl WireQuirks {
             Self::Responses(_) => None,
         }
     }
+}
 
-    /// The quirks of Responses; `None` for another wire.
-    pub fn as_responses(&self) -> Option<&RelayQuirks> {
-        match self {
-            Self::Chat(_) => None,
-            Self::Responses(quirks) => Some(quirks),
+/// Quirks are stored with all keys of their wire, so it is the one that knows the most of them.
+impl<'de> Deserialize<'de> for WireQuirks {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let json = serde_json::Map::deserialize(from)?;
+        let known = |wire: Wire| {
+            let names = wire.quirk_names();
+            json.keys()
+                .filter(|key| names.contains(&key.as_str()))
+                .count()
+        };
+        if known(Wire::Chat) >= known(Wire::Responses) {
+            serde_json::from_value(json.into()).map(Self::Chat)
+        } else {
+            serde_json::from_value(json.into()).map(Self::Responses)
         }
-    }
-
-    /// Reads the quirks of a wire in the form in which they are serialized.
-    pub fn from_json(wire: Wire, json: serde_json::Value) -> Result<Self, serde_json::Error> {
-        match wire {
-            Wire::Chat => serde_json::from_value(json).map(Self::Chat),
-            Wire::Responses => serde_json::from_value(json).map(Self::Responses),
-        }
+        .map_err(D::Error::custom)
     }
 }
 

@@ -15,7 +15,7 @@ const ENUMS: [&str; 4] = ["Wire", "WireQuirks", "QuirkPatch", "Decoder"];
 const VARIANTS: [&str; 2] = ["Chat", "Responses"];
 
 /// The methods that take the quirks of one wire out of its enum, and the patches of one wire.
-const OF_ONE_WIRE: [&str; 4] = ["as_chat", "as_chat_mut", "as_responses", "ChatPatch"];
+const OF_ONE_WIRE: [&str; 3] = ["as_chat", "as_chat_mut", "ChatPatch"];
 
 /// The files and folders that may name a wire: the choice, the wires, and the reader of the
 /// registry.

@@ -1,8 +1,8 @@
 //! For which provider and model a Chat Completions request is encoded.
 
-use std::collections::HashMap;
+use std::ops::Deref;
 
-use registry::{ChatQuirks, Model};
+use registry::ChatQuirks;
 
 use crate::media::{AcceptedImages, AcceptedMedia};
 use crate::wire::EncodeOptions;
@@ -11,35 +11,19 @@ use crate::wire::EncodeOptions;
 /// of this wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChatOptions<'a> {
-    quirks: &'a ChatQuirks,
-    /// Extra fields of the body, as (name, JSON text).
-    pub(super) fixed_fields: &'a [(String, String)],
-    /// See [`EncodeOptions::model`].
-    pub(super) model: &'a Model,
-    /// See [`EncodeOptions::upstream_model`].
-    pub(super) upstream_model: &'a str,
-    /// See [`EncodeOptions::origin`].
-    pub(super) origin: &'a str,
-    /// See [`EncodeOptions::known_baggage`].
-    pub(super) known_baggage: Option<&'a HashMap<String, String>>,
+    pub(super) quirks: &'a ChatQuirks,
+    pub(super) options: &'a EncodeOptions<'a>,
 }
 
-impl<'a> ChatOptions<'a> {
-    pub(super) fn new(options: &EncodeOptions<'a>, quirks: &'a ChatQuirks) -> Self {
-        Self {
-            quirks,
-            fixed_fields: &options.dialect.body,
-            model: options.model,
-            upstream_model: options.upstream_model,
-            origin: options.origin,
-            known_baggage: options.known_baggage,
-        }
-    }
+impl<'a> Deref for ChatOptions<'a> {
+    type Target = EncodeOptions<'a>;
 
-    pub(super) fn quirks(&self) -> &'a ChatQuirks {
-        self.quirks
+    fn deref(&self) -> &EncodeOptions<'a> {
+        self.options
     }
+}
 
+impl ChatOptions<'_> {
     pub(super) fn accepted_media(&self) -> AcceptedMedia {
         let quirks = self.quirks;
         AcceptedMedia {

@@ -73,13 +73,8 @@ impl Bounds {
 
     /// No limits but the window that is assumed for an unknown model.
     pub fn none() -> Self {
-        Self {
-            window: Window::assumed(),
-            bytes_per_token: Model::BYTES_PER_TOKEN,
-            replays_reasoning: true,
-            outputs: OutputPolicy::Whole,
-            retention: Retention::Nothing,
-        }
+        let model = Model::unlisted("");
+        Self::for_model(&model, OutputPolicy::default(), Retention::default())
     }
 
     /// The window in bytes of text.

@@ -7,57 +7,92 @@ use serde_json::value::RawValue;
 
 use crate::json;
 use crate::members::EditedObject;
+use crate::turn::Turn;
 
-/// A parameter of the client as JSON on one line, or its default.
-///
-/// Made with the response object from the request, whose buffer is freed before the answer
-/// arrives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EchoedJson(Cow<'static, str>);
-
-impl EchoedJson {
-    /// What the client sent, else `default`.
-    pub(super) fn new(sent: Option<&RawValue>, default: &'static str) -> Self {
-        Self(match sent {
-            None => Cow::Borrowed(default),
-            Some(raw) => Cow::Owned(one_line(raw.get())),
-        })
-    }
-
-    /// The JSON.
-    pub fn get(&self) -> &str {
-        &self.0
-    }
-
-    /// Appends a key and the value.
-    pub(super) fn push_field(&self, out: &mut Vec<u8>, name: &str) {
-        json::key(out, name);
-        out.extend_from_slice(self.0.as_bytes());
-    }
+/// The members of a response that repeat the request, with the defaults of the API for what
+/// the client did not send: JSON on one line behind a comma.
+pub(super) fn parameters(turn: &Turn<'_>) -> Vec<u8> {
+    let (sent, controls) = (&turn.echo, &turn.controls);
+    let out = &mut Vec::new();
+    json::raw_field(out, "instructions", or_default(sent.instructions, "null"));
+    json::field(out, "max_output_tokens", &controls.max_output_tokens);
+    json::raw_field(
+        out,
+        "max_tool_calls",
+        or_default(sent.max_tool_calls, "null"),
+    );
+    json::field(out, "model", &turn.model);
+    let parallel = turn.parallel_tool_calls.unwrap_or(true);
+    json::field(out, "parallel_tool_calls", &parallel);
+    json::raw_field(out, "previous_response_id", "null");
+    json::raw_field(
+        out,
+        "prompt_cache_key",
+        or_default(sent.prompt_cache_key, "null"),
+    );
+    json::raw_field(out, "reasoning", &reasoning(sent.reasoning));
+    json::raw_field(
+        out,
+        "safety_identifier",
+        or_default(sent.safety_identifier, "null"),
+    );
+    json::field(out, "service_tier", "default");
+    json::field(out, "store", &false);
+    json::field(out, "background", &false);
+    json::field(out, "temperature", &controls.temperature.unwrap_or(1.0));
+    json::raw_field(out, "text", &text(sent.text));
+    json::raw_field(out, "tool_choice", or_default(sent.tool_choice, "\"auto\""));
+    let tools = or_default(sent.tools, "[]");
+    let completed = turn
+        .tools
+        .has_short_function()
+        .then(|| completed_tools(tools));
+    json::raw_field(
+        out,
+        "tools",
+        completed.flatten().as_deref().unwrap_or(tools),
+    );
+    json::field(out, "top_logprobs", &controls.top_logprobs.unwrap_or(0));
+    json::field(out, "top_p", &controls.top_p.unwrap_or(1.0));
+    json::field(
+        out,
+        "presence_penalty",
+        &controls.presence_penalty.unwrap_or(0.0),
+    );
+    json::field(
+        out,
+        "frequency_penalty",
+        &controls.frequency_penalty.unwrap_or(0.0),
+    );
+    json::raw_field(
+        out,
+        "truncation",
+        or_default(sent.truncation, "\"disabled\""),
+    );
+    json::raw_field(out, "user", or_default(sent.user, "null"));
+    json::raw_field(out, "metadata", or_default(sent.metadata, "{}"));
+    std::mem::take(out)
 }
 
-fn one_line(json: &str) -> String {
-    let mut out = Vec::with_capacity(json.len());
-    json::push_one_line(&mut out, json);
-    String::from_utf8(out).unwrap_or_default()
+fn or_default<'s>(sent: Option<&'s RawValue>, default: &'static str) -> &'s str {
+    sent.map_or(default, RawValue::get)
 }
 
 /// `reasoning`, always with `effort` and `summary`.
-pub(super) fn reasoning(sent: Option<&RawValue>) -> EchoedJson {
+fn reasoning(sent: Option<&RawValue>) -> Cow<'static, str> {
     let Some(mut members) = sent.and_then(|raw| EditedObject::read(raw.get())) else {
-        return EchoedJson(Cow::Borrowed(r#"{"effort":null,"summary":null}"#));
+        return r#"{"effort":null,"summary":null}"#.into();
     };
     members.set_default("effort", "null");
     members.set_default("summary", "null");
-    EchoedJson(Cow::Owned(members.to_json()))
+    members.to_json().into()
 }
 
 /// `text`, always with `format` and `verbosity`. A format with a schema has a `description`,
 /// which may be null, and `strict`, whose default is false.
-pub(super) fn text(sent: Option<&RawValue>) -> EchoedJson {
+fn text(sent: Option<&RawValue>) -> Cow<'static, str> {
     let Some(mut members) = sent.and_then(|raw| EditedObject::read(raw.get())) else {
-        let default = r#"{"format":{"type":"text"},"verbosity":"medium"}"#;
-        return EchoedJson(Cow::Borrowed(default));
+        return r#"{"format":{"type":"text"},"verbosity":"medium"}"#.into();
     };
     members.set_default("format", r#"{"type":"text"}"#);
     members.set_default("verbosity", r#""medium""#);
@@ -69,32 +104,23 @@ pub(super) fn text(sent: Option<&RawValue>) -> EchoedJson {
         let format = format.to_json();
         members.set("format", format);
     }
-    EchoedJson(Cow::Owned(members.to_json()))
-}
-
-/// `tools`, as they came.
-pub(super) fn tools(sent: Option<&RawValue>) -> EchoedJson {
-    EchoedJson::new(sent, "[]")
+    members.to_json().into()
 }
 
 /// `tools`, where null stands for what the client left out of a function tool. Tools of other
-/// types are repeated as they came.
-pub(super) fn completed_tools(sent: Option<&RawValue>) -> EchoedJson {
-    let all = tools(sent);
-    let tools: Vec<&RawValue> = serde_json::from_str(all.get()).unwrap_or_default();
+/// types are repeated as they came. `None` if nothing was left out.
+fn completed_tools(all: &str) -> Option<String> {
+    let tools: Vec<&RawValue> = serde_json::from_str(all).ok()?;
     let tools = tools.into_iter().map(|tool| EditedObject::read(tool.get()));
-    let mut tools: Vec<EditedObject<'_>> = tools.collect::<Option<_>>().unwrap_or_default();
+    let mut tools: Vec<EditedObject<'_>> = tools.collect::<Option<_>>()?;
     let mut changed = false;
     for tool in tools.iter_mut().filter(|tool| tool.is("type", "function")) {
         for key in ["description", "parameters", "strict"] {
             changed |= tool.set_default(key, "null");
         }
     }
-    if !changed {
-        return all;
-    }
     let tools: Vec<String> = tools.iter().map(EditedObject::to_json).collect();
-    EchoedJson(Cow::Owned(format!("[{}]", tools.join(","))))
+    changed.then(|| format!("[{}]", tools.join(",")))
 }
 
 #[cfg(test)]
@@ -103,9 +129,9 @@ mod tests {
 
     use super::*;
 
-    fn echoed(echo: fn(Option<&RawValue>) -> EchoedJson, sent: &Value) -> Value {
+    fn echoed(echo: fn(Option<&RawValue>) -> Cow<'static, str>, sent: &Value) -> Value {
         let raw = serde_json::value::to_raw_value(sent).unwrap();
-        serde_json::from_str(echo(Some(&raw)).get()).unwrap()
+        serde_json::from_str(&echo(Some(&raw))).unwrap()
     }
 
     #[test]
@@ -116,17 +142,15 @@ mod tests {
         let whole = json!({"type": "function", "name": "g", "description": "d", "strict": true, "parameters": {"type": "object"}});
         let bare = json!({"type": "function", "name": "f", "strict": null});
         let filled = json!({"type": "function", "name": "f", "strict": null, "description": null, "parameters": null});
-        assert_eq!(
-            echoed(completed_tools, &json!([web, bare, namespace, whole])),
-            json!([web, filled, namespace, whole])
-        );
+        let sent = json!([web, bare, namespace, whole]).to_string();
+        let completed: Value = serde_json::from_str(&completed_tools(&sent).unwrap()).unwrap();
+        assert_eq!(completed, json!([web, filled, namespace, whole]));
     }
 
     #[test]
-    fn tools_that_lack_nothing_are_repeated_byte_for_byte() {
+    fn tools_that_lack_nothing_are_not_written_again() {
         let list = r#"[ {"strict":false, "type":"function","name":"f","description":"","parameters":{}},{"type":"custom","name":"c"}]"#;
-        let raw: &RawValue = serde_json::from_str(list).unwrap();
-        assert_eq!(completed_tools(Some(raw)).get(), list);
+        assert_eq!(completed_tools(list), None);
     }
 
     #[test]
@@ -158,8 +182,8 @@ mod tests {
         let sent = "{\n\"a\\\"b\":\r\n[1,\n2]}";
         let raw: &RawValue = serde_json::from_str(sent).unwrap();
         let echoed = reasoning(Some(raw));
-        assert!(!echoed.get().contains(['\n', '\r']));
-        let read: Value = serde_json::from_str(echoed.get()).unwrap();
+        assert!(!echoed.contains(['\n', '\r']));
+        let read: Value = serde_json::from_str(&echoed).unwrap();
         assert_eq!(
             read,
             json!({"a\"b": [1, 2], "effort": null, "summary": null})

@@ -2,14 +2,13 @@
 //! `response.completed` and so on) and a non-streamed answer contain. Open Responses requires
 //! all of them and says which may be null.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Range;
 
 use serde_json::json;
 use strum::IntoStaticStr;
 
-use super::echo::{self, EchoedJson};
+use super::echo;
 use crate::event::Usage;
 use crate::json;
 use crate::turn::Turn;
@@ -36,53 +35,9 @@ pub struct ResponseObject {
     pub output: OutputItems,
     /// The token counts, once the answer has ended.
     pub usage: Option<Usage>,
-    /// The client's `instructions`.
-    pub instructions: EchoedJson,
-    /// Upper bound of generated tokens.
-    pub max_output_tokens: Option<u64>,
-    /// Upper bound of calls of hosted tools.
-    pub max_tool_calls: EchoedJson,
-    /// The model's name as the client wrote it.
-    pub model: String,
-    /// Whether the model may call several tools in one answer.
-    pub parallel_tool_calls: bool,
-    /// The response that this one continues.
-    pub previous_response_id: Option<String>,
-    /// The client's `prompt_cache_key`.
-    pub prompt_cache_key: EchoedJson,
-    /// The client's `reasoning`, always with `effort` and `summary`.
-    pub reasoning: EchoedJson,
-    /// The client's `safety_identifier`.
-    pub safety_identifier: EchoedJson,
-    /// The service tier that answered.
-    pub service_tier: Cow<'static, str>,
-    /// Whether the response can be fetched later.
-    pub store: bool,
-    /// Whether the response was made in the background.
-    pub background: bool,
-    /// Sampling temperature.
-    pub temperature: f64,
-    /// The client's `text`, always with `format` and `verbosity`.
-    pub text: EchoedJson,
-    /// The client's `tool_choice`.
-    pub tool_choice: EchoedJson,
-    /// The client's tools; function tools always with `description`, `parameters` and
-    /// `strict`.
-    pub tools: EchoedJson,
-    /// How many alternative tokens are reported at each position.
-    pub top_logprobs: u64,
-    /// Nucleus sampling.
-    pub top_p: f64,
-    /// Presence penalty.
-    pub presence_penalty: f64,
-    /// Frequency penalty.
-    pub frequency_penalty: f64,
-    /// `auto` or `disabled`.
-    pub truncation: EchoedJson,
-    /// The client's `user`, which only older clients send.
-    pub user: EchoedJson,
-    /// The client's `metadata`.
-    pub metadata: EchoedJson,
+    /// The members from `instructions` to `metadata`, which repeat the request, as JSON behind a
+    /// comma.
+    parameters: Vec<u8>,
 }
 
 /// The final status of a response.
@@ -129,7 +84,6 @@ impl ResponseObject {
     /// The response to `turn` at its beginning, with the defaults of the API for parameters that
     /// the client did not send. `created_at` is in Unix seconds.
     pub fn new(turn: &Turn<'_>, id: &str, created_at: u64) -> Self {
-        let (params, controls) = (&turn.echo, &turn.controls);
         Self {
             id: id.to_owned(),
             created_at,
@@ -139,33 +93,7 @@ impl ResponseObject {
             incomplete_details: None,
             output: OutputItems::default(),
             usage: None,
-            instructions: EchoedJson::new(params.instructions, "null"),
-            max_output_tokens: controls.max_output_tokens,
-            max_tool_calls: EchoedJson::new(params.max_tool_calls, "null"),
-            model: turn.model.clone().into_owned(),
-            parallel_tool_calls: turn.parallel_tool_calls.unwrap_or(true),
-            previous_response_id: None,
-            prompt_cache_key: EchoedJson::new(params.prompt_cache_key, "null"),
-            reasoning: echo::reasoning(params.reasoning),
-            safety_identifier: EchoedJson::new(params.safety_identifier, "null"),
-            service_tier: Cow::Borrowed("default"),
-            store: false,
-            background: false,
-            temperature: controls.temperature.unwrap_or(1.0),
-            text: echo::text(params.text),
-            tool_choice: EchoedJson::new(params.tool_choice, "\"auto\""),
-            tools: if turn.tools.has_short_function() {
-                echo::completed_tools(params.tools)
-            } else {
-                echo::tools(params.tools)
-            },
-            top_logprobs: controls.top_logprobs.unwrap_or(0),
-            top_p: controls.top_p.unwrap_or(1.0),
-            presence_penalty: controls.presence_penalty.unwrap_or(0.0),
-            frequency_penalty: controls.frequency_penalty.unwrap_or(0.0),
-            truncation: EchoedJson::new(params.truncation, "\"disabled\""),
-            user: EchoedJson::new(params.user, "null"),
-            metadata: EchoedJson::new(params.metadata, "{}"),
+            parameters: echo::parameters(turn),
         }
     }
 
@@ -175,7 +103,8 @@ impl ResponseObject {
         json::field(out, "id", &self.id);
         json::field(out, "object", "response");
         json::field(out, "created_at", &self.created_at);
-        json::field(out, "status", self.status_name());
+        let status = self.status.map_or("in_progress", ResponseStatus::name);
+        json::field(out, "status", status);
         json::field(out, "completed_at", &self.completed_at);
         json::key(out, "error");
         match &self.error {
@@ -198,29 +127,7 @@ impl ResponseObject {
             None => out.extend_from_slice(b"null"),
             Some(usage) => push_usage(out, usage),
         }
-        self.instructions.push_field(out, "instructions");
-        json::field(out, "max_output_tokens", &self.max_output_tokens);
-        self.max_tool_calls.push_field(out, "max_tool_calls");
-        json::field(out, "model", &self.model);
-        json::field(out, "parallel_tool_calls", &self.parallel_tool_calls);
-        json::field(out, "previous_response_id", &self.previous_response_id);
-        self.prompt_cache_key.push_field(out, "prompt_cache_key");
-        self.reasoning.push_field(out, "reasoning");
-        self.safety_identifier.push_field(out, "safety_identifier");
-        json::field(out, "service_tier", &self.service_tier);
-        json::field(out, "store", &self.store);
-        json::field(out, "background", &self.background);
-        json::field(out, "temperature", &self.temperature);
-        self.text.push_field(out, "text");
-        self.tool_choice.push_field(out, "tool_choice");
-        self.tools.push_field(out, "tools");
-        json::field(out, "top_logprobs", &self.top_logprobs);
-        json::field(out, "top_p", &self.top_p);
-        json::field(out, "presence_penalty", &self.presence_penalty);
-        json::field(out, "frequency_penalty", &self.frequency_penalty);
-        self.truncation.push_field(out, "truncation");
-        self.user.push_field(out, "user");
-        self.metadata.push_field(out, "metadata");
+        out.extend_from_slice(&self.parameters);
         out.push(b'}');
     }
 
@@ -228,10 +135,6 @@ impl ResponseObject {
     /// the token of the response id and the item's index.
     pub(super) fn item_id(&self, prefix: &str, index: u32) -> String {
         item_id(prefix, &self.id, index)
-    }
-
-    fn status_name(&self) -> &'static str {
-        self.status.map_or("in_progress", ResponseStatus::name)
     }
 }
 
@@ -284,24 +187,17 @@ pub(super) fn item_id(prefix: &str, response_id: &str, index: impl Display) -> S
 
 /// Appends the `usage` of a response.
 pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
-    out.push(b'{');
-    json::field(out, "input_tokens", &usage.input);
-    json::key(out, "input_tokens_details");
-    out.push(b'{');
-    json::field(out, "cached_tokens", &usage.cached);
-    json::field(out, "cache_write_tokens", &usage.cache_write);
-    out.push(b'}');
-    json::field(out, "output_tokens", &usage.output);
-    json::key(out, "output_tokens_details");
-    out.push(b'{');
-    json::field(out, "reasoning_tokens", &usage.reasoning);
-    out.push(b'}');
-    json::field(
-        out,
-        "total_tokens",
-        &usage.input.saturating_add(usage.output),
-    );
-    out.push(b'}');
+    let usage = json!({
+        "input_tokens": usage.input,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached,
+            "cache_write_tokens": usage.cache_write,
+        },
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.input.saturating_add(usage.output),
+    });
+    json::push(out, &usage);
 }
 
 #[cfg(test)]

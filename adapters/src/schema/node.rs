@@ -4,24 +4,6 @@
 use registry::{EnumSet, SchemaRule};
 use serde_json::{Map, Value, json};
 
-/// The order of the rules. Types are inferred from enums and constants, so that
-/// comes before these are removed.
-const RULE_ORDER: [SchemaRule; 13] = [
-    SchemaRule::LoneRefs,
-    SchemaRule::NoMetaKeys,
-    SchemaRule::AnyOfOnly,
-    SchemaRule::OneItemSchema,
-    SchemaRule::TypedProperties,
-    SchemaRule::NoConst,
-    SchemaRule::StringEnums,
-    SchemaRule::SingleType,
-    SchemaRule::TypeInBranches,
-    SchemaRule::NoAdditionalProperties,
-    SchemaRule::KnownRequired,
-    SchemaRule::NoPatterns,
-    SchemaRule::NoBounds,
-];
-
 pub(super) struct SchemaNode<'s> {
     pub(super) schema: &'s mut Map<String, Value>,
     pub(super) is_root: bool,
@@ -29,7 +11,7 @@ pub(super) struct SchemaNode<'s> {
 
 impl SchemaNode<'_> {
     pub(super) fn apply(&mut self, rules: EnumSet<SchemaRule>) {
-        for rule in RULE_ORDER.into_iter().filter(|rule| rules.contains(*rule)) {
+        for rule in rules.iter() {
             match rule {
                 // Applied to the whole schema beforehand.
                 SchemaRule::InlineRefs => {}

@@ -159,7 +159,7 @@ impl<S: Sink> Answer<'_, S> {
 
     /// Ends the answer as completed, with the usage of the summary.
     async fn complete(&mut self, usage: Usage) -> Result<Step, Fault> {
-        self.write(Event::Usage(usage.into()))?;
+        self.write(Event::Usage(usage))?;
         self.write(Event::Finish(Finish::Stop))?;
         self.record.notes.extend(self.assembler.notes());
         self.headers.add_notes(&self.record.notes);

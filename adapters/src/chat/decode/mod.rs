@@ -504,7 +504,7 @@ impl ChatDecoder {
         if let Some((usage, wrong)) = raw.and_then(|raw| usage::read(raw, self.usage_apart)) {
             self.usage_correction = wrong;
             self.progress.usage_after_content = !self.progress.chunk_has_content;
-            emit(Event::Usage(usage.into()));
+            emit(Event::Usage(usage));
         }
     }
 }

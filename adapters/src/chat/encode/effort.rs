@@ -4,23 +4,16 @@ use registry::{Model, ReasoningControl};
 use serde_json::Value;
 
 use crate::body_writer::BodyWriter;
-use crate::chat::options::ChatOptions;
 use crate::effort::{has_level, nearest};
 use crate::notes::Notes;
-use crate::turn::Turn;
 
 /// Writes nothing if the client asked for nothing: the default effort of a model is
 /// its maker's choice.
-pub(super) fn push(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    options: &ChatOptions<'_>,
-    notes: &mut Notes,
-) {
-    let Some(wanted) = turn.controls.effort.as_deref() else {
+pub(super) fn push(body: &mut BodyWriter<'_, '_>, control: ReasoningControl) {
+    let Some(wanted) = body.turn.controls.effort.as_deref() else {
         return;
     };
-    let (control, model) = (options.quirks().reasoning_control, options.model);
+    let (model, notes) = (body.model, &mut body.notes);
     if model.reasoning.is_empty() {
         notes.add("parameter_dropped", "reasoning_effort");
         return;
@@ -28,10 +21,12 @@ pub(super) fn push(
     match control {
         ReasoningControl::None => notes.add("parameter_dropped", "reasoning_effort"),
         ReasoningControl::Effort => {
-            body.field("reasoning_effort", nearest(wanted, model, notes));
+            let level = nearest(wanted, model, notes);
+            body.field("reasoning_effort", level);
         }
         ReasoningControl::Thinking => {
-            push_thinking(body, is_on(wanted, model, notes));
+            let on = is_on(wanted, model, notes);
+            push_thinking(body, on);
         }
         ReasoningControl::ThinkingAndEffort => match level(wanted, model, notes) {
             None => push_thinking(body, false),
@@ -41,7 +36,8 @@ pub(super) fn push(
             }
         },
         ReasoningControl::EnableThinking => {
-            body.field("enable_thinking", &is_on(wanted, model, notes));
+            let on = is_on(wanted, model, notes);
+            body.field("enable_thinking", &on);
         }
         ReasoningControl::Reasoning => match level(wanted, model, notes) {
             None => body.object("reasoning", "enabled", false.into()),
@@ -54,7 +50,7 @@ pub(super) fn push(
     }
 }
 
-fn push_thinking(body: &mut BodyWriter<'_>, on: bool) {
+fn push_thinking(body: &mut BodyWriter<'_, '_>, on: bool) {
     let state = if on { "enabled" } else { "disabled" };
     body.object("thinking", "type", Value::from(state));
 }

@@ -9,13 +9,9 @@ use crate::notes::Notes;
 use crate::schema;
 use crate::turn::TextFormat;
 
-pub(super) fn push(
-    body: &mut BodyWriter<'_>,
-    format: &TextFormat<'_>,
-    quirks: &ChatQuirks,
-    notes: &mut Notes,
-) {
-    match (format, quirks.response_format) {
+pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
+    let notes = &mut body.notes;
+    match (&body.turn.controls.format, quirks.response_format) {
         (TextFormat::Text, _) => {}
         (TextFormat::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
             push_object(body);
@@ -24,8 +20,8 @@ pub(super) fn push(
             notes.add("json_object_described", "it is asked for by an instruction");
         }
         (TextFormat::JsonSchema { .. }, ResponseFormat::JsonObject) => {
-            push_object(body);
             note_described(notes);
+            push_object(body);
         }
         (TextFormat::JsonSchema { .. }, ResponseFormat::None) => note_described(notes),
         (
@@ -47,7 +43,7 @@ pub(super) fn push(
             }
             let fitted = schema::fit(schema, quirks.schema);
             if fitted.is_some() {
-                notes.add("schema_changed", "response format");
+                body.notes.add("schema_changed", "response format");
             }
             json::raw_field(out, "schema", fitted.as_deref().unwrap_or(schema.get()));
             if let Some(strict) = strict {
@@ -58,7 +54,7 @@ pub(super) fn push(
     }
 }
 
-fn push_object(body: &mut BodyWriter<'_>) {
+fn push_object(body: &mut BodyWriter<'_, '_>) {
     body.raw_field("response_format", r#"{"type":"json_object"}"#);
 }
 

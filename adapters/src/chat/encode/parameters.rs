@@ -3,59 +3,29 @@
 use registry::ChatQuirks;
 
 use crate::body_writer::BodyWriter;
-use crate::chat::options::ChatOptions;
-use crate::notes::Notes;
-use crate::turn::{Controls, Turn};
 
-pub(super) fn push(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    options: &ChatOptions<'_>,
-    notes: &mut Notes,
-) {
-    let (controls, quirks) = (&turn.controls, options.quirks());
-    let sampling = options.model.sampling;
-    let temperature = temperature(controls, quirks, sampling, notes);
-    body.push_sampling(temperature, controls, (sampling, quirks.penalties), notes);
-    push_logprobs(body, controls, sampling && quirks.logprobs, notes);
+pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
+    let temperature = temperature(body, quirks);
+    body.push_sampling(temperature, quirks.penalties);
+    push_logprobs(body, quirks);
 }
 
 /// The parameters that follow the reasoning control.
-pub(super) fn push_services(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    options: &ChatOptions<'_>,
-    notes: &mut Notes,
-) {
-    let (controls, quirks) = (&turn.controls, options.quirks());
-    body.field_if(
-        "verbosity",
-        controls.verbosity.as_deref(),
-        quirks.verbosity && !options.model.reasoning.is_empty(),
-        notes,
-    );
-    body.push_services(
-        controls,
-        (quirks.service_tier, quirks.prompt_cache_key),
-        notes,
-    );
+pub(super) fn push_services(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
+    let verbosity = body.turn.controls.verbosity.as_deref();
+    let accepted = quirks.verbosity && !body.model.reasoning.is_empty();
+    body.field_if("verbosity", verbosity, accepted);
+    body.push_services(quirks.service_tier, quirks.prompt_cache_key);
 }
 
 /// The wanted temperature, lowered to the provider's maximum.
-fn temperature(
-    controls: &Controls<'_>,
-    quirks: &ChatQuirks,
-    sampling: bool,
-    notes: &mut Notes,
-) -> Option<f64> {
-    let wanted = controls.temperature?;
+fn temperature(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) -> Option<f64> {
+    let wanted = body.turn.controls.temperature?;
     match quirks.max_temperature {
         Some(highest) if wanted > highest => {
-            if sampling {
-                notes.add(
-                    "temperature_lowered",
-                    format!("{wanted} to the provider's highest {highest}"),
-                );
+            if body.model.sampling {
+                let detail = format!("{wanted} to the provider's highest {highest}");
+                body.notes.add("temperature_lowered", detail);
             }
             Some(highest)
         }
@@ -63,18 +33,13 @@ fn temperature(
     }
 }
 
-fn push_logprobs(
-    body: &mut BodyWriter<'_>,
-    controls: &Controls<'_>,
-    accepted: bool,
-    notes: &mut Notes,
-) {
+fn push_logprobs(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
+    let controls = &body.turn.controls;
     if !controls.wants_logprobs() {
         return;
     }
-    if !accepted {
-        notes.add("parameter_dropped", "logprobs");
-        return;
+    if !(body.model.sampling && quirks.logprobs) {
+        return body.notes.add("parameter_dropped", "logprobs");
     }
     body.field("logprobs", &true);
     if let Some(top) = controls.top_logprobs {

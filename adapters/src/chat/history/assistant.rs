@@ -6,6 +6,7 @@ use super::MessageWriter;
 use super::arguments::push_arguments;
 use super::message::{AssistantMessage, ReplayedReasoning};
 use super::reasoning::{LOST_SIGNATURE, REASONING_PLACEHOLDER, signature_detail_placeholder};
+use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
 use crate::turn::Item;
@@ -16,20 +17,23 @@ impl<'a> MessageWriter<'_, 'a> {
         message: &AssistantMessage<'a>,
         marked: bool,
     ) -> Result<(), Fault> {
-        let quirks = self.options.quirks();
+        let quirks = self.options.quirks;
         let reasoning = ReplayedReasoning::collect(message, self.turn, self.options, self.notes)?;
         self.open_message("assistant");
-        match quirks.reasoning_replay {
-            ReasoningReplay::ThinkTags => {
-                self.push_content_with_think_tags(message, &reasoning, marked);
+        let thoughts = Some(&reasoning).filter(|reasoning| !reasoning.is_empty());
+        match (quirks.reasoning_replay, thoughts) {
+            (ReasoningReplay::ThinkTags, thoughts) => self.push_content(message, thoughts, marked),
+            (ReasoningReplay::ThinkingParts, Some(thoughts)) => {
+                self.push_content_with_thinking_parts(message, thoughts, marked);
             }
-            ReasoningReplay::ThinkingParts => {
-                self.push_content_with_thinking_parts(message, &reasoning, marked);
-            }
-            ReasoningReplay::None
-            | ReasoningReplay::ReasoningContent
-            | ReasoningReplay::Reasoning
-            | ReasoningReplay::ReasoningDetails => self.push_content(message, marked),
+            (
+                ReasoningReplay::ThinkingParts
+                | ReasoningReplay::None
+                | ReasoningReplay::ReasoningContent
+                | ReasoningReplay::Reasoning
+                | ReasoningReplay::ReasoningDetails,
+                _,
+            ) => self.push_content(message, None, marked),
         }
         match quirks.reasoning_replay {
             ReasoningReplay::ReasoningContent => {
@@ -52,10 +56,15 @@ impl<'a> MessageWriter<'_, 'a> {
         Ok(())
     }
 
-    /// Writes `content` without reasoning in it.
-    fn push_content(&mut self, message: &AssistantMessage<'_>, marked: bool) {
-        if message.texts.is_empty() {
-            match self.options.quirks().call_content {
+    /// Writes `content`, with the reasoning between tags in it if there is any.
+    fn push_content(
+        &mut self,
+        message: &AssistantMessage<'_>,
+        reasoning: Option<&ReplayedReasoning<'_>>,
+        marked: bool,
+    ) {
+        if message.texts.is_empty() && reasoning.is_none() {
+            match self.options.quirks.call_content {
                 CallContent::Null => json::raw_field(self.out, "content", "null"),
                 CallContent::Empty => json::raw_field(self.out, "content", "\"\""),
                 CallContent::Omitted => {}
@@ -64,25 +73,12 @@ impl<'a> MessageWriter<'_, 'a> {
         }
         json::key(self.out, "content");
         self.open_text(marked);
-        self.push_texts(message);
-        self.close_text(marked);
-    }
-
-    fn push_content_with_think_tags(
-        &mut self,
-        message: &AssistantMessage<'_>,
-        reasoning: &ReplayedReasoning<'_>,
-        marked: bool,
-    ) {
-        if reasoning.is_empty() {
-            return self.push_content(message, marked);
+        if let Some(reasoning) = reasoning {
+            self.out.extend_from_slice(b"<think>\\n");
+            self.push_texts(&reasoning.texts, "\\n\\n");
+            self.out.extend_from_slice(b"\\n</think>\\n\\n");
         }
-        json::key(self.out, "content");
-        self.open_text(marked);
-        self.out.extend_from_slice(b"<think>\\n");
-        self.push_reasoning_texts(reasoning);
-        self.out.extend_from_slice(b"\\n</think>\\n\\n");
-        self.push_texts(message);
+        self.push_texts(&message.texts, "");
         self.close_text(marked);
     }
 
@@ -92,40 +88,27 @@ impl<'a> MessageWriter<'_, 'a> {
         reasoning: &ReplayedReasoning<'_>,
         marked: bool,
     ) {
-        if reasoning.is_empty() {
-            return self.push_content(message, marked);
-        }
         json::key(self.out, "content");
         self.out
             .extend_from_slice(br#"[{"type":"thinking","thinking":[{"type":"text","text":""#);
-        self.push_reasoning_texts(reasoning);
+        self.push_texts(&reasoning.texts, "\\n\\n");
         self.out.extend_from_slice(br#""}]}"#);
         if !message.texts.is_empty() {
             self.out.extend_from_slice(br#",{"type":"text","text":""#);
-            self.push_texts(message);
+            self.push_texts(&message.texts, "");
             self.out.extend_from_slice(br#""}"#);
         }
         self.close_parts(marked && !message.texts.is_empty());
     }
 
-    fn push_texts(&mut self, message: &AssistantMessage<'_>) {
-        for (position, (index, content)) in message.texts.iter().enumerate() {
+    /// Writes texts with blank lines between them, and the parts of each with `separator`.
+    fn push_texts(&mut self, texts: &[(Option<usize>, MessageContent<'_>)], separator: &str) {
+        for (position, (index, content)) in texts.iter().enumerate() {
             if position > 0 {
                 self.out.extend_from_slice(b"\\n\\n");
             }
             let start = self.out.len();
-            content.push_text(self.out, "");
-            self.add_span(*index, start);
-        }
-    }
-
-    fn push_reasoning_texts(&mut self, reasoning: &ReplayedReasoning<'_>) {
-        for (position, (index, content)) in reasoning.texts.iter().enumerate() {
-            if position > 0 {
-                self.out.extend_from_slice(b"\\n\\n");
-            }
-            let start = self.out.len();
-            content.push_text(self.out, "\\n\\n");
+            content.push_text(self.out, separator);
             if let Some(index) = index {
                 self.add_span(*index, start);
             }
@@ -143,11 +126,11 @@ impl<'a> MessageWriter<'_, 'a> {
         if !reasoning.is_empty() {
             json::key(self.out, field);
             self.out.push(b'"');
-            self.push_reasoning_texts(reasoning);
+            self.push_texts(&reasoning.texts, "\\n\\n");
             self.out.push(b'"');
             return;
         }
-        let required = match self.options.quirks().reasoning_required {
+        let required = match self.options.quirks.reasoning_required {
             ReasoningRequired::Never => false,
             ReasoningRequired::Calls => !message.answer.calls.is_empty(),
             ReasoningRequired::Always => true,
@@ -169,7 +152,7 @@ impl<'a> MessageWriter<'_, 'a> {
         reasoning: &ReplayedReasoning<'_>,
     ) -> Option<String> {
         let mut details = reasoning.details.clone();
-        let unsigned = match self.options.quirks().call_extra {
+        let unsigned = match self.options.quirks.call_extra {
             ExtraContentReplay::None | ExtraContentReplay::Kept => false,
             ExtraContentReplay::Required => !details.contains("\"reasoning.encrypted\""),
             ExtraContentReplay::Placeholder => {
@@ -202,7 +185,7 @@ impl<'a> MessageWriter<'_, 'a> {
             json::separate(self.out);
             let start = self.out.len();
             self.push_call(item, index);
-            let quirks = self.options.quirks();
+            let quirks = self.options.quirks;
             // With `reasoning_details`, the placeholder is one of the details.
             let among_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
             let call_extra = match quirks.call_extra {

@@ -55,7 +55,7 @@ pub(super) fn lay_out<'a>(
             MessageGroup::Media(indices) => layout.media(&indices)?,
         }
     }
-    if let Some(text) = format_instruction(&turn.controls.format, options.quirks()) {
+    if let Some(text) = format_instruction(&turn.controls.format, options.quirks) {
         layout.format(MessageContent::from_text(text.into()));
     }
     Ok(layout.finish())
@@ -102,15 +102,11 @@ impl<'a> Layout<'_, 'a> {
         if content.is_empty() {
             return;
         }
-        let quirks = self.options.quirks();
+        let quirks = self.options.quirks;
         let is_user_role = quirks.system_role == SystemRole::User;
         let is_late = match quirks.system_place {
             SystemPlace::First if self.messages.is_empty() => {
-                self.first_system.push(MessageSection {
-                    source,
-                    content,
-                    needs_heading: false,
-                });
+                self.first_system.push(MessageSection::new(source, content));
                 return;
             }
             SystemPlace::First => true,
@@ -141,12 +137,10 @@ impl<'a> Layout<'_, 'a> {
     /// its place does not change while the history grows, nor does what precedes
     /// it.
     fn format(&mut self, content: MessageContent<'a>) {
-        match self.options.quirks().system_place {
-            SystemPlace::First => self.first_system.push(MessageSection {
-                source: SectionSource::Format,
-                content,
-                needs_heading: false,
-            }),
+        match self.options.quirks.system_place {
+            SystemPlace::First => self
+                .first_system
+                .push(MessageSection::new(SectionSource::Format, content)),
             SystemPlace::Anywhere => self.system(SectionSource::Format, content),
         }
     }
@@ -158,20 +152,20 @@ impl<'a> Layout<'_, 'a> {
             return Ok(());
         }
         let content = content.fit_message(self.options.accepted_media(), self.notes);
-        self.messages.push(ChatMessage::User(vec![MessageSection {
-            source: SectionSource::Item(index),
-            content,
-            needs_heading: false,
-        }]));
+        self.messages
+            .push(ChatMessage::User(vec![MessageSection::new(
+                SectionSource::Item(index),
+                content,
+            )]));
         Ok(())
     }
 
     fn omitted(&mut self, text: &str) {
-        self.messages.push(ChatMessage::User(vec![MessageSection {
-            source: SectionSource::Omitted,
-            content: MessageContent::from_text(text.into()),
-            needs_heading: false,
-        }]));
+        self.messages
+            .push(ChatMessage::User(vec![MessageSection::new(
+                SectionSource::Omitted,
+                MessageContent::from_text(text.into()),
+            )]));
     }
 
     fn media(&mut self, indices: &[usize]) -> Result<(), Fault> {
@@ -187,11 +181,7 @@ impl<'a> Layout<'_, 'a> {
                 .only_media();
             let caption = format!("Output of the tool call {}:", self.wire_id(index));
             content.parts.insert(0, MessagePart::Text(caption.into()));
-            sections.push(MessageSection {
-                source: SectionSource::Item(index),
-                content,
-                needs_heading: false,
-            });
+            sections.push(MessageSection::new(SectionSource::Item(index), content));
         }
         self.notes.add(
             "image_moved",
@@ -224,11 +214,11 @@ impl<'a> Layout<'_, 'a> {
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
         let mut content = self.plan.result_media(item, index, accepted)?;
         content.parts.insert(0, MessagePart::Text(text.into()));
-        self.messages.push(ChatMessage::User(vec![MessageSection {
-            source: SectionSource::Item(index),
-            content,
-            needs_heading: false,
-        }]));
+        self.messages
+            .push(ChatMessage::User(vec![MessageSection::new(
+                SectionSource::Item(index),
+                content,
+            )]));
         Ok(())
     }
 
@@ -241,7 +231,7 @@ impl<'a> Layout<'_, 'a> {
             if content.is_empty() {
                 self.note_empty(index);
             } else {
-                texts.push((index, content));
+                texts.push((Some(index), content));
             }
         }
         if texts.is_empty() && answer.calls.is_empty() {
@@ -259,7 +249,7 @@ impl<'a> Layout<'_, 'a> {
     }
 
     fn finish(mut self) -> Vec<ChatMessage<'a>> {
-        let quirks = self.options.quirks();
+        let quirks = self.options.quirks;
         let mut first_system = std::mem::take(&mut self.first_system);
         let mut done = Vec::with_capacity(self.messages.len() + 1);
         if let Some(first) = first_system.first_mut() {

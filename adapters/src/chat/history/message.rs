@@ -28,6 +28,16 @@ pub(super) struct MessageSection<'a> {
     pub(super) needs_heading: bool,
 }
 
+impl<'a> MessageSection<'a> {
+    pub(super) fn new(source: SectionSource, content: MessageContent<'a>) -> Self {
+        Self {
+            source,
+            content,
+            needs_heading: false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SectionSource {
     Item(usize),
@@ -43,7 +53,7 @@ pub(super) enum SectionSource {
 pub(super) struct AssistantMessage<'a> {
     pub(super) answer: AnswerItems,
     /// The texts that are not empty, with the indices of their items.
-    pub(super) texts: Vec<(usize, MessageContent<'a>)>,
+    pub(super) texts: Vec<(Option<usize>, MessageContent<'a>)>,
 }
 
 /// The reasoning behind one assistant message, as far as it is sent back to the

@@ -56,7 +56,7 @@ pub(super) fn push_messages(
     media: &mut MediaEstimate,
     notes: &mut Notes,
 ) -> Result<WrittenMessages, Fault> {
-    let quirks = options.quirks();
+    let quirks = options.quirks;
     let ids = WireCallIds::new(turn, plan, quirks.call_ids);
     if ids.any_changed() {
         notes.add("call_ids_changed", "to the form that the provider takes");
@@ -156,7 +156,7 @@ impl MessageWriter<'_, '_> {
     fn open_message(&mut self, role: &str) {
         json::separate(self.out);
         self.out.push(b'{');
-        let role = match (role, self.options.quirks().system_role) {
+        let role = match (role, self.options.quirks.system_role) {
             ("system", SystemRole::Developer) => "developer",
             (role, SystemRole::System | SystemRole::Developer | SystemRole::User) => role,
         };

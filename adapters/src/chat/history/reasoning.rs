@@ -43,7 +43,7 @@ impl<'a> ReplayedReasoning<'a> {
         options: &ChatOptions<'_>,
         notes: &mut Notes,
     ) -> Result<Self, Fault> {
-        let quirks = options.quirks();
+        let quirks = options.quirks;
         let mut reasoning = Self::default();
         let replays = quirks.reasoning_replay != ReasoningReplay::None;
         let extras = quirks.call_extra != ExtraContentReplay::None;

@@ -11,15 +11,8 @@ impl MessageWriter<'_, '_> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
-        let call_id = self.plan.call_id(self.turn, index);
         let start = self.out.len();
-        self.open_message("tool");
-        json::field(self.out, "tool_call_id", self.ids.wire_id(&call_id));
-        if let Some(name) = self.names.get(call_id.as_ref()) {
-            json::field(self.out, "name", name);
-        }
-        json::key(self.out, "content");
-        self.open_text(marked);
+        self.open_tool_message(index, marked);
         let accepted = self.options.accepted_media();
         let shown = self.plan.replacement_text(index);
         let media = push_output(self.out, item, (index, shown), accepted, self.notes)?;
@@ -36,10 +29,9 @@ impl MessageWriter<'_, '_> {
         Ok(())
     }
 
-    /// Writes the result of a call that has none. It has no span, because the bytes
-    /// belong to no item.
-    pub(super) fn push_interrupted(&mut self, call: usize, marked: bool) {
-        let call_id = self.plan.call_id(self.turn, call);
+    /// Begins the message for a call or its result, up to its text.
+    fn open_tool_message(&mut self, index: usize, marked: bool) {
+        let call_id = self.plan.call_id(self.turn, index);
         self.open_message("tool");
         json::field(self.out, "tool_call_id", self.ids.wire_id(&call_id));
         if let Some(name) = self.names.get(call_id.as_ref()) {
@@ -47,6 +39,12 @@ impl MessageWriter<'_, '_> {
         }
         json::key(self.out, "content");
         self.open_text(marked);
+    }
+
+    /// Writes the result of a call that has none. It has no span, because the bytes
+    /// belong to no item.
+    pub(super) fn push_interrupted(&mut self, call: usize, marked: bool) {
+        self.open_tool_message(call, marked);
         self.out.extend_from_slice(INTERRUPTED.as_bytes());
         self.close_text(marked);
         self.out.push(b'}');

@@ -17,7 +17,7 @@ impl MessageWriter<'_, '_> {
         sections: &[MessageSection<'_>],
         marked: bool,
     ) {
-        if let Some(limit) = self.options.quirks().message_limit
+        if let Some(limit) = self.options.quirks.message_limit
             && is_longer_than(sections, limit)
         {
             return self.push_split(role, sections, limit, marked);

@@ -1,9 +1,9 @@
 //! `truncation: auto`: drops the start of a history that does not fit.
 
 use super::budget::{self, ByteBudget};
+use super::replace_by_notice;
 use super::units::{SequenceUnit, UnitKind, units};
-use super::{omission_notice, remove_units};
-use crate::plan::{Bounds, Plan, SequenceEntry};
+use crate::plan::{Bounds, Plan};
 use crate::turn::Turn;
 
 const NOTICE_BYTES: usize = 2_000;
@@ -35,21 +35,7 @@ pub(super) fn drop_start(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
         kept.add(at, unit);
     }
     kept.fit(units.len(), max_bytes);
-    let is_dropped = |at: usize| kept.is_dropped(at);
-    let dropped: Vec<&SequenceUnit> = units
-        .iter()
-        .enumerate()
-        .filter_map(|(at, unit)| is_dropped(at).then_some(unit))
-        .collect();
-    let Some(first) = dropped.first() else {
-        return;
-    };
-    let position = first.entries.start;
-    let notice = omission_notice::for_dropped_start(turn, plan, &dropped, NOTICE_BYTES);
-    remove_units(plan, &units, is_dropped);
-    let position = position.min(plan.sequence.len());
-    plan.sequence
-        .insert(position, SequenceEntry::Omitted(notice));
+    replace_by_notice(turn, plan, &units, |at| kept.is_dropped(at), NOTICE_BYTES);
 }
 
 /// The units that are sent, while the history is replayed.

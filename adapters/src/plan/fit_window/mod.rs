@@ -70,14 +70,7 @@ fn fit_summary_request(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
         let text = shorten(&text, caps.instructions, usize::MAX, EscapeDepth::Once);
         plan.instructions = Some(text.as_ref().into());
     }
-    for (unit, cap) in units.iter().zip(&caps.units) {
-        let Some(cap) = *cap else { continue };
-        for text in &unit.texts {
-            if text.exceeds_limits || text.bytes > cap || text.media > 0 {
-                shorten_text(turn, plan, text, cap, budget.limits);
-            }
-        }
-    }
+    shorten_units(turn, plan, &units, &caps.units, budget.limits);
     let notice = omission_notice::for_summary(turn, plan, &units, &caps.units, budget.notice);
     remove_units(plan, &units, |at| {
         caps.units.get(at).is_none_or(Option::is_none)
@@ -100,6 +93,44 @@ fn drop_reasoning(plan: &mut Plan) {
     for index in reasoning {
         plan.drop_item(index, REASON_REASONING);
     }
+}
+
+/// Shortens the texts of the units that stay, each to the cap of its unit.
+fn shorten_units(
+    turn: &Turn<'_>,
+    plan: &mut Plan,
+    units: &[SequenceUnit],
+    caps: &[Option<usize>],
+    limits: TextLimits,
+) {
+    for (unit, cap) in units.iter().zip(caps) {
+        let Some(cap) = *cap else { continue };
+        for text in &unit.texts {
+            if text.exceeds_limits || text.bytes > cap || text.media > 0 {
+                shorten_text(turn, plan, text, cap, limits);
+            }
+        }
+    }
+}
+
+/// Removes units from the sequence, and puts a notice of at most `max_bytes` where the first of
+/// them was.
+fn replace_by_notice(
+    turn: &Turn<'_>,
+    plan: &mut Plan,
+    units: &[SequenceUnit],
+    is_removed: impl Fn(usize) -> bool,
+    max_bytes: usize,
+) {
+    let removed = units.iter().enumerate().filter(|(at, _)| is_removed(*at));
+    let removed: Vec<&SequenceUnit> = removed.map(|(_, unit)| unit).collect();
+    let Some(first) = removed.first() else { return };
+    let position = first.entries.start;
+    let notice = omission_notice::for_dropped_start(turn, plan, &removed, max_bytes);
+    remove_units(plan, units, is_removed);
+    let position = position.min(plan.sequence.len());
+    plan.sequence
+        .insert(position, SequenceEntry::Omitted(notice));
 }
 
 /// Replaces a text by at most `cap` bytes of it, and its images by a placeholder.

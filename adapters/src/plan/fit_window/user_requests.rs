@@ -6,7 +6,7 @@
 //! depends on what precedes the summary alone: it stays the same while the history grows.
 
 use super::units::{SequenceUnit, TextLimits, UnitKind, units};
-use super::{omission_notice, remove_units, shorten_text};
+use super::{replace_by_notice, shorten_units};
 use crate::fair_share::largest_fitting;
 use crate::plan::{Bounds, Plan, SequenceEntry};
 use crate::turn::{Item, ItemKind, Turn};
@@ -47,27 +47,14 @@ pub(in crate::plan) fn limit_user_requests(turn: &Turn<'_>, bounds: &Bounds, pla
     let units = units(turn, plan, bounds, limits, summary);
     let notice_bytes = room / 8;
     let caps = caps(&units, room - notice_bytes);
-    for (unit, cap) in units.iter().zip(&caps) {
-        let Some(cap) = *cap else { continue };
-        for text in &unit.texts {
-            if text.bytes > cap || text.media > 0 {
-                shorten_text(turn, plan, text, cap, limits);
-            }
-        }
-    }
+    shorten_units(turn, plan, &units, &caps, limits);
     let is_removed = |at: usize| {
         let user = units
             .get(at)
             .is_some_and(|unit| unit.kind == UnitKind::User);
         user && caps.get(at).is_none_or(Option::is_none)
     };
-    let removed = units.iter().enumerate().filter(|(at, _)| is_removed(*at));
-    let removed: Vec<&SequenceUnit> = removed.map(|(_, unit)| unit).collect();
-    let Some(first) = removed.first() else { return };
-    let at = first.entries.start;
-    let notice = omission_notice::for_dropped_start(turn, plan, &removed, notice_bytes);
-    remove_units(plan, &units, is_removed);
-    plan.sequence.insert(at, SequenceEntry::Omitted(notice));
+    replace_by_notice(turn, plan, &units, is_removed, notice_bytes);
 }
 
 /// For each unit: the maximum bytes of its text if it is a user message that stays. The

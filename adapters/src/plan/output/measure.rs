@@ -45,7 +45,6 @@ pub fn measure(text: &str) -> OutputMeasure {
     let (head, body) = text.split_at_checked(header.bytes).unwrap_or_default();
     let (head, mut rest) = (head.as_bytes(), body.as_bytes());
     let mut hash = Sha256::new_with_prefix(head);
-    let mut chars = header.chars;
     let mut newlines = memchr::memchr_iter(b'\n', head).count();
     let mut classifier = Classifier::default();
     while !rest.is_empty() {
@@ -54,7 +53,6 @@ pub fn measure(text: &str) -> OutputMeasure {
             .unwrap_or((rest, &[]));
         hash.update(block);
         // Every byte but the continuation bytes of UTF-8 begins a character.
-        chars += classify::count_bytes(block, |byte| byte & 0xc0 != 0x80);
         newlines += memchr::memchr_iter(b'\n', block).count();
         classifier.feed(block);
         rest = tail;
@@ -67,7 +65,7 @@ pub fn measure(text: &str) -> OutputMeasure {
     };
     OutputMeasure {
         kind,
-        chars,
+        chars: header.chars + body.chars().count(),
         lines: newlines + usize::from(has_open_line),
         bytes: text.len(),
         id: format_id(&hash.finalize()),
@@ -90,15 +88,6 @@ pub fn artifact_id(text: &str) -> String {
 }
 
 fn format_id(hash: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut id = String::with_capacity(36);
-    id.push_str("art_");
-    for byte in hash.iter().take(16) {
-        for half in [byte >> 4, byte & 15] {
-            id.push(char::from(
-                DIGITS.get(usize::from(half)).copied().unwrap_or(b'0'),
-            ));
-        }
-    }
-    id
+    let first = hash.first_chunk().copied().unwrap_or_default();
+    format!("art_{:032x}", u128::from_be_bytes(first))
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{RelayDecoder, well_formed};
-use crate::event::{Event, Finish, NativeEvent, UsageUpdate};
+use crate::event::{Event, Finish, NativeEvent, Usage};
 use crate::fault::{Fault, Kind};
 use crate::members::Members;
 use crate::provider_error;
@@ -80,7 +80,7 @@ impl RelayDecoder {
 }
 
 /// Reads a `usage` object; `None` if it has no counts.
-fn read_usage(raw: &RawValue) -> Option<UsageUpdate> {
+fn read_usage(raw: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct UsageCounts {
         input_tokens: Option<u64>,
@@ -109,11 +109,11 @@ fn read_usage(raw: &RawValue) -> Option<UsageUpdate> {
     }
     let sent = counts.input_tokens_details.unwrap_or_default();
     let generated = counts.output_tokens_details.unwrap_or_default();
-    Some(UsageUpdate {
-        input: Some(input),
-        cached: Some(sent.cached_tokens.unwrap_or(0).min(input)),
-        cache_write: Some(sent.cache_write_tokens.unwrap_or(0).min(input)),
-        output: Some(output),
-        reasoning: Some(generated.reasoning_tokens.unwrap_or(0).min(output)),
+    Some(Usage {
+        input,
+        cached: sent.cached_tokens.unwrap_or(0).min(input),
+        cache_write: sent.cache_write_tokens.unwrap_or(0).min(input),
+        output,
+        reasoning: generated.reasoning_tokens.unwrap_or(0).min(output),
     })
 }

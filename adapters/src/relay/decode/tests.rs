@@ -28,7 +28,7 @@ fn shown(event: &Event<'_>) -> String {
         Event::Failed(fault) => format!("failed {:?}", fault.kind),
         Event::Finish(finish) => format!("{finish:?}"),
         Event::Started => "started".to_owned(),
-        Event::Usage(usage) => format!("usage {} {}", usage.input.unwrap(), usage.output.unwrap()),
+        Event::Usage(usage) => format!("usage {} {}", usage.input, usage.output),
         Event::Note(code, _) => (*code).to_owned(),
         other => format!("{other:?}"),
     }

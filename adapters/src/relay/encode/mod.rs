@@ -25,9 +25,8 @@ use crate::body_writer::BodyWriter;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
 use crate::media::{AcceptedImages, AcceptedMedia, MediaEstimate};
-use crate::output_limit::OutputLimit;
 use crate::plan::Plan;
-use crate::turn::{Item, Turn};
+use crate::turn::Turn;
 use crate::wire::EncodeOptions;
 
 /// Encodes the request. Fails if an item cannot be sent, which is the client's fault.
@@ -37,22 +36,14 @@ pub(crate) fn encode(
     options: &EncodeOptions<'_>,
     quirks: &RelayQuirks,
 ) -> Result<Encoded, Fault> {
-    let mut notes = turn.notes.clone();
-    let mut body = BodyWriter::new(&options.dialect.body, size_hint(turn));
+    let mut body = BodyWriter::new(turn, options);
     body.field("model", options.upstream_model);
     body.field("stream", &true);
     body.field("store", &false);
-    parameters::push(&mut body, turn, options, quirks, &mut notes);
-    let tools = tools::push(&mut body, turn, quirks, &mut notes)?;
+    parameters::push(&mut body, quirks);
+    let tools = tools::push(&mut body, quirks)?;
     let field = quirks.max_output_tokens.then_some("max_output_tokens");
-    let limit = OutputLimit::requested(turn, options.model, field, None, &mut notes);
-    for name in ["instructions", "input"] {
-        body.claim(name);
-    }
-    if let Some(limit) = limit {
-        body.claim(limit.field);
-    }
-    body.push_fixed_fields();
+    let limit = body.push_fixed_fields(&["instructions", "input"], field, None);
     let mut offsets = BodyOffsets {
         tools,
         ..BodyOffsets::default()
@@ -81,31 +72,19 @@ pub(crate) fn encode(
             files: quirks.files,
         },
         media: &mut media,
-        notes: &mut notes,
+        notes: &mut body.notes,
         spans: Vec::with_capacity(turn.items.len()),
         call_forms: HashMap::new(),
     };
     input.push()?;
     let spans = input.spans;
-    let estimated_tokens = media.tokens_of(body.out.len(), options.model.bytes_per_token());
-    if let Some(limit) = limit {
-        let tokens = limit.fit(options.model, estimated_tokens, &mut notes);
-        body.field(limit.field, &tokens);
-    }
-    body.out.push(b'}');
+    let estimated_tokens = body.finish(limit, media);
     Ok(Encoded {
         body: body.out,
         spans,
         offsets,
         cache_marks: Vec::new(),
-        notes,
+        notes: body.notes,
         estimated_tokens,
     })
-}
-
-/// About the size of the request: nearly all of it is copied.
-fn size_hint(turn: &Turn<'_>) -> usize {
-    let items = turn.items.iter().filter_map(Item::raw);
-    let items: usize = items.map(|raw| raw.len() + 16).sum();
-    items + turn.echo.tools.map_or(0, |tools| tools.get().len()) + 4096
 }

@@ -1,63 +1,38 @@
 //! Parameters besides the tools: reasoning, the format of the text, sampling, services.
 
-use registry::RelayQuirks;
+use registry::{Model, RelayQuirks};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::body_writer::BodyWriter;
 use crate::effort::nearest;
 use crate::json;
-use crate::notes::Notes;
-use crate::turn::{TextFormat, Turn};
-use crate::wire::EncodeOptions;
+use crate::turn::TextFormat;
 
 /// Writes everything that does not depend on the tools or the input.
-pub(super) fn push(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
-    quirks: &RelayQuirks,
-    notes: &mut Notes,
-) {
-    let controls = &turn.controls;
-    let sampling = options.model.sampling;
-    push_include(body, turn, options, quirks, notes);
-    push_reasoning(body, turn, options, quirks, notes);
-    push_text(body, turn, options, quirks, notes);
-    body.push_sampling(
-        controls.temperature,
-        controls,
-        (sampling, quirks.penalties),
-        notes,
-    );
-    body.push_services(
-        controls,
-        (quirks.service_tier, quirks.prompt_cache_key),
-        notes,
-    );
+pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
+    push_include(body, quirks);
+    push_reasoning(body, quirks);
+    push_text(body, quirks);
+    body.push_sampling(body.turn.controls.temperature, quirks.penalties);
+    body.push_services(quirks.service_tier, quirks.prompt_cache_key);
 }
 
 /// Whether it is not known what the model can do, so that the provider has to say what it lacks.
-fn is_unlisted(options: &EncodeOptions<'_>) -> bool {
-    options.model.reasoning.is_empty() && (options.model.unlisted || options.model.window.is_none())
+fn is_unlisted(model: &Model) -> bool {
+    model.reasoning.is_empty() && (model.unlisted || model.window.is_none())
 }
 
 /// `include`: the encrypted reasoning, which goes back with the next request, and log
 /// probabilities. A model that does not reason refuses the former ("Encrypted content is not
 /// supported with this model").
-fn push_include(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
-    quirks: &RelayQuirks,
-    notes: &mut Notes,
-) {
-    let reasons = is_unlisted(options) || !options.model.reasoning.is_empty();
-    let controls = &turn.controls;
+fn push_include(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
+    let reasons = is_unlisted(body.model) || !body.model.reasoning.is_empty();
+    let controls = &body.turn.controls;
     let wanted = controls.wants_logprobs();
-    let logprobs = wanted && quirks.logprobs && options.model.sampling;
+    let logprobs = wanted && quirks.logprobs && body.model.sampling;
     if wanted && !logprobs {
-        notes.add("parameter_dropped", "logprobs");
+        body.notes.add("parameter_dropped", "logprobs");
     }
     let mut include = Vec::new();
     if quirks.encrypted_reasoning && reasons {
@@ -76,38 +51,37 @@ fn push_include(
 
 /// `reasoning`, if the client asked for something: the default effort of a model is its
 /// maker's choice.
-fn push_reasoning(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
-    quirks: &RelayQuirks,
-    notes: &mut Notes,
-) {
+fn push_reasoning(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct ReasoningSummary<'a> {
         #[serde(borrow)]
         summary: Option<&'a RawValue>,
     }
-    let asked: ReasoningSummary<'_> = turn
+    let asked: ReasoningSummary<'_> = body
+        .turn
         .echo
         .reasoning
         .and_then(|raw| serde_json::from_str(raw.get()).ok())
         .unwrap_or_default();
-    let model = options.model;
-    let wanted = turn.controls.effort.as_deref();
+    let model = body.model;
+    let wanted = body.turn.controls.effort.as_deref();
     let mut reasoning = vec![b'{'];
-    if model.reasoning.is_empty() && !is_unlisted(options) {
+    if model.reasoning.is_empty() && !is_unlisted(body.model) {
         if wanted.is_some() {
-            notes.add("parameter_dropped", "reasoning_effort");
+            body.notes.add("parameter_dropped", "reasoning_effort");
         }
         return;
     }
     match wanted {
         Some(wanted) if quirks.effort => {
-            json::field(&mut reasoning, "effort", nearest(wanted, model, notes));
+            json::field(
+                &mut reasoning,
+                "effort",
+                nearest(wanted, model, &mut body.notes),
+            );
         }
-        Some(_) => notes.add("parameter_dropped", "reasoning_effort"),
+        Some(_) => body.notes.add("parameter_dropped", "reasoning_effort"),
         None => {}
     }
     let summary = asked.summary.filter(|raw| raw.get().starts_with('"'));
@@ -121,14 +95,8 @@ fn push_reasoning(
 }
 
 /// `text`: the format and the verbosity.
-fn push_text(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
-    quirks: &RelayQuirks,
-    notes: &mut Notes,
-) {
-    let controls = &turn.controls;
+fn push_text(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
+    let controls = &body.turn.controls;
     let mut text = vec![b'{'];
     match &controls.format {
         TextFormat::Text => {}
@@ -156,10 +124,10 @@ fn push_text(
         }
     }
     match controls.verbosity.as_deref() {
-        Some(verbosity) if quirks.verbosity && !options.model.reasoning.is_empty() => {
+        Some(verbosity) if quirks.verbosity && !body.model.reasoning.is_empty() => {
             json::field(&mut text, "verbosity", verbosity);
         }
-        Some(_) => notes.add("parameter_dropped", "verbosity"),
+        Some(_) => body.notes.add("parameter_dropped", "verbosity"),
         None => {}
     }
     if text.len() > 1 {

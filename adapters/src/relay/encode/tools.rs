@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use registry::{RelayQuirks, RelayToolKind, ToolChoiceMode};
+use registry::{RelayQuirks, RelayToolKind};
 use serde_json::value::RawValue;
 
 use crate::body_writer::BodyWriter;
@@ -13,51 +13,41 @@ use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
 use crate::schema;
-use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind, accepts_choice};
+use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
 use crate::turn::Turn;
 
 /// Writes the tools and `tool_choice`. Returns the range of the list in the body. Fails if the
 /// list is too long, which schemas with references can make it.
 pub(super) fn push(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
+    body: &mut BodyWriter<'_, '_>,
     quirks: &RelayQuirks,
-    notes: &mut Notes,
 ) -> Result<Range<usize>, Fault> {
+    let turn = body.turn;
+    let leaves_out = body.leaves_out_tools(quirks.tool_choice);
     let mut list = ToolList {
         turn,
         quirks,
+        notes: &mut body.notes,
         out: Vec::new(),
         written: HashSet::new(),
-        sent_hosted: Vec::new(),
     };
-    if !turn
-        .tool_choice
-        .leaves_out_tools(quirks.tool_choice, &turn.tools, notes)
-    {
+    if !leaves_out {
         for definition in turn.tools.definitions() {
-            list.push_definition(definition, notes)?;
+            list.push_definition(definition)?;
         }
     }
-    for kind in &list.sent_hosted {
-        notes.remove("tool_dropped", kind);
-    }
-    let start = body.out.len();
-    if list.out.is_empty() {
+    let (list, start) = (list.out, body.out.len());
+    if list.is_empty() {
         return Ok(start..start);
     }
     body.key("tools");
     body.out.push(b'[');
-    body.out.extend_from_slice(&list.out);
+    body.out.extend_from_slice(&list);
     body.out.push(b']');
     let tools = start..body.out.len();
-    push_choice(body, turn, quirks, notes);
-    body.field_if(
-        "parallel_tool_calls",
-        turn.parallel_tool_calls,
-        quirks.parallel_tool_calls,
-        notes,
-    );
+    push_choice(body, quirks);
+    let parallel = turn.parallel_tool_calls;
+    body.field_if("parallel_tool_calls", parallel, quirks.parallel_tool_calls);
     Ok(tools)
 }
 
@@ -77,19 +67,14 @@ pub(super) fn relay_kind(kind: ToolKind) -> Option<RelayToolKind> {
 struct ToolList<'l, 'a> {
     turn: &'l Turn<'a>,
     quirks: &'l RelayQuirks,
+    notes: &'l mut Notes,
     out: Vec<u8>,
     /// The wire names and the namespaces that are in the list.
     written: HashSet<String>,
-    /// The types of tools in the list that run at the provider.
-    sent_hosted: Vec<String>,
 }
 
 impl<'a> ToolList<'_, 'a> {
-    fn push_definition(
-        &mut self,
-        definition: &ToolDefinition<'a>,
-        notes: &mut Notes,
-    ) -> Result<(), Fault> {
+    fn push_definition(&mut self, definition: &ToolDefinition<'a>) -> Result<(), Fault> {
         let searches = self.quirks.tools.contains(RelayToolKind::ToolSearch);
         let Some(members) = Members::read(definition.raw.get()) else {
             return Ok(());
@@ -114,7 +99,7 @@ impl<'a> ToolList<'_, 'a> {
                 | RelayToolKind::ImageGeneration
                 | RelayToolKind::Mcp,
             ) => {
-                self.sent_hosted.push(kind.into_owned());
+                self.notes.remove("tool_dropped", &kind);
                 self.push_raw(definition.raw.get());
             }
             Some(
@@ -135,7 +120,7 @@ impl<'a> ToolList<'_, 'a> {
                     Some(_) => tool.target.namespace.as_deref() == namespace,
                     None => tool.target.namespace.is_none() && tool.target.name == name,
                 }) {
-                    self.push_function(tool, definition, notes);
+                    self.push_function(tool, definition);
                     check_size(self.out.len(), "tools")?;
                 }
             }
@@ -151,12 +136,7 @@ impl<'a> ToolList<'_, 'a> {
     }
 
     /// Writes a tool as a function, with the client's bytes if nothing has to change.
-    fn push_function(
-        &mut self,
-        tool: &Tool<'a>,
-        definition: &ToolDefinition<'a>,
-        notes: &mut Notes,
-    ) {
+    fn push_function(&mut self, tool: &Tool<'a>, definition: &ToolDefinition<'a>) {
         if !is_allowed(tool, self.turn, self.quirks) || !self.written.insert(tool.wire_name.clone())
         {
             return;
@@ -176,12 +156,13 @@ impl<'a> ToolList<'_, 'a> {
         let mut out = br#"{"type":"function""#.to_vec();
         // OpenAI's default is true, and these schemas may not be strict.
         let strict = tool.strict.or(Some(false));
+        let takes_strict = self.quirks.strict_tools;
         tool.push_function(
             &mut out,
             fitted.as_deref(),
             strict,
-            self.quirks.strict_tools,
-            notes,
+            takes_strict,
+            self.notes,
         );
         out.push(b'}');
         self.push_raw(&String::from_utf8_lossy(&out));
@@ -204,48 +185,25 @@ fn passes_choice(quirks: &RelayQuirks) -> bool {
     all.into_iter().all(|kind| quirks.tools.contains(kind))
 }
 
-fn push_choice(
-    body: &mut BodyWriter<'_>,
-    turn: &Turn<'_>,
-    quirks: &RelayQuirks,
-    notes: &mut Notes,
-) {
+fn push_choice(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
+    let turn = body.turn;
     let own = turn.echo.tool_choice.map(RawValue::get);
-    match &turn.tool_choice {
-        ToolChoice::Allowed { .. } if passes_choice(quirks) => {
-            if let Some(own) = own {
-                body.raw_field("tool_choice", own);
-            }
+    if matches!(turn.tool_choice, ToolChoice::Allowed { .. }) && passes_choice(quirks) {
+        if let Some(own) = own {
+            body.raw_field("tool_choice", own);
         }
-        ToolChoice::Auto
-        | ToolChoice::Allowed {
-            required: false, ..
-        } => {}
-        ToolChoice::None => body.field("tool_choice", "none"),
-        ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => {
-            if accepts_choice(
-                quirks.tool_choice,
-                ToolChoiceMode::Required,
-                "required",
-                notes,
-            ) {
-                body.field("tool_choice", "required");
-            }
-        }
-        ToolChoice::Named(name) => {
-            if accepts_choice(quirks.tool_choice, ToolChoiceMode::Named, name, notes) {
-                let tool = turn.tools.iter().find(|tool| tool.wire_name == *name);
-                let kind = tool.and_then(|tool| relay_kind(tool.target.kind));
-                let is_native = kind.is_some_and(|kind| quirks.tools.contains(kind));
-                if let Some(own) = own.filter(|_| is_native) {
-                    body.raw_field("tool_choice", own);
-                } else {
-                    body.key("tool_choice");
-                    body.out.extend_from_slice(br#"{"type":"function","name":"#);
-                    json::push(&mut body.out, name);
-                    body.out.push(b'}');
-                }
-            }
-        }
+        return;
     }
+    body.push_tool_choice(quirks.tool_choice, |out, name| {
+        let tool = turn.tools.iter().find(|tool| tool.wire_name == name);
+        let kind = tool.and_then(|tool| relay_kind(tool.target.kind));
+        let is_native = kind.is_some_and(|kind| quirks.tools.contains(kind));
+        if let Some(own) = own.filter(|_| is_native) {
+            json::push_one_line(out, own);
+        } else {
+            out.extend_from_slice(br#"{"type":"function","name":"#);
+            json::push(out, name);
+            out.push(b'}');
+        }
+    });
 }

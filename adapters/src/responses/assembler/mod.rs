@@ -108,6 +108,8 @@ pub struct Assembler {
     open: OpenItem,
     calls: CallQueue,
     native: NativeItems,
+    /// The ids of native items that the client has seen.
+    native_ids: HashSet<String>,
     /// The `reasoning_details` that no item carries yet: JSON objects, separated by
     /// commas.
     reasoning_details: String,
@@ -141,6 +143,7 @@ impl Assembler {
             open: OpenItem::Nothing,
             calls: CallQueue::default(),
             native: NativeItems::default(),
+            native_ids: HashSet::new(),
             reasoning_details: String::new(),
             extra_content: None,
             citations: Citations::default(),
@@ -229,9 +232,7 @@ impl Assembler {
                 }
             }
             Event::Native(event) => self.native_event(event, events),
-            Event::Usage(update) => {
-                self.usage = Some(update.applied_to(self.usage.unwrap_or_default()));
-            }
+            Event::Usage(usage) => self.usage = Some(usage),
             Event::Note(code, detail) => self.writer.notes.add(code, detail),
             Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
                 // Codex mistakes a response that is incomplete for this reason for a

@@ -3,7 +3,7 @@
 use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
 use crate::event::{Fragment, NativeText};
 use crate::json;
-use crate::members::{Members, rewrite};
+use crate::members::{EditedObject, Members, rewrite};
 use serde_json::value::RawValue;
 
 /// A text that arrives in pieces, and how much of it was written. Made with the first
@@ -313,24 +313,20 @@ impl TextPart {
 
 /// The annotation with the fields that a citation must have; xAI leaves some out.
 pub(super) fn complete_annotation(annotation: &str) -> String {
-    let Some(members) = Members::read(annotation) else {
+    let Some(mut object) = EditedObject::read(annotation) else {
         return annotation.to_owned();
     };
-    let is_citation = members
-        .text("type")
-        .is_some_and(|kind| kind == "url_citation");
-    let mut changes = Vec::new();
-    for (name, default) in [("start_index", "0"), ("end_index", "0"), ("title", "\"\"")] {
-        if is_citation && members.present(name).is_none() {
-            changes.push((name, Some(default.to_owned())));
+    let mut changed = false;
+    if object.is("type", "url_citation") {
+        for (name, default) in [("start_index", "0"), ("end_index", "0"), ("title", "\"\"")] {
+            changed |= object.set_default(name, default);
         }
     }
-    if changes.is_empty() {
-        return annotation.to_owned();
+    if changed {
+        object.to_json()
+    } else {
+        annotation.to_owned()
     }
-    let mut out = Vec::new();
-    rewrite(&mut out, &members, &changes);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Appends elements to a list without brackets.

@@ -253,9 +253,10 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
         None => turn.settings.routes.first()?,
     };
     let registry = turn.settings.to_registry();
+    let provider = registry.provider(&recorded.provider)?;
     let mut route = Route {
-        provider: Arc::clone(registry.provider(&recorded.provider)?),
-        model: Arc::new(recorded.model.clone()),
+        provider: Arc::clone(provider),
+        model: Arc::clone(provider.model(&recorded.model.id)?),
         dialect: Arc::new(recorded.dialect.clone()),
         upstream_model: recorded.upstream_model.clone(),
         resolved_by: ResolvedBy::Exact,

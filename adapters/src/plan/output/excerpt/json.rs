@@ -1,7 +1,7 @@
 //! The excerpt of a JSON document: its shape as plain text, and its beginning and end,
 //! which are labelled as fragments.
 
-use super::line_cut::{self, FirstAndLast, char_count, one_line};
+use super::line_cut::{self, FirstAndLast, one_line};
 use super::{ExcerptBody, ExcerptInput};
 use std::fmt::{self, Write as _};
 
@@ -29,13 +29,13 @@ pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
     let shape = [MAX_DEPTH, 4, 3, 2, 1, 0]
         .into_iter()
         .map(|depth| describe_shape(&roots, depth))
-        .find(|shape| char_count(shape) <= room * 55 / 100)
+        .find(|shape| shape.chars().count() <= room * 55 / 100)
         .unwrap_or_else(|| {
             let shape = describe_shape(&roots, 1);
             let lines = line_cut::first_lines(&shape, room * 55 / 100);
             format!("{}(more)\n", lines.text)
         });
-    let half = room.saturating_sub(char_count(&shape) + 110) / 2;
+    let half = room.saturating_sub(shape.chars().count() + 110) / 2;
     let labels = [
         "Its beginning (a fragment, no whole JSON):\n",
         "Its end (a fragment):\n",
@@ -274,7 +274,7 @@ fn describe_value(shape: &mut String, value: &JsonShape<'_>, depth: usize, level
     let indent = "  ".repeat(level);
     match value {
         JsonShape::Text(text) => {
-            let length = char_count(text);
+            let length = text.chars().count();
             let sample = one_line(text, 48);
             let _ = writeln!(shape, "string of {length}: \"{sample}\"");
         }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::line_cut::{char_count, one_line};
+use super::line_cut::one_line;
 
 /// The text is divided into so many sections, so that none of them fills the room.
 const SECTIONS: usize = 32;
@@ -112,7 +112,7 @@ impl<'t> KeyLines<'t> {
                 let _ = write!(line, " ({} alike)", key_line.count);
             }
             // With the line number, the colon, the space and the line end.
-            let cost = char_count(&line) + 10;
+            let cost = line.chars().count() + 10;
             if cost <= left {
                 left -= cost;
                 chosen.push((key_line.at, line));
@@ -131,7 +131,7 @@ impl<'t> KeyLines<'t> {
             number += memchr::memchr_iter(b'\n', between).count();
             counted_to = *at;
             let _ = writeln!(text, "{number}: {line}");
-            text_chars += char_count(line) + 1;
+            text_chars += line.chars().count() + 1;
         }
         (text, text_chars, chosen.len())
     }

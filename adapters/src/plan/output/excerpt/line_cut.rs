@@ -1,7 +1,8 @@
 //! Takes whole lines from the beginning or the end of a text, and cuts lines that are too
 //! long.
 
-use super::super::classify::count_bytes;
+use std::borrow::Cow;
+
 use super::{ExcerptBody, ExcerptInput, ExcerptStyle};
 
 /// The minimum characters that are left of a line that is cut.
@@ -21,10 +22,6 @@ pub(super) struct LineCut {
     pub(super) lines: usize,
     /// Bytes of the original that its lines have, cut parts included.
     pub(super) bytes: usize,
-}
-
-pub(super) fn char_count(text: &str) -> usize {
-    count_bytes(text.as_bytes(), |byte| byte & 0xc0 != 0x80)
 }
 
 pub(super) fn first_chars(text: &str, limit: usize) -> &str {
@@ -78,70 +75,80 @@ pub(super) fn one_line(line: &str, limit: usize) -> String {
 /// The first lines of a text, in at most `room` characters. A line that is too long is cut
 /// and says how much is missing.
 pub(super) fn first_lines(text: &str, room: usize) -> LineCut {
-    let mut cut = LineCut::default();
-    let mut rest = text;
-    let mut left = room;
-    while !rest.is_empty() {
-        let end = memchr::memchr(b'\n', rest.as_bytes());
-        let (line, tail) = match end {
-            Some(end) => rest.split_at_checked(end + 1).unwrap_or((rest, "")),
-            None => (rest, ""),
-        };
-        let shown = line.trim_end_matches(['\n', '\r']);
-        let length = char_count_up_to(shown, left);
-        if length < left && length <= max_line_chars(room) {
-            cut.add_line(shown, line.len(), length + 1, true);
-            left -= length + 1;
-            rest = tail;
-            continue;
-        }
-        let most = left.min(max_line_chars(room) + MARKER_CHARS);
-        if most < MARKER_CHARS + MIN_LINE_PART {
-            break;
-        }
-        let piece = first_chars(shown, most - MARKER_CHARS - 1);
-        let kept = char_count(piece);
-        let missing = char_count(shown).saturating_sub(kept);
-        let marked = format!("{piece}… [{missing} more characters]");
-        left = left.saturating_sub(char_count(&marked) + 1);
-        cut.add_line(&marked, line.len(), kept, false);
-        rest = tail;
-    }
-    cut
+    cut_lines(text, room, TextEnd::First)
 }
 
-/// The last lines of a text, as in [`first_lines`].
-pub(super) fn last_lines(text: &str, room: usize) -> LineCut {
-    let mut lines: Vec<(String, usize, usize, bool)> = Vec::new();
+/// An end of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextEnd {
+    First,
+    Last,
+}
+
+impl TextEnd {
+    /// The line at this end, with its line break, and the other lines.
+    fn split_line(self, text: &str) -> (&str, &str) {
+        match self {
+            Self::First => {
+                let end = memchr::memchr(b'\n', text.as_bytes()).map_or(text.len(), |end| end + 1);
+                text.split_at_checked(end).unwrap_or((text, ""))
+            }
+            Self::Last => {
+                let inner = text.strip_suffix('\n').unwrap_or(text);
+                let start = memchr::memrchr(b'\n', inner.as_bytes()).map_or(0, |end| end + 1);
+                let (others, line) = text.split_at_checked(start).unwrap_or(("", text));
+                (line, others)
+            }
+        }
+    }
+}
+
+/// The lines at one end of a text; see [`first_lines`].
+fn cut_lines(text: &str, room: usize, end: TextEnd) -> LineCut {
+    let mut cut = LineCut::default();
+    let mut lines: Vec<Cow<'_, str>> = Vec::new();
     let mut rest = text;
     let mut left = room;
     while !rest.is_empty() {
-        let inner = rest.strip_suffix('\n').unwrap_or(rest);
-        let start = memchr::memrchr(b'\n', inner.as_bytes()).map_or(0, |end| end + 1);
-        let (before, line) = rest.split_at_checked(start).unwrap_or(("", rest));
+        let (line, others) = end.split_line(rest);
+        rest = others;
         let shown = line.trim_end_matches(['\n', '\r']);
         let length = char_count_up_to(shown, left);
         if length < left && length <= max_line_chars(room) {
-            lines.push((shown.to_owned(), line.len(), length + 1, true));
+            cut.chars += length + 1;
+            cut.lines += 1;
             left -= length + 1;
-            rest = before;
-            continue;
+            lines.push(shown.into());
+        } else {
+            let most = left.min(max_line_chars(room) + MARKER_CHARS);
+            if most < MARKER_CHARS + MIN_LINE_PART {
+                break;
+            }
+            let kept = most - MARKER_CHARS - 1;
+            let length = shown.chars().count();
+            let missing = length.saturating_sub(kept);
+            let marked = match end {
+                TextEnd::First => {
+                    let piece = first_chars(shown, kept);
+                    format!("{piece}… [{missing} more characters]")
+                }
+                TextEnd::Last => {
+                    let piece = last_chars(shown, kept);
+                    format!("[{missing} more characters] …{piece}")
+                }
+            };
+            cut.chars += kept.min(length);
+            left = left.saturating_sub(marked.chars().count() + 1);
+            lines.push(marked.into());
         }
-        let most = left.min(max_line_chars(room) + MARKER_CHARS);
-        if most < MARKER_CHARS + MIN_LINE_PART {
-            break;
-        }
-        let piece = last_chars(shown, most - MARKER_CHARS - 1);
-        let kept = char_count(piece);
-        let missing = char_count(shown).saturating_sub(kept);
-        let marked = format!("[{missing} more characters] …{piece}");
-        left = left.saturating_sub(char_count(&marked) + 1);
-        lines.push((marked, line.len(), kept, false));
-        rest = before;
+        cut.bytes += line.len();
     }
-    let mut cut = LineCut::default();
-    for (line, bytes, chars, whole) in lines.iter().rev() {
-        cut.add_line(line, *bytes, *chars, *whole);
+    if end == TextEnd::Last {
+        lines.reverse();
+    }
+    for line in lines {
+        cut.text.push_str(&line);
+        cut.text.push('\n');
     }
     cut
 }
@@ -157,17 +164,7 @@ fn char_count_up_to(line: &str, limit: usize) -> usize {
     if line.len() > (limit + 1) * 4 {
         return limit + 1;
     }
-    char_count(line)
-}
-
-impl LineCut {
-    fn add_line(&mut self, line: &str, bytes: usize, chars: usize, whole: bool) {
-        self.text.push_str(line);
-        self.text.push('\n');
-        self.bytes += bytes;
-        self.chars += chars;
-        self.lines += usize::from(whole);
-    }
+    line.chars().count()
 }
 
 /// The lines of both ends of a text.
@@ -187,7 +184,7 @@ impl FirstAndLast {
         let first = first_lines(input.text, room);
         let rest = input.text.get(first.bytes..).unwrap_or_default();
         Self {
-            last: last_lines(rest, room),
+            last: cut_lines(rest, room, TextEnd::Last),
             first,
         }
     }

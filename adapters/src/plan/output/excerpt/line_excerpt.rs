@@ -1,7 +1,7 @@
 //! Excerpts of lines: the first lines, key lines of the middle, and the last lines.
 
 use super::key_lines::KeyLines;
-use super::line_cut::{self, FirstAndLast};
+use super::line_cut::FirstAndLast;
 use super::{ExcerptBody, ExcerptInput};
 use crate::plan::output::paths;
 
@@ -45,9 +45,9 @@ pub(super) fn excerpt_body<'t>(
         String::new()
     };
     let key_room = room * layout.key_lines_percent / 100;
-    let spare = room.saturating_sub(LABEL_CHARS + line_cut::char_count(&paths));
+    let spare = room.saturating_sub(LABEL_CHARS + paths.chars().count());
     let (middle, ..) = key_lines.render((from, to), input.lines_above, key_room);
-    let half = spare.saturating_sub(line_cut::char_count(&middle)) / 2;
+    let half = spare.saturating_sub(middle.chars().count()) / 2;
     let ends = FirstAndLast::take(input, half);
     let (middle, chars, lines) = key_lines.render(ends.middle(text), input.lines_above, key_room);
     let label = format!("{} ({} found):\n", layout.label, key_lines.found);
@@ -66,7 +66,7 @@ fn path_line(text: &str, (from, to): (usize, usize), room: usize) -> String {
     let mut found = Vec::new();
     let mut left = room.saturating_sub(LABEL.len() + 1);
     for path in paths::find_paths(middle, MAX_PATHS) {
-        let cost = line_cut::char_count(path) + 1;
+        let cost = path.chars().count() + 1;
         if cost <= left {
             left -= cost;
             found.push(path);

@@ -19,8 +19,6 @@ mod line_excerpt;
 mod opaque;
 mod web;
 
-use line_cut::char_count;
-
 /// The maximum characters of an excerpt.
 pub const MAX_EXCERPT_CHARS: usize = 5_000;
 
@@ -99,7 +97,7 @@ pub fn excerpt(
     let input = ExcerptInput {
         text: output,
         lines_above: header.matches('\n').count(),
-        room: limit.saturating_sub(fixed + char_count(&excerpt)),
+        room: limit.saturating_sub(fixed + excerpt.chars().count()),
         style,
     };
     let body = if input.room < 60 {
@@ -177,7 +175,7 @@ fn description(measure: &OutputMeasure, call_id: &str, room: usize) -> String {
         .filter_map(|(name, value)| Some((name, value?)));
     for (name, value) in known.into_iter().chain(numbers) {
         let line = format!("{name}: {value}\n");
-        if char_count(&description) + char_count(&line) <= room {
+        if description.chars().count() + line.chars().count() <= room {
             description.push_str(&line);
         }
     }

@@ -1,6 +1,6 @@
 //! The excerpt of minified assets, base64 and binary data: only their beginning.
 
-use super::line_cut::{char_count, first_chars};
+use super::line_cut::first_chars;
 use super::{ExcerptBody, ExcerptInput};
 
 /// The maximum characters of the beginning.
@@ -21,7 +21,7 @@ pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
         .collect();
     ExcerptBody {
         text: format!("Minified, encoded or binary. It begins:\n{clean}…\n"),
-        chars: char_count(head),
+        chars: head.chars().count(),
         lines: 0,
     }
 }

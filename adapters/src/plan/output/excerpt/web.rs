@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::line_cut::{self, FirstAndLast, char_count, one_line};
+use super::line_cut::{self, FirstAndLast, one_line};
 use super::line_excerpt::LABELS;
 use super::{ExcerptBody, ExcerptInput, html};
 
@@ -31,7 +31,7 @@ pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
     };
     let text = text.as_ref();
     let spare = room.saturating_sub(LABEL_CHARS);
-    if char_count(text) < spare {
+    if text.chars().count() < spare {
         let whole = line_cut::first_lines(text, spare);
         return ExcerptBody {
             chars: whole.chars,
@@ -40,7 +40,7 @@ pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
         };
     }
     let (list, list_chars) = link_list(text, spare * 55 / 100);
-    let half = spare.saturating_sub(char_count(&list)) / 2;
+    let half = spare.saturating_sub(list.chars().count()) / 2;
     let ends = FirstAndLast::take(ExcerptInput { text, ..input }, half);
     let body = ends.body(LABELS, ("", list_chars, 0));
     ExcerptBody {
@@ -57,7 +57,7 @@ fn link_list(text: &str, room: usize) -> (String, usize) {
         return (String::new(), 0);
     }
     let mut list = format!("Titles and addresses ({count} addresses in all):\n");
-    let label = char_count(&list);
+    let label = list.chars().count();
     let mut left = room.saturating_sub(label);
     for link in find_links(text) {
         let mut entry = format!(
@@ -73,14 +73,14 @@ fn link_list(text: &str, room: usize) -> (String, usize) {
             entry.push_str(&one_line(link.snippet, 160));
             entry.push('\n');
         }
-        let cost = char_count(&entry);
+        let cost = entry.chars().count();
         if cost > left {
             break;
         }
         left -= cost;
         list.push_str(&entry);
     }
-    let list_chars = char_count(&list) - label;
+    let list_chars = list.chars().count() - label;
     if list_chars == 0 {
         (String::new(), 0)
     } else {

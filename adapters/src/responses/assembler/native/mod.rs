@@ -39,8 +39,6 @@ use crate::tools::{ToolKind, ToolTarget};
 pub(super) struct NativeItems {
     /// Ordered by slot. Only the first item is written.
     queue: VecDeque<QueuedItem>,
-    /// The item ids that the client has seen.
-    used_ids: HashSet<String>,
     /// The call ids that had to be changed, for the outputs that name them.
     changed_call_ids: HashMap<String, String>,
     /// The arguments so far, escaped, of the calls of tools that run here. These calls are
@@ -194,8 +192,9 @@ impl Assembler {
     pub(super) fn release_native(&mut self, events: &mut EventBuffer) -> Vec<Range<usize>> {
         let mut released = Vec::new();
         self.with_native(events, |items, out| {
-            for queued in std::mem::take(items.queue) {
-                let (start, last) = (out.items.item_count(), queued.slot == items.last_slot);
+            let last_slot = items.last_slot();
+            for queued in std::mem::take(&mut items.queue) {
+                let (start, last) = (out.items.item_count(), queued.slot == last_slot);
                 queued.form.finish(true, last, out);
                 released.push(start..out.items.item_count());
             }
@@ -219,23 +218,15 @@ impl Assembler {
     fn with_native(
         &mut self,
         events: &mut EventBuffer,
-        act: impl FnOnce(&mut NativeQueue<'_>, &mut NativeOutput<'_>),
+        act: impl FnOnce(&mut NativeItems, &mut NativeOutput<'_>),
     ) {
-        let last_slot = self.native.queue.back().map_or(0, |item| item.slot);
-        let mut queue = NativeQueue {
-            queue: &mut self.native.queue,
-            last_slot,
-            places: &mut self.native.places,
-            behind_withheld: self.native.behind_withheld,
-        };
         let mut out = NativeOutput {
             items: self.writer.to(events),
-            used_ids: &mut self.native.used_ids,
+            used_ids: &mut self.native_ids,
             origin: &self.settings.params.origin,
             for_codex: self.settings.caller_is_codex,
         };
-        act(&mut queue, &mut out);
-        self.native.behind_withheld = queue.behind_withheld;
+        act(&mut self.native, &mut out);
     }
 
     /// Puts a new item at the end of the queue.
@@ -368,19 +359,14 @@ impl NativeItems {
     fn form(&mut self, slot: u32) -> Option<&mut ItemForm> {
         self.find(slot).map(|queued| &mut queued.form)
     }
-}
 
-/// The queue while it is written.
-struct NativeQueue<'q> {
-    queue: &'q mut VecDeque<QueuedItem>,
-    last_slot: u32,
-    places: &'q mut HashMap<u32, WithheldPlace>,
-    behind_withheld: bool,
-}
+    fn last_slot(&self) -> u32 {
+        self.queue.back().map_or(0, |item| item.slot)
+    }
 
-impl NativeQueue<'_> {
     /// Writes what is new of the first item, and closes the items that are complete.
     fn advance(&mut self, out: &mut NativeOutput<'_>) {
+        let last_slot = self.last_slot();
         while let Some(first) = self.queue.front_mut() {
             if matches!(first.form, ItemForm::RunsHere) {
                 let place = WithheldPlace {
@@ -396,11 +382,12 @@ impl NativeQueue<'_> {
                 return;
             }
             first.form.advance(out);
-            if !first.form.is_closable(first.slot != self.last_slot) {
+            let last = first.slot == last_slot;
+            if !first.form.is_closable(!last) {
                 return;
             }
             if let Some(first) = self.queue.pop_front() {
-                first.form.finish(true, first.slot == self.last_slot, out);
+                first.form.finish(true, last, out);
             }
         }
     }
@@ -408,8 +395,9 @@ impl NativeQueue<'_> {
     /// Closes the items at the end of an answer. If it is complete, those stay that wait for
     /// tools that run here.
     fn finish(&mut self, complete: bool, out: &mut NativeOutput<'_>) {
+        let last_slot = self.last_slot();
         let mut held = VecDeque::new();
-        for queued in std::mem::take(self.queue) {
+        for queued in std::mem::take(&mut self.queue) {
             if matches!(queued.form, ItemForm::RunsHere) {
                 let place = WithheldPlace {
                     finished_before: out.items.item_count(),
@@ -423,12 +411,11 @@ impl NativeQueue<'_> {
             {
                 held.push_back(queued);
             } else {
-                queued
-                    .form
-                    .finish(complete, queued.slot == self.last_slot, out);
+                let last = queued.slot == last_slot;
+                queued.form.finish(complete, last, out);
             }
         }
-        *self.queue = held;
+        self.queue = held;
     }
 }
 
