@@ -92,9 +92,11 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
             if json {
                 return print_body(&body, true);
             }
-            let swept: SweepResult = parse_json(&body)?;
-            let artifacts = plural(swept.artifacts, "artifact");
-            print_text(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
+            let SweepResult { artifacts, bytes } = parse_json(&body)?;
+            let s = if artifacts == 1 { "" } else { "s" };
+            print_text(&format!(
+                "Deleted {artifacts} artifact{s}, {bytes} bytes.\n"
+            ))
         }
     }
 }
@@ -189,23 +191,13 @@ fn matches_text(found: &ArtifactMatches) -> String {
     }
     let mut out = format_lines(&found.lines);
     if found.has_more {
-        let matches = plural(found.matches, "match");
+        let (shown, matches) = (found.shown, found.matches);
         let _ = writeln!(
             out,
-            "Shown: {} of {matches}; --limit shows more.",
-            found.shown
+            "Shown: {shown} of {matches} matches; --limit shows more."
         );
     }
     out
-}
-
-fn plural(count: u64, one: &str) -> String {
-    let end = match (count, one.ends_with("ch")) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{count} {one}{end}")
 }
 
 /// The path of an artifact. A malformed id is refused here, because in a path it could name

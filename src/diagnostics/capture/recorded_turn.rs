@@ -22,6 +22,7 @@ use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
 use super::sent::Sent;
+use crate::clock::milliseconds;
 use crate::config::Config;
 use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
@@ -294,8 +295,4 @@ impl RecordedAttempt {
             answer: self.response.bytes(),
         }
     }
-}
-
-fn milliseconds(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
