@@ -42,6 +42,11 @@ impl Random for System {
     }
 }
 
+/// The whole milliseconds of a time.
+pub fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds since 1970 as an HTTP date, which names its time zone.
 pub fn http_date(ms: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS)))

@@ -49,7 +49,7 @@ pub(crate) fn content_size(raw: Option<&RawValue>) -> ContentSize {
 }
 
 /// The text of a message: its content string, or the texts of its parts, one per line.
-pub(crate) fn message_text<'a>(item: &Item<'a>) -> Cow<'a, str> {
+pub fn message_text<'a>(item: &Item<'a>) -> Cow<'a, str> {
     if let Some(text) = item.plain_text() {
         return text.decoded().into_owned().into();
     }

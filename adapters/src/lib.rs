@@ -29,7 +29,7 @@ pub mod event;
 mod fair_share;
 pub mod fault;
 pub mod hidden_rounds;
-mod item_text;
+pub mod item_text;
 pub mod json;
 mod media;
 mod members;

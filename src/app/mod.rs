@@ -16,6 +16,7 @@ mod routes;
 use std::sync::Arc;
 
 use axum::extract::{FromRef, State};
+use axum::response::IntoResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
@@ -88,11 +89,7 @@ async fn mcp(State(owned): State<OwnerArtifacts>, request: DecodedRequest) -> Re
 }
 
 fn respond_with(content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
-    let mut response = Response::new(body.into());
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
+    ([(CONTENT_TYPE, content_type)], body.into()).into_response()
 }
 
 fn respond_with_json(content: &impl Serialize) -> Response<Body> {

@@ -1,6 +1,6 @@
 //! Artifacts in memory. Beyond the limit the least recently used ones are dropped.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use adapters::plan::output::OutputKind;
 use hashlink::LinkedHashMap;
@@ -9,6 +9,7 @@ use crate::store::text_range;
 use crate::store::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
 };
+use parking_lot::Mutex;
 
 /// The memory that a reference takes besides its strings, in bytes.
 const REFERENCE_OVERHEAD: usize = 128;
@@ -55,7 +56,7 @@ impl MemoryBackend {
     }
 
     pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>, now: u64) {
-        let mut texts = self.lock();
+        let mut texts = self.0.lock();
         for new in new {
             texts.put(owner, session, new, now);
         }
@@ -70,7 +71,7 @@ impl MemoryBackend {
         id: &str,
         now: u64,
     ) -> bool {
-        let mut texts = self.lock();
+        let mut texts = self.0.lock();
         let held = texts.held.to_back(id);
         let reference = held.and_then(|held| held.reference(owner, session, call_id));
         reference
@@ -79,7 +80,7 @@ impl MemoryBackend {
     }
 
     pub(super) fn list(&self, owner: &str, filter: &ArtifactFilter) -> Vec<ArtifactEntry> {
-        let texts = self.lock();
+        let texts = self.0.lock();
         let session = filter.session.as_deref();
         let mut all: Vec<(u64, ArtifactEntry)> = texts
             .held
@@ -98,7 +99,7 @@ impl MemoryBackend {
         now: u64,
     ) -> Option<ArtifactText> {
         let (entry, text) = {
-            let mut texts = self.lock();
+            let mut texts = self.0.lock();
             let held = texts.held.to_back(id)?;
             for reference in &mut held.references {
                 if reference.owner == owner {
@@ -119,7 +120,7 @@ impl MemoryBackend {
 
     /// All references, the oldest first: owner, session, and the artifact without its text.
     pub(super) fn references(&self) -> Vec<(String, String, NewArtifact)> {
-        let texts = self.lock();
+        let texts = self.0.lock();
         let mut all: Vec<_> = texts
             .held
             .iter()
@@ -142,23 +143,23 @@ impl MemoryBackend {
 
     /// The whole text of an artifact, whoever owns it.
     pub(super) fn text(&self, id: &str) -> Option<Arc<String>> {
-        Some(Arc::clone(&self.lock().held.get(id)?.text))
+        Some(Arc::clone(&self.0.lock().held.get(id)?.text))
     }
 
     pub(super) fn forget(&self, owner: &str, session: &str, call_id: &str, id: &str) {
-        self.lock().retain(id, |one| {
+        self.0.lock().retain(id, |one| {
             (&*one.owner, &*one.session, &*one.call_id) != (owner, session, call_id)
         });
     }
 
     /// Deletes an artifact of an owner; false if there is none.
     pub(super) fn delete(&self, owner: &str, id: &str) -> bool {
-        let mut texts = self.lock();
+        let mut texts = self.0.lock();
         texts.retain(id, |reference| reference.owner != owner)
     }
 
     pub(super) fn sweep(&self, accessed_since: u64) -> SweepResult {
-        let mut texts = self.lock();
+        let mut texts = self.0.lock();
         let HeldTexts { held, bytes, .. } = &mut *texts;
         let mut swept = SweepResult::default();
         held.retain(|_, held| {
@@ -173,10 +174,6 @@ impl MemoryBackend {
             stays
         });
         swept
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeldTexts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Remembers which references are on disk already, so that they are not written again each turn.
 
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashlink::LruCache;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 /// The most references; beyond it the one that was not used for the longest time is dropped.
@@ -62,7 +62,7 @@ struct WrittenReference {
 impl WrittenReferences {
     /// Adds references that are on disk now.
     pub(super) fn add(&self, references: impl Iterator<Item = (ReferenceKey, i64)>, now: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         for (key, number) in references {
             let refreshed = now;
             let reference = WrittenReference { number, refreshed };
@@ -73,7 +73,7 @@ impl WrittenReferences {
     /// Returns whether the reference is on disk, and whether enough access times wait to be
     /// written. Asking counts as access.
     pub(super) fn contains(&self, key: ReferenceKey, now: u64) -> (bool, bool) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         let ReferenceCache { known, shown } = &mut *inner;
         let Some(reference) = known.get_mut(&key) else {
             return (false, false);
@@ -87,22 +87,18 @@ impl WrittenReferences {
 
     /// Takes the numbers of the references whose access time has to be written.
     pub(super) fn take_shown(&self) -> Vec<i64> {
-        mem::take(&mut self.lock().shown)
+        mem::take(&mut self.0.lock().shown)
     }
 
     /// Puts back what could not be written now.
     pub(super) fn put_back_shown(&self, mut numbers: Vec<i64>) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         numbers.truncate(MAX_REFERENCES.saturating_sub(inner.shown.len()));
         inner.shown.append(&mut numbers);
     }
 
     pub(super) fn clear(&self) {
-        self.lock().known.clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReferenceCache> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().known.clear();
     }
 }
 
@@ -147,6 +143,6 @@ mod tests {
         }
         assert!(written.contains(key("used"), 0).0);
         assert!(!written.contains(key("0"), 0).0);
-        assert_eq!(written.lock().known.len(), MAX_REFERENCES);
+        assert_eq!(written.0.lock().known.len(), MAX_REFERENCES);
     }
 }

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 use tokio::process::Command;
 
-use crate::app::models::list::{CatalogEntry, CodexModelInfo, codex_info};
+use crate::app::models::list::{CatalogEntry, codex_info};
 
 /// The default name of the catalog file, in Codex's directory.
 pub const FILE_NAME: &str = "respondent-models.json";
@@ -101,11 +102,9 @@ pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, Cat
         .iter()
         .enumerate()
         .map(|(at, model)| codex_info(at, model, &plain.base_instructions))
-        .collect();
-    let json = serde_json::to_string_pretty(&CatalogFile { models: entries })
-        .map_err(|source| CatalogError::NotAList { source })?;
+        .collect::<Vec<_>>();
     Ok(CodexCatalog {
-        json,
+        json: format!("{:#}", json!({ "models": entries })),
         prompt_model: plain.slug.clone(),
     })
 }
@@ -217,11 +216,6 @@ impl PrintedModel {
             && !self.use_responses_lite
             && !self.base_instructions.trim().is_empty()
     }
-}
-
-#[derive(Serialize)]
-struct CatalogFile<'a> {
-    models: Vec<CodexModelInfo<'a>>,
 }
 
 #[cfg(test)]

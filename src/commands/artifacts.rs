@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use bytes::Bytes;
+use comfy_table::CellAlignment::{Left, Right};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -15,15 +16,15 @@ use serde::de::DeserializeOwned;
 use super::cli::ArtifactsCommand;
 use super::{print_bytes, print_text};
 use crate::app::answer_artifact_request;
-use crate::app::artifacts::{ArtifactList, ArtifactMatches, ArtifactObject, ArtifactSweep};
+use crate::app::artifacts::{ArtifactList, ArtifactMatches};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
 use crate::artifacts::search::format_lines;
 use crate::artifacts::{Artifacts, OPEN_FAILED};
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
 use crate::diagnostics::listing::time_ago;
-use crate::log::SafeText;
-use crate::store::{DataDir, OpenError, Store};
+use crate::log::{SafeText, table};
+use crate::store::{ArtifactEntry, DataDir, OpenError, Store, SweepResult};
 
 const ARTIFACTS_PATH: &str = "/v1/artifacts";
 
@@ -91,9 +92,11 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
             if json {
                 return print_body(&body, true);
             }
-            let swept: ArtifactSweep = parse_json(&body)?;
-            let artifacts = plural(swept.artifacts, "artifact");
-            print_text(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
+            let SweepResult { artifacts, bytes } = parse_json(&body)?;
+            let s = if artifacts == 1 { "" } else { "s" };
+            print_text(&format!(
+                "Deleted {artifacts} artifact{s}, {bytes} bytes.\n"
+            ))
         }
     }
 }
@@ -107,7 +110,6 @@ async fn list(
 ) -> anyhow::Result<()> {
     // The server limits the size of a page, so a longer list needs several requests.
     let mut list = ArtifactList {
-        object: "list".to_owned(),
         data: Vec::new(),
         has_more: true,
         first_id: None,
@@ -141,7 +143,7 @@ async fn list(
     if list.data.is_empty() {
         return print_text("No artifact is kept.\n");
     }
-    print_text(&table(&list.data, SystemTime::now()))?;
+    print_text(&artifact_table(&list.data, SystemTime::now()))?;
     match list.last_id {
         Some(last) if list.has_more => {
             print_text(&format!("There are older ones: --after {last}\n"))
@@ -151,52 +153,36 @@ async fn list(
 }
 
 /// The list of artifacts as a table.
-fn table(rows: &[ArtifactObject], now: SystemTime) -> String {
-    let mut out = String::new();
-    let width = |of: fn(&ArtifactObject) -> &str| {
-        let widths = rows
-            .iter()
-            .map(|row| SafeText::up_to(of(row), 32).to_string());
-        widths
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
-            .max(4)
-    };
-    let (kinds, calls) = (
-        width(|row| row.kind.as_str()),
-        width(|row| row.call_id.as_str()),
-    );
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        out,
-        "{:<36}  {:<kinds$}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<calls$}  session",
-        "id", "kind", "bytes", "lines", "made", "last used", "kept", "call",
-    );
-    for row in rows {
-        let _ = writeln!(
-            out,
-            "{:<36}  {:<kinds$}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<calls$}  {}",
+fn artifact_table(rows: &[ArtifactEntry], now: SystemTime) -> String {
+    let columns = [
+        ("id", Left, 36),
+        ("kind", Left, 4),
+        ("bytes", Right, 11),
+        ("lines", Right, 9),
+        ("made", Right, 10),
+        ("last used", Right, 10),
+        ("kept", Left, 6),
+        ("call", Left, 4),
+        ("session", Left, 0),
+    ];
+    let cells = |row: &ArtifactEntry| {
+        let call = match row.call_id.as_str() {
+            "" => "-",
+            call => call,
+        };
+        [
             SafeText::up_to(&row.id, 64).to_string(),
-            SafeText::up_to(&row.kind, 32).to_string(),
-            row.bytes,
-            row.lines,
-            time_ago(row.created_at.saturating_mul(1000), now),
-            time_ago(row.last_used_at.saturating_mul(1000), now),
-            if row.persistent { "disk" } else { "memory" },
-            SafeText::up_to(
-                if row.call_id.is_empty() {
-                    "-"
-                } else {
-                    &row.call_id
-                },
-                32
-            )
-            .to_string(),
-            SafeText::up_to(&row.session, 64),
-        );
-    }
-    out
+            row.kind.name().to_owned(),
+            row.bytes.to_string(),
+            row.lines.to_string(),
+            time_ago(row.created.saturating_mul(1000), now),
+            time_ago(row.accessed.saturating_mul(1000), now),
+            if row.persistent { "disk" } else { "memory" }.to_owned(),
+            SafeText::up_to(call, 32).to_string(),
+            SafeText::up_to(&row.session, 64).to_string(),
+        ]
+    };
+    table(columns, rows.iter().map(cells))
 }
 
 fn matches_text(found: &ArtifactMatches) -> String {
@@ -205,23 +191,13 @@ fn matches_text(found: &ArtifactMatches) -> String {
     }
     let mut out = format_lines(&found.lines);
     if found.has_more {
-        let matches = plural(found.matches, "match");
+        let (shown, matches) = (found.shown, found.matches);
         let _ = writeln!(
             out,
-            "Shown: {} of {matches}; --limit shows more.",
-            found.shown
+            "Shown: {shown} of {matches} matches; --limit shows more."
         );
     }
     out
-}
-
-fn plural(count: u64, one: &str) -> String {
-    let end = match (count, one.ends_with("ch")) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{count} {one}{end}")
 }
 
 /// The path of an artifact. A malformed id is refused here, because in a path it could name
@@ -287,8 +263,7 @@ impl<'a> ArtifactClient<'a> {
         if status == StatusCode::OK {
             return Ok(body);
         }
-        let why = ApiError::from_body(&body).map_or_else(String::new, |error| error.message);
-        anyhow::bail!("{}", SafeText::new(&why))
+        anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body)))
     }
 
     /// Answers a request from the store, as the server would.
@@ -335,6 +310,8 @@ pub(super) fn open_offline(config: &Config) -> anyhow::Result<OwnerArtifacts> {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
+    use adapters::plan::output::OutputKind;
+
     use super::*;
 
     #[test]
@@ -348,20 +325,19 @@ mod tests {
 
     #[test]
     fn the_table_has_size_age_and_location() {
-        let row = ArtifactObject {
-            object: "artifact".to_owned(),
+        let row = ArtifactEntry {
             id: format!("art_{:032x}", 1),
-            kind: "command_output".to_owned(),
-            characters: 9,
+            kind: OutputKind::CommandOutput,
+            chars: 9,
             lines: 4711,
             bytes: 901_234,
             session: "s\x1b[31m".to_owned(),
             call_id: String::new(),
-            created_at: 1000,
-            last_used_at: 1240,
+            created: 1000,
+            accessed: 1240,
             persistent: true,
         };
-        let table = table(&[row], UNIX_EPOCH + Duration::from_secs(1300));
+        let table = artifact_table(&[row], UNIX_EPOCH + Duration::from_secs(1300));
         let cells = |line: &str| -> Vec<String> {
             let cells = line
                 .split("  ")

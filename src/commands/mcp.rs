@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::artifacts::open_offline;
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
-use crate::mcp::call::{ToolCall, ToolCallResult};
+use crate::mcp::call::answer;
 use crate::mcp::{ToolCallHandler, stdio};
 
 /// Runs the MCP server until standard input ends.
@@ -30,59 +31,47 @@ struct ServerOrStore {
 }
 
 impl ToolCallHandler for ServerOrStore {
-    async fn call_tool(&self, call: ToolCall) -> ToolCallResult {
+    async fn call_tool(&self, call: CallToolRequestParams) -> Result<String, String> {
         let request = json!({
             "jsonrpc": "2.0",
             "id": 1,
             "method": "tools/call",
-            "params": {"name": call.name, "arguments": call.arguments},
+            "params": {"name": call.name, "arguments": call.arguments.clone().unwrap_or_default()},
         });
         let body = Bytes::from(request.to_string());
         match self.control.send(&Method::POST, "/mcp", body).await {
-            Ok((StatusCode::OK, body)) => parse_tool_result(&body)
-                .unwrap_or_else(|| ToolCallResult::failure(&"The server's answer cannot be read.")),
+            Ok((StatusCode::OK, body)) => tool_result(&body)
+                .unwrap_or_else(|| Err("The server's answer cannot be read.".to_owned())),
             Ok((status, body)) => {
-                let why =
-                    ApiError::from_body(&body).map_or_else(String::new, |error| error.message);
-                ToolCallResult::failure(&format!("The server answered {}: {why}", status.as_u16()))
+                let why = ApiError::message_in(&body);
+                Err(format!("The server answered {}: {why}", status.as_u16()))
             }
-            Err(ControlError::NotRunning(_)) => match open_offline(&self.config) {
-                Ok(owned) => call.answer(&owned).await,
-                Err(error) => ToolCallResult::failure(&error),
-            },
-            Err(error) => ToolCallResult::failure(&error),
+            Err(ControlError::NotRunning(_)) => {
+                let owned = open_offline(&self.config).map_err(|error| error.to_string())?;
+                answer(&owned, call).await
+            }
+            Err(error) => Err(error.to_string()),
         }
     }
 }
 
 /// The tool result in a JSON-RPC response; `None` if it is not a valid response.
-fn parse_tool_result(body: &[u8]) -> Option<ToolCallResult> {
+fn tool_result(body: &[u8]) -> Option<Result<String, String>> {
     #[derive(Deserialize)]
     struct RpcResponse {
-        result: Option<RpcResult>,
-        error: Option<RpcError>,
-    }
-    #[derive(Deserialize)]
-    struct RpcResult {
-        content: Vec<TextContent>,
-        #[serde(default, rename = "isError")]
-        failed: bool,
-    }
-    #[derive(Deserialize)]
-    struct TextContent {
-        text: String,
-    }
-    #[derive(Deserialize)]
-    struct RpcError {
-        message: String,
+        result: Option<CallToolResult>,
+        error: Option<ErrorData>,
     }
     let response: RpcResponse = serde_json::from_slice(body).ok()?;
     if let Some(error) = response.error {
-        return Some(ToolCallResult::failure(&error.message));
+        return Some(Err(error.message.into_owned()));
     }
     let result = response.result?;
-    Some(ToolCallResult {
-        text: result.content.into_iter().map(|part| part.text).collect(),
-        failed: result.failed,
+    let texts = result.content.iter().filter_map(ContentBlock::as_text);
+    let text = texts.map(|text| text.text.as_str()).collect();
+    Some(if result.is_error == Some(true) {
+        Err(text)
+    } else {
+        Ok(text)
     })
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use registry::{Model, Price, Provider, builtin, suggest};
-use serde::Serialize;
+use registry::{Model, Provider, builtin, suggest};
+use serde_json::{Value, json};
 
 use crate::config::Config;
 
@@ -34,8 +34,8 @@ pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Res
         providers.retain(|status| status.provider.id == id);
     }
     if options.json {
-        let entries: Vec<ProviderJson> = providers.iter().map(ProviderStatus::to_json).collect();
-        return Ok(serde_json::to_string_pretty(&entries)? + "\n");
+        let providers = providers.iter().map(provider_json).collect();
+        return Ok(format!("{:#}\n", Value::Array(providers)));
     }
     let mut text = String::new();
     for (index, status) in providers.iter().enumerate() {
@@ -164,80 +164,43 @@ fn dollars(price: f64) -> String {
 }
 
 /// A provider in the JSON output.
-#[derive(Serialize)]
-struct ProviderJson<'a> {
-    id: &'a str,
-    name: &'a str,
-    on: bool,
-    built_in: bool,
-    base_url: &'a str,
-    api_key_env: &'a [String],
-    /// Whether model names that are not listed are passed on to the provider.
-    passthrough: bool,
-    models: Vec<ModelJson<'a>>,
+fn provider_json(ProviderStatus { provider, on }: &ProviderStatus) -> Value {
+    let models = provider.models.iter();
+    json!({
+        "id": provider.id,
+        "name": provider.name,
+        "on": on,
+        "built_in": builtin::is_builtin(&provider.id),
+        "base_url": provider.base_url,
+        "api_key_env": provider.key_env,
+        "passthrough": provider.passthrough,
+        "models": models.map(|model| model_json(provider, model)).collect::<Vec<_>>(),
+    })
 }
 
-/// A model in the JSON output; `null` means unknown.
-#[derive(Serialize)]
-struct ModelJson<'a> {
-    id: &'a str,
-    /// The name with the provider in front, which always selects this model.
-    full_name: String,
-    name: &'a str,
-    description: &'a str,
-    window: Option<u64>,
-    max_output: Option<u64>,
-    images: bool,
-    reasoning: &'a [String],
-    default_reasoning: Option<&'a str>,
-    sampling: bool,
-    bytes_per_token: Option<f32>,
-    /// In US dollars per million tokens.
-    price: Option<&'a Price>,
-}
-
-impl ProviderStatus {
-    fn to_json(&self) -> ProviderJson<'_> {
-        let provider = &self.provider;
-        ProviderJson {
-            id: &provider.id,
-            name: &provider.name,
-            on: self.on,
-            built_in: builtin::is_builtin(&provider.id),
-            base_url: &provider.base_url,
-            api_key_env: &provider.key_env,
-            passthrough: provider.passthrough,
-            models: provider
-                .models
-                .iter()
-                .map(|model| model_json(provider, model))
-                .collect(),
-        }
-    }
-}
-
-fn model_json<'a>(provider: &Provider, model: &'a Model) -> ModelJson<'a> {
-    ModelJson {
-        id: &model.id,
-        full_name: provider.prefixed_name(&model.id),
-        name: model.display_name(),
-        description: &model.description,
-        window: model.window,
-        max_output: model.max_output,
-        images: model.images,
-        reasoning: &model.reasoning,
-        default_reasoning: model.default_reasoning.as_deref(),
-        sampling: model.sampling,
-        bytes_per_token: model.bytes_per_token,
-        price: model.price.as_ref(),
-    }
+/// A model in the JSON output.
+fn model_json(provider: &Provider, model: &Model) -> Value {
+    // As a number of 64 bits it would have more digits than were configured.
+    let ratio = model.bytes_per_token.map(|ratio| format!("{ratio:?}"));
+    json!({
+        "id": model.id,
+        "full_name": provider.prefixed_name(&model.id),
+        "name": model.display_name(),
+        "description": model.description,
+        "window": model.window,
+        "max_output": model.max_output,
+        "images": model.images,
+        "reasoning": model.reasoning,
+        "default_reasoning": model.default_reasoning,
+        "sampling": model.sampling,
+        "bytes_per_token": ratio.and_then(|ratio| ratio.parse::<serde_json::Number>().ok()),
+        "price": model.price,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-
-    use serde_json::Value;
 
     use super::*;
     use crate::config::{Flags, Inputs, UserDirs};

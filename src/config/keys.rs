@@ -3,12 +3,14 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Duration;
 
 use registry::ProviderSpec;
 use registry::lists::OneOrMany;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+use tokio::time::timeout;
 
 use super::Environment;
 use crate::secrets::Secret;
@@ -216,30 +218,7 @@ fn read_limited(path: &Path) -> Result<String, String> {
 /// The standard output of a command. Errors say how the command ended and never quote its
 /// output, which may be a key.
 fn run_command(command: &OneOrMany, limit: Duration) -> Result<String, String> {
-    let mut child = spawn(command)?;
-    let end = Instant::now() + limit;
-    let output = child.stdout.take().ok_or("has no output")?;
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = output.take(MAX_INPUT_BYTES).read_to_string(&mut text);
-        send.send(read.map(|_| text)).ok();
-    });
-    let read = receive.recv_timeout(limit);
-    let status = wait_until(&mut child, end);
-    let (Ok(read), Some(status)) = (read, status) else {
-        child.kill().ok();
-        child.wait().ok();
-        return Err(format!("took longer than {limit:?}"));
-    };
-    if !status.success() {
-        return Err(format!("ended with {status}"));
-    }
-    read.map_err(|error| error.to_string())
-}
-
-fn spawn(command: &OneOrMany) -> Result<Child, String> {
-    let mut ready = match command.0.as_slice() {
+    let mut program = match command.0.as_slice() {
         [] => return Err("is empty".to_owned()),
         [line] => {
             let mut shell = Command::new("sh");
@@ -252,22 +231,33 @@ fn spawn(command: &OneOrMany) -> Result<Child, String> {
             program
         }
     };
-    ready
+    program
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("cannot be run: {error}"))
-}
-
-fn wait_until(child: &mut Child, end: Instant) -> Option<std::process::ExitStatus> {
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
-            Ok(None) | Err(_) => return None,
+        .stderr(Stdio::null());
+    // Whoever loads a configuration may block, so the program gets a runtime of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let spawned = program.spawn();
+        let mut child = spawned.map_err(|error| format!("cannot be run: {error}"))?;
+        let output = child.stdout.take().ok_or("has no output")?;
+        let mut text = String::new();
+        let running = async {
+            let read = output.take(MAX_INPUT_BYTES).read_to_string(&mut text).await;
+            (read, child.wait().await)
+        };
+        let Ok((read, Ok(status))) = timeout(limit, running).await else {
+            child.kill().await.ok();
+            return Err(format!("took longer than {limit:?}"));
+        };
+        if !status.success() {
+            return Err(format!("ended with {status}"));
         }
-    }
+        read.map(|_| text).map_err(|error| error.to_string())
+    })
 }
 
 #[cfg(test)]

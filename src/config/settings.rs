@@ -13,6 +13,7 @@ use registry::ProviderSpec;
 use registry::duration;
 use registry::lists::{OneOrMany, Pairs};
 use serde::Deserialize;
+use strum::IntoStaticStr;
 
 use crate::log::RecordFormat;
 use crate::secrets::Secret;
@@ -225,8 +226,9 @@ impl Default for CaptureConfig {
 }
 
 /// Which turns are written to disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CaptureMode {
     /// None; recording in memory is off, too.
     Off,
@@ -240,11 +242,7 @@ pub enum CaptureMode {
 impl CaptureMode {
     /// The value as it is written in the configuration file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Failures => "failures",
-            Self::All => "all",
-        }
+        self.into()
     }
 }
 

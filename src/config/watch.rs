@@ -125,37 +125,23 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     } else {
         new.sandbox_address = old.sandbox_address;
     }
-    let (of, kept, warnings) = (&mut new.server, &old.server, &mut new.warnings);
-    keep("listen", &mut of.listen, &kept.listen, warnings);
-    keep("data_dir", &mut of.data_dir, &kept.data_dir, warnings);
-    keep(
-        "max_connections",
-        &mut of.max_connections,
-        &kept.max_connections,
-        warnings,
-    );
-    keep(
-        "header_timeout",
-        &mut of.header_timeout,
-        &kept.header_timeout,
-        warnings,
-    );
-    keep("log", &mut of.log, &kept.log, warnings);
-    keep("log_format", &mut of.log_format, &kept.log_format, warnings);
+    macro_rules! keep {
+        ($($setting:ident)*) => {$(
+            if new.server.$setting != old.server.$setting {
+                let name = stringify!($setting);
+                let warning = format!("server.{name} changes only with a restart");
+                new.warnings.push(warning);
+                new.server.$setting.clone_from(&old.server.$setting);
+            }
+        )*};
+    }
+    keep!(listen data_dir max_connections header_timeout log log_format);
     if super::address::accepts_remote_clients(new.server.listen) && new.server.token.is_none() {
         return Err(ConfigError::new(
             "the server listens to other machines and needs its token",
         ));
     }
     Ok(new)
-}
-
-/// Puts back the value that a setting had, with a warning if it was to change.
-fn keep<T: Clone + PartialEq>(name: &str, new: &mut T, old: &T, warnings: &mut Vec<String>) {
-    if new != old {
-        warnings.push(format!("server.{name} changes only with a restart"));
-        new.clone_from(old);
-    }
 }
 
 fn file_stamps(inputs: &Inputs, config: &Config) -> FileStamps {

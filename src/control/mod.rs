@@ -253,6 +253,11 @@ pub struct ApiError {
 }
 
 impl ApiError {
+    /// The message of the error in a response body; empty if there is none.
+    pub fn message_in(body: &[u8]) -> String {
+        Self::from_body(body).map_or_else(String::new, |error| error.message)
+    }
+
     /// Parses `{"error": {…}}`; `None` if the body is something else.
     pub fn from_body(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]

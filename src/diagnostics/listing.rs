@@ -1,14 +1,14 @@
 //! The list of recorded turns, as `GET /diagnostics/turns` and `respondent bundle
 //! list` show it. It contains nothing of a conversation.
 
-use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use comfy_table::CellAlignment::{Left, Right};
 use serde::{Deserialize, Serialize};
 
 use super::selection::{ListedTurn, Selection};
 use crate::clock::{MAX_DATE_MS, http_date};
-use crate::log::SafeText;
+use crate::log::{SafeText, table};
 use crate::turn::Outcome;
 
 /// The recorded turns of a server, or of its folder of bundles while it does not run.
@@ -26,31 +26,30 @@ impl TurnListing {
     /// The list as a table with one line for each turn. `now` is the moment that ages are
     /// relative to.
     pub fn table(&self, now: SystemTime) -> String {
-        let mut out = String::new();
-        let route =
-            |row: &ListedTurn| SafeText::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
-        let width = self.turns.iter().map(|row| route(row).chars().count());
-        let width = width.max().unwrap_or(0).max("route".len());
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "{:>10}  {:>7}  {:<12}  {:<width$}  {:<36}  {:<37}  kept in",
-            "began", "took", "outcome", "route", "request", "response",
-        );
-        for row in &self.turns {
-            let _ = writeln!(
-                out,
-                "{:>10}  {:>7}  {:<12}  {:<width$}  {:<36}  {:<37}  {}",
+        let columns = [
+            ("began", Right, 10),
+            ("took", Right, 7),
+            ("outcome", Left, 12),
+            ("route", Left, 5),
+            ("request", Left, 36),
+            ("response", Left, 37),
+            ("kept in", Left, 0),
+        ];
+        let shown = |text: Option<&str>, max_chars| {
+            SafeText::up_to(text.unwrap_or("-"), max_chars).to_string()
+        };
+        let cells = |row: &ListedTurn| {
+            [
                 time_ago(row.began_ms, now),
                 short_duration(row.took_us),
-                row.outcome.map_or("-", Outcome::label),
-                route(row),
-                SafeText::up_to(&row.request_id, 64).to_string(),
-                SafeText::up_to(row.response_id.as_deref().unwrap_or("-"), 64).to_string(),
-                storage_label(row),
-            );
-        }
-        out
+                row.outcome.map_or("-", Outcome::label).to_owned(),
+                shown(row.route.as_deref(), 40),
+                shown(Some(&row.request_id), 64),
+                shown(row.response_id.as_deref(), 64),
+                storage_label(row).to_owned(),
+            ]
+        };
+        table(columns, self.turns.iter().map(cells))
     }
 
     /// A sentence for a selection that matched nothing: what is missing, and which turns

@@ -5,6 +5,7 @@
 
 mod human;
 mod safe_text;
+mod table;
 
 use std::{io, panic};
 
@@ -17,6 +18,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use safe_text::SafeText;
+pub use table::table;
 
 use human::HumanFormat;
 use safe_text::SafeWriter;

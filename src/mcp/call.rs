@@ -1,6 +1,6 @@
 //! Checks the arguments of a tool call and answers it.
 
-use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
+use rmcp::model::CallToolRequestParams;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -8,49 +8,20 @@ use super::error::{LIST, READ, SEARCH, ToolCallError};
 use super::{list, read, search};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
 
-/// A call of a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolCall {
-    /// The name of the tool.
-    pub name: String,
-    /// The arguments, not yet checked.
-    pub arguments: Map<String, Value>,
-}
-
-/// The result of a call. A failure also has a text, from which the model learns how to
-/// correct the call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolCallResult {
-    /// The text for the model.
-    pub text: String,
-    /// Whether the call failed.
-    pub failed: bool,
-}
-
-impl ToolCall {
-    /// Answers the call from these artifacts.
-    pub async fn answer(self, owned: &OwnerArtifacts) -> ToolCallResult {
-        let result = match &*self.name {
-            READ => with_arguments(self.arguments, |arguments| read::read(owned, arguments)).await,
-            SEARCH => {
-                with_arguments(self.arguments, |arguments| search::search(owned, arguments)).await
-            }
-            LIST => with_arguments(self.arguments, |arguments| list::list(owned, arguments)).await,
-            _ => Err(ToolCallError::NoTool),
-        };
-        match result {
-            Ok(text) => ToolCallResult {
-                text,
-                failed: false,
-            },
-            Err(error) => {
-                if let ToolCallError::Unread(ReadError::Store(error)) = &error {
-                    tracing::error!("artifacts cannot be read: {error}");
-                }
-                ToolCallResult::failure(&error)
-            }
-        }
+/// Answers a call from these artifacts, with a text for the model. A failure is a text too, from
+/// which the model learns how to correct the call.
+pub async fn answer(owned: &OwnerArtifacts, call: CallToolRequestParams) -> Result<String, String> {
+    let arguments = call.arguments.unwrap_or_default();
+    let result = match &*call.name {
+        READ => with_arguments(arguments, |arguments| read::read(owned, arguments)).await,
+        SEARCH => with_arguments(arguments, |arguments| search::search(owned, arguments)).await,
+        LIST => with_arguments(arguments, |arguments| list::list(owned, arguments)).await,
+        _ => Err(ToolCallError::NoTool),
+    };
+    if let Err(ToolCallError::Unread(ReadError::Store(error))) = &result {
+        tracing::error!("artifacts cannot be read: {error}");
     }
+    result.map_err(|error| error.to_string())
 }
 
 /// Parses the arguments and runs the tool with them.
@@ -69,38 +40,17 @@ where
     tool(arguments).await
 }
 
-impl ToolCallResult {
-    /// A failure with this text.
-    pub fn failure(why: &impl ToString) -> Self {
-        Self {
-            text: why.to_string(),
-            failed: true,
-        }
-    }
-}
-
-impl From<ToolCallResult> for CallToolResponse {
-    fn from(result: ToolCallResult) -> Self {
-        let content = vec![ContentBlock::text(result.text)];
-        Self::Complete(if result.failed {
-            CallToolResult::error(content)
-        } else {
-            CallToolResult::success(content)
-        })
-    }
-}
-
 #[cfg(test)]
 pub(super) async fn call_tool(
     owned: &OwnerArtifacts,
-    name: &str,
+    name: &'static str,
     arguments: Value,
-) -> ToolCallResult {
+) -> Result<String, String> {
     let Value::Object(arguments) = arguments else {
         panic!("arguments are an object")
     };
-    let name = name.to_owned();
-    ToolCall { name, arguments }.answer(owned).await
+    let call = CallToolRequestParams::new(name).with_arguments(arguments);
+    answer(owned, call).await
 }
 
 #[cfg(test)]
@@ -143,11 +93,10 @@ mod tests {
             ),
             (SEARCH, json!({"query": "x", "from_byte": 3}), "needs an id"),
         ] {
-            let result = call_tool(&owned, name, arguments).await;
-            assert!(result.failed, "{result:?}");
-            assert!(result.text.contains(advice), "{advice}: {}", result.text);
+            let failure = call_tool(&owned, name, arguments).await.unwrap_err();
+            assert!(failure.contains(advice), "{advice}: {failure}");
         }
         let null = json!({"id": ids[0], "from_line": null, "lines": null});
-        assert!(!call_tool(&owned, READ, null).await.failed);
+        call_tool(&owned, READ, null).await.unwrap();
     }
 }

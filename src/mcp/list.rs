@@ -99,7 +99,7 @@ mod tests {
         let command =
             "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n\ncargo test\nok";
         let (owned, ids) = owner_with_texts(&["old", command]).await;
-        let text = call_tool(&owned, "artifact_list", json!({})).await.text;
+        let text = call_tool(&owned, "artifact_list", json!({})).await.unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
         assert_eq!(lines[0], "[2 artifacts, newest first]");
@@ -113,14 +113,14 @@ mod tests {
         assert_eq!(lines[4], "    old");
         let one = call_tool(&owned, "artifact_list", json!({"limit": 1}))
             .await
-            .text;
+            .unwrap();
         assert!(
             one.ends_with("cargo test\n[There are older ones.]\n"),
             "{one}"
         );
         let none = call_tool(&owned, "artifact_list", json!({"session": "x"}))
             .await
-            .text;
+            .unwrap();
         assert_eq!(none, "[no artifacts]\n");
     }
 }

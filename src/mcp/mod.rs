@@ -27,8 +27,8 @@ use http::{Request, Response};
 use http_body_util::Full;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -38,8 +38,6 @@ use crate::artifacts::owner::OwnerArtifacts;
 use axum::body::Body;
 pub(crate) use error::unsearchable;
 
-use call::{ToolCall, ToolCallResult};
-
 /// The description of the server for the model.
 const INSTRUCTIONS: &str = "Tool outputs that were too long for this conversation were replaced by \
     excerpts that name an artifact id (art_...). Nothing of them is lost: artifact_read and \
@@ -48,13 +46,16 @@ const INSTRUCTIONS: &str = "Tool outputs that were too long for this conversatio
 /// Answers tool calls: from the artifacts themselves, or through another server that has
 /// them.
 pub trait ToolCallHandler: Clone + Send + Sync + 'static {
-    /// Answers one call.
-    fn call_tool(&self, call: ToolCall) -> impl Future<Output = ToolCallResult> + Send;
+    /// Answers one call, as [`call::answer`] does.
+    fn call_tool(
+        &self,
+        call: CallToolRequestParams,
+    ) -> impl Future<Output = Result<String, String>> + Send;
 }
 
 impl ToolCallHandler for OwnerArtifacts {
-    async fn call_tool(&self, call: ToolCall) -> ToolCallResult {
-        call.answer(self).await
+    async fn call_tool(&self, call: CallToolRequestParams) -> Result<String, String> {
+        call::answer(self, call).await
     }
 }
 
@@ -89,11 +90,11 @@ impl<H: ToolCallHandler> ServerHandler for McpServer<H> {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, rmcp::ErrorData> {
-        let call = ToolCall {
-            name: request.name.into_owned(),
-            arguments: request.arguments.unwrap_or_default(),
-        };
-        Ok(self.0.call_tool(call).await.into())
+        Ok(match self.0.call_tool(request).await {
+            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
+        }
+        .into())
     }
 }
 

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use adapters::event::Usage;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -27,27 +27,61 @@ type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 /// Counters that are told apart by `N` labels.
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 
-/// The counters of the process.
-pub struct Metrics {
-    registry: Registry,
-    routes: Mutex<HashSet<Labels<2>>>,
-    turns: Counters<3>,
-    duration: Family<Labels<1>, Histogram>,
-    first_event: Family<Labels<1>, Histogram>,
-    tokens: Counters<3>,
-    cost: Family<Labels<2>, Counter<f64, AtomicU64>>,
-    estimates: Counters<3>,
-    prompt_bytes: Counters<3>,
-    prefixes: Counters<1>,
-    faults: Counters<2>,
-    retries: Counters<1>,
-    down: Family<Labels<1>, Gauge>,
-    failovers: Counters<2>,
-    adapted: Counters<2>,
-    compactions: Counters<2>,
-    open_streams: Gauge,
-    refused: Counters<1>,
-    artifacts: ArtifactCounts,
+/// Histograms of seconds by provider.
+type Seconds = Family<Labels<1>, Histogram>;
+
+/// Declares [`Metrics`]: a field for each metric, its type, and the name and the help text under
+/// which it is shown.
+macro_rules! metrics {
+    ($($field:ident: $type:ty = $add:ident($name:literal, $help:literal);)*) => {
+        /// The counters of the process.
+        pub struct Metrics {
+            registry: Registry,
+            routes: Mutex<HashSet<Labels<2>>>,
+            $($field: $type,)*
+            artifacts: ArtifactCounts,
+        }
+
+        impl Metrics {
+            /// The metrics of this process, all zero.
+            pub fn new() -> Self {
+                let mut registry = Registry::with_prefix("respondent");
+                Self {
+                    routes: Mutex::default(),
+                    $($field: $add(&mut registry, $name, $help),)*
+                    artifacts: ArtifactCounts::registered(&mut registry),
+                    registry,
+                }
+            }
+        }
+    };
+}
+
+metrics! {
+    turns: Counters<3> = add("turns", "Turns by how they ended");
+    duration: Seconds = add_seconds("turn_duration", "From the request's head to the last event");
+    first_event: Seconds = add_seconds("first_event", "From the request's head to the first event");
+    tokens: Counters<3> = add("tokens", "Tokens; cached is part of input, reasoning of output");
+    cost: Family<Labels<2>, Counter<f64, AtomicU64>> =
+        add("cost_dollars", "US dollars by the listed prices");
+    estimates: Counters<3> = add("input_estimates",
+        "Input tokens of turns that a provider counted, as estimated and as counted");
+    prompt_bytes: Counters<3> = add("prompt_bytes",
+        "Bytes of requests; shared is what they begin with like the last one of the session");
+    prefixes: Counters<1> = add("prefixes",
+        "Requests by why they do not begin like the last one of the session");
+    faults: Counters<2> = add("faults", "Faults by kind and side");
+    retries: Counters<1> = add("upstream_retries", "Requests sent to an upstream again");
+    down: Family<Labels<1>, Gauge> =
+        add("provider_down", "1 from when a provider is left alone until it answers again");
+    failovers: Counters<2> =
+        add("failovers", "Turns that went to another model than the one chosen first");
+    adapted: Counters<2> =
+        add("healed", "Turns that were sent again in another form after a refusal");
+    compactions: Counters<2> = add("compactions",
+        "Histories that became a summary, by where it was asked for and what came of it");
+    open_streams: Gauge = add("open_streams", "Streams being sent now");
+    refused: Counters<1> = add("refused_requests", "Requests that the guard or a limit refused");
 }
 
 /// One finished turn.
@@ -100,81 +134,6 @@ const MAX_ROUTES: usize = 256;
 const OTHER: &str = "other";
 
 impl Metrics {
-    /// The metrics of this process, all zero.
-    pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("respondent");
-        let all = &mut registry;
-        Self {
-            routes: Mutex::default(),
-            turns: add(all, "turns", "Turns by how they ended"),
-            duration: add_seconds(
-                all,
-                "turn_duration",
-                "From the request's head to the last event",
-            ),
-            first_event: add_seconds(
-                all,
-                "first_event",
-                "From the request's head to the first event",
-            ),
-            tokens: add(
-                all,
-                "tokens",
-                "Tokens; cached is part of input, reasoning of output",
-            ),
-            cost: add(all, "cost_dollars", "US dollars by the listed prices"),
-            estimates: add(
-                all,
-                "input_estimates",
-                "Input tokens of turns that a provider counted, as estimated and as counted",
-            ),
-            prompt_bytes: add(
-                all,
-                "prompt_bytes",
-                "Bytes of requests; shared is what they begin with like the last one of the session",
-            ),
-            prefixes: add(
-                all,
-                "prefixes",
-                "Requests by why they do not begin like the last one of the session",
-            ),
-            faults: add(all, "faults", "Faults by kind and side"),
-            retries: add(
-                all,
-                "upstream_retries",
-                "Requests sent to an upstream again",
-            ),
-            down: add(
-                all,
-                "provider_down",
-                "1 from when a provider is left alone until it answers again",
-            ),
-            failovers: add(
-                all,
-                "failovers",
-                "Turns that went to another model than the one chosen first",
-            ),
-            adapted: add(
-                all,
-                "healed",
-                "Turns that were sent again in another form after a refusal",
-            ),
-            compactions: add(
-                all,
-                "compactions",
-                "Histories that became a summary, by where it was asked for and what came of it",
-            ),
-            open_streams: add(all, "open_streams", "Streams being sent now"),
-            refused: add(
-                all,
-                "refused_requests",
-                "Requests that the guard or a limit refused",
-            ),
-            artifacts: ArtifactCounts::registered(all),
-            registry,
-        }
-    }
-
     /// The counters of artifacts, which the rooms that keep artifacts share.
     pub fn artifacts(&self) -> ArtifactCounts {
         self.artifacts.clone()
@@ -285,7 +244,7 @@ impl Metrics {
             [("provider", provider.into()), ("model", model.into())]
         };
         let route = labels(provider.to_owned(), SafeText::new(model).to_string());
-        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut routes = self.routes.lock();
         if routes.contains(&route) {
             return route;
         }
@@ -310,7 +269,7 @@ fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &
 }
 
 /// Adds a histogram of seconds to the registry.
-fn add_seconds(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<1>, Histogram> {
+fn add_seconds(registry: &mut Registry, name: &str, help: &str) -> Seconds {
     let metric = Family::new_with_constructor(
         (|| Histogram::new(exponential_buckets(0.05, 2.0, 15))) as fn() -> Histogram,
     );

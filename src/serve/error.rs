@@ -3,8 +3,10 @@
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
+use serde_json::json;
 
 use axum::body::Body;
+use axum::response::IntoResponse;
 
 /// The type of errors that the client can correct.
 pub const INVALID_REQUEST: &str = "invalid_request_error";
@@ -28,18 +30,8 @@ pub struct ErrorBody<'a> {
 impl ErrorBody<'_> {
     /// The JSON response with this status.
     pub fn respond(&self, status: StatusCode) -> Response<Body> {
-        #[derive(Serialize)]
-        struct ErrorEnvelope<'a> {
-            error: &'a ErrorBody<'a>,
-        }
-        // Strings and options always serialize.
-        let body = serde_json::to_vec(&ErrorEnvelope { error: self }).unwrap_or_default();
-        let mut response = Response::new(Body::from(body));
-        *response.status_mut() = status;
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response
+        let body = json!({ "error": self }).to_string();
+        (status, [(CONTENT_TYPE, "application/json")], body).into_response()
     }
 }
 

@@ -12,6 +12,7 @@ use http::header::{
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use strum::IntoStaticStr;
 
 use super::Token;
 use super::error::{invalid_request, unauthorized};
@@ -32,7 +33,8 @@ pub struct GuardSettings {
 }
 
 /// Why a request was refused, as counted in the metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RefusalReason {
     /// `Host` or the target names another server.
     Host,
@@ -55,16 +57,7 @@ pub enum RefusalReason {
 impl RefusalReason {
     /// The label in the metrics.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Origin => "origin",
-            Self::Preflight => "preflight",
-            Self::Token => "token",
-            Self::ContentType => "content_type",
-            Self::TooLarge => "too_large",
-            Self::TooSlow => "too_slow",
-            Self::Malformed => "malformed",
-        }
+        self.into()
     }
 }
 

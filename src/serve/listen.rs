@@ -27,28 +27,23 @@ use tokio_util::task::TaskTracker;
 pub struct ListenLimits {
     /// Time for the head of a request to arrive, also on an idle connection.
     pub header_timeout: Duration,
-    /// Largest read buffer in bytes, which limits the head of a request: at least 8 KiB.
-    pub buffer: usize,
-    /// Largest number of header fields in a request.
-    pub headers: usize,
     /// Largest number of connections at once; others wait in the kernel's queue.
     pub connections: usize,
 }
 
 impl Default for ListenLimits {
-    /// 10 s, 64 KiB, 100 header fields, 1024 connections.
+    /// 10 s, 1024 connections.
     fn default() -> Self {
         Self {
             header_timeout: Duration::from_secs(10),
-            buffer: 64 * 1024,
-            headers: HYPER_HEADERS,
             connections: 1024,
         }
     }
 }
 
+/// Largest read buffer in bytes, which limits the head of a request. It may have 100 header fields:
 /// hyper's default limit, up to which it parses without allocating.
-const HYPER_HEADERS: usize = 100;
+const READ_BUFFER: usize = 64 * 1024;
 /// How long the peer may stay silent after our last byte, and how long it may go on
 /// sending.
 const LINGER_SILENT: Duration = Duration::from_secs(1);
@@ -174,11 +169,8 @@ fn builder(limits: &ListenLimits) -> http1::Builder {
         // Without a timer hyper's header timeout never fires.
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
-        .max_buf_size(limits.buffer.max(8 * 1024))
+        .max_buf_size(READ_BUFFER)
         .keep_alive(true);
-    if limits.headers != HYPER_HEADERS {
-        builder.max_headers(limits.headers);
-    }
     builder
 }
 

@@ -54,13 +54,13 @@ fn insert_text(
     )?;
     let blob = insert.insert(params![
         artifact.id,
-        signed(artifact.chars),
-        signed(artifact.lines),
-        signed(artifact.text.len())
+        artifact.chars,
+        artifact.lines,
+        artifact.text.len()
     ])?;
     let stored = chunks::write(connection, blob, &artifact.text)?;
     let mut update = connection.prepare_cached("UPDATE blobs SET stored = ?2 WHERE number = ?1")?;
-    update.execute(params![blob, signed(stored)])?;
+    update.execute(params![blob, stored])?;
     Ok((blob, stored))
 }
 
@@ -83,7 +83,7 @@ fn insert_reference(
             batch.session,
             artifact.call_id,
             artifact.kind.name(),
-            batch.now.cast_signed()
+            batch.now
         ],
         |row| row.get(0),
     )?;
@@ -101,7 +101,7 @@ pub(super) fn mark_shown(
         let mut update =
             transaction.prepare_cached("UPDATE refs SET accessed = ?2 WHERE number = ?1")?;
         for number in numbers {
-            update.execute(params![number, now.cast_signed()])?;
+            update.execute(params![number, now])?;
         }
     }
     transaction.commit()?;
@@ -119,10 +119,6 @@ pub(super) fn mark_accessed(
         "UPDATE refs SET accessed = ?3
          WHERE owner = ?1 AND blob = (SELECT number FROM blobs WHERE id = ?2)",
     )?;
-    update.execute(params![owner, id, now.cast_signed()])?;
+    update.execute(params![owner, id, now])?;
     Ok(())
-}
-
-fn signed(number: usize) -> i64 {
-    (number as u64).cast_signed()
 }

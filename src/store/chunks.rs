@@ -33,13 +33,7 @@ fn write_with_chunk_size(
             .unwrap_or((rest, ""));
         let body = compressor.compress(chunk.as_bytes())?;
         let bytes = chunk.len() as u64;
-        insert.execute(params![
-            blob,
-            start.cast_signed(),
-            lines.cast_signed(),
-            bytes.cast_signed(),
-            body
-        ])?;
+        insert.execute(params![blob, start, lines, bytes, body])?;
         stored += body.len();
         start += bytes;
         lines += text_range::count_newlines(chunk);
@@ -72,9 +66,8 @@ pub(super) fn read(
     let mut text = String::with_capacity(span.size);
     let mut first: Option<(u64, u64)> = None;
     while let Some(row) = rows.next()? {
-        let start = row.get::<_, i64>(0)?.cast_unsigned();
-        let lines = row.get::<_, i64>(1)?.cast_unsigned();
-        let bytes = usize::try_from(row.get::<_, i64>(2)?).unwrap_or_default();
+        let (start, lines): (u64, u64) = (row.get(0)?, row.get(1)?);
+        let bytes: usize = row.get(2)?;
         let body = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         let chunk = decompressor
             .decompress(body, bytes.min(CHUNK_SIZE))
@@ -124,11 +117,8 @@ impl ChunkSpan {
             ArtifactRange::Whole => {
                 let mut sum = connection
                     .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM chunks WHERE blob = ?1")?;
-                let bytes: i64 = sum.query_row([blob], |row| row.get(0))?;
-                Ok(Self {
-                    size: usize::try_from(bytes).unwrap_or_default(),
-                    ..all
-                })
+                let size = sum.query_row([blob], |row| row.get(0))?;
+                Ok(Self { size, ..all })
             }
             ArtifactRange::Bytes(range) => {
                 let mut last = connection.prepare_cached(

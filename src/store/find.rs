@@ -84,30 +84,21 @@ pub(super) fn read(
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<ArtifactEntry> {
-    let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
     Ok(ArtifactEntry {
         id: row.get(0)?,
         session: row.get(1)?,
         call_id: row.get(2)?,
-        kind: kind(row.get_ref(3)?.as_str()?),
-        chars: number(4)?,
-        lines: number(5)?,
-        bytes: number(6)?,
-        created: number(7)?,
-        accessed: number(8)?,
+        // A name of another version of the program counts as opaque.
+        kind: row
+            .get_ref(3)?
+            .as_str()?
+            .parse()
+            .unwrap_or(OutputKind::OpaqueToolOutput),
+        chars: row.get(4)?,
+        lines: row.get(5)?,
+        bytes: row.get(6)?,
+        created: row.get(7)?,
+        accessed: row.get(8)?,
         persistent: true,
     })
-}
-
-/// The kind with this name. A name of another version of the program counts as opaque.
-fn kind(name: &str) -> OutputKind {
-    [
-        OutputKind::CommandOutput,
-        OutputKind::WebOrSearch,
-        OutputKind::FileOrCodeOutput,
-        OutputKind::Json,
-    ]
-    .into_iter()
-    .find(|kind| kind.name() == name)
-    .unwrap_or(OutputKind::OpaqueToolOutput)
 }

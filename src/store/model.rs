@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use adapters::plan::output::OutputKind;
+use serde::{Deserialize, Serialize};
 
 /// A tool output to be kept whole.
 #[derive(Clone)]
@@ -21,26 +22,30 @@ pub struct NewArtifact {
     pub text: String,
 }
 
-/// Everything about an artifact but its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Everything about an artifact but its text, as it is listed too.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "object", rename = "artifact", expecting = "struct Known")]
 pub struct ArtifactEntry {
     /// See [`NewArtifact::id`].
     pub id: String,
-    /// The session whose tool call produced it; the latest one if there are several.
-    pub session: String,
-    /// The id of the call that it answers.
-    pub call_id: String,
     /// The kind of the output.
     pub kind: OutputKind,
     /// Length in Unicode scalar values.
+    #[serde(rename = "characters")]
     pub chars: u64,
     /// Number of lines.
     pub lines: u64,
     /// Length in bytes of UTF-8.
     pub bytes: u64,
+    /// The session whose tool call produced it; the latest one if there are several.
+    pub session: String,
+    /// The id of the call that it answers.
+    pub call_id: String,
     /// When it was first kept, in seconds since 1970.
+    #[serde(rename = "created_at")]
     pub created: u64,
     /// When it was last shown to a model or read, in seconds since 1970.
+    #[serde(rename = "last_used_at")]
     pub accessed: u64,
     /// Whether it is on disk. False if it is in memory only.
     pub persistent: bool,
@@ -87,7 +92,8 @@ pub struct ArtifactFilter {
 }
 
 /// The sum of what a sweep deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "object", rename = "artifact.sweep", expecting = "struct Sweep")]
 pub struct SweepResult {
     /// The number of deleted artifacts.
     pub artifacts: u64,

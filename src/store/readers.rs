@@ -1,7 +1,8 @@
 //! The connections that read. They run on blocking threads, a few at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
@@ -45,16 +46,12 @@ impl Readers {
     }
 
     fn take(&self) -> Result<Connection, StoreError> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let idle = self.idle.lock().pop();
         idle.map_or_else(|| schema::reader(&self.data_dir), Ok)
     }
 
     fn put_back(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         idle.push(connection);
     }
 }

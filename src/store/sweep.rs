@@ -38,7 +38,7 @@ pub(super) fn step(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let refs = transaction
         .prepare_cached("DELETE FROM refs WHERE accessed < ?1")?
-        .execute([limits.accessed_since.cast_signed()])?;
+        .execute([limits.accessed_since])?;
     let mut texts = unreferenced_texts(&transaction)?;
     if texts.is_empty() {
         texts = texts_over_quota(&transaction, limits.max_bytes)?;
@@ -93,9 +93,7 @@ fn unreferenced_texts(connection: &Connection) -> Result<Vec<(i64, u64)>, StoreE
         "SELECT number, stored FROM blobs
          WHERE number NOT IN (SELECT blob FROM refs) ORDER BY number LIMIT ?1",
     )?;
-    let rows = select.query_map([(TEXTS_PER_STEP as u64).cast_signed()], |row| {
-        Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
-    })?;
+    let rows = select.query_map([TEXTS_PER_STEP], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -113,7 +111,7 @@ fn texts_over_quota(connection: &Connection, quota: u64) -> Result<Vec<(i64, u64
     let mut rows = select.query([])?;
     while total > quota && texts.len() < TEXTS_PER_STEP {
         let Some(row) = rows.next()? else { break };
-        let stored = row.get::<_, i64>(1)?.cast_unsigned();
+        let stored: u64 = row.get(1)?;
         texts.push((row.get(0)?, stored));
         total = total.saturating_sub(stored);
     }
@@ -123,8 +121,7 @@ fn texts_over_quota(connection: &Connection, quota: u64) -> Result<Vec<(i64, u64
 /// The size of all texts as stored, in bytes.
 pub(super) fn stored_bytes(connection: &Connection) -> Result<u64, StoreError> {
     let mut select = connection.prepare_cached("SELECT coalesce(sum(stored), 0) FROM blobs")?;
-    let total: i64 = select.query_row([], |row| row.get(0))?;
-    Ok(total.cast_unsigned())
+    Ok(select.query_row([], |row| row.get(0))?)
 }
 
 fn delete_text(connection: &Connection, blob: i64) -> Result<(), StoreError> {

@@ -1,10 +1,11 @@
 //! The client of a turn, and the conversation that the turn belongs to.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use adapters::turn::{ItemKind, Turn};
+use adapters::turn::{Item, ItemKind, Turn};
 use http::HeaderMap;
 use serde::Deserialize;
+use serde_json::value::RawValue;
+use strum::{EnumString, IntoStaticStr};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The client behind a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub struct Caller {
 }
 
 /// The purpose of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum TurnKind {
     /// A turn of the conversation.
     #[default]
@@ -40,11 +42,7 @@ struct CodexTurnMetadata {
 impl TurnKind {
     /// The name in logs.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Turn => "turn",
-            Self::Prewarm => "prewarm",
-            Self::Compaction => "compaction",
-        }
+        self.into()
     }
 }
 
@@ -64,11 +62,8 @@ impl Caller {
             || headers.contains_key("x-codex-turn-metadata");
         let metadata = text("x-codex-turn-metadata")
             .and_then(|json| serde_json::from_str::<CodexTurnMetadata>(json).ok());
-        let kind = match metadata.as_ref().and_then(|m| m.request_kind.as_deref()) {
-            Some("prewarm") => TurnKind::Prewarm,
-            Some("compaction") => TurnKind::Compaction,
-            _ => TurnKind::Turn,
-        };
+        let kind = metadata.as_ref().and_then(|m| m.request_kind.as_deref());
+        let kind = kind.and_then(|kind| kind.parse().ok()).unwrap_or_default();
         let thread_id = text("thread-id")
             .map(str::to_owned)
             .or(metadata.and_then(|m| m.thread_id));
@@ -106,35 +101,33 @@ impl Session {
                 derived: false,
             };
         }
-        let mut hasher = DefaultHasher::new();
-        owner.hash(&mut hasher);
-        turn.echo
-            .instructions
-            .map(serde_json::value::RawValue::get)
-            .hash(&mut hasher);
-        if let Some(text) = turn.items.first().and_then(|item| item.plain_text()) {
-            text.decoded().hash(&mut hasher);
-        }
-        let first = turn
+        let first_text = turn.items.first().and_then(|item| item.plain_text());
+        let first_of_user = turn
             .replaced_items
             .iter()
             .chain(&turn.items)
             .find(|item| item.kind == ItemKind::Message && item.role() == "user");
-        first
-            .and_then(adapters::turn::Item::content)
-            .map(serde_json::value::RawValue::get)
-            .hash(&mut hasher);
+        let mut hasher = Xxh3::new();
+        for part in [
+            Some(owner),
+            turn.echo.instructions.map(RawValue::get),
+            first_text.map(|text| text.decoded()).as_deref(),
+            first_of_user.and_then(Item::content).map(RawValue::get),
+        ] {
+            // The length tells where a part ends, and whether it is there.
+            let length = part.map_or(0, |part| part.len() as u64 + 1);
+            hasher.update(&length.to_le_bytes());
+            hasher.update(part.unwrap_or_default().as_bytes());
+        }
         Self {
-            id: format!("{:016x}", hasher.finish()),
+            id: format!("{:016x}", hasher.digest()),
             derived: true,
         }
     }
 
     /// A hash of the id, by which the session keeps the same one of several API keys.
     pub fn affinity(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.id.hash(&mut hasher);
-        hasher.finish()
+        xxh3_64(self.id.as_bytes())
     }
 }
 

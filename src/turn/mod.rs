@@ -7,7 +7,7 @@
 //! | `respond` | runs one turn, as a `stream` or as a whole; `reply` makes the HTTP response |
 //! | `caller` | the client, and the session that the turn belongs to |
 //! | `prepare` | parses and routes the request; the result is a `prepared` turn or a compaction |
-//! | `failover` | chooses the route, plans the turn and encodes the upstream request (`spelling`) |
+//! | `failover` | chooses the route, plans the turn and encodes the upstream request |
 //! | `compact` | replaces a history with a summary, which it gets by running the engine |
 //! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
 //! | `tool_runner` | the tools that run in the proxy, between two rounds |
@@ -42,7 +42,6 @@ mod service;
 mod session_memory;
 mod shared;
 mod sink;
-mod spelling;
 mod state;
 mod stream;
 #[cfg(test)]

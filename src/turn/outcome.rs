@@ -1,10 +1,12 @@
 //! How a turn ended, as one word.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// How a turn ended, as the client saw it. Written to log, metrics and bundles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// The client got `response.completed`.
     Completed,
@@ -21,13 +23,7 @@ pub enum Outcome {
 impl Outcome {
     /// The name in log, metrics and bundles.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
-            Self::Failed => "failed",
-            Self::Refused => "refused",
-            Self::Disconnected => "disconnected",
-        }
+        self.into()
     }
 
     /// Whether the client got an error.

@@ -2,10 +2,10 @@
 //! a session bring the same outputs again. Bounded and in memory.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
 
 use adapters::plan::{CachedOutput, PlanCache};
 use hashlink::LinkedHashMap;
+use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// The most bytes of all entries; beyond it the ones that were not read for the longest time go.
@@ -44,12 +44,12 @@ impl PlanCache for OutputCache {
     }
 
     fn get(&self, name: u128) -> Option<CachedOutput> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         found.entries.to_back(&name).map(|cached| cached.clone())
     }
 
     fn put(&self, name: u128, found: CachedOutput) {
-        let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.found.lock();
         all.bytes += bytes(&found);
         let replaced = all.entries.insert(name, found);
         all.bytes -= replaced.as_ref().map_or(0, bytes);

@@ -1,12 +1,13 @@
 //! The `x-respondent-*` response headers of a turn: which provider and model answer, what was
 //! changed in the request, and how much of it the provider may have cached.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use adapters::notes::Notes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::prefix::PrefixReport;
+use parking_lot::Mutex;
 
 /// The provider and the model that answer.
 const ROUTE_HEADER: HeaderName = HeaderName::from_static("x-respondent-route");
@@ -61,6 +62,6 @@ impl ResponseHeaders {
     }
 
     fn update(&self, change: impl FnOnce(&mut HeaderContent)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.lock());
     }
 }

@@ -7,10 +7,11 @@
 //! the budget itself loses its oldest records first.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use adapters::hidden_rounds::HiddenRounds;
 use hashlink::LinkedHashMap;
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 use super::calibration::TokenCalibration;
@@ -18,7 +19,7 @@ use super::prefix::{PrefixReport, RecentRequests, RequestFingerprint};
 
 mod records;
 
-use records::{RecordKey, SessionRecords};
+use records::{RecordKey, RecordKind, RecordValue, SessionRecords};
 
 /// The most bytes of all sessions.
 const LIMIT: usize = 112 << 20;
@@ -153,7 +154,7 @@ impl SessionMemory {
         items: impl Iterator<Item = (&'i str, &'i [u8])>,
     ) {
         let key: SessionKey = (Arc::clone(owner), session.into());
-        let mut sessions = self.lock();
+        let mut sessions = self.0.lock();
         let sessions = &mut *sessions;
         let index = &mut sessions.sessions_of_items;
         let mut kept: Vec<(Arc<str>, Arc<str>)> = Vec::new();
@@ -167,7 +168,8 @@ impl SessionMemory {
         if !kept.is_empty() {
             sessions.change(key, |session| {
                 for (id, json) in kept {
-                    session.records.put_item(&id, json);
+                    let key = (RecordKind::Item, id.to_string());
+                    session.records.put(key, RecordValue::Text(json));
                 }
             });
         }
@@ -175,13 +177,14 @@ impl SessionMemory {
 
     /// Finds the remembered ones of these items, whatever their sessions.
     pub(super) fn items(&self, owner: &Arc<str>, ids: Vec<String>) -> HashMap<String, Arc<str>> {
-        let sessions = self.lock();
+        let sessions = self.0.lock();
         let found = |id: String| {
             let item = (Arc::clone(owner), Arc::<str>::from(id.as_str()));
             let session = sessions.sessions_of_items.get(&item)?;
-            let json = sessions.by_key.get(session)?.records.item(&id)?;
-            let json = Arc::clone(json);
-            Some((id, json))
+            let records = &sessions.by_key.get(session)?.records;
+            let key = (RecordKind::Item, id);
+            let json = Arc::clone(records.get(&key)?.text()?);
+            Some((key.1, json))
         };
         ids.into_iter().filter_map(found).collect()
     }
@@ -212,14 +215,15 @@ impl SessionMemory {
         if blobs.peek().is_some() {
             self.change(owner, session, |session| {
                 for (call, blobs) in blobs {
-                    session.records.put_reasoning(&call.into(), blobs.into());
+                    let key = (RecordKind::Reasoning, call);
+                    session.records.put(key, RecordValue::Text(blobs.into()));
                 }
             });
         }
     }
 
     /// Finds the reasoning state of these calls of a session: sealed blobs joined with spaces.
-    /// `calls` is only evaluated if the session has any.
+    /// `calls` is only evaluated if the session has records.
     pub(super) fn reasoning(
         &self,
         owner: &Arc<str>,
@@ -227,13 +231,14 @@ impl SessionMemory {
         calls: impl FnOnce() -> HashSet<String>,
     ) -> HashMap<String, String> {
         let found = self.read(owner, session, |session| {
-            let blobs = session.records.reasoning();
-            if blobs.is_empty() {
+            let records = &session.records;
+            if records.is_empty() {
                 return HashMap::new();
             }
             let found = calls().into_iter().filter_map(|call| {
-                let blobs = blobs.get(call.as_str())?.to_string();
-                Some((call, blobs))
+                let key = (RecordKind::Reasoning, call);
+                let blobs = records.get(&key)?.text()?.to_string();
+                Some((key.1, blobs))
             });
             found.collect()
         });
@@ -248,14 +253,15 @@ impl SessionMemory {
         let rounds = Arc::new(rounds);
         self.change(owner, session, |session| {
             for call in rounds.anchors() {
-                let rounds = Arc::clone(&rounds);
-                session.records.put_hidden_rounds(&call.into(), rounds);
+                let key = (RecordKind::HiddenRounds, call.to_owned());
+                let value = RecordValue::Rounds(Arc::clone(&rounds));
+                session.records.put(key, value);
             }
         });
     }
 
     /// What the client did not see of the answers that made these calls, each answer once and in
-    /// no particular order. `calls` is only evaluated if the session has any.
+    /// no particular order. `calls` is only evaluated if the session has records.
     pub(super) fn hidden_rounds(
         &self,
         owner: &Arc<str>,
@@ -263,13 +269,14 @@ impl SessionMemory {
         calls: impl FnOnce() -> HashSet<String>,
     ) -> Vec<Arc<HiddenRounds>> {
         let found = self.read(owner, session, |session| {
-            let all = session.records.hidden_rounds();
-            if all.is_empty() {
+            let records = &session.records;
+            if records.is_empty() {
                 return Vec::new();
             }
             let mut found: Vec<Arc<HiddenRounds>> = Vec::new();
             for call in calls() {
-                if let Some(rounds) = all.get(call.as_str())
+                if let Some(value) = records.get(&(RecordKind::HiddenRounds, call))
+                    && let Some(rounds) = value.rounds()
                     && !found.iter().any(|other| Arc::ptr_eq(other, rounds))
                 {
                     found.push(Arc::clone(rounds));
@@ -287,7 +294,7 @@ impl SessionMemory {
         session: &str,
         read: impl FnOnce(&RememberedSession) -> R,
     ) -> Option<R> {
-        let sessions = self.lock();
+        let sessions = self.0.lock();
         let key = (Arc::clone(owner), Arc::from(session));
         sessions.by_key.get(&key).map(read)
     }
@@ -295,11 +302,7 @@ impl SessionMemory {
     /// Changes what is remembered of a session, which counts as its latest use.
     fn change(&self, owner: &Arc<str>, session: &str, change: impl FnOnce(&mut RememberedSession)) {
         let key = (Arc::clone(owner), Arc::from(session));
-        self.lock().change(key, change);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RememberedSessions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().change(key, change);
     }
 }
 
@@ -341,8 +344,9 @@ impl RememberedSessions {
     }
 
     fn forget_item(&mut self, (owner, _): &SessionKey, record: RecordKey) {
-        if let RecordKey::Item(id) = record {
-            self.sessions_of_items.remove(&(Arc::clone(owner), id));
+        if let (RecordKind::Item, id) = record {
+            self.sessions_of_items
+                .remove(&(Arc::clone(owner), id.into()));
         }
     }
 }

@@ -73,9 +73,9 @@ impl SharedState {
                         .keys()
                         .cooldowns()
                         .into_iter()
-                        .map(milliseconds)
+                        .map(rounded_up_ms)
                         .collect(),
-                    down_ms: upstream.health().down_for(now).map_or(0, milliseconds),
+                    down_ms: upstream.health().down_for(now).map_or(0, rounded_up_ms),
                 });
             }
         }
@@ -146,6 +146,6 @@ impl SharedState {
 }
 
 /// Rounded up, so that a remaining time never becomes 0.
-fn milliseconds(time: Duration) -> u64 {
+fn rounded_up_ms(time: Duration) -> u64 {
     u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
 }

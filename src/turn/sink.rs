@@ -1,7 +1,7 @@
 //! The receivers of a turn's events. The engine is the same for every sink.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use adapters::responses::event_buffer::EventBuffer;
@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::context::TurnContext;
 use super::observer::TurnEvent;
+use parking_lot::Mutex;
 
 /// A receiver of a turn's events. It frames the documents as its connection wants them.
 pub(super) trait Sink: Send {
@@ -33,18 +34,15 @@ pub(super) struct ChunkSlot(Arc<Mutex<Option<Bytes>>>);
 
 impl ChunkSlot {
     pub(super) fn take(&self) -> Option<Bytes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_none()
+        self.0.lock().is_none()
     }
 
     fn put(&self, bytes: Bytes) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
+        *self.0.lock() = Some(bytes);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Limits the concurrent requests to a provider (`max_concurrent`). Turns above the limit wait
 //! in the order in which they arrived.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The permits of one provider. The limit may change while permits are held.
@@ -61,7 +62,7 @@ impl ConcurrencyLimit {
     /// reached as running turns end.
     pub(super) fn set_limit(&self, limit: Option<u32>) {
         let limit = permits(limit);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if limit > state.limit {
             let more = limit - state.limit;
             let kept = more.min(state.surplus);
@@ -85,7 +86,7 @@ fn permits(limit: Option<u32>) -> usize {
 impl Drop for RequestPermit {
     fn drop(&mut self) {
         let limit = &self.limit;
-        let mut state = limit.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = limit.state.lock();
         if let Some(permit) = self.permit.take()
             && let Some(less) = state.surplus.checked_sub(1)
         {

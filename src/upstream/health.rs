@@ -1,10 +1,10 @@
 //! Tracks whether a provider is worth asking. After several failures in a row, or when all
 //! keys are at their limits, the provider is down: turns go to another one for a while.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind, Retry};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// This many failures in a row are an outage.
@@ -42,7 +42,7 @@ struct HealthState {
 impl ProviderHealth {
     /// How much longer the provider is down; `None` if it may be asked.
     pub fn down_for(&self, now: Instant) -> Option<Duration> {
-        let left = self.lock().down_until?.saturating_duration_since(now);
+        let left = self.0.lock().down_until?.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
 
@@ -51,7 +51,7 @@ impl ProviderHealth {
     /// admitted; the others are refused until it has failed or succeeded, for at most ten
     /// seconds.
     pub fn admit(&self, now: Instant) -> Result<(), Duration> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         match state.down_until {
             None => Ok(()),
             Some(until) if now < until => Err(until.saturating_duration_since(now)),
@@ -65,7 +65,7 @@ impl ProviderHealth {
 
     /// Records that the provider answered.
     pub fn record_success(&self) {
-        *self.lock() = HealthState::default();
+        *self.0.lock() = HealthState::default();
     }
 
     /// Records that the provider failed. Faults that are not signs of an outage do not count.
@@ -87,7 +87,7 @@ impl ProviderHealth {
             | Kind::Internal => return,
         }
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.down_until.is_some_and(|until| now < until) && !state.probing {
             // Already down: this request began before the outage, or had no other provider.
             return;
@@ -109,13 +109,9 @@ impl ProviderHealth {
     /// Records that every key is at its limit, so that the provider is down for `pause`. The
     /// latest call counts.
     pub fn record_limit(&self, pause: Duration) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.down_until = Some(Instant::now() + pause.min(MAX_LIMIT_PAUSE));
         state.probing = false;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HealthState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

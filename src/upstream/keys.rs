@@ -1,12 +1,12 @@
 //! Chooses among several keys of one provider. A session keeps its key as long as that key is
 //! available, because the prompt cache belongs to the key's account.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
+use parking_lot::Mutex;
 use tokio::time::Instant;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::secrets::Secret;
 
@@ -57,7 +57,7 @@ impl KeyRing {
     /// provider has no key.
     pub fn choose(&self, session: u64) -> Option<KeyIndex> {
         let now = Instant::now();
-        let cooling_until = self.lock();
+        let cooling_until = self.cooling_until.lock();
         let available = cooling_until
             .iter()
             .enumerate()
@@ -82,7 +82,7 @@ impl KeyRing {
     /// Starts the cooldown of a key. Returns whether another key is available.
     pub fn cool_down(&self, key: KeyIndex, pause: Duration) -> bool {
         let now = Instant::now();
-        let mut cooling_until = self.lock();
+        let mut cooling_until = self.cooling_until.lock();
         if let Some(until) = cooling_until.get_mut(key.0) {
             *until = Some(now + pause.min(MAX_COOLDOWN));
         }
@@ -106,7 +106,7 @@ impl KeyRing {
         let left = |until: &Option<Instant>| {
             until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
         };
-        self.lock().iter().map(left).collect()
+        self.cooling_until.lock().iter().map(left).collect()
     }
 
     /// The value of the header that carries the key: `prefix` and the key, marked as
@@ -123,22 +123,15 @@ impl KeyRing {
     /// only that key's sessions. A key of weight 0 has infinite cost.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn cost(&self, index: usize, session: u64) -> f64 {
-        let mut hasher = DefaultHasher::new();
-        session.hash(&mut hasher);
-        self.keys.get(index).map(Secret::expose).hash(&mut hasher);
-        let uniform = ((hasher.finish() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let key = self.keys.get(index).map_or("", Secret::expose);
+        let hash = xxh3_64_with_seed(key.as_bytes(), session);
+        let uniform = ((hash >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         let weight = self.weights.get(index).copied().unwrap_or(1);
         if weight == 0 {
             f64::INFINITY
         } else {
             -uniform.ln() / f64::from(weight)
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Instant>>> {
-        self.cooling_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

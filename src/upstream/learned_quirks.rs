@@ -1,10 +1,11 @@
 //! Quirk patches learned from refusals of providers, kept in memory until the process ends.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use adapters::quirk_patch::{ModelPatch, QuirkPatch};
 use adapters::wire;
 use hashlink::LinkedHashMap;
+use parking_lot::RwLock;
 use registry::{Route, Window, WindowSource};
 
 /// Maximum number of models with patches; the oldest are evicted first.
@@ -24,7 +25,7 @@ type PatchesByModel = LinkedHashMap<(String, String), Vec<QuirkPatch>>;
 impl LearnedQuirks {
     /// Applies the patches of a route's model to the route. Returns whether there were any.
     pub fn apply(&self, route: &mut Route) -> bool {
-        let known = self.read();
+        let known = self.0.read();
         let Some(patches) = known.get(&key(&route.provider.id, &route.upstream_model)) else {
             return false;
         };
@@ -40,7 +41,7 @@ impl LearnedQuirks {
     /// wins where they contradict it. Returns `false` if it is already the latest of its
     /// kind.
     pub fn learn(&self, route: &Route, patch: QuirkPatch) -> bool {
-        let mut known = self.write();
+        let mut known = self.0.write();
         let key = key(&route.provider.id, &route.upstream_model);
         if known.len() >= MAX_MODELS && !known.contains_key(&key) {
             known.pop_front();
@@ -64,7 +65,7 @@ impl LearnedQuirks {
         if let QuirkPatch::Model(ModelPatch::Window(_) | ModelPatch::MaxOutput(_)) = patch {
             return;
         }
-        let mut known = self.write();
+        let mut known = self.0.write();
         let key = key(&route.provider.id, &route.upstream_model);
         if let Some(patches) = known.get_mut(&key) {
             patches.retain(|old| *old != patch);
@@ -73,7 +74,7 @@ impl LearnedQuirks {
 
     /// The context window that the provider stated in an overflow error, if it did.
     pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
-        let known = self.read();
+        let known = self.0.read();
         let mut patches = known.get(&key(provider, model))?.iter().rev();
         patches.find_map(|patch| {
             let QuirkPatch::Model(ModelPatch::Window(tokens)) = patch else {
@@ -88,7 +89,7 @@ impl LearnedQuirks {
 
     /// The patches of a model, in the order in which they were learned.
     pub fn patches(&self, provider: &str, model: &str) -> Vec<QuirkPatch> {
-        let known = self.read();
+        let known = self.0.read();
         known
             .get(&key(provider, model))
             .cloned()
@@ -98,15 +99,7 @@ impl LearnedQuirks {
     /// Removes all patches of a provider. Its settings have changed, so it may be another
     /// provider under the same id.
     pub(super) fn forget_provider(&self, provider: &str) {
-        self.write().retain(|(id, _), _| id != provider);
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, PatchesByModel> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, PatchesByModel> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write().retain(|(id, _), _| id != provider);
     }
 }
 
@@ -223,7 +216,7 @@ mod tests {
         learned.apply(&mut patched);
         let model = &patched.model;
         assert_eq!((model.window, model.max_output), (Some(99), Some(512)));
-        let known = learned.0.read().unwrap();
+        let known = learned.0.read();
         assert_eq!(known.get(&key("lab", "a")).map(Vec::len), Some(MAX_PATCHES));
     }
 

@@ -19,11 +19,12 @@ mod keys;
 mod learned_quirks;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind, Retry};
 use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use registry::Provider;
 use tokio::time::Instant;
 
@@ -203,7 +204,7 @@ impl Upstreams {
             .get(&provider.id)
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let mut known = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.by_id.lock();
         let old = known.get(&provider.id);
         let is_unchanged = old
             .is_some_and(|old| Arc::ptr_eq(&old.provider, provider) || old.provider == *provider);

@@ -3,23 +3,20 @@ use axum::extract::{RawQuery, State};
 use http::Response;
 use serde::{Deserialize, Serialize};
 
-use super::ArtifactObject;
 use super::error::ArtifactHttpError;
 use super::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::owner::{OwnerArtifacts, is_artifact_id};
 use crate::mcp::list::{DEFAULT_LIMIT, MAX_LIMIT};
-use crate::store::ArtifactFilter;
+use crate::store::{ArtifactEntry, ArtifactFilter};
 use axum::body::Body;
 
 /// One page of artifacts, in the form of `OpenAI`'s lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct List")]
+#[serde(tag = "object", rename = "list", expecting = "struct List")]
 pub struct ArtifactList {
-    /// `list`.
-    pub object: String,
     /// The artifacts, newest first.
-    pub data: Vec<ArtifactObject>,
+    pub data: Vec<ArtifactEntry>,
     /// Whether there are more after the last one.
     pub has_more: bool,
     /// The id of the first.
@@ -49,12 +46,10 @@ pub(in crate::app) async fn list(
     let mut entries = owned.list(&filter).await?;
     let has_more = entries.len() > limit;
     entries.truncate(limit);
-    let data: Vec<_> = entries.into_iter().map(ArtifactObject::from).collect();
     Ok(respond_with_json(&ArtifactList {
-        object: "list".to_owned(),
         has_more,
-        first_id: data.first().map(|artifact| artifact.id.clone()),
-        last_id: data.last().map(|artifact| artifact.id.clone()),
-        data,
+        first_id: entries.first().map(|artifact| artifact.id.clone()),
+        last_id: entries.last().map(|artifact| artifact.id.clone()),
+        data: entries,
     }))
 }

@@ -6,29 +6,26 @@ use axum::extract::{RawQuery, State};
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_RANGES, CONTENT_RANGE, ETAG, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::ArtifactId;
 use super::error::ArtifactHttpError;
 use super::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
-use super::{ArtifactId, ArtifactObject};
 use crate::app::{respond_with, respond_with_json, set_header};
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::store::{ArtifactRange, ArtifactText};
+use crate::store::{ArtifactEntry, ArtifactRange, ArtifactText};
 use axum::body::Body;
 
 /// A part of an artifact as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Read")]
-pub struct ArtifactTextObject {
-    /// The artifact.
+#[derive(Serialize)]
+struct ArtifactTextObject {
     #[serde(flatten)]
-    pub artifact: ArtifactObject,
+    artifact: ArtifactEntry,
     /// The byte of the artifact at which the text begins.
-    pub from_byte: u64,
+    from_byte: u64,
     /// The line of the artifact in which the text begins; the first is 1.
-    pub from_line: u64,
-    /// The text.
-    pub text: String,
+    from_line: u64,
+    text: String,
 }
 
 /// Reads an artifact, with the parameters `bytes`, `lines` and `format`.
@@ -52,20 +49,14 @@ pub(in crate::app) async fn read(
         return Err(ArtifactHttpError::Range(piece.entry.bytes));
     }
     if as_json {
-        return Ok(respond_with_json(&ArtifactTextObject::from(piece)));
-    }
-    Ok(text_response(piece, part == ArtifactRange::Whole, is_range))
-}
-
-impl From<ArtifactText> for ArtifactTextObject {
-    fn from(piece: ArtifactText) -> Self {
-        Self {
-            artifact: piece.entry.into(),
+        return Ok(respond_with_json(&ArtifactTextObject {
+            artifact: piece.entry,
             from_byte: piece.bytes.start,
             from_line: piece.first_line,
             text: piece.text,
-        }
+        }));
     }
+    Ok(text_response(piece, part == ArtifactRange::Whole, is_range))
 }
 
 fn part_of_query(params: &QueryParams) -> Result<Option<ArtifactRange>, ParameterError> {

@@ -8,9 +8,7 @@ use super::error::ArtifactHttpError;
 use super::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::artifacts::search::{
-    FoundLine, MAX_CONTEXT_LINES, SearchLimits, SearchQuery, SearchResult,
-};
+use crate::artifacts::search::{FoundLine, MAX_CONTEXT_LINES, SearchLimits, SearchQuery};
 use crate::mcp::unsearchable;
 use axum::body::Body;
 
@@ -23,10 +21,12 @@ const MAX_BYTES: usize = 200_000;
 
 /// The matches of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Matches")]
+#[serde(
+    tag = "object",
+    rename = "artifact.search",
+    expecting = "struct Matches"
+)]
 pub struct ArtifactMatches {
-    /// `artifact.search`.
-    pub object: String,
     /// The artifact.
     pub id: String,
     /// Number of matches from `from_byte` on.
@@ -66,19 +66,12 @@ pub(in crate::app) async fn search(
     };
     query.from_byte = params.number("from_byte", &(0..=u64::MAX), 0)?;
     let (entry, found) = owned.search(&id, &query).await?;
-    Ok(respond_with_json(&ArtifactMatches::new(entry.id, found)))
-}
-
-impl ArtifactMatches {
-    fn new(id: String, found: SearchResult) -> Self {
-        Self {
-            object: "artifact.search".to_owned(),
-            id,
-            matches: found.matches,
-            shown: found.shown,
-            has_more: found.next_byte.is_some(),
-            next_byte: found.next_byte,
-            lines: found.lines,
-        }
-    }
+    Ok(respond_with_json(&ArtifactMatches {
+        id: entry.id,
+        matches: found.matches,
+        shown: found.shown,
+        has_more: found.next_byte.is_some(),
+        next_byte: found.next_byte,
+        lines: found.lines,
+    }))
 }

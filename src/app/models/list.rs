@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::prompt;
 
@@ -81,7 +82,7 @@ fn build_within(limit: usize, models: &[CatalogEntry], instructions: &str) -> Mo
         &mut free,
         models
             .iter()
-            .filter_map(|model| raw(&ModelObject::new(&model.slug, &model.owned_by))),
+            .filter_map(|model| raw(&model_object(&model.slug, &model.owned_by))),
     );
     let mut infos: Vec<Box<RawValue>> = fill(
         &mut free,
@@ -138,120 +139,50 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(value).ok()
 }
 
-/// A model as the OpenAI API describes it.
-#[derive(Serialize)]
-pub(super) struct ModelObject<'a> {
-    id: &'a str,
-    object: &'static str,
-    /// Required by SDKs, but unknown, so it is zero.
-    created: u64,
-    owned_by: &'a str,
+/// A model as the OpenAI API describes it. `created` is required by SDKs, but unknown, so it is
+/// zero.
+pub(super) fn model_object(id: &str, owned_by: &str) -> Value {
+    json!({"id": id, "object": "model", "created": 0, "owned_by": owned_by})
 }
 
-impl<'a> ModelObject<'a> {
-    pub(super) fn new(id: &'a str, owned_by: &'a str) -> Self {
-        Self {
-            id,
-            object: "model",
-            created: 0,
-            owned_by,
-        }
+/// The entry of a model for Codex, its `ModelInfo`: all fields that Codex 0.169 requires, and the
+/// optional ones that change what it does. One entry that does not decode makes Codex drop the
+/// whole list. `at` is the model's index in the list.
+pub(crate) fn codex_info(at: usize, model: &CatalogEntry, instructions: &str) -> Value {
+    // Codex 0.169 accepts any word, including `max` and unknown ones.
+    let level =
+        |effort: &String| json!({"effort": effort, "description": level_description(effort)});
+    let default_level = model.default_reasoning.as_ref();
+    let mut info = json!({
+        "slug": model.slug,
+        "display_name": model.display_name,
+        "description": model.description,
+        "default_reasoning_level": default_level.filter(|level| model.reasoning.contains(level)),
+        "supported_reasoning_levels": model.reasoning.iter().map(level).collect::<Vec<_>>(),
+        "shell_type": "unified_exec",
+        "visibility": "list",
+        "supported_in_api": true,
+        "priority": at + 1,
+        "supports_reasoning_summaries": true,
+        "default_reasoning_summary": "auto",
+        "support_verbosity": false,
+        // Without it Codex does not offer `apply_patch` at all; 0.169 has no other value.
+        "apply_patch_tool_type": "freeform",
+        "truncation_policy": {"mode": "tokens", "limit": output_tokens(model.window)},
+        "supports_parallel_tool_calls": true,
+        "context_window": model.window,
+        "max_context_window": model.window,
+        "auto_compact_token_limit": model.auto_compact,
+        "effective_context_window_percent": SHOWN_PERCENT,
+        "experimental_supported_tools": [],
+        "input_modalities": if model.images { json!(["text", "image"]) } else { json!(["text"]) },
+        "supports_search_tool": false,
+        "base_instructions": instructions,
+    });
+    if let Some(fields) = info.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
     }
-}
-
-/// Codex's `ModelInfo`: all fields that Codex 0.169 requires, and the optional ones that
-/// change what it does. One entry that does not decode makes Codex drop the whole list.
-#[derive(Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "the fields are Codex's")]
-pub(crate) struct CodexModelInfo<'a> {
-    slug: &'a str,
-    display_name: &'a str,
-    description: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    default_reasoning_level: Option<&'a str>,
-    supported_reasoning_levels: Vec<CodexReasoningLevel<'a>>,
-    shell_type: &'static str,
-    visibility: &'static str,
-    supported_in_api: bool,
-    priority: usize,
-    supports_reasoning_summaries: bool,
-    default_reasoning_summary: &'static str,
-    support_verbosity: bool,
-    /// Without it Codex does not offer `apply_patch` at all; 0.169 has no other value.
-    apply_patch_tool_type: &'static str,
-    truncation_policy: TruncationPolicy,
-    supports_parallel_tool_calls: bool,
-    context_window: u64,
-    max_context_window: u64,
-    auto_compact_token_limit: u64,
-    effective_context_window_percent: u64,
-    experimental_supported_tools: [&'static str; 0],
-    input_modalities: &'static [&'static str],
-    supports_search_tool: bool,
-    base_instructions: &'a str,
-}
-
-#[derive(Serialize)]
-struct CodexReasoningLevel<'a> {
-    /// Codex 0.169 accepts any word, including `max` and unknown ones.
-    effort: &'a str,
-    description: &'static str,
-}
-
-#[derive(Serialize)]
-struct TruncationPolicy {
-    mode: &'static str,
-    limit: u64,
-}
-
-/// The entry of a model for Codex. `at` is its index in the list.
-pub(crate) fn codex_info<'a>(
-    at: usize,
-    model: &'a CatalogEntry,
-    instructions: &'a str,
-) -> CodexModelInfo<'a> {
-    CodexModelInfo {
-        slug: &model.slug,
-        display_name: &model.display_name,
-        description: &model.description,
-        default_reasoning_level: model
-            .default_reasoning
-            .as_deref()
-            .filter(|level| model.reasoning.iter().any(|known| known == level)),
-        supported_reasoning_levels: model
-            .reasoning
-            .iter()
-            .map(|effort| CodexReasoningLevel {
-                effort,
-                description: level_description(effort),
-            })
-            .collect(),
-        shell_type: "unified_exec",
-        visibility: "list",
-        supported_in_api: true,
-        priority: at + 1,
-        supports_reasoning_summaries: true,
-        default_reasoning_summary: "auto",
-        support_verbosity: false,
-        apply_patch_tool_type: "freeform",
-        truncation_policy: TruncationPolicy {
-            mode: "tokens",
-            limit: output_tokens(model.window),
-        },
-        supports_parallel_tool_calls: true,
-        context_window: model.window,
-        max_context_window: model.window,
-        auto_compact_token_limit: model.auto_compact,
-        effective_context_window_percent: SHOWN_PERCENT,
-        experimental_supported_tools: [],
-        input_modalities: if model.images {
-            &["text", "image"]
-        } else {
-            &["text"]
-        },
-        supports_search_tool: false,
-        base_instructions: instructions,
-    }
+    info
 }
 
 /// The percentage of the window that Codex shows as the whole window. It is Codex's own

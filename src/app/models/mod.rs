@@ -13,7 +13,7 @@ use http::{Response, StatusCode};
 use registry::{Registry, Route};
 
 pub use list::CatalogEntry;
-use list::ModelObject;
+use list::model_object;
 
 use super::{AppState, respond_with, respond_with_json};
 use crate::config::Config;
@@ -49,7 +49,7 @@ pub(super) async fn retrieve(
     // Rejected is an id that is not UTF-8.
     let id = id.map_or_else(|_| String::new(), |Path(id)| id);
     match find(&config.registry, &id) {
-        Ok(route) => respond_with_json(&ModelObject::new(&id, &route.provider.id)),
+        Ok(route) => respond_with_json(&model_object(&id, &route.provider.id)),
         Err(message) => model_not_found(message),
     }
 }

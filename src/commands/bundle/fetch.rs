@@ -71,12 +71,9 @@ pub async fn listing(config: &Config) -> anyhow::Result<(TurnListing, Option<Str
 }
 
 fn server_error(status: StatusCode, body: &[u8]) -> anyhow::Error {
-    let why = ApiError::from_body(body).map_or_else(String::new, |error| error.message);
-    anyhow::anyhow!(
-        "the server answered {}: {}",
-        status.as_u16(),
-        SafeText::new(&why)
-    )
+    let why = ApiError::message_in(body);
+    let (status, why) = (status.as_u16(), SafeText::new(&why));
+    anyhow::anyhow!("the server answered {status}: {why}")
 }
 
 fn offline_note(config: &Config, control: &ControlClient) -> String {

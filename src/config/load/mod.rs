@@ -4,13 +4,13 @@ mod provider;
 mod server;
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
 use registry::Registry;
 use toml::Table;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::Config;
 use super::inputs::{Inputs, parent_dir};
@@ -33,7 +33,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
         config_dir: parent_dir(&paths.providers_dir).to_owned(),
         configured_ids: BTreeSet::new(),
         config: Config::default(),
-        digest: DefaultHasher::new(),
+        digest: Xxh3::new(),
     };
     loader.add_source(&main);
     loader.server(&main, &mut file.server)?;
@@ -93,7 +93,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
         context: file.context,
         artifacts: file.artifacts,
         capture: file.capture,
-        digest: loader.digest.finish(),
+        digest: loader.digest.digest(),
         ..config
     })
 }
@@ -105,12 +105,12 @@ struct ConfigLoader<'a> {
     configured_ids: BTreeSet<String>,
     /// Its providers, keys, files and warnings are filled in as they are found.
     config: Config,
-    digest: DefaultHasher,
+    digest: Xxh3,
 }
 
 impl ConfigLoader<'_> {
     fn add_source(&mut self, source: &TomlFile) {
-        source.text().hash(&mut self.digest);
+        self.digest.update(source.text().as_bytes());
         self.config.source_files.extend(source.path.clone());
     }
 

@@ -1,7 +1,6 @@
 //! Loads `[server]` and `[codex]`. Environment variables override the file, and flags
 //! override both.
 
-use std::hash::Hash;
 use std::path::PathBuf;
 
 use tracing_subscriber::EnvFilter;
@@ -117,7 +116,7 @@ impl ConfigLoader<'_> {
             let why = format!("instructions_file {}: {error}", path.display());
             main.error(&["codex", "instructions_file"], why)
         })?;
-        text.hash(&mut self.digest);
+        self.digest.update(text.as_bytes());
         self.config.source_files.push(path);
         codex.instructions = Some(text.into());
         Ok(())

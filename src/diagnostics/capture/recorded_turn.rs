@@ -23,6 +23,7 @@ use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
 use super::recorded_bytes::RecordedBytes;
 use super::sent::Sent;
+use crate::clock::milliseconds;
 use crate::config::Config;
 use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
@@ -310,8 +311,4 @@ impl RecordedAttempt {
             answer: self.response.bytes().to_vec(),
         }
     }
-}
-
-fn milliseconds(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

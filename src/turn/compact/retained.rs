@@ -1,7 +1,6 @@
 //! Which items of a history stay when a summary replaces the items before them.
 
 use adapters::turn::{Item, ItemKind, Turn};
-use serde_json::value::RawValue;
 
 /// The index of the first item that stays, and whether the newest user message is replaced.
 ///
@@ -22,12 +21,9 @@ pub(super) fn retained(turn: &Turn<'_>) -> (usize, bool) {
     }
 }
 
-/// The content of the newest user message, as JSON.
-pub(super) fn newest_user_message<'a>(turn: &Turn<'a>) -> Option<&'a RawValue> {
-    let mut items = turn.items.iter().rev();
-    items
-        .find(|item| is_user_message(item))
-        .and_then(Item::content)
+/// The newest user message.
+pub(super) fn newest_user_message<'t, 'a>(turn: &'t Turn<'a>) -> Option<&'t Item<'a>> {
+    turn.items.iter().rev().find(|item| is_user_message(item))
 }
 
 fn is_user_message(item: &Item<'_>) -> bool {

@@ -8,9 +8,9 @@ use adapters::compact::{self, extract};
 use adapters::compaction_blob::CompactionBlob;
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
+use adapters::item_text::message_text;
 use adapters::plan::{self, Bounds};
 use adapters::purpose::{Purpose, SummaryMode};
-use adapters::text::Text;
 use adapters::turn::Turn;
 use registry::WindowSource;
 
@@ -265,19 +265,4 @@ fn append_newest_message(turn: &Turn<'_>, summary: &mut String) {
         let left = message.chars().count() - MAX_NEWEST_MESSAGE_CHARS;
         let _ = write!(summary, "\n[{left} more characters]");
     }
-}
-
-/// The text of a message's content: a string, or a list of parts.
-fn message_text(content: &serde_json::value::RawValue) -> String {
-    #[derive(serde::Deserialize)]
-    struct SummaryPart {
-        #[serde(default)]
-        text: String,
-    }
-    if let Some(text) = Text::from_raw(content) {
-        return text.decoded().into_owned();
-    }
-    let parts: Vec<SummaryPart> = serde_json::from_str(content.get()).unwrap_or_default();
-    let texts: Vec<String> = parts.into_iter().map(|part| part.text).collect();
-    texts.join("\n")
 }

@@ -1,19 +1,23 @@
 //! The four ways in which a compaction begins.
 
 use adapters::turn::{ItemKind, Turn};
+use strum::IntoStaticStr;
 
 use crate::turn::caller::{Caller, TurnKind};
 
 /// The kind of request that started a compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(in crate::turn) enum CompactionTrigger {
     /// `POST /v1/responses/compact`, used by older Codex versions and OpenAI's own clients.
     Endpoint,
     /// The input ends with a `compaction_trigger` item. Codex sends it to a provider whose name is
     /// "OpenAI".
+    #[strum(serialize = "trigger")]
     TriggerItem,
     /// The input ends with Codex's own summary prompt. The request has no tools, and the summary is
     /// expected as a message.
+    #[strum(serialize = "local")]
     LocalPrompt,
     /// The turn's `context_management` sets a threshold, and the history exceeds it.
     Threshold,
@@ -43,11 +47,6 @@ impl CompactionTrigger {
 
     /// The name in logs and metrics.
     pub(in crate::turn) fn name(self) -> &'static str {
-        match self {
-            Self::Endpoint => "endpoint",
-            Self::TriggerItem => "trigger",
-            Self::LocalPrompt => "local",
-            Self::Threshold => "threshold",
-        }
+        self.into()
     }
 }

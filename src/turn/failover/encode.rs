@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::plan::Plan;
+use adapters::plan::{self, Bounds, Plan};
 use adapters::responses::assembler::AnswerParams;
 use adapters::turn::{ItemKind, Turn};
-use adapters::wire::WireRequest;
+use adapters::wire::{self, EncodeOptions, WireRequest};
 use registry::Route;
 
 use super::{Failover, PlannedRequest, PreparedAttempt};
@@ -15,7 +15,6 @@ use crate::artifacts::ArtifactCommit;
 use crate::store::NewArtifact;
 use crate::turn::observer::TurnEvent;
 use crate::turn::prefix::{FingerprintContext, RequestFingerprint};
-use crate::turn::spelling::Spelling;
 use crate::upstream::UpstreamRequest;
 
 impl Failover {
@@ -92,16 +91,17 @@ impl Failover {
             observer.on_event(TurnEvent::Baggage(&known_baggage));
         }
         let origin = route.full_name();
-        let spelling = Spelling {
+        let (outputs, retention) = (self.config.context.outputs, shared.artifacts.retention());
+        let bounds = Bounds::for_model(model, outputs, retention).for_dialect(dialect);
+        let plan = plan::plan_with_cache(turn, &bounds, &shared.outputs);
+        let options = EncodeOptions {
             dialect,
             model,
             upstream_model: &route.upstream_model,
             origin: &origin,
-            outputs: self.config.context.outputs,
-            retention: shared.artifacts.retention(),
-            known_baggage: &known_baggage,
+            known_baggage: Some(&known_baggage),
         };
-        let (plan, request) = spelling.request(turn, &shared.outputs)?;
+        let request = wire::encode(turn, &plan, &options)?;
         Ok(PlannedRequest {
             route,
             plan,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use strum::{Display, IntoStaticStr};
+
 /// A request compared with the previous one of its session. Bytes are those of the upstream body
 /// without its end, which differs every time, and without cache marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +21,8 @@ pub(in crate::turn) struct PrefixReport {
 }
 
 /// Why a request does not begin with the previous one of its session, or that it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum PrefixReason {
     /// There is no previous request.
     First,
@@ -41,12 +44,14 @@ pub enum PrefixReason {
     ModelChanged,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "snake_case")]
 pub(in crate::turn) enum RequestPart {
     Parameters,
     Tools,
     Instructions,
     /// The item of this index in the client's request.
+    #[strum(to_string = "item {0}")]
     Item(u32),
 }
 
@@ -84,27 +89,6 @@ impl fmt::Display for PrefixReport {
 impl PrefixReason {
     /// The name in header, log and metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::NewTurn => "new_turn",
-            Self::Epoch => "epoch",
-            Self::Compaction => "compaction",
-            Self::ClientChangedHistory => "client_changed_history",
-            Self::ToolsChanged => "tools_changed",
-            Self::InstructionsChanged => "instructions_changed",
-            Self::ParametersChanged => "parameters_changed",
-            Self::ModelChanged => "model_changed",
-        }
-    }
-}
-
-impl fmt::Display for RequestPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Parameters => f.write_str("parameters"),
-            Self::Tools => f.write_str("tools"),
-            Self::Instructions => f.write_str("instructions"),
-            Self::Item(index) => write!(f, "item {index}"),
-        }
+        self.into()
     }
 }

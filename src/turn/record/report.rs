@@ -1,10 +1,9 @@
 //! Reports a turn when its record is dropped: to the observer, the metrics and the log.
 
-use std::time::Duration;
-
 use adapters::event::Usage;
 
 use super::Record;
+use crate::clock::milliseconds;
 use crate::log;
 use crate::log::SafeText;
 use crate::metrics::{PrefixFigures, TurnFigures};
@@ -75,7 +74,6 @@ impl Record {
             // Notes quote the client and the provider, so they may hold secrets.
             notes = self.config.redactor().redact(&notes).into_owned();
         }
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: log::TURN_TARGET,
             request = %self.request_id,

@@ -1,108 +1,96 @@
 //! The records of one session: values by key, in the order in which they were made.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::hidden_rounds::HiddenRounds;
+use hashlink::LinkedHashMap;
 use serde::Deserialize;
 
 /// The bytes that a record takes besides its key and value: its places in map, order and index.
 const RECORD_BASE: usize = 256;
 
-/// The records of one session.
+/// The records of one session, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct SessionRecords {
-    /// The JSON of the items of answers, by item id.
-    items: HashMap<Arc<str>, Arc<str>>,
-    /// The reasoning state of calls, by call id.
-    reasoning: HashMap<Arc<str>, Arc<str>>,
-    /// What the client did not see of the answers that made its calls, by call id.
-    hidden_rounds: HashMap<Arc<str>, Arc<HiddenRounds>>,
-    /// All keys; the oldest is first.
-    order: VecDeque<RecordKey>,
+    values: LinkedHashMap<RecordKey, RecordValue>,
     bytes: usize,
 }
 
-/// What a record is about.
-#[derive(Clone, Debug)]
-pub(super) enum RecordKey {
-    Item(Arc<str>),
-    Reasoning(Arc<str>),
-    HiddenRounds(Arc<str>),
+/// What a record is about, and the id of the item or call.
+pub(super) type RecordKey = (RecordKind, String);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum RecordKind {
+    /// The JSON of an item of an answer, by item id.
+    Item,
+    /// The reasoning state of a call, by call id.
+    Reasoning,
+    /// What the client did not see of the answer that made its call, by call id.
+    HiddenRounds,
+}
+
+#[derive(Debug)]
+pub(super) enum RecordValue {
+    Text(Arc<str>),
+    Rounds(Arc<HiddenRounds>),
+}
+
+impl RecordValue {
+    pub(super) fn text(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Rounds(_) => None,
+        }
+    }
+
+    pub(super) fn rounds(&self) -> Option<&Arc<HiddenRounds>> {
+        match self {
+            Self::Rounds(rounds) => Some(rounds),
+            Self::Text(_) => None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Rounds(rounds) => rounds.bytes(),
+        }
+    }
 }
 
 impl SessionRecords {
-    pub(super) fn put_item(&mut self, id: &Arc<str>, json: Arc<str>) {
-        let size = size(id, json.len());
-        let old = self.items.insert(Arc::clone(id), json);
-        let old = old.map(|old| old.len());
-        self.count(RecordKey::Item(Arc::clone(id)), id, size, old);
-    }
-
-    pub(super) fn put_reasoning(&mut self, call: &Arc<str>, blobs: Arc<str>) {
-        let size = size(call, blobs.len());
-        let old = self.reasoning.insert(Arc::clone(call), blobs);
-        let old = old.map(|old| old.len());
-        self.count(RecordKey::Reasoning(Arc::clone(call)), call, size, old);
-    }
-
-    pub(super) fn put_hidden_rounds(&mut self, call: &Arc<str>, rounds: Arc<HiddenRounds>) {
-        let size = size(call, rounds.bytes());
-        let old = self.hidden_rounds.insert(Arc::clone(call), rounds);
-        let old = old.map(|old| old.bytes());
-        self.count(RecordKey::HiddenRounds(Arc::clone(call)), call, size, old);
-    }
-
-    fn count(&mut self, record: RecordKey, key: &str, size: usize, replaced: Option<usize>) {
-        self.bytes += size;
-        match replaced {
-            Some(value) => self.bytes -= self::size(key, value),
-            None => self.order.push_back(record),
+    /// Adds a record. One that replaces another keeps its place in the order.
+    pub(super) fn put(&mut self, key: RecordKey, value: RecordValue) {
+        let base = RECORD_BASE + key.1.len();
+        self.bytes += base + value.bytes();
+        if let Some(replaced) = self.values.replace(key, value) {
+            self.bytes -= base + replaced.bytes();
         }
+    }
+
+    pub(super) fn get(&self, key: &RecordKey) -> Option<&RecordValue> {
+        self.values.get(key)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
     }
 
     /// Forgets the oldest record and returns its key.
     pub(super) fn forget_oldest(&mut self) -> Option<RecordKey> {
-        let key = self.order.pop_front()?;
-        let freed = match &key {
-            RecordKey::Item(id) => self.items.remove(id).map(|json| size(id, json.len())),
-            RecordKey::Reasoning(call) => {
-                let blobs = self.reasoning.remove(call);
-                blobs.map(|blobs| size(call, blobs.len()))
-            }
-            RecordKey::HiddenRounds(call) => {
-                let rounds = self.hidden_rounds.remove(call);
-                rounds.map(|rounds| size(call, rounds.bytes()))
-            }
-        };
-        self.bytes -= freed.unwrap_or_default();
+        let (key, value) = self.values.pop_front()?;
+        self.bytes -= RECORD_BASE + key.1.len() + value.bytes();
         Some(key)
     }
 
     pub(super) fn into_keys(self) -> impl Iterator<Item = RecordKey> {
-        self.order.into_iter()
-    }
-
-    pub(super) fn item(&self, id: &str) -> Option<&Arc<str>> {
-        self.items.get(id)
-    }
-
-    pub(super) fn reasoning(&self) -> &HashMap<Arc<str>, Arc<str>> {
-        &self.reasoning
-    }
-
-    pub(super) fn hidden_rounds(&self) -> &HashMap<Arc<str>, Arc<HiddenRounds>> {
-        &self.hidden_rounds
+        self.values.into_iter().map(|(key, _)| key)
     }
 
     /// The bytes of all keys and values.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
-}
-
-fn size(key: &str, value: usize) -> usize {
-    RECORD_BASE + key.len() + value
 }
 
 /// The reasoning state in the items of an answer by call id. Each call gets the blobs between the

@@ -8,7 +8,7 @@ fn owner() -> Arc<str> {
 
 /// The bytes that the memory counts, checked against its parts.
 fn bytes(memory: &SessionMemory) -> usize {
-    let sessions = memory.lock();
+    let sessions = memory.0.lock();
     let counted: usize = sessions.by_key.values().map(|session| session.bytes).sum();
     assert_eq!(counted, sessions.bytes);
     sessions.bytes
@@ -67,7 +67,7 @@ fn the_session_that_was_silent_for_the_longest_time_is_forgotten_first() {
     assert!(!has_item(&memory, "msg_0"));
     assert!(has_item(&memory, &format!("msg_{}", sessions - 1)));
     assert_eq!(memory.moved_to(&owner(), "busy").as_deref(), Some("a/m"));
-    assert!(memory.lock().sessions_of_items.len() < sessions);
+    assert!(memory.0.lock().sessions_of_items.len() < sessions);
 }
 
 #[test]
