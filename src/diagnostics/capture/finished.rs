@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::recorded_bytes::RecordedBytes;
 use super::recorded_turn::RecordedTurn;
 use super::sent::Sent;
 use crate::config::Config;
@@ -34,7 +35,9 @@ impl FinishedTurn {
     }
 
     pub(super) fn is_worth_compressing(&self) -> bool {
-        self.lock().bodies().any(|body| body.is_worth_compressing())
+        self.lock()
+            .bodies()
+            .any(RecordedBytes::is_worth_compressing)
     }
 
     /// Compresses the bodies of the recording. Takes time in proportion to them.

@@ -3,9 +3,7 @@
 use super::finished::FinishedTurn;
 use super::sent::Sent;
 use crate::config::Config;
-use crate::diagnostics::bundle::{
-    BundleError, BundleTurn, OmittedPart, RerunReport, Scope, compare,
-};
+use crate::diagnostics::bundle::{BundleTurn, OmittedPart, RerunReport, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::diagnostics::replay::{remake, replay_hiding};
 
@@ -18,16 +16,13 @@ pub(super) fn scrubber(config: &Config, keep: Keep) -> Scrubber {
 
 /// The turn of a bundle: what was recorded, redacted by each of the scrubbers, and what follows
 /// from it. Blocks: the turn is run again twice.
-pub(super) fn redacted_turn(
-    finished: &FinishedTurn,
-    scrubbers: &[&Scrubber],
-) -> Result<BundleTurn, BundleError> {
+pub(super) fn redacted_turn(finished: &FinishedTurn, scrubbers: &[&Scrubber]) -> BundleTurn {
     let (recorded, sent) = finished.open();
     let replayed = replay_hiding(&recorded, &finished.config.redactor());
     let mut original = match replayed {
         Ok(replayed) => replayed,
         Err(error) => {
-            return Ok(scrubbed(&recorded, scrubbers).without_results(&error.to_string()));
+            return scrubbed(&recorded, scrubbers).without_results(&error.to_string());
         }
     };
     let rerun = sent.rerun_report(&recorded, &original);
@@ -36,7 +31,7 @@ pub(super) fn redacted_turn(
     let mut redacted = scrubbed(&recorded, scrubbers);
     drop(recorded);
     redacted.rerun = rerun;
-    Ok(remake(&redacted, &original))
+    remake(&redacted, &original)
 }
 
 /// A turn of a bundle, redacted again: the scrubber may know patterns that are newer than the
