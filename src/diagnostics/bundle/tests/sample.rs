@@ -149,7 +149,11 @@ fn route() -> RouteSnapshot {
         wire: Wire::default(),
         base_url: "https://lab.example/v1".into(),
         upstream_model: "one".into(),
-        model: Model::unlisted("one"),
+        // A stored model does not tell that it is unlisted; its route does.
+        model: Model {
+            unlisted: false,
+            ..Model::unlisted("one")
+        },
         unlisted: true,
         dialect: Dialect::default(),
         key_required: true,
