@@ -60,7 +60,8 @@ pub struct RecordedTurn {
     pub(super) ending_us: Option<u64>,
     /// When the tool call began that runs or ran last.
     pub(super) tool_began_us: u64,
-    pub(super) end: Option<TurnEnd>,
+    /// Boxed, because a running turn has none.
+    pub(super) end: Option<Box<TurnEnd>>,
     /// Bytes of the budget that this turn holds; released on drop.
     pub(super) reserved_bytes: usize,
     pub(super) budget: Arc<MemoryBudget>,

@@ -139,8 +139,9 @@ impl RecordedTurn {
                 request,
             } => {
                 let sent = SentRequest::new(&request.body, self.keeps_results);
-                self.sent.requests.push(sent);
                 // Exact, because few turns have more than one attempt.
+                self.sent.requests.reserve_exact(1);
+                self.sent.requests.push(sent);
                 self.attempts.reserve_exact(1);
                 self.attempts.push(RecordedAttempt {
                     at_us,
@@ -212,12 +213,12 @@ impl RecordedTurn {
                 usage,
                 fault,
             } => {
-                self.end = Some(TurnEnd {
+                self.end = Some(Box::new(TurnEnd {
                     outcome,
                     notes: notes.clone(),
                     usage,
                     fault: fault.cloned(),
-                });
+                }));
             }
         }
     }
