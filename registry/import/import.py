@@ -165,7 +165,8 @@ def docs_with_table():
     """The text of docs/providers.md with the current table."""
     before, rest = DOCS.read_text().split(BEGIN, 1)
     _, after = rest.split(END, 1)
-    order = re.findall(r'"\.\./providers/([^"]+)\.toml"', (HERE.parent / "src/builtin.rs").read_text())
+    builtin = (HERE.parent / "src/builtin.rs").read_text()
+    order = re.findall(r'"([^"]+)"', re.search(r"provider_files!\[(.*?)\]", builtin, re.S)[1])
     rows = [row(name, tomllib.loads((PROVIDERS / f"{name}.toml").read_text())) for name in order
             if name not in ("sandbox", "openai-compatible")]
     head = "| id | address | key | models | what differs |\n|---|---|---|---|---|\n"
