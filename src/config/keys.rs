@@ -235,7 +235,7 @@ fn run_command(command: &OneOrMany, limit: Duration) -> Result<String, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    // Whoever loads a configuration may block, so the program gets a runtime of its own.
+    // Loading a configuration may block, so a runtime of its own waits for the command.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

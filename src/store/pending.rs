@@ -14,7 +14,7 @@ pub struct PendingWrite(PendingState);
 
 enum PendingState {
     Queued(BatchAnswer),
-    /// The queue was full, or there is none any more.
+    /// The queue was full, or it is gone, because the writer thread has ended.
     NotQueued(ArtifactBatch, Option<mpsc::WeakSender<StoreWrite>>),
 }
 

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::model::NewArtifact;
 use super::sweep;
 
-/// What the thread writes with.
+/// What the writer thread owns.
 pub(super) struct WriterState {
     pub(super) connection: Connection,
     data_dir: DataDir,
@@ -20,7 +20,7 @@ pub(super) struct WriterState {
     pub(super) stored_bytes: Option<u64>,
 }
 
-/// Something for the thread to do.
+/// A job for the writer thread.
 pub(super) type StoreWrite = Box<dyn FnOnce(&mut WriterState) + Send>;
 
 /// A batch that is on the disk.
@@ -64,7 +64,7 @@ pub(super) fn job<T: Send + 'static>(
 ) -> (StoreWrite, oneshot::Receiver<T>) {
     let (reply, answer) = oneshot::channel();
     let job: StoreWrite = Box::new(move |writer| {
-        // Whoever asked may have gone.
+        // The caller may no longer wait for the result.
         reply.send(work(writer)).ok();
     });
     (job, answer)

@@ -3,21 +3,21 @@
 //! Attempts are numbered from 1, as in the file; items, steps and events from 0, as
 //! in JSON and in `sequence_number`.
 //!
-//! - `facts`: what is compared of two turns, in the order of the report.
+//! - `comparison`: what is compared of two turns, in the order of the report.
 //! - `bodies`: compares bodies, which are JSON documents or streams of events.
 //! - `values`: compares JSON values field by field.
 //! - `excerpt`: short quotes of long values.
 
 mod bodies;
+mod comparison;
 mod excerpt;
-mod facts;
 #[cfg(test)]
 mod tests;
 mod values;
 
 use std::fmt;
 
-use self::facts::Comparison;
+use self::comparison::Comparison;
 use super::BundleTurn;
 use crate::log::SafeText;
 

@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// What has fewer bytes is not compressed: that would cost more than the memory is worth.
+/// A shorter body stays as it is: compressing it would cost more time than its memory is worth.
 const MIN_COMPRESSED: usize = 16 << 10;
-/// zstd's fastest level that also shortens what repeats seldom. The bodies are JSON, which repeats
-/// itself.
+/// zstd's fastest regular level. The bodies are JSON, which shrinks well at any level.
 const LEVEL: i32 = 1;
 
 /// The bytes of a request or of a response. Shared with the turn, or filled in blocks, while the
@@ -14,7 +13,7 @@ const LEVEL: i32 = 1;
 pub(super) enum RecordedBytes {
     Shared(Arc<String>),
     Blocks(Vec<Vec<u8>>),
-    /// Of [`RecordedBytes::compress`], by zstd.
+    /// A zstd frame, made by [`RecordedBytes::compress`].
     Compressed(Box<[u8]>),
 }
 
@@ -25,12 +24,12 @@ impl Default for RecordedBytes {
 }
 
 impl RecordedBytes {
-    /// Compresses the bytes if there are many and it makes them fewer; returns by how many.
+    /// Compresses the bytes if that is worth it and makes them fewer; returns how many it saves.
     pub(super) fn compress(&mut self) -> usize {
-        let length = self.length();
-        if length < MIN_COMPRESSED || matches!(self, Self::Compressed(_)) {
+        if !self.is_worth_compressing() {
             return 0;
         }
+        let length = self.length();
         let Ok(compressed) = self.compressed() else {
             return 0;
         };
@@ -41,6 +40,7 @@ impl RecordedBytes {
         saved
     }
 
+    /// Whether the bytes are many and not compressed yet.
     pub(super) fn is_worth_compressing(&self) -> bool {
         !matches!(self, Self::Compressed(_)) && self.length() >= MIN_COMPRESSED
     }
@@ -50,12 +50,12 @@ impl RecordedBytes {
         match self {
             Self::Shared(text) => text.as_bytes().to_vec(),
             Self::Blocks(blocks) => blocks.concat(),
-            // What this process has compressed can be read.
+            // This cannot fail: the frame was made by this process.
             Self::Compressed(bytes) => zstd::decode_all(&**bytes).unwrap_or_default(),
         }
     }
 
-    /// The bytes that are held, compressed ones as they are.
+    /// How many bytes are held in memory: of compressed ones, their compressed length.
     pub(super) fn length(&self) -> usize {
         match self {
             Self::Shared(text) => text.len(),

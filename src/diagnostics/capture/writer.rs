@@ -41,7 +41,7 @@ struct TurnCounts {
 }
 
 impl TurnCounts {
-    /// Counts one more turn that waits; or one that is dropped, if too many wait.
+    /// Counts a turn as waiting, or as dropped if too many wait already. True if it may wait.
     fn try_queue(&self) -> bool {
         let waits = self.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE_LENGTH;
         if !waits {
@@ -61,8 +61,8 @@ enum WriteJob {
 }
 
 impl BundleWriter {
-    /// Queues a turn to be written, if it `is_written` and not too many turns wait already, or only
-    /// to be compressed, if that is worth it. Does not block.
+    /// Queues a turn to be written if it `is_written` and not too many turns wait already. Queues any
+    /// other turn to be compressed, if that is worth it. Does not block.
     pub(super) fn enqueue(&self, turn: &Arc<FinishedTurn>, is_written: bool) {
         let counts = &self.counts;
         let is_queued = is_written && counts.try_queue();

@@ -21,8 +21,8 @@ const ID_ROUNDS: usize = 8;
 impl Scrubber {
     /// Redacts a turn. What the proxy made of the client's request and of the providers' answers
     /// is redacted as well, but may differ from what it would make of the redacted ones: an
-    /// excerpt can cut a secret in half. A replay of the redacted turn makes it again. Marks that
-    /// are in the turn already keep their numbers to themselves.
+    /// excerpt can cut a secret in half. A replay of the redacted turn makes it again. New
+    /// marks are numbered after the highest one that the turn has already.
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
         let json = serde_json::to_vec(turn).unwrap_or_default();
         let texts = turn.bodies().into_iter().chain([&json]);

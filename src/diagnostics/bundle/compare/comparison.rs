@@ -27,7 +27,7 @@ const MOST: usize = 20;
 /// Likewise for a provider's response: the response to the client shows the rest.
 const MOST_UPSTREAM: usize = 3;
 
-/// Something that the left and the right turn have.
+/// The same part of the left and of the right turn.
 type Pair<T> = [T; 2];
 
 /// Compares two turns part by part. A part that only one of them has is a difference as well.
