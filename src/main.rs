@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::panic;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use respondent::commands::bundle::UnusableFile;
@@ -15,6 +16,9 @@ use respondent::commands::{self, print_text};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
+
+/// How long the end of the program waits for blocking threads.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(400);
 
 fn main() -> ExitCode {
     // A panic's payload may quote prompts or outputs, so print only its location.
@@ -82,18 +86,18 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         }
         CliCommand::Codex(CodexCommand::Catalog { codex, output }) => {
             let config = config::load(&inputs)?;
-            print_text(
-                &runtime()?.block_on(commands::codex::write_catalog(&config, &codex, output))?,
-            )?;
+            print_text(&block_on(commands::codex::write_catalog(
+                &config, &codex, output,
+            ))?)?;
         }
         CliCommand::Bundle(command) => return bundle(command, &inputs),
         CliCommand::Artifacts(command) => {
             let config = config::load(&inputs)?;
-            runtime()?.block_on(commands::artifacts::run(&config, command))?;
+            block_on(commands::artifacts::run(&config, command))?;
         }
         CliCommand::Mcp => {
             let config = config::load(&inputs)?;
-            runtime()?.block_on(commands::mcp::serve(config))?;
+            block_on(commands::mcp::serve(config))?;
         }
         CliCommand::Replay {
             file,
@@ -118,7 +122,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         CliCommand::Serve => {
             let config = config::load(&inputs)?;
             log::init(&config.server.log, config.server.log_format)?;
-            runtime()?.block_on(commands::serve::run_server(inputs, config))?;
+            block_on(commands::serve::run_server(inputs, config))?;
         }
     }
     Ok(EXIT_OK)
@@ -137,11 +141,11 @@ fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
             let config = config::load(inputs)?;
             let wanted = select.wanted(images, encrypted);
             let create = commands::bundle::create(&config, &wanted, output.as_deref());
-            runtime()?.block_on(create)?;
+            block_on(create)?;
         }
         BundleCommand::List { json } => {
             let config = config::load(inputs)?;
-            runtime()?.block_on(commands::bundle::list(&config, json))?;
+            block_on(commands::bundle::list(&config, json))?;
         }
         BundleCommand::Show { file } => commands::bundle::show(&file)?,
         BundleCommand::Diff { a, b } => return commands::bundle::diff(&a, &b),
@@ -149,11 +153,16 @@ fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
     Ok(EXIT_OK)
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+/// Runs a command to its end. What it has left on blocking threads, such as a search, does not keep
+/// the program from ending.
+fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     install_tls()?;
-    Ok(tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .build()?)
+        .build()?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    result
 }
 
 fn install_tls() -> anyhow::Result<()> {

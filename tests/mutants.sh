@@ -181,7 +181,7 @@ row S2-Ed "minified assets are treated as lines" $excerpt/mod.rs \
   's/OutputKind::OpaqueToolOutput => opaque::excerpt_body(input)/OutputKind::OpaqueToolOutput => command::excerpt_body(input)/' \
   adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
-  's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache); }/' \
+  's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache, unkept); }/' \
   outputs a_compaction_gets_no_more_than_the_turns_did
 row "S2-Ba S2-Db" "everything is treated as the output of a command" $output/measure.rs \
   's/^        classifier.kind()$/        { let _ = classifier.kind(); OutputKind::CommandOutput }/' \
@@ -317,6 +317,15 @@ row S2-Dd "nothing is deleted" src/store/sweep.rs \
 row S2-Dd "others may read the files" src/store/data_dir.rs \
   's/set_mode(&self.file_beside(suffix), 0o600)/set_mode(\&self.file_beside(suffix), 0o644)/' \
   lib only_the_owner_can_read_the_files
+row R8 "a long line is searched at once" src/artifacts/search.rs \
+  's/start.saturating_add(query.window())/text.len().max(query.window())/' \
+  lib r8_a_search_can_be_stopped_within_a_long_line
+row R17 "every operation waits for a locked database" src/store/lock_patience.rs \
+  's/self.is_locked.store(is_locked, Ordering::Relaxed);/self.is_locked.store(is_locked \&\& false, Ordering::Relaxed);/' \
+  lib r17_one_operation_waits_for_a_locked_database
+row S43 "a data directory that was there before stays open" src/store/data_dir.rs \
+  's/.and_then(|()| restrict_if_owned(&self.path, 0o700))/.and_then(|()| restrict_if_owned(\&self.path, 0o777))/' \
+  lib s43_modes_that_were_there_before_are_narrowed
 row S2-De "every failure is reported" src/artifacts/disk.rs \
   's/&& !before.swap(true, Ordering::Relaxed)/\&\& !before.swap(false, Ordering::Relaxed)/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory

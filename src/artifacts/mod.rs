@@ -36,7 +36,8 @@ use memory::MemoryBackend;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// The most searches at the same time. Each holds a whole text in memory.
+/// The most searches at the same time, of those that are quick and of the others. Each holds a
+/// whole text in memory.
 const CONCURRENT_SEARCHES: usize = 2;
 
 /// An artifact cannot be read or kept at the moment. Trying again may help.
@@ -74,7 +75,23 @@ struct ArtifactsInner {
     /// Seconds after the last access until an artifact is deleted.
     keep_for: u64,
     clock: Arc<dyn Clock>,
-    searches: Arc<Semaphore>,
+    searches: SearchSlots,
+}
+
+/// Limits the searches that run at the same time.
+struct SearchSlots {
+    quick: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
+}
+
+impl Default for SearchSlots {
+    fn default() -> Self {
+        let slots = || Arc::new(Semaphore::new(CONCURRENT_SEARCHES));
+        Self {
+            quick: slots(),
+            slow: slots(),
+        }
+    }
 }
 
 /// Artifacts on their way to the disk. An artifact may be mentioned to a model only after
@@ -145,7 +162,7 @@ impl Artifacts {
             disk: None,
             keep_for: 0,
             clock: Arc::new(System),
-            searches: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
+            searches: SearchSlots::default(),
         }))
     }
 
@@ -167,7 +184,7 @@ impl Artifacts {
             disk,
             keep_for: u64::from(settings.keep_days) * DAY,
             clock,
-            searches: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
+            searches: SearchSlots::default(),
         }))
     }
 
@@ -269,8 +286,14 @@ impl Artifacts {
         }
     }
 
-    async fn search_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0.searches).acquire_owned().await.ok()
+    /// Waits for the turn of a search.
+    async fn search_permit(&self, quick: bool) -> Option<OwnedSemaphorePermit> {
+        let SearchSlots {
+            quick: of_quick,
+            slow,
+        } = &self.0.searches;
+        let slots = if quick { of_quick } else { slow };
+        Arc::clone(slots).acquire_owned().await.ok()
     }
 
     /// Waits until artifacts exceed the quota by so much that a sweep should not wait.

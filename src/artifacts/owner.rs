@@ -19,6 +19,7 @@ pub fn is_artifact_id(text: &str) -> bool {
     })
 }
 
+/// The longest time that a search may take, with the wait for its turn.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The artifacts of one owner.
@@ -86,15 +87,14 @@ impl OwnerArtifacts {
     }
 
     /// Searches an artifact on a blocking thread, within a time limit. Only a few searches run at
-    /// the same time, since each holds a whole text.
+    /// the same time, since each holds a whole text; slow ones do not hold up quick ones. The
+    /// search stops soon after this future is dropped.
     pub async fn search(
         &self,
         id: &str,
         query: &SearchQuery,
     ) -> Result<(ArtifactEntry, SearchResult), ReadError> {
-        tokio::time::timeout(SEARCH_TIMEOUT, self.search_unbounded(id, query))
-            .await
-            .unwrap_or(Err(ReadError::SearchTimeout))
+        within_search_timeout(self.search_unbounded(id, query)).await
     }
 
     async fn search_unbounded(
@@ -108,7 +108,11 @@ impl OwnerArtifacts {
                 message: "the search came to no end".to_owned(),
             })
         };
-        let permit = self.artifacts.search_permit().await.ok_or_else(failed)?;
+        let permit = self
+            .artifacts
+            .search_permit(query.is_quick())
+            .await
+            .ok_or_else(failed)?;
         let read = self.read(id, &ArtifactRange::Whole).await?;
         let query = query.clone();
         let text = read.text;
@@ -116,7 +120,7 @@ impl OwnerArtifacts {
         let stopped = Arc::clone(&stop.0);
         let found = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            search::search(&text, &query, &stopped)
+            search::search(&text, &query, &|| stopped.load(Ordering::Relaxed))
         });
         Ok((read.entry, found.await.map_err(|_| failed())?))
     }
@@ -142,6 +146,15 @@ impl OwnerArtifacts {
             keep_days: self.keep_days,
         }
     }
+}
+
+/// Ends a search, or several that belong together, after a time limit.
+pub(crate) async fn within_search_timeout<T, E: From<ReadError>>(
+    searches: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    tokio::time::timeout(SEARCH_TIMEOUT, searches)
+        .await
+        .unwrap_or_else(|_| Err(ReadError::SearchTimeout.into()))
 }
 
 fn check_id(id: &str) -> Result<(), ReadError> {

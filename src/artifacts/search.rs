@@ -1,68 +1,27 @@
 //! Searches a text line by line, like grep with line numbers.
 //!
 //! Minified files have very long lines. Such a line is searched match by match, and only
-//! the surroundings of each match are shown.
+//! the surroundings of each match are shown. It is searched in windows that overlap by a quarter,
+//! so that a search can be stopped between them: the simpler an expression, the larger they are. A
+//! match in a line of more than 8 KiB is sure to be found if it has at most 2 KiB.
+
+mod query;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-/// The maximum number of context lines on each side of a match.
-pub const MAX_CONTEXT_LINES: usize = 20;
+pub use query::{InvalidQuery, MAX_CONTEXT_LINES, SearchLimits, SearchQuery};
 
 /// A line with more bytes is a long line.
 const MAX_SHORT_LINE: usize = 600;
 
 /// The bytes of a long line that are shown on each side of a match.
 const BYTES_AROUND_MATCH: usize = 200;
-
-/// The maximum bytes of a pattern.
-const MAX_PATTERN: usize = 2_000;
-
-/// The maximum bytes of a compiled expression, and of the cache that it runs with.
-const MAX_COMPILED: usize = 1 << 20;
-
-/// A search for a text or a regular expression.
-#[derive(Clone, Debug)]
-pub struct SearchQuery {
-    finder: Regex,
-    /// Lines to show before and after each match, at most [`MAX_CONTEXT_LINES`].
-    pub context: usize,
-    /// How much to show.
-    pub limits: SearchLimits,
-    /// Matches that begin before this byte are skipped.
-    pub from_byte: u64,
-}
-
-/// The limits of what a search shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchLimits {
-    /// The maximum number of matches.
-    pub matches: usize,
-    /// The maximum bytes of all lines together. The first match is shown even if it is longer.
-    pub bytes: usize,
-}
-
-/// A pattern that cannot be searched for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidQuery {
-    /// The pattern is empty.
-    #[error("the text to search for is empty")]
-    Empty,
-    /// The pattern is too long.
-    #[error("the text to search for is longer than {MAX_PATTERN} bytes")]
-    TooLong,
-    /// The pattern is not a regular expression; contains the reason.
-    #[error("this is no regular expression: {0}")]
-    Syntax(String),
-    /// The compiled expression would take too much memory.
-    #[error("this regular expression is too large; use smaller repetitions")]
-    TooLarge,
-}
 
 /// The result of a search. The default is the result of a search that found nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,6 +35,9 @@ pub struct SearchResult {
     pub lines: Vec<FoundLine>,
     /// The byte at which the first match begins that is not shown.
     pub next_byte: Option<u64>,
+    /// If a line was searched in windows: the bytes up to which a match in it is sure to be found
+    /// and whole.
+    pub match_limit: Option<u64>,
 }
 
 /// A line in a search result, or the shown part of a long line.
@@ -92,56 +54,9 @@ pub struct FoundLine {
     pub text: String,
 }
 
-impl SearchQuery {
-    /// A query for a literal text, or for a regular expression in the syntax of the
-    /// `regex` crate, whose searches take time linear in the text. It has default limits.
-    pub fn new(pattern: &str, regex: bool, ignore_case: bool) -> Result<Self, InvalidQuery> {
-        if pattern.is_empty() {
-            return Err(InvalidQuery::Empty);
-        }
-        if pattern.len() > MAX_PATTERN {
-            return Err(InvalidQuery::TooLong);
-        }
-        let escaped;
-        let expression = if regex {
-            pattern
-        } else {
-            escaped = regex::escape(pattern);
-            &escaped
-        };
-        let finder = RegexBuilder::new(expression)
-            .case_insensitive(ignore_case)
-            .size_limit(MAX_COMPILED)
-            .dfa_size_limit(MAX_COMPILED)
-            .build()
-            .map_err(|error| match error {
-                regex::Error::CompiledTooBig(_) => InvalidQuery::TooLarge,
-                // The last line is the reason; the lines above it quote the expression.
-                error => InvalidQuery::Syntax(
-                    error
-                        .to_string()
-                        .lines()
-                        .last()
-                        .unwrap_or_default()
-                        .trim_start_matches("error: ")
-                        .to_owned(),
-                ),
-            })?;
-        Ok(Self {
-            finder,
-            context: 0,
-            limits: SearchLimits {
-                matches: 50,
-                bytes: 20_000,
-            },
-            from_byte: 0,
-        })
-    }
-}
-
-/// Searches a text in one pass. When `stop` is set, it ends early and returns what it has
-/// found so far.
-pub fn search(text: &str, query: &SearchQuery, stop: &AtomicBool) -> SearchResult {
+/// Searches a text in one pass. It asks `stop` often; when that is true, it ends early and returns
+/// what it has found so far.
+pub fn search(text: &str, query: &SearchQuery, stop: &dyn Fn() -> bool) -> SearchResult {
     let mut pass = SearchPass {
         query,
         stop,
@@ -158,7 +73,7 @@ pub fn search(text: &str, query: &SearchQuery, stop: &AtomicBool) -> SearchResul
             text: whole.trim_end_matches(['\n', '\r']),
         };
         pass.search_line(line);
-        if stop.load(Ordering::Relaxed) {
+        if stop() {
             break;
         }
         start += whole.len();
@@ -178,7 +93,7 @@ struct TextLine<'a> {
 /// The state of a search while it goes through the text.
 struct SearchPass<'a> {
     query: &'a SearchQuery,
-    stop: &'a AtomicBool,
+    stop: &'a dyn Fn() -> bool,
     result: SearchResult,
     bytes: usize,
     /// The last lines that were not shown, for the context of the next match.
@@ -214,36 +129,41 @@ impl<'a> SearchPass<'a> {
 
     /// Returns whether the line matches.
     fn search_short_line(&mut self, line: TextLine<'a>) -> bool {
-        let Some(first) = self.query.finder.find(line.text) else {
+        let Some(first) = self.query.find(line.text, 0..line.text.len()) else {
             return false;
         };
-        self.add_match(line, first.start(), 0..line.text.len());
+        self.add_match(line, first.start, 0..line.text.len());
         true
     }
 
     /// Returns whether the line matches.
     fn search_long_line(&mut self, line: TextLine<'a>) -> bool {
+        let text = line.text;
         let query = self.query;
+        if text.len() > query.window() && query.can_exceed_overlap() {
+            self.result.match_limit = Some(query.overlap() as u64);
+        }
         let mut matched = false;
-        let mut shown_to = 0;
-        for found in query.finder.find_iter(line.text) {
-            if self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let first = !matched;
-            matched = true;
-            // The part shown for an earlier match includes this one.
-            if !first && found.end() <= shown_to {
+        let mut start = 0;
+        while start < text.len() && !(self.stop)() {
+            let to = text.floor_char_boundary(start.saturating_add(query.window()));
+            let Some(found) = query.find(text, start..to) else {
+                if to == text.len() {
+                    break;
+                }
+                start = text.floor_char_boundary(to - query.overlap());
                 continue;
-            }
+            };
+            matched = true;
             let end = found
-                .end()
-                .min(found.start().saturating_add(BYTES_AROUND_MATCH));
-            let part = found.start().saturating_sub(BYTES_AROUND_MATCH)
+                .end
+                .min(found.start.saturating_add(BYTES_AROUND_MATCH));
+            let part = found.start.saturating_sub(BYTES_AROUND_MATCH)
                 ..end.saturating_add(BYTES_AROUND_MATCH);
-            let part = on_chars(line.text, part);
-            shown_to = part.end;
-            self.add_match(line, found.start(), part);
+            let part = on_chars(text, part);
+            // The part that is shown for this match includes those that begin in it.
+            start = found.end.max(part.end);
+            self.add_match(line, found.start, part);
         }
         matched
     }
@@ -339,174 +259,4 @@ pub fn format_lines(lines: &[FoundLine]) -> String {
         let _ = writeln!(out, "{position}{mark} {}", line.text);
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn search(text: &str, query: &SearchQuery) -> SearchResult {
-        super::search(text, query, &AtomicBool::new(false))
-    }
-
-    const TEXT: &str = "one\ntwo Error\nthree\nfour\nfive error\r\nsix\nseven\nerror eight";
-
-    fn query(pattern: &str) -> SearchQuery {
-        SearchQuery::new(pattern, false, false).unwrap()
-    }
-
-    fn shown(text: &str, query: &SearchQuery) -> String {
-        format_lines(&search(text, query).lines)
-    }
-
-    // S2-Dc
-    #[test]
-    fn lines_are_found_with_their_numbers() {
-        let found = search(TEXT, &query("error"));
-        assert_eq!((found.matches, found.shown, found.next_byte), (2, 2, None));
-        assert_eq!(
-            format_lines(&found.lines),
-            "5: five error\n--\n8: error eight\n"
-        );
-        for line in &found.lines {
-            let at = usize::try_from(line.byte).unwrap();
-            assert!(TEXT.get(at..).unwrap().starts_with(&line.text), "{line:?}");
-        }
-        assert_eq!(search(TEXT, &query("absent")), SearchResult::default());
-        assert_eq!(search("", &query("x")), SearchResult::default());
-    }
-
-    #[test]
-    fn case_is_ignored_where_asked() {
-        let any = SearchQuery::new("ERROR", false, true).unwrap();
-        assert_eq!(search(TEXT, &any).matches, 3);
-        assert_eq!(search(TEXT, &query("ERROR")).matches, 0);
-    }
-
-    #[test]
-    fn literal_texts_are_not_expressions() {
-        assert_eq!(shown("a.c\nabc", &query("a.c")), "1: a.c\n");
-        let regex = SearchQuery::new("^a.c$", true, false).unwrap();
-        assert_eq!(shown("a.c\nabc\nxabc", &regex), "1: a.c\n2: abc\n");
-    }
-
-    #[test]
-    fn context_is_shown_once() {
-        let mut query = query("error");
-        query.context = 2;
-        assert_eq!(
-            shown(TEXT, &query),
-            "3- three\n4- four\n5: five error\n6- six\n7- seven\n8: error eight\n"
-        );
-        query.context = 1;
-        assert_eq!(
-            shown(TEXT, &query),
-            "4- four\n5: five error\n6- six\n7- seven\n8: error eight\n"
-        );
-    }
-
-    #[test]
-    fn a_search_can_continue_at_the_first_match_not_shown() {
-        let text: String = "a line\n".repeat(100);
-        let mut query = query("line");
-        query.limits.matches = 30;
-        let mut seen = Vec::new();
-        loop {
-            let found = search(&text, &query);
-            assert_eq!(found.matches, 100 - seen.len() as u64);
-            seen.extend(found.lines.iter().map(|line| line.line));
-            let Some(next) = found.next_byte else { break };
-            query.from_byte = next;
-        }
-        assert_eq!(seen, (1..=100).collect::<Vec<_>>());
-        query.from_byte = 0;
-        query.limits.bytes = 100;
-        let found = search(&text, &query);
-        assert!(found.shown < 30);
-        assert!(
-            found
-                .lines
-                .iter()
-                .map(|line| line.text.len())
-                .sum::<usize>()
-                <= 100
-        );
-    }
-
-    #[test]
-    fn long_lines_are_cut_around_each_match() {
-        let text = format!(
-            "{}needle{}needle{}",
-            "x".repeat(5000),
-            "é".repeat(5000),
-            "y".repeat(700)
-        );
-        let found = search(&text, &query("needle"));
-        assert_eq!((found.matches, found.lines.len()), (2, 2));
-        for line in &found.lines {
-            assert!(line.text.contains("needle"), "{line:?}");
-            assert!(line.text.len() < 600, "{line:?}");
-            assert!(line.text.starts_with("[... ") && line.text.ends_with(" bytes ...]"));
-        }
-        assert_eq!(found.lines[0].byte, 4800);
-        assert!(format_lines(&found.lines).starts_with("1 byte 4800: [... 4800 bytes] xxx"));
-        let mut near = query("needle");
-        near.limits.matches = 1;
-        near.from_byte = search(&text, &near).next_byte.unwrap();
-        assert_eq!(search(&text, &near).lines[0].byte, found.lines[1].byte);
-    }
-
-    #[test]
-    fn matches_next_to_each_other_are_shown_together() {
-        let text = format!("{}ab ab ab{}", "x".repeat(2000), "y".repeat(2000));
-        let found = search(&text, &query("ab"));
-        assert_eq!((found.matches, found.lines.len()), (1, 1));
-        // A match of any length is shown in bounds.
-        let all = SearchQuery::new(".*", true, false).unwrap();
-        assert!(search(&text, &all).lines[0].text.len() < 700);
-    }
-
-    #[test]
-    fn invalid_expressions_are_refused() {
-        let refused = |pattern: &str| SearchQuery::new(pattern, true, false).unwrap_err();
-        assert_eq!(refused(""), InvalidQuery::Empty);
-        assert_eq!(refused(&"x".repeat(3000)), InvalidQuery::TooLong);
-        assert_eq!(refused(r"\w{1000}{1000}"), InvalidQuery::TooLarge);
-        assert_eq!(
-            refused("a(b").to_string(),
-            "this is no regular expression: unclosed group"
-        );
-    }
-
-    #[test]
-    fn hostile_expressions_end_soon() {
-        let text = "a".repeat(200_000);
-        let query = SearchQuery::new("(a*)*b", true, false).unwrap();
-        assert_eq!(search(&text, &query).matches, 0);
-    }
-
-    #[test]
-    fn a_stopped_search_ends_early() {
-        let stop = AtomicBool::new(true);
-        for text in ["x\n".repeat(1000), "x".repeat(1000)] {
-            assert!(super::search(&text, &query("x"), &stop).matches <= 1);
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_text_is_searched_within_the_limits(
-            text in "(\\PC|\n|\r){0,400}", pattern in "\\PC{1,3}", context in 0_usize..4, bytes in 0_usize..300
-        ) {
-            let mut query = query(&pattern);
-            query.context = context;
-            query.limits = SearchLimits { matches: 5, bytes };
-            let found = search(&text, &query);
-            let lines = text.split('\n').filter(|line| line.trim_end_matches('\r').contains(&pattern));
-            proptest::prop_assert_eq!(found.matches, lines.count() as u64);
-            proptest::prop_assert_eq!(found.next_byte.is_some(), found.matches > found.shown);
-            let numbers: Vec<u64> = found.lines.iter().map(|line| line.line).collect();
-            proptest::prop_assert!(numbers.is_sorted());
-        }
-    }
 }

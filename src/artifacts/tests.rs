@@ -334,6 +334,24 @@ async fn only_the_owner_can_read_the_files() {
     );
 }
 
+// S43
+#[tokio::test]
+async fn s43_modes_that_were_there_before_are_narrowed() {
+    let dir = TestDir::new();
+    let data = dir.folder.path().join("data");
+    let lock = data.join("respondent.lock");
+    fs::create_dir(&data).unwrap();
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o666)).unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).unwrap();
+    let artifacts = dir.open();
+    assert_eq!(artifacts.retention(), Retention::Disk);
+    for (path, mode) in [(&data, 0o700), (&lock, 0o600)] {
+        let found = path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{}: {found:o}", path.display());
+    }
+}
+
 #[tokio::test]
 async fn what_was_kept_is_there_after_a_restart() {
     let dir = TestDir::new();

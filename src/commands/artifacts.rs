@@ -186,10 +186,16 @@ fn artifact_table(rows: &[ArtifactEntry], now: SystemTime) -> String {
 }
 
 fn matches_text(found: &ArtifactMatches) -> String {
-    if found.matches == 0 {
-        return "No match.\n".to_owned();
+    let mut out = match found.matches {
+        0 => "No match.\n".to_owned(),
+        _ => format_lines(&found.lines),
+    };
+    if let Some(limit) = found.match_limit {
+        let _ = writeln!(
+            out,
+            "A line is so long that only matches of up to {limit} bytes are sure to be found in it."
+        );
     }
-    let mut out = format_lines(&found.lines);
     if found.has_more {
         let (shown, matches) = (found.shown, found.matches);
         let _ = writeln!(

@@ -17,7 +17,7 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-pub use safe_text::SafeText;
+pub use safe_text::{SafeText, escape_lines};
 pub use table::table;
 
 use human::HumanFormat;

@@ -1,6 +1,7 @@
 //! Text from outside on one line of a log or a terminal. It can neither forge a record nor send
 //! escape sequences.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
@@ -36,6 +37,24 @@ impl fmt::Display for SafeText<'_> {
             Ok(())
         }
     }
+}
+
+/// Escapes a text of several lines for a terminal. Line ends and tabs stay as they are.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    if !text.contains(|character| is_risky(character) && character != '\n' && character != '\t') {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\n' | '\t' => escaped.push(character),
+            '\r' if characters.peek() == Some(&'\n') => escaped.push(character),
+            // Writing to a string cannot fail.
+            character => escape(character, &mut escaped).unwrap_or_default(),
+        }
+    }
+    escaped.into()
 }
 
 /// A writer that takes one whole record per call and escapes everything in it but the newline at

@@ -88,9 +88,14 @@ impl<H: ToolCallHandler> ServerHandler for McpServer<H> {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, rmcp::ErrorData> {
-        Ok(match self.0.call_tool(request).await {
+        let answered = tokio::select! {
+            answered = self.0.call_tool(request) => answered,
+            // The client has left, or does not want the result any more.
+            () = context.ct.cancelled() => Err("The call was cancelled.".to_owned()),
+        };
+        Ok(match answered {
             Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
             Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
         }

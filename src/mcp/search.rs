@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::error::ToolCallError;
 use super::read::header_line;
-use crate::artifacts::owner::{OwnerArtifacts, ReadError};
+use crate::artifacts::owner::{OwnerArtifacts, ReadError, within_search_timeout};
 use crate::artifacts::search::{SearchLimits, SearchQuery, SearchResult, format_lines};
 use crate::store::{ArtifactEntry, ArtifactFilter};
 
@@ -56,7 +56,8 @@ pub(super) async fn search(
             let why = "from_byte needs an id";
             return Err(ToolCallError::Arguments(why.to_owned()));
         }
-        return search_recent(owned, &arguments.query, query).await;
+        let searches = search_recent(owned, &arguments.query, query);
+        return within_search_timeout(searches).await;
     };
     query.from_byte = arguments.from_byte.unwrap_or(0);
     let (entry, found) = owned.search(id, &query).await?;
@@ -79,6 +80,12 @@ fn section(entry: &ArtifactEntry, query: &str, found: &SearchResult) -> String {
     };
     let mut out = header_line(&entry.id, &format!("search {}: {matches}", quoted(query)));
     out.push_str(&format_lines(&found.lines));
+    if let Some(limit) = found.match_limit {
+        let _ = writeln!(
+            out,
+            "[A line is so long that only matches of up to {limit} bytes are sure to be found in it.]"
+        );
+    }
     out
 }
 

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use super::chunks;
 use super::error::StoreError;
 use super::model::NewArtifact;
+use super::sweep::REFERENCE_SIZE;
 
 /// The artifacts of one turn, written in one transaction.
 pub struct ArtifactBatch {
@@ -18,8 +19,8 @@ pub struct ArtifactBatch {
     pub now: u64,
 }
 
-/// Writes a batch. Returns the number of each reference, and how many bytes the texts take that
-/// were not stored before.
+/// Writes a batch. Returns the number of each reference, and how many bytes the texts and
+/// references take that were not stored before.
 pub(super) fn write(
     connection: &mut Connection,
     batch: &ArtifactBatch,
@@ -28,8 +29,9 @@ pub(super) fn write(
     let mut bytes = 0;
     let numbers = batch.artifacts.iter().map(|artifact| {
         let (blob, stored) = insert_text(&transaction, artifact)?;
-        bytes += stored as u64;
-        insert_reference(&transaction, batch, artifact, blob)
+        let (number, size) = insert_reference(&transaction, batch, artifact, blob)?;
+        bytes += stored as u64 + size;
+        Ok(number)
     });
     let numbers = numbers.collect::<Result<Vec<i64>, StoreError>>()?;
     transaction.commit()?;
@@ -64,30 +66,37 @@ fn insert_text(
     Ok((blob, stored))
 }
 
+/// Stores a reference, or updates the access time if it is stored already. Returns its row number,
+/// and the bytes it takes if it is new.
 fn insert_reference(
     connection: &Connection,
     batch: &ArtifactBatch,
     artifact: &NewArtifact,
     blob: i64,
-) -> Result<i64, StoreError> {
-    let mut insert = connection.prepare_cached(
+) -> Result<(i64, u64), StoreError> {
+    let mut update = connection.prepare_cached(
+        "UPDATE refs SET accessed = ?5
+         WHERE blob = ?1 AND owner = ?2 AND session = ?3 AND call = ?4 RETURNING number",
+    )?;
+    let names = (&batch.owner, &batch.session, &artifact.call_id);
+    let known = update
+        .query_row(params![blob, names.0, names.1, names.2, batch.now], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    if let Some(number) = known {
+        return Ok((number, 0));
+    }
+    let mut insert = connection.prepare_cached(&format!(
         "INSERT INTO refs (blob, owner, session, call, kind, created, accessed)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
-         ON CONFLICT (owner, session, call, blob) DO UPDATE SET accessed = excluded.accessed
-         RETURNING number",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) RETURNING number, {REFERENCE_SIZE}"
+    ))?;
+    let kind = artifact.kind.name();
+    let inserted = insert.query_row(
+        params![blob, names.0, names.1, names.2, kind, batch.now],
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let number = insert.query_row(
-        params![
-            blob,
-            batch.owner,
-            batch.session,
-            artifact.call_id,
-            artifact.kind.name(),
-            batch.now
-        ],
-        |row| row.get(0),
-    )?;
-    Ok(number)
+    Ok(inserted)
 }
 
 /// Updates the access time of references.

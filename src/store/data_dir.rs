@@ -41,14 +41,18 @@ impl DataDir {
     /// Locks the data directory, and creates it if it does not exist. The inner error is an I/O
     /// error, such as a read-only file system.
     pub(super) fn lock(&self) -> Result<io::Result<DataDirLock>, DataDirInUse> {
-        let opened = create_private_dir(&self.path).and_then(|()| {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(self.path.join("respondent.lock"))
-        });
+        let path = self.path.join("respondent.lock");
+        let opened = create_private_dir(&self.path)
+            .and_then(|()| restrict_if_owned(&self.path, 0o700))
+            .and_then(|()| {
+                OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .mode(0o600)
+                    .open(&path)
+            })
+            .and_then(|file| restrict_if_owned(&path, 0o600).map(|()| file));
         let file = match opened {
             Ok(file) => file,
             Err(error) => return Ok(Err(error)),
@@ -124,6 +128,15 @@ impl DataDir {
 
 fn create_private_dir(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Sets the mode of something that may have been there before. Only its owner can, and what belongs
+/// to somebody else may be used all the same.
+fn restrict_if_owned(path: &Path, mode: u32) -> io::Result<()> {
+    match set_mode(path, mode) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        set => set,
+    }
 }
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {

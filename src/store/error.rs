@@ -49,6 +49,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether another program has locked the database.
+    pub(super) fn is_locked(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            ),
+            Self::Io(_) | Self::Newer(_) | Self::Damaged(_) | Self::Closed => false,
+        }
+    }
+
     /// Whether the database itself is damaged, so that a new one has to take its place.
     pub(super) fn is_corrupt(&self) -> bool {
         match self {

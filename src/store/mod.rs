@@ -14,6 +14,7 @@
 //! | `chunks` | stores a text in compressed chunks |
 //! | `text_range` | finds a range of bytes or lines in a text |
 //! | `find` | lists artifacts and reads ranges of them |
+//! | `lock_patience` | how long an operation waits for a locked database |
 //! | `sweep` | deletes artifacts and gives their disk space back |
 
 mod batch;
@@ -21,6 +22,7 @@ mod chunks;
 mod data_dir;
 mod error;
 mod find;
+mod lock_patience;
 mod model;
 mod pending;
 mod readers;
@@ -235,6 +237,26 @@ fn unusable(data_dir: &DataDir, error: StoreError) -> UnusableStore {
     UnusableStore {
         database: data_dir.database_path(),
         error,
+    }
+}
+
+/// A database that another program has locked, until this is dropped.
+#[cfg(test)]
+pub(crate) struct LockedDatabase(Connection);
+
+#[cfg(test)]
+impl LockedDatabase {
+    pub(crate) fn new(data_dir: &DataDir) -> Self {
+        let connection = schema::writer(data_dir).unwrap();
+        connection.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        Self(connection)
+    }
+}
+
+#[cfg(test)]
+impl Drop for LockedDatabase {
+    fn drop(&mut self) {
+        self.0.execute_batch("COMMIT").unwrap();
     }
 }
 

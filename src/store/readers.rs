@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
+use super::lock_patience::LockPatience;
 use super::{DataDir, StoreError, schema};
 
 /// The most connections that read at the same time.
@@ -14,6 +15,7 @@ const MAX_READERS: usize = 3;
 pub(super) struct Readers {
     data_dir: DataDir,
     permits: Semaphore,
+    patience: LockPatience,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -23,6 +25,7 @@ impl Readers {
             idle: Mutex::new(vec![schema::reader(data_dir)?]),
             data_dir: data_dir.clone(),
             permits: Semaphore::new(MAX_READERS),
+            patience: LockPatience::default(),
         })
     }
 
@@ -35,7 +38,9 @@ impl Readers {
         let _permit = permit.map_err(|_| StoreError::Closed)?;
         let read = move || {
             let mut connection = readers.take()?;
+            readers.patience.begin(&connection)?;
             let result = read(&mut connection);
+            readers.patience.end(&result);
             if result.is_ok() {
                 readers.put_back(connection);
             }

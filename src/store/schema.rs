@@ -1,17 +1,13 @@
 //! Opens the database with its settings, and migrates it from older versions.
 
-use std::time::Duration;
-
 use rusqlite::{Connection, OpenFlags};
 
 use super::data_dir::DataDir;
 use super::error::StoreError;
+use super::lock_patience::LOCK_TIMEOUT;
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
 const MIGRATIONS: [&str; 1] = [include_str!("001.sql")];
-
-/// How long a connection waits for another one. Only readers ever wait: there is one writer.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
 const WAL_SIZE_LIMIT: i64 = 4 << 20;
@@ -19,7 +15,7 @@ const WAL_SIZE_LIMIT: i64 = 4 << 20;
 /// Opens the connection that writes. A commit returns when its data is on the disk.
 pub(super) fn writer(data_dir: &DataDir) -> Result<Connection, StoreError> {
     let mut connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.busy_timeout(LOCK_TIMEOUT)?;
     // This has an effect only before the first table is created.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -34,7 +30,7 @@ pub(super) fn writer(data_dir: &DataDir) -> Result<Connection, StoreError> {
 /// Opens a connection that only reads.
 pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.busy_timeout(LOCK_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }

@@ -11,12 +11,18 @@ const TEXTS_PER_STEP: usize = 32;
 /// The most database pages that one step gives back to the file system.
 const PAGES_PER_STEP: i64 = 2048;
 
+/// The bytes that a row of `refs` takes, about, as an expression in SQL. The index has its names
+/// too.
+pub(super) const REFERENCE_SIZE: &str =
+    "(128 + 2 * (octet_length(owner) + octet_length(session) + octet_length(call)))";
+
 /// The limits beyond which a sweep deletes.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepLimits {
     /// Artifacts last accessed before this time are deleted; in seconds since 1970.
     pub accessed_since: u64,
-    /// The most bytes that texts may take on disk; beyond it the least recently used are deleted.
+    /// The most bytes that texts and references may take on disk; beyond it the least recently
+    /// used texts are deleted, with their references.
     pub max_bytes: u64,
 }
 
@@ -97,30 +103,35 @@ fn unreferenced_texts(connection: &Connection) -> Result<Vec<(i64, u64)>, StoreE
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The least recently used texts that exceed the quota: row number and stored size of each.
+/// The least recently used texts that exceed the quota: row number, and size with references, of
+/// each.
 fn texts_over_quota(connection: &Connection, quota: u64) -> Result<Vec<(i64, u64)>, StoreError> {
     let mut total = stored_bytes(connection)?;
     let mut texts = Vec::new();
     if total <= quota {
         return Ok(texts);
     }
-    let mut select = connection.prepare_cached(
-        "SELECT blobs.number, blobs.stored FROM blobs JOIN refs ON refs.blob = blobs.number
-         GROUP BY blobs.number ORDER BY max(refs.accessed), blobs.number",
-    )?;
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT blobs.number, blobs.stored + sum({REFERENCE_SIZE})
+         FROM blobs JOIN refs ON refs.blob = blobs.number
+         GROUP BY blobs.number ORDER BY max(refs.accessed), blobs.number"
+    ))?;
     let mut rows = select.query([])?;
     while total > quota && texts.len() < TEXTS_PER_STEP {
         let Some(row) = rows.next()? else { break };
-        let stored: u64 = row.get(1)?;
-        texts.push((row.get(0)?, stored));
-        total = total.saturating_sub(stored);
+        let size: u64 = row.get(1)?;
+        texts.push((row.get(0)?, size));
+        total = total.saturating_sub(size);
     }
     Ok(texts)
 }
 
-/// The size of all texts as stored, in bytes.
+/// The size of all texts as stored, and of all references, in bytes.
 pub(super) fn stored_bytes(connection: &Connection) -> Result<u64, StoreError> {
-    let mut select = connection.prepare_cached("SELECT coalesce(sum(stored), 0) FROM blobs")?;
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT (SELECT coalesce(sum(stored), 0) FROM blobs)
+              + (SELECT coalesce(sum({REFERENCE_SIZE}), 0) FROM refs)"
+    ))?;
     Ok(select.query_row([], |row| row.get(0))?)
 }
 

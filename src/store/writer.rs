@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::batch::{self, ArtifactBatch};
 use super::data_dir::DataDir;
 use super::error::StoreError;
+use super::lock_patience::LockPatience;
 use super::model::NewArtifact;
 use super::sweep;
 
@@ -16,7 +17,8 @@ use super::sweep;
 pub(super) struct WriterState {
     pub(super) connection: Connection,
     data_dir: DataDir,
-    /// The sum over all texts. Deleting makes it unknown; the next write computes it.
+    patience: LockPatience,
+    /// The sum over all texts and references. Deleting makes it unknown; the next write computes it.
     pub(super) stored_bytes: Option<u64>,
 }
 
@@ -27,7 +29,7 @@ pub(super) type StoreWrite = Box<dyn FnOnce(&mut WriterState) + Send>;
 pub struct WrittenBatch {
     /// The number of the reference of each artifact, in the order of the batch.
     pub reference_numbers: Vec<i64>,
-    /// The compressed size of all texts in the store, in bytes.
+    /// The bytes that all texts, compressed, and references take in the store.
     pub stored_bytes: u64,
 }
 
@@ -48,6 +50,7 @@ pub(super) fn start(
     let mut writer = WriterState {
         connection,
         data_dir,
+        patience: LockPatience::default(),
         stored_bytes: None,
     };
     let thread = thread::Builder::new().name("artifacts".to_owned());
@@ -76,7 +79,9 @@ impl WriterState {
         &mut self,
         write: impl FnOnce(&mut Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.patience.begin(&self.connection)?;
         let result = write(self);
+        self.patience.end(&result);
         mark_if_corrupt(&self.data_dir, result)
     }
 

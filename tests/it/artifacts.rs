@@ -1,5 +1,7 @@
 //! Artifacts can be read over HTTP, on the command line and by MCP tools. Most trials use a
 //! server in this process that already stores some artifacts.
+mod searches;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -35,7 +37,7 @@ use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
-    vec![
+    let mut trials = vec![
         case("S2-Dc an artifact comes back byte for byte", read_back),
         case("S2-Dc an artifact is searched over HTTP", searched),
         case(
@@ -69,7 +71,9 @@ pub fn trials() -> Vec<Trial> {
             "S2-Df S2-Ta outputs are stored below the home of the test or not at all",
             storage_modes,
         ),
-    ]
+    ];
+    trials.extend(searches::trials());
+    trials
 }
 
 const TOKEN: &str = "the-token-of-the-server";

@@ -37,6 +37,10 @@ pub struct ArtifactMatches {
     pub has_more: bool,
     /// The `from_byte` of the next page.
     pub next_byte: Option<u64>,
+    /// The bytes up to which a match in a very long line is sure to be found and counted once;
+    /// absent if all matches are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub match_limit: Option<u64>,
     /// Matching lines and their context.
     pub lines: Vec<FoundLine>,
 }
@@ -72,6 +76,7 @@ pub(in crate::app) async fn search(
         shown: found.shown,
         has_more: found.next_byte.is_some(),
         next_byte: found.next_byte,
+        match_limit: found.match_limit,
         lines: found.lines,
     }))
 }

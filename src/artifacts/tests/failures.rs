@@ -170,6 +170,30 @@ async fn failed_reads_and_sweeps_are_reported_once() {
     assert_eq!(log.warnings(), [READ_FAILED, SWEEP_FAILED]);
 }
 
+// R17
+#[tokio::test]
+async fn r17_turns_use_memory_while_the_database_is_locked() {
+    let (log, _guard) = Log::start();
+    let dir = TestDir::new();
+    let artifacts = dir.open();
+    let before = keep(&artifacts, "me", "0", "before").await;
+    let lock = store::LockedDatabase::new(&dir.data_dir());
+    for call_id in ["1", "2", "3"] {
+        let id = keep(&artifacts, "me", call_id, call_id).await;
+        assert_eq!(whole(&artifacts, "me", &id).await.as_deref(), Some(call_id));
+    }
+    // Who only reads is not locked out.
+    assert_eq!(
+        whole(&artifacts, "me", &before).await.as_deref(),
+        Some("before")
+    );
+    drop(lock);
+    assert_keeps(&artifacts, true).await;
+    assert_eq!(log.warnings(), [WRITE_FAILED]);
+    artifacts.flush_to_disk().await;
+    assert_eq!(store::count_rows(&dir.data_dir(), "refs"), 5);
+}
+
 /// The contents of the databases that were moved aside.
 fn moved_aside(dir: &TestDir) -> Vec<Vec<u8>> {
     let folder = dir.data_dir().database_path();

@@ -75,6 +75,29 @@ async fn beyond_the_quota_the_least_recently_used_are_deleted_and_the_disk_is_fr
 }
 
 #[tokio::test]
+async fn names_count_against_the_quota_and_are_deleted_with_their_text() {
+    let mut dir = TestDir::new();
+    dir.settings.keep_size = 1_000_000;
+    let artifacts = dir.open();
+    let name = |seed: usize| format!("{seed}-{}", "n".repeat(200_000));
+    for seed in 0..10 {
+        let artifact = new(&name(seed), &noise(seed as u64, 100));
+        artifacts
+            .keep("me", &name(seed), vec![artifact])
+            .wait()
+            .await;
+        dir.now.fetch_add(1, Ordering::Relaxed);
+    }
+    let swept = artifacts.sweep().await.unwrap();
+    assert_eq!(swept.artifacts, 9);
+    assert!(swept.bytes > 9 * 800_000, "{}", swept.bytes);
+    assert_eq!(store::count_rows(&dir.data_dir(), "refs"), 1);
+    let bytes = dir.data_dir().database_path().metadata().unwrap().len();
+    assert!(bytes < 1_200_000, "{bytes} bytes");
+    assert_eq!(artifacts.sweep().await.unwrap(), SweepResult::default());
+}
+
+#[tokio::test]
 async fn exceeding_the_quota_by_a_tenth_is_reported_at_once() {
     let mut dir = TestDir::new();
     dir.settings.keep_size = 600_000;
