@@ -341,6 +341,27 @@ row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/t
 row S2-Dh "the id of an artifact differs for each call" $plan/bound_outputs/render.rs \
   's/artifact: Some(measure.as_ref().into()),/artifact: Some(crate::plan::Artifact { id: format!("{}{call_id}", measure.id), ..measure.as_ref().into() }),/' \
   outputs an_artifact_has_the_id_of_its_content
+row R8 "a client that left is not noticed behind unread bytes" src/serve/listen.rs \
+  's/Poll::Pending => left.as_mut().poll(cx).map(Ok),/Poll::Pending => { let _ = \&mut left; Poll::Pending }/' \
+  it "R8 a client that leaves is noticed whatever it has sent behind its request"
+row R24 "a client may take nothing for ever" src/serve/client_stream.rs \
+  's/ready!(timer.as_mut().poll(cx));/ready!({ let _ = timer; Poll::<()>::Pending });/' \
+  it "R24 a client that takes no byte is dropped"
+row R25 "everything is read after a refusal" src/serve/listen.rs \
+  's/^const LINGER_BYTES: usize = 64 << 20;/const LINGER_BYTES: usize = 64 << 40;/' \
+  it "R25 a body that goes on after its refusal is cut off"
+row R7 "a turn may take for ever" src/turn/engine/reading.rs \
+  's/^                    self.check_deadline()?;/                    let _ = Self::check_deadline;/' \
+  it "R7 a turn that goes on for ever ends at turn_timeout"
+row R8 "the preparation of a turn goes on when its client has left" src/turn/large_work.rs \
+  's/is_some_and(ClientConnection::has_left)/is_some_and(|_| false)/' \
+  lib r8_the_preparation_of_a_turn_ends_when_its_client_leaves
+row R8 "a plan that was stopped goes on" $plan/bound_outputs/output_reader.rs \
+  's/output::measure_until(text, stop)?/output::measure_until(text, \&StopFlag::default())?/' \
+  adapters r8_a_plan_that_is_stopped_reads_no_further_output
+row R31 "long ids are remembered as they are" src/net/bounded_id.rs \
+  's/^const MAX_BYTES: usize = 256;/const MAX_BYTES: usize = usize::MAX \/ 2;/' \
+  lib r31_a_long_session_id_is_hashed
 }
 
 mutants() {

@@ -84,6 +84,8 @@ pub enum Kind {
     Unreachable,
     /// The provider sent nothing within the time limit.
     Timeout,
+    /// The turn took longer than the configuration allows.
+    TurnTimeout,
     /// The answer ended before it was complete.
     Cut,
     /// The answer does not follow the provider's protocol.
@@ -188,7 +190,7 @@ impl Fault {
                 _ => 502,
             },
             Kind::Unreachable | Kind::Cut | Kind::BadReply => 502,
-            Kind::Timeout => 504,
+            Kind::Timeout | Kind::TurnTimeout => 504,
             Kind::Internal => 500,
         }
     }
@@ -204,7 +206,12 @@ impl Fault {
         codex
             && matches!(
                 self.kind,
-                Kind::Unavailable | Kind::Unreachable | Kind::Timeout | Kind::Cut | Kind::BadReply
+                Kind::Unavailable
+                    | Kind::Unreachable
+                    | Kind::Timeout
+                    | Kind::TurnTimeout
+                    | Kind::Cut
+                    | Kind::BadReply
             )
     }
 
@@ -320,6 +327,7 @@ impl Kind {
                 "upstream_timeout",
                 SERVER_ERROR,
             ),
+            Self::TurnTimeout => (Proxy, Never, SERVER_ERROR, "turn_timeout", SERVER_ERROR),
             Self::Cut => (Upstream, Soon, SERVER_ERROR, "upstream_cut", SERVER_ERROR),
             Self::BadReply => (
                 Upstream,
@@ -377,6 +385,7 @@ mod tests {
             (Kind::Unavailable, None, 502, 502),
             (Kind::Unreachable, None, 502, 502),
             (Kind::Timeout, None, 504, 504),
+            (Kind::TurnTimeout, None, 504, 504),
             (Kind::Cut, None, 502, 502),
             (Kind::BadReply, None, 502, 502),
             (Kind::Draining, None, 503, 503),

@@ -49,6 +49,7 @@ mod schema;
 mod sealed;
 mod shorten;
 pub mod sse;
+pub mod stop_flag;
 pub mod text;
 pub mod tools;
 pub mod turn;

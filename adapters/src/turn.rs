@@ -19,6 +19,7 @@ use crate::fault::Fault;
 use crate::json::string_value;
 use crate::notes::Notes;
 use crate::purpose::Purpose;
+use crate::stop_flag::StopFlag;
 use crate::text::Text;
 use crate::tools::{ToolChoice, Toolbox};
 
@@ -65,6 +66,8 @@ pub struct Turn<'a> {
     pub compact_threshold: Option<u64>,
     /// The parameters and items that the parser ignored or changed.
     pub notes: Notes,
+    /// Ends the work on the turn early.
+    pub stop: StopFlag,
 }
 
 /// Parameters of the generation. `None` leaves the choice to the provider.

@@ -67,12 +67,14 @@ impl<'a> EncodeOptions<'a> {
 }
 
 /// Encodes the request of a turn. Fails if an item cannot be sent, or the request would be too
-/// large, which is the client's fault.
+/// large, which is the client's fault, and if the work on the turn was stopped.
 pub fn encode(
     turn: &Turn<'_>,
     plan: &Plan,
     options: &EncodeOptions<'_>,
 ) -> Result<WireRequest, Fault> {
+    // A plan whose making was stopped is incomplete.
+    turn.stop.check()?;
     let request = match &options.dialect.quirks {
         WireQuirks::Chat(quirks) => WireRequest {
             path: chat::PATH.into(),

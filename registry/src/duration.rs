@@ -7,19 +7,23 @@ use std::time::Duration;
 use serde::Serializer;
 use serde::de::{Deserializer, Error, Visitor};
 
+/// The longest duration: 200 years. A clock can add it to the present time.
+const LONGEST: Duration = Duration::from_hours(24 * 365 * 200);
+
 /// Parses a whole number and a unit (`ms`, `s`, `m` or `h`). `None` for anything else, such as
-/// a sign or a fraction.
+/// a sign or a fraction, and for more than 200 years.
 pub fn parse(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = (text.get(..digits)?, text.get(digits..)?);
     let number: u64 = number.parse().ok()?;
-    match unit.trim_start() {
+    let duration = match unit.trim_start() {
         "ms" => Some(Duration::from_millis(number)),
         "s" => Some(Duration::from_secs(number)),
         "m" => number.checked_mul(60).map(Duration::from_secs),
         "h" => number.checked_mul(3600).map(Duration::from_secs),
         _ => None,
-    }
+    };
+    duration.filter(|duration| *duration <= LONGEST)
 }
 
 /// Deserializes a string that [`parse`] accepts.
@@ -54,7 +58,16 @@ mod tests {
         assert_eq!(parse("10 s"), Some(Duration::from_secs(10)));
         assert_eq!(parse("2m"), Some(Duration::from_mins(2)));
         assert_eq!(parse("1h"), Some(Duration::from_hours(1)));
-        for bad in ["", "10", "s", "-1s", "1.5s", "1d", "99999999999999999999s"] {
+        for bad in [
+            "",
+            "10",
+            "s",
+            "-1s",
+            "1.5s",
+            "1d",
+            "99999999999999999999s",
+            "2000000h",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

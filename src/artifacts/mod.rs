@@ -27,6 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::clock::{Clock, System};
 use crate::config::{ArtifactConfig, ArtifactMode};
 use crate::metrics::ArtifactCounts;
+use crate::net::bounded_id;
 use crate::store::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, Store, SweepResult,
     UnusableStore,
@@ -211,7 +212,7 @@ impl Artifacts {
         output: &Item<'_>,
         artifact: &Artifact,
     ) -> Option<NewArtifact> {
-        let call_id = output.call_id().unwrap_or_default();
+        let call_id = bounded_id(output.call_id().unwrap_or_default());
         if self.is_kept(owner, session, &call_id, &artifact.id) {
             return None;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::search::{self, SearchQuery, SearchResult};
 use super::{ArtifactError, Artifacts};
+use crate::net::bounded_id;
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, SweepResult};
 
 /// The owner of every request with the server's own token, or without one.
@@ -74,9 +75,14 @@ impl OwnerArtifacts {
         }
     }
 
-    /// See [`Artifacts::list`].
+    /// See [`Artifacts::list`]. The session is named as its client names it, whatever its length.
     pub async fn list(&self, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, ReadError> {
-        Ok(self.artifacts.list(self.owner, filter).await?)
+        let session = filter.session.as_deref();
+        let filter = ArtifactFilter {
+            session: session.map(|session| bounded_id(session.into()).into_owned()),
+            ..filter.clone()
+        };
+        Ok(self.artifacts.list(self.owner, &filter).await?)
     }
 
     /// Reads a range of an artifact. A malformed id is refused without a query.

@@ -61,6 +61,7 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
     let limits = ListenLimits {
         header_timeout: config.server.header_timeout,
         connections: config.server.max_connections,
+        ..ListenLimits::default()
     };
     let shutdown = Shutdown::new(config.server.grace);
     let capture = TurnCapture::default();

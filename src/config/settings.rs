@@ -76,6 +76,9 @@ pub struct ServerConfig {
     /// Longest delay between the upstream's 2xx headers and the headers to the client.
     #[serde(deserialize_with = "duration::deserialize")]
     pub commit_after: Duration,
+    /// How long a turn may take, whatever it is doing.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub turn_timeout: Duration,
     /// Maximum number of open client connections.
     pub max_connections: usize,
     /// The log filter, in the syntax of `tracing_subscriber::EnvFilter`.
@@ -100,6 +103,7 @@ impl Default for ServerConfig {
             grace: Duration::from_secs(20),
             heartbeat: Duration::from_secs(15),
             commit_after: Duration::from_secs(10),
+            turn_timeout: Duration::from_hours(1),
             max_connections: 1024,
             log: "info".to_owned(),
             log_format: RecordFormat::default(),

@@ -5,16 +5,20 @@ use tokio::task::block_in_place;
 
 /// Work on this many bytes or more is handed over. Work on fewer bytes takes about as long
 /// as the pause between two events of a stream.
-const LARGE_BYTES: usize = 1 << 20;
+pub(crate) const LARGE_BYTES: usize = 1 << 20;
+
+/// Whether work on a body of so many bytes is handed over on this runtime.
+pub(crate) fn is_handed_over(bytes: usize) -> bool {
+    bytes >= LARGE_BYTES
+        && Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
 
 /// Runs CPU-bound `work` on a body of `bytes` bytes. If the body is large, another thread
 /// takes over the other tasks of this one meanwhile, as in
 /// [`tokio::task::block_in_place`]. On a single-threaded runtime the work simply runs.
 pub(crate) fn block_in_place_if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let hand_over = bytes >= LARGE_BYTES
-        && Handle::try_current()
-            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if hand_over {
+    if is_handed_over(bytes) {
         block_in_place(work)
     } else {
         work()

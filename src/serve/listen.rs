@@ -4,8 +4,9 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,6 +23,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::client_stream::ClientStream;
+use crate::net::ClientConnection;
+
 /// Limits on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenLimits {
@@ -29,14 +33,17 @@ pub struct ListenLimits {
     pub header_timeout: Duration,
     /// Largest number of connections at once; others wait in the kernel's queue.
     pub connections: usize,
+    /// How long a client may take no byte of a response before its connection ends.
+    pub write_timeout: Duration,
 }
 
 impl Default for ListenLimits {
-    /// 10 s, 1024 connections.
+    /// 10 s, 1024 connections, 5 minutes.
     fn default() -> Self {
         Self {
             header_timeout: Duration::from_secs(10),
             connections: 1024,
+            write_timeout: Duration::from_mins(5),
         }
     }
 }
@@ -44,10 +51,11 @@ impl Default for ListenLimits {
 /// Largest read buffer in bytes, which limits the head of a request. It may have 100 header fields:
 /// hyper's default limit, up to which it parses without allocating.
 const READ_BUFFER: usize = 64 * 1024;
-/// How long the peer may stay silent after our last byte, and how long it may go on
-/// sending.
+/// How long the peer may stay silent after our last byte, how long it may go on sending, and
+/// how many bytes.
 const LINGER_SILENT: Duration = Duration::from_secs(1);
 const LINGER_SENDING: Duration = Duration::from_secs(10);
+const LINGER_BYTES: usize = 64 << 20;
 
 /// The stages of a shutdown.
 ///
@@ -116,6 +124,7 @@ where
                     let connection = Box::pin(connection(
                         builder.clone(),
                         stream,
+                        limits.write_timeout,
                         service.clone(),
                         shutdown.drain.clone(),
                     ));
@@ -177,6 +186,7 @@ fn builder(limits: &ListenLimits) -> http1::Builder {
 async fn connection<S, B>(
     builder: http1::Builder,
     stream: TcpStream,
+    write_timeout: Duration,
     service: S,
     drain: CancellationToken,
 ) where
@@ -189,29 +199,78 @@ async fn connection<S, B>(
         tracing::debug!(%error, "connection lost before its first request");
         return;
     }
-    let mut connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut serving = poll_fn(|cx| connection.poll_without_shutdown(cx));
-    let served = if let Some(served) = drain.run_until_cancelled(&mut serving).await {
+    let client = ClientConnection::new(stream);
+    let service = ClientService {
+        service,
+        client: client.clone(),
+    };
+    let stream = TokioIo::new(ClientStream::new(client.clone(), write_timeout));
+    let mut connection = builder.serve_connection(stream, service);
+    let mut left = pin!(client.left());
+    let serving = serve_until_left(&mut connection, left.as_mut());
+    let served = if let Some(served) = drain.run_until_cancelled(serving).await {
         served
     } else {
         Pin::new(&mut connection).graceful_shutdown();
-        poll_fn(|cx| connection.poll_without_shutdown(cx)).await
+        serve_until_left(&mut connection, left).await
     };
     if let Err(error) = served {
         tracing::debug!(%error, "connection ended early");
     }
+    // Drops the request that is being answered, if there is one.
     linger(connection.into_parts().io.into_inner()).await;
+}
+
+/// Serves until the connection has ended or the client has left. hyper does not notice a client
+/// that left while unread bytes stand behind its request.
+async fn serve_until_left<S, B>(
+    connection: &mut http1::Connection<TokioIo<ClientStream>, ClientService<S>>,
+    mut left: Pin<&mut impl Future<Output = ()>>,
+) -> hyper::Result<()>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Unpin,
+    S::Future: Unpin,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
+{
+    poll_fn(|cx| match connection.poll_without_shutdown(cx) {
+        Poll::Ready(served) => Poll::Ready(served),
+        Poll::Pending => left.as_mut().poll(cx).map(Ok),
+    })
+    .await
+}
+
+/// Puts the connection of the client into the extensions of each request.
+struct ClientService<S> {
+    service: S,
+    client: ClientConnection,
+}
+
+impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for ClientService<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        self.client.set_write_deadline(None);
+        request.extensions_mut().insert(self.client.clone());
+        self.service.call(request)
+    }
 }
 
 /// Closes our side and discards what the peer still sends. Closing a socket with unread
 /// bytes resets the connection, and the peer may lose the error response.
-async fn linger(mut stream: TcpStream) {
+async fn linger(mut stream: ClientStream) {
     if stream.shutdown().await.is_err() {
         return;
     }
-    let mut discarded = vec![0; 4096];
+    let mut discarded = vec![0; 16 * 1024];
+    let mut room = LINGER_BYTES;
     let reading = async {
-        while let Ok(Ok(1..)) = timeout(LINGER_SILENT, stream.read(&mut discarded)).await {}
+        while let Ok(Ok(read @ 1..)) = timeout(LINGER_SILENT, stream.read(&mut discarded)).await
+            && read < room
+        {
+            room -= read;
+        }
     };
     let _ = timeout(LINGER_SENDING, reading).await;
 }

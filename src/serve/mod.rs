@@ -7,6 +7,7 @@
 //! Errors have the shape that [`error`] describes.
 pub mod body;
 mod body_error;
+mod client_stream;
 mod content_coding;
 mod edge;
 pub mod error;

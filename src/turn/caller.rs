@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 use strum::{EnumString, IntoStaticStr};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::net::bounded_id;
+
 /// The client behind a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
@@ -78,7 +80,7 @@ impl Caller {
 /// The conversation that a turn belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The same for all turns of a conversation.
+    /// The same for all turns of a conversation; at most 256 bytes, whatever the client sent.
     pub id: String,
     /// The id was derived from the content of the request. A derived session never authorizes
     /// anything.
@@ -91,13 +93,13 @@ impl Session {
     pub fn from_turn(caller: &Caller, owner: &str, turn: &Turn<'_>) -> Self {
         if let Some(thread_id) = &caller.thread_id {
             return Self {
-                id: thread_id.clone(),
+                id: bounded_id(thread_id.into()).into_owned(),
                 derived: false,
             };
         }
         if let Some(key) = &turn.controls.prompt_cache_key {
             return Self {
-                id: key.decoded().into_owned(),
+                id: bounded_id(key.decoded()).into_owned(),
                 derived: false,
             };
         }
@@ -163,6 +165,27 @@ mod tests {
         assert!(caller.codex);
         assert_eq!(caller.kind, TurnKind::Compaction);
         assert!(!Caller::from_headers(&headers(&[("user-agent", "OpenAI/Python 3.54")])).codex);
+    }
+
+    #[test]
+    fn r31_a_long_session_id_is_hashed() {
+        let session = |key: &str| {
+            let body = format!(r#"{{"model":"m","input":"a","prompt_cache_key":"{key}"}}"#);
+            let source = TurnSource::new(body);
+            Session::from_turn(&Caller::default(), "local", &source.turn().unwrap()).id
+        };
+        let long = "k".repeat(5_000_000);
+        assert!(session(&long).len() <= 256);
+        assert_eq!(session(&long), session(&long));
+        assert_ne!(session(&long), session(&format!("{long}2")));
+        assert_eq!(session("key"), "key");
+        let header = "t".repeat(10_000);
+        let mut headers = HeaderMap::new();
+        headers.insert("thread-id", HeaderValue::from_str(&header).unwrap());
+        let source = TurnSource::new(r#"{"model":"m","input":"a"}"#.into());
+        let caller = Caller::from_headers(&headers);
+        let id = Session::from_turn(&caller, "local", &source.turn().unwrap()).id;
+        assert!(id.len() <= 256);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use adapters::stop_flag::StopFlag;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::Caller;
@@ -11,6 +13,7 @@ use super::observer::{TurnEvent, TurnObserver};
 use super::tool_runner::ToolRunner;
 use crate::clock::{Clock, Random, System};
 use crate::config::Config;
+use crate::net::ClientConnection;
 
 /// The context of one turn. Made for each HTTP request; clones share what is behind the pointers.
 #[derive(Clone)]
@@ -23,6 +26,12 @@ pub struct TurnContext {
     pub caller: Caller,
     /// Cancelled when the turn has to end at once because the process shuts down.
     pub shutdown: CancellationToken,
+    /// The connection of the client; `None` in a replay.
+    pub client: Option<ClientConnection>,
+    /// When the turn has taken as long as it may.
+    pub deadline: Instant,
+    /// Ends long work on the turn early, see [`Self::run_work`].
+    pub stop: StopFlag,
     /// What a replay replaces.
     pub environment: TurnEnvironment,
 }

@@ -15,6 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
+use adapters::stop_flag::StopReason;
 use futures_util::FutureExt;
 
 use super::compact::Compaction;
@@ -65,7 +66,12 @@ pub(super) async fn run<S: Sink>(
         .await;
     let fault = match result {
         Ok(Ok(document)) => return Ok(document),
-        Ok(Err(fault)) => fault,
+        Ok(Err(fault)) => match answer.ctx.stop.reason() {
+            // The connection drops this future.
+            Some(StopReason::ClientLeft) => std::future::pending().await,
+            Some(reason) => answer.stop_fault(reason),
+            None => fault,
+        },
         Err(_) => {
             answer.events.discard_open_event();
             let message = "Respondent ran into a defect while it answered this request.";

@@ -27,7 +27,6 @@ use super::prepared::RoutedHistory;
 use super::shared::SharedState;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
-use crate::net::blocking::block_in_place_if_large;
 use crate::upstream::{Upstream, UpstreamRequest};
 
 mod encode;
@@ -188,9 +187,13 @@ impl Failover {
     }
 
     /// Re-encodes for the same route with the quirk patches learned since.
-    pub(super) fn encode_again(&self, route: &Route) -> Result<PreparedAttempt, Fault> {
+    pub(super) fn encode_again(
+        &self,
+        ctx: &TurnContext,
+        route: &Route,
+    ) -> Result<PreparedAttempt, Fault> {
         match &self.source {
-            Some(source) => block_in_place_if_large(source.body_len(), || {
+            Some(source) => ctx.run_work(source.body_len(), || {
                 self.prepare_attempt(&source.turn()?, route)
             }),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
@@ -199,11 +202,11 @@ impl Failover {
 
     /// Takes the next route whose provider is not down and encodes the turn for it. Routes for
     /// which it cannot be encoded are passed by.
-    pub(super) fn next_attempt(&mut self) -> Option<PreparedAttempt> {
+    pub(super) fn next_attempt(&mut self, ctx: &TurnContext) -> Option<PreparedAttempt> {
         loop {
             let index = self.remaining.iter().position(|route| self.admits(route))?;
             let route = self.remaining.remove(index)?;
-            if let Ok(attempt) = self.encode_again(&route) {
+            if let Ok(attempt) = self.encode_again(ctx, &route) {
                 return Some(attempt);
             }
         }

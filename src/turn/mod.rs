@@ -27,6 +27,7 @@ mod compact;
 mod context;
 mod engine;
 mod failover;
+mod large_work;
 mod observer;
 mod outcome;
 mod output_cache;

@@ -17,7 +17,6 @@ use super::failover::{Failover, PreparedAttempt};
 use super::observer::TurnEvent;
 use super::shared::SharedState;
 use crate::config::Config;
-use crate::net::blocking::block_in_place_if_large;
 
 /// The most bytes of text that an answer may have.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
@@ -70,7 +69,7 @@ impl RoutedHistory {
         source: TurnSource,
         more: impl FnOnce(&Turn<'_>, &PreparedAttempt) -> T,
     ) -> Result<(Round, T), Fault> {
-        block_in_place_if_large(source.body_len(), || {
+        ctx.run_work(source.body_len(), || {
             let turn = source.turn()?;
             let mut failover = Failover::new(ctx, self);
             let attempt = first_attempt(&mut failover, &turn)?;

@@ -112,6 +112,7 @@ fn another_provider_may_answer(kind: Kind, is_fallback: bool) -> bool {
         Kind::InvalidRequest
         | Kind::Refused
         | Kind::ContentFilter
+        | Kind::TurnTimeout
         | Kind::Draining
         | Kind::Internal => false,
     }

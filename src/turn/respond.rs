@@ -2,8 +2,10 @@
 //! the token estimate of `/v1/responses/input_tokens`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::responses::request::TurnSource;
+use adapters::stop_flag::{StopFlag, StopReason};
 use http::Response;
 use http::request::Parts;
 
@@ -18,17 +20,23 @@ use super::service::{Service, request_id};
 use super::sink::{ChunkSlot, JsonSink, SseSink};
 use super::stream::EventStream;
 use crate::clock::System;
-use crate::net::blocking::block_in_place_if_large;
+use crate::net::blocking::is_handed_over;
 use axum::body::Body;
 
+/// How long after the limit of a turn its client may take no byte of the stream. It gets the last
+/// event in this time.
+const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
 /// The end of the path of `POST /v1/responses/compact`.
 const COMPACT_SUFFIX: &str = "/compact";
 
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let config = service.config.load_full();
-    let ctx = service.turn_context(head, &config);
+    let mut ctx = service.turn_context(head, &config);
     let body = Arc::new(body);
+    if is_handed_over(body.len()) {
+        ctx.stop = StopFlag::new();
+    }
     ctx.observe(TurnEvent::ClientRequest { head, body: &body });
     let mut record = Record::new(
         &service.metrics,
@@ -44,13 +52,19 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     };
     let bytes = body.len();
     let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
-    let prepared = block_in_place_if_large(bytes, || {
-        let source = TurnSource::from_shared(body);
+    let prepared = ctx.run_work(bytes, || {
+        let source = TurnSource::from_shared(body).with_stop_flag(ctx.stop.clone());
         prepare(&ctx, &config, &service.shared, &source, at_endpoint)
     });
     let request = match prepared {
         Ok(request) => request,
         Err(mut fault) => {
+            match ctx.stop.reason() {
+                // The connection drops this future.
+                Some(StopReason::ClientLeft) => std::future::pending().await,
+                Some(StopReason::ShuttingDown) => ctx.observe(TurnEvent::ShuttingDown),
+                Some(StopReason::TurnTimeout) | None => {}
+            }
             record.failed(&mut fault);
             return reply.fault(&fault);
         }
@@ -73,16 +87,19 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
     let config = service.config.load_full();
     let request_id = request_id(head);
     let environment = System.create(&request_id, &config);
-    let ctx = service.context_with(head, request_id, environment);
+    let mut ctx = service.context_with(head, &config, request_id, environment);
     let reply = ReplyBuilder {
         codex: ctx.caller.codex,
         headers: ResponseHeaders::default(),
         observer: None,
     };
     let bytes = body.len();
-    let source = TurnSource::new(body);
+    if is_handed_over(bytes) {
+        ctx.stop = StopFlag::new();
+    }
+    let source = TurnSource::new(body).with_stop_flag(ctx.stop.clone());
     let estimate = || estimate_input_tokens(&ctx, &config, &service.shared, &source);
-    match block_in_place_if_large(bytes, estimate) {
+    match ctx.run_work(bytes, estimate) {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
             reply.json(json.into_bytes())
@@ -101,6 +118,10 @@ async fn stream(
     mut record: Record,
     reply: ReplyBuilder,
 ) -> Response<Body> {
+    if let Some(client) = &ctx.client {
+        // A client that takes nothing keeps the engine from being polled, and so from ending.
+        client.set_write_deadline(Some(ctx.deadline + LAST_EVENT_ROOM));
+    }
     let slot = ChunkSlot::default();
     let headers = reply.headers.clone();
     let mut sink = SseSink(slot.clone());

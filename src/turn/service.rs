@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
+use adapters::stop_flag::StopFlag;
 use arc_swap::ArcSwap;
 use http::request::Parts;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Session};
@@ -85,12 +87,13 @@ impl Service {
     pub(super) fn turn_context(&self, head: &Parts, config: &Arc<Config>) -> TurnContext {
         let request_id = request_id(head);
         let environment = self.environments.create(&request_id, config);
-        self.context_with(head, request_id, environment)
+        self.context_with(head, config, request_id, environment)
     }
 
     pub(super) fn context_with(
         &self,
         head: &Parts,
+        config: &Config,
         request_id: Arc<str>,
         environment: TurnEnvironment,
     ) -> TurnContext {
@@ -99,6 +102,9 @@ impl Service {
             owner: LOCAL_OWNER.into(),
             caller: Caller::from_headers(&head.headers),
             shutdown: self.shutdown.clone(),
+            client: head.extensions.get().cloned(),
+            deadline: Instant::now() + config.server.turn_timeout,
+            stop: StopFlag::default(),
             environment,
         }
     }

@@ -3,6 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use adapters::plan::Retention;
+use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::tools::ProxyTool;
+use adapters::turn::Turn;
 use arc_swap::ArcSwap;
 use http::Response;
 use http_body_util::BodyExt as _;
@@ -11,11 +14,15 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::observer::{TurnEvent, TurnObserver};
-use super::{Service, TurnEnvironment, TurnEnvironmentFactory, respond};
+use super::{
+    Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
+    TurnEnvironmentFactory, respond,
+};
 use crate::artifacts::Artifacts;
 use crate::clock::System;
 use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
+use crate::net::ClientConnection;
 use axum::body::Body;
 
 /// A service with one provider `acme` that plays `script`. `settings` are further lines of its
@@ -133,6 +140,105 @@ async fn a_redirect_is_not_retried() {
     let (service, player) = service(json!({"answers": [answer]}), "").await;
     assert_eq!(ask(&service).await.status(), 502);
     assert_eq!(player.requests().len(), 1);
+}
+
+/// A tool runner that waits in the middle of the preparation until the work has to stop.
+struct UnwantedWork(Arc<AtomicBool>);
+
+impl ToolRunner for UnwantedWork {
+    fn offered(&self, ctx: &TurnContext, _: &Turn<'_>) -> Vec<ProxyTool> {
+        self.0.store(true, Ordering::Relaxed);
+        while !ctx.stop.is_raised() {
+            std::thread::yield_now();
+        }
+        Vec::new()
+    }
+
+    fn shown(&self, _: &WithheldCall) -> Option<HostedItem> {
+        None
+    }
+
+    fn run<'r>(&'r self, _: &'r TurnContext, _: &'r WithheldCall) -> ToolFuture<'r> {
+        Box::pin(async { ToolResult::failure("not offered") })
+    }
+}
+
+impl TurnEnvironmentFactory for UnwantedWork {
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
+        TurnEnvironment {
+            tools: Some(Arc::new(Self(Arc::clone(&self.0)))),
+            ..System.create(request_id, config)
+        }
+    }
+}
+
+/// A service that prepares turns until they have to stop; it says when it has begun.
+async fn preparing(settings: &str) -> (Arc<Service>, Player, Arc<AtomicBool>) {
+    let script = json!({"answers": [{"repeat": true, "steps": [{"text": "all"}]}]});
+    let (mut service, player) = service(script, settings).await;
+    let begun = Arc::new(AtomicBool::new(false));
+    Arc::get_mut(&mut service).unwrap().environments = Arc::new(UnwantedWork(Arc::clone(&begun)));
+    (service, player, begun)
+}
+
+/// A request that is large enough to be prepared beside other work.
+fn large_body() -> String {
+    json!({"model": "acme/m", "input": "word ".repeat(1 << 18), "stream": true}).to_string()
+}
+
+/// Answers the large request while `meanwhile` runs, which begins with the preparation.
+async fn answer_meanwhile(
+    service: &Arc<Service>,
+    head: http::request::Parts,
+    begun: Arc<AtomicBool>,
+    meanwhile: impl FnOnce() + Send + 'static,
+) -> tokio::task::JoinHandle<Response<Body>> {
+    let service = Arc::clone(service);
+    let answering = tokio::spawn(async move { respond(&service, &head, large_body()).await });
+    while !begun.load(Ordering::Relaxed) {
+        tokio::task::yield_now().await;
+    }
+    meanwhile();
+    answering
+}
+
+/// R8: a turn that is being prepared ends when its client leaves, and nothing is sent upstream.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r8_the_preparation_of_a_turn_ends_when_its_client_leaves() {
+    let (service, player, begun) = preparing("").await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = tokio::net::TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    let connection = ClientConnection::new(listener.accept().await.unwrap().0);
+    let mut head = http::Request::new(()).into_parts().0;
+    head.extensions.insert(connection.clone());
+    let answering = answer_meanwhile(&service, head, begun, move || drop(client)).await;
+    connection.left().await;
+    answering.abort();
+    assert!(answering.await.unwrap_err().is_cancelled());
+    assert_eq!(player.requests().len(), 0);
+}
+
+/// R15: a turn that is being prepared ends when the process does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r15_the_preparation_of_a_turn_ends_with_the_process() {
+    let (service, player, begun) = preparing("").await;
+    let head = http::Request::new(()).into_parts().0;
+    let shutdown = service.shutdown.clone();
+    let answering = answer_meanwhile(&service, head, begun, move || shutdown.cancel()).await;
+    assert_eq!(answering.await.unwrap().status(), 503);
+    assert_eq!(player.requests().len(), 0);
+}
+
+/// R7: a turn that is being prepared ends at its time limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r7_the_preparation_of_a_turn_ends_at_its_time_limit() {
+    let (service, player, begun) = preparing("[server]\nturn_timeout = \"100ms\"").await;
+    let head = http::Request::new(()).into_parts().0;
+    let answering = answer_meanwhile(&service, head, begun, || ()).await;
+    assert_eq!(answering.await.unwrap().status(), 504);
+    assert_eq!(player.requests().len(), 0);
 }
 
 /// An observer that panics once: at the upstream request, or at the first event to the client.

@@ -83,6 +83,7 @@ impl ProviderHealth {
             | Kind::Quota
             | Kind::Cut
             | Kind::BadReply
+            | Kind::TurnTimeout
             | Kind::Draining
             | Kind::Internal => return,
         }

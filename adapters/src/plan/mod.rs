@@ -146,7 +146,8 @@ pub struct AnswerItems {
     pub calls: Vec<usize>,
 }
 
-/// Plans a turn. Pure: the same turn and bounds always give the same plan.
+/// Plans a turn. Pure: the same turn and bounds always give the same plan, unless the work on the
+/// turn is stopped ([`Turn::stop`]); then the plan is incomplete and must not be used.
 pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     plan_with_cache(turn, bounds, &NoCache)
 }
@@ -157,6 +158,9 @@ pub fn plan_with_cache(turn: &Turn<'_>, bounds: &Bounds, cache: &dyn PlanCache) 
     let mut actions = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
+        if turn.stop.is_raised() {
+            break;
+        }
         let action = match item_role::of(item) {
             ItemRole::Dropped(reason) => ItemAction::Drop(reason),
             ItemRole::Text if empty::is_empty_message(item) => ItemAction::Drop(REASON_EMPTY),

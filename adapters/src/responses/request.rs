@@ -17,6 +17,7 @@ use crate::hidden_rounds::HiddenRounds;
 use crate::json::{self, string_value};
 use crate::notes::Notes;
 use crate::purpose::Purpose;
+use crate::stop_flag::StopFlag;
 use crate::text::Text;
 use crate::tools::{ProxyTool, ToolChoice, Toolbox};
 use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
@@ -24,6 +25,9 @@ use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 /// The deepest nesting of arrays and objects in a request: twice what most JSON parsers
 /// allow.
 const MAX_DEPTH: usize = 256;
+
+/// The longest name of a model: names are remembered, and are labels of metrics.
+const MAX_MODEL_BYTES: usize = 256;
 
 /// The documents that a [`Turn`] borrows from: the request body, and stored items that
 /// the body refers to.
@@ -42,6 +46,8 @@ pub struct TurnSource {
     hidden_rounds: Vec<Arc<HiddenRounds>>,
     /// The items of the rounds of this turn, as JSON.
     rounds: Vec<Arc<str>>,
+    /// Ends the work on the request early.
+    stop: StopFlag,
 }
 
 impl TurnSource {
@@ -59,7 +65,14 @@ impl TurnSource {
             tools: Arc::default(),
             hidden_rounds: Vec::new(),
             rounds: Vec::new(),
+            stop: StopFlag::default(),
         }
+    }
+
+    /// The same request, with a flag that ends the work on it early.
+    #[must_use]
+    pub fn with_stop_flag(self, stop: StopFlag) -> Self {
+        Self { stop, ..self }
     }
 
     /// The size of the request body in bytes.
@@ -123,15 +136,16 @@ impl TurnSource {
     }
 
     /// Parses the request. An error is an invalid request of the client and names the
-    /// parameter.
+    /// parameter, or says why the work was stopped.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
         let tools = match &self.purpose {
             Purpose::Summary { tools, .. } => tools.as_deref(),
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
-        let mut turn = parse(&self.body, &self.items, tools)?;
+        let mut turn = parse(&self.body, &self.items, tools, &self.stop)?;
         compact::replace_covered_history(&mut turn);
         for hidden in &self.hidden_rounds {
+            self.stop.check()?;
             hidden.restore(&mut turn);
         }
         let rounds = self.rounds.iter();
@@ -156,13 +170,16 @@ fn parse<'a>(
     json: &'a str,
     known: &'a HashMap<String, Arc<str>>,
     tools: Option<&'a str>,
+    stop: &StopFlag,
 ) -> Result<Turn<'a>, Fault> {
+    stop.check()?;
     if json::has_lone_surrogate(json) {
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
     }
     let mut body: RequestBody<'a> =
         RequestBody::parse(json).map_err(|error| unreadable_body(json, &error))?;
+    stop.check()?;
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);
@@ -179,6 +196,10 @@ fn parse<'a>(
                 Fault::invalid("model", "The parameter 'model' must be a non-empty string.")
             })?,
     };
+    if model.len() > MAX_MODEL_BYTES {
+        let message = format!("The parameter 'model' is longer than {MAX_MODEL_BYTES} bytes.");
+        return Err(Fault::invalid("model", message));
+    }
     refuse_store_references(&body)?;
     check_metadata(body.metadata)?;
     let mut items = match body.input.take() {
@@ -189,8 +210,9 @@ fn parse<'a>(
     let params = body.parameters();
     if params
         .chain(items.iter().flat_map(Item::nested_values))
-        .any(|raw| json::is_deeper_than(raw.get(), MAX_DEPTH))
+        .any(|raw| stop.is_raised() || json::is_deeper_than(raw.get(), MAX_DEPTH))
     {
+        stop.check()?;
         let message =
             format!("Arrays and objects of the request body lie more than {MAX_DEPTH} deep.");
         return Err(Fault::invalid("body", message).with_code("invalid_json"));
@@ -298,6 +320,7 @@ fn parse<'a>(
         may_truncate: read_truncation(body.truncation)?,
         compact_threshold: read_context_management(body.context_management)?,
         notes,
+        stop: stop.clone(),
     })
 }
 
@@ -367,6 +390,7 @@ fn refuse_store_references(body: &RequestBody<'_>) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stop_flag::StopReason;
 
     #[test]
     fn an_invalid_request_names_the_parameter() {
@@ -494,6 +518,30 @@ mod tests {
             assert_eq!(fault.param.as_deref(), Some(param), "{body}");
             assert_eq!(fault.code(), code, "{body}");
         }
+    }
+
+    #[test]
+    fn r31_a_long_name_of_a_model_is_refused() {
+        let with = |bytes: usize| {
+            let body = format!(r#"{{"model":"{}","input":"a"}}"#, "m".repeat(bytes));
+            TurnSource::new(body)
+                .turn()
+                .err()
+                .and_then(|fault| fault.param)
+        };
+        assert_eq!(with(MAX_MODEL_BYTES), None);
+        assert_eq!(with(MAX_MODEL_BYTES + 1).as_deref(), Some("model"));
+    }
+
+    #[test]
+    fn work_that_was_stopped_has_no_turn() {
+        let stop = StopFlag::new();
+        let body = r#"{"model":"m","input":"a"}"#;
+        let source = TurnSource::new(body.into()).with_stop_flag(stop.clone());
+        assert!(source.turn().is_ok());
+        stop.raise(StopReason::TurnTimeout);
+        let fault = source.turn().unwrap_err();
+        assert_eq!(fault.kind, crate::fault::Kind::TurnTimeout);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::task::{Context, Waker};
 
+use adapters::responses::request::TurnSource;
+
 use super::*;
 
 // S2-Dd
@@ -121,6 +123,28 @@ async fn exceeding_the_quota_by_a_tenth_is_reported_at_once() {
     assert!(!is_over_quota());
     keep(&artifacts, "me", "call", "little").await;
     assert!(!is_over_quota());
+}
+
+#[test]
+fn r31_a_long_call_id_is_hashed() {
+    let call = "c".repeat(5_000_000);
+    let output =
+        serde_json::json!({"type": "function_call_output", "call_id": call, "output": "o"});
+    let body = serde_json::json!({"model": "m", "input": [output]});
+    let source = TurnSource::new(body.to_string());
+    let turn = source.turn().unwrap();
+    let artifact = Artifact {
+        id: id("o"),
+        kind: OutputKind::Json,
+        chars: 1,
+        lines: 1,
+        bytes: 1,
+    };
+    let missing = Artifacts::memory(35_000)
+        .missing_artifact(("me", "s"), &turn.items[0], &artifact)
+        .unwrap();
+    assert!(missing.call_id.len() <= 256);
+    assert!(missing.call_id.starts_with("ccc"));
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ impl ConfigLoader<'_> {
             ("header_timeout", server.header_timeout.is_zero()),
             ("body_timeout", server.body_timeout.is_zero()),
             ("heartbeat", server.heartbeat.is_zero()),
+            ("turn_timeout", server.turn_timeout.is_zero()),
         ] {
             if zero {
                 return Err(main.error(&["server", key], format!("`{key}` must be above zero")));

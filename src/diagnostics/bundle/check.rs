@@ -77,6 +77,7 @@ fn check_turn(turn: &BundleTurn) -> Check {
     require(turn.heartbeat_ms > 0, what)?;
     setting(Duration::from_millis(turn.heartbeat_ms))?;
     setting(Duration::from_millis(turn.commit_after_ms))?;
+    setting(Duration::from_millis(turn.turn_timeout_ms.unwrap_or(0)))?;
     for state in &state.providers {
         list(state.keys_rest_ms.len(), MAX_LIST_LENGTH)?;
         for rest in state.keys_rest_ms.iter().chain([&state.down_ms]) {

@@ -52,6 +52,9 @@ pub struct BundleTurn {
     pub heartbeat_ms: u64,
     /// `commit_after` of the configuration, in milliseconds.
     pub commit_after_ms: u64,
+    /// `turn_timeout` of the configuration, in milliseconds; the default one if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_timeout_ms: Option<u64>,
     /// The state of the server before the turn: learned quirks, stored items, the health of
     /// the providers.
     #[serde(rename = "given")]

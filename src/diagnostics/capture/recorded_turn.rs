@@ -183,6 +183,7 @@ impl RecordedTurn {
             settings,
             heartbeat_ms: milliseconds(server.heartbeat),
             commit_after_ms: milliseconds(server.commit_after),
+            turn_timeout_ms: Some(milliseconds(server.turn_timeout)),
             state_before: self.state_before.clone(),
             clock: self.clock.clone(),
             random: self

@@ -203,6 +203,9 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
         Duration::from_millis(turn.heartbeat_ms),
         Duration::from_millis(turn.commit_after_ms),
     );
+    if let Some(limit) = turn.turn_timeout_ms {
+        config.server.turn_timeout = Duration::from_millis(limit);
+    }
     config.context.outputs = turn.state_before.outputs;
     config
 }

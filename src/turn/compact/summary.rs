@@ -60,8 +60,8 @@ struct SummaryAttempts {
 }
 
 impl Summarizer<'_> {
-    /// Makes a summary of the history, in hidden rounds of the answer. The only fault is the
-    /// shutdown of the process.
+    /// Makes a summary of the history, in hidden rounds of the answer. The only faults are those of
+    /// a turn that has to end: its timeout and the shutdown of the process.
     pub(super) async fn summarize<S: Sink>(
         &self,
         answer: &mut Answer<'_, S>,
@@ -75,6 +75,7 @@ impl Summarizer<'_> {
             };
             let (round, assembler) = match self.history.prepare(answer.ctx, purpose) {
                 Ok(prepared) => prepared,
+                Err(fault) if answer.ctx.stop.is_raised() => return Err(fault),
                 Err(fault) => {
                     fault.kind.name().clone_into(&mut attempts.failure);
                     continue;
@@ -97,7 +98,9 @@ impl Summarizer<'_> {
                     break;
                 }
                 Ok(Err(failure)) => failure,
-                Err(fault) if fault.kind == Kind::Draining => return Err(fault),
+                Err(fault) if matches!(fault.kind, Kind::Draining | Kind::TurnTimeout) => {
+                    return Err(fault);
+                }
                 Err(fault) => {
                     answer.record.summary_failed(&fault);
                     if let Some(patch) = fault.patch {
@@ -125,13 +128,18 @@ impl Summarizer<'_> {
         answer: &mut Answer<'_, S>,
     ) -> Result<Summary, Fault> {
         let history = self.history;
-        let mut turn = history.source.turn()?;
-        if self.trigger == CompactionTrigger::LocalPrompt {
-            // The summary prompt is not part of the history.
-            turn.items.pop();
-        }
         let bounds = self.bounds();
-        let plan = plan::plan_with_cache(&turn, &bounds, &history.shared.outputs);
+        let ctx = answer.ctx;
+        let (turn, plan) = ctx.run_work(history.source.body_len(), || {
+            let mut turn = history.source.turn()?;
+            if self.trigger == CompactionTrigger::LocalPrompt {
+                // The summary prompt is not part of the history.
+                turn.items.pop();
+            }
+            let plan = plan::plan_with_cache(&turn, &bounds, &history.shared.outputs);
+            turn.stop.check()?;
+            Ok::<_, Fault>((turn, plan))
+        })?;
         let user_message_bytes = bounds.window_bytes() / 2;
         let (mut summary, method) = match attempts.summary {
             Some((summary, SummaryMode::NextTurn)) => (summary, "next_turn"),
@@ -142,7 +150,11 @@ impl Summarizer<'_> {
                     .notes
                     .add("compaction_extracted", attempts.failure);
                 let max_chars = MAX_EXTRACT_CHARS.min(bounds.window_bytes() / 8);
-                (extract(&turn, &plan, max_chars), "extract")
+                let extracted = ctx.run_work(history.source.body_len(), || {
+                    extract(&turn, &plan, max_chars)
+                });
+                turn.stop.check()?;
+                (extracted, "extract")
             }
         };
         let (retained_from, replaces_newest_message) = match self.trigger {
@@ -244,6 +256,7 @@ fn is_worth_another_request(kind: Kind) -> bool {
         | Kind::Permission
         | Kind::Quota
         | Kind::Unreachable
+        | Kind::TurnTimeout
         | Kind::Draining => false,
     }
 }

@@ -4,9 +4,10 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use adapters::fault::{Fault, Kind};
+use adapters::fault::Fault;
 use adapters::responses::assembler::{Assembler, ResponseStatus};
 use adapters::responses::event_buffer::EventBuffer;
+use adapters::stop_flag::StopReason;
 use tokio::time::{Instant, sleep_until};
 
 use super::{StreamTiming, ToolLoop};
@@ -80,7 +81,7 @@ impl<'a, S: Sink> Answer<'a, S> {
     }
 
     /// Waits for a future and sends heartbeats meanwhile, if the stream has begun. Fails if the
-    /// process shuts down.
+    /// turn has taken too long, or the process shuts down.
     pub(in crate::turn) async fn wait_with_heartbeat<F: Future>(
         &mut self,
         future: F,
@@ -89,24 +90,38 @@ impl<'a, S: Sink> Answer<'a, S> {
         let ctx = self.ctx;
         let mut shutdown = pin!(ctx.shutdown.cancelled());
         loop {
-            let heartbeat = self.last_sent + self.timing.heartbeat;
+            let wake = if S::STREAMS && self.begun {
+                (self.last_sent + self.timing.heartbeat).min(ctx.deadline)
+            } else {
+                ctx.deadline
+            };
             tokio::select! {
                 biased;
-                () = &mut shutdown => return Err(self.shutdown_fault()),
+                () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
                 output = &mut future => return Ok(output),
-                () = sleep_until(heartbeat), if S::STREAMS && self.begun => {
+                () = sleep_until(wake) => {
+                    self.check_deadline()?;
                     self.send_heartbeat().await;
                 }
             }
         }
     }
 
-    pub(super) fn shutdown_fault(&self) -> Fault {
-        self.ctx.observe(TurnEvent::ShuttingDown);
-        Fault::new(
-            Kind::Draining,
-            "Respondent is shutting down; send the request again in a moment.",
-        )
+    /// The fault of a turn that has to end for this reason.
+    pub(super) fn stop_fault(&self, reason: StopReason) -> Fault {
+        if reason == StopReason::ShuttingDown {
+            self.ctx.observe(TurnEvent::ShuttingDown);
+        }
+        reason.fault()
+    }
+
+    /// Fails if the turn has taken as long as it may.
+    pub(super) fn check_deadline(&self) -> Result<(), Fault> {
+        if Instant::now() < self.ctx.deadline {
+            Ok(())
+        } else {
+            Err(StopReason::TurnTimeout.fault())
+        }
     }
 
     /// Sends `response.created` if that was not sent yet, else a heartbeat event.

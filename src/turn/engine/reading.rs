@@ -7,6 +7,7 @@ use std::time::Duration;
 use adapters::event::Event;
 use adapters::fault::{Fault, Kind};
 use adapters::reader::UpstreamReader;
+use adapters::stop_flag::StopReason;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
@@ -35,6 +36,7 @@ impl<S: Sink> Answer<'_, S> {
             self.next_heartbeat(commit_at)
                 .min(last_chunk + heartbeat)
                 .min(last_chunk + idle)
+                .min(ctx.deadline)
         ));
         loop {
             let chunk_len = ctx
@@ -44,7 +46,7 @@ impl<S: Sink> Answer<'_, S> {
                 .and_then(|observer| observer.next_chunk_len());
             let chunk = tokio::select! {
                 biased;
-                () = &mut shutdown => return Err(self.shutdown_fault()),
+                () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
                 chunk = answer.read(chunk_len) => match chunk {
                     Ok(chunk) => chunk,
                     // After the finish reason only token counts can be missing.
@@ -52,6 +54,7 @@ impl<S: Sink> Answer<'_, S> {
                     Err(fault) => return Err(fault),
                 },
                 () = &mut timer => {
+                    self.check_deadline()?;
                     let now = Instant::now();
                     if now >= last_chunk + max_silence(&reader, idle) {
                         if !reader.is_complete() {
@@ -73,7 +76,8 @@ impl<S: Sink> Answer<'_, S> {
                     } else {
                         last_chunk + idle
                     };
-                    timer.as_mut().reset(next.min(last_chunk + max_silence(&reader, idle)));
+                    let next = next.min(last_chunk + max_silence(&reader, idle));
+                    timer.as_mut().reset(next.min(ctx.deadline));
                     continue;
                 }
             };
@@ -91,9 +95,8 @@ impl<S: Sink> Answer<'_, S> {
             }
             self.send_round(round).await;
             if reader.is_complete() {
-                timer
-                    .as_mut()
-                    .reset(last_chunk + max_silence(&reader, idle));
+                let end = last_chunk + max_silence(&reader, idle);
+                timer.as_mut().reset(end.min(ctx.deadline));
             }
         }
     }

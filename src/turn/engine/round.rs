@@ -156,7 +156,7 @@ impl<S: Sink> Answer<'_, S> {
             return false;
         };
         let is_new = round.failover.learn_patch(&round.attempt.route, patch);
-        match round.failover.encode_again(&round.attempt.route) {
+        match round.failover.encode_again(self.ctx, &round.attempt.route) {
             Ok(attempt) if attempt.request != round.attempt.request => {
                 self.record.adapted(fault, patch);
                 self.switch_to(round, attempt);
@@ -173,7 +173,7 @@ impl<S: Sink> Answer<'_, S> {
 
     /// Switches to the next route. False if there is none.
     fn fail_over(&mut self, round: &mut Round, fault: &mut Fault) -> bool {
-        let Some(attempt) = round.failover.next_attempt() else {
+        let Some(attempt) = round.failover.next_attempt(self.ctx) else {
             return false;
         };
         round.attempt.upstream.set_retry_after(fault);

@@ -110,6 +110,7 @@ fn absent(kind: Kind) -> Option<&'static str> {
         | Kind::Unavailable
         | Kind::Unreachable
         | Kind::Timeout
+        | Kind::TurnTimeout
         | Kind::Cut
         | Kind::BadReply
         | Kind::Draining => None,
@@ -117,7 +118,7 @@ fn absent(kind: Kind) -> Option<&'static str> {
 }
 
 /// All kinds; [`absent`] has an arm for each.
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 18] = [
     Kind::InvalidRequest,
     Kind::ModelNotFound,
     Kind::ContextLength,
@@ -131,6 +132,7 @@ const KINDS: [Kind; 17] = [
     Kind::Unavailable,
     Kind::Unreachable,
     Kind::Timeout,
+    Kind::TurnTimeout,
     Kind::Cut,
     Kind::BadReply,
     Kind::Draining,

@@ -24,6 +24,10 @@ pub fn trials() -> Vec<Trial> {
             refused_while_sending,
         ),
         case(
+            "R25 a body that goes on after its refusal is cut off",
+            sending_after_a_refusal,
+        ),
+        case(
             "R25 the size on the wire is limited for coded bodies too",
             large_on_the_wire,
         ),
@@ -100,6 +104,27 @@ async fn chunked_too_large() {
         .await
         .assert_error(413, "request_too_large");
     assert_eq!(server.turns(), 0);
+}
+
+async fn sending_after_a_refusal() {
+    let server = limited().await;
+    let mut stream = server.connect().await;
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\n{JSON}Content-Length: {}\r\n\r\n",
+        1_u64 << 40
+    );
+    stream
+        .write_all(&server.fill(head.as_bytes()))
+        .await
+        .unwrap();
+    let (piece, mut sent) = (vec![b'x'; 1 << 20], 0);
+    while stream.write_all(&piece).await.is_ok() {
+        sent += 1;
+        assert!(
+            sent < 128,
+            "128 MiB were taken although the body was refused"
+        );
+    }
 }
 
 async fn wrong_length() {

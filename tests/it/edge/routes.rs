@@ -1,5 +1,8 @@
 //! Paths and methods, and panics in handlers.
+use std::time::Duration;
+
 use libtest_mimic::Trial;
+use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 
 use super::server::{Server, read_to_close};
@@ -24,6 +27,10 @@ pub fn trials() -> Vec<Trial> {
             panic_in_a_stream,
         ),
         case("R8 a turn is dropped when its client leaves", disconnect),
+        case(
+            "R8 a client that leaves is noticed whatever it has sent behind its request",
+            disconnect_behind_unread_bytes,
+        ),
     ]
 }
 
@@ -237,6 +244,24 @@ async fn disconnect() {
     let client = begun(&server, b"stuck").await;
     drop(client);
     server.log.dropped.notified().await;
+}
+
+async fn disconnect_behind_unread_bytes() {
+    let server = Server::start().await;
+    let another = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    for behind in [&b"\r\n"[..], &another, &another.repeat(1_000)] {
+        for resets in [false, true] {
+            let mut client = begun(&server, b"stuck").await;
+            client.write_all(behind).await.unwrap();
+            if resets {
+                SockRef::from(&client)
+                    .set_linger(Some(Duration::ZERO))
+                    .unwrap();
+            }
+            drop(client);
+            server.log.dropped.notified().await;
+        }
+    }
 }
 
 /// A connection whose turn has reached the application.

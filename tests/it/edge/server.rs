@@ -89,6 +89,7 @@ async fn turn(State(app): State<TestApp>, request: DecodedRequest) -> Response<B
         }
         "stream" => Response::new(Body::new(UntilEnding::new(&app.ending))),
         "stubborn" => Response::new(Body::new(UntilEnding::new(&CancellationToken::new()))),
+        "flood" => Response::new(Body::new(Flood(DropNotifier(Arc::clone(&app.log))))),
         "broken stream" => Response::new(Body::new(PanicStream)),
         body => Response::new(Body::from(format!("{} bytes", body.len()))),
     }
@@ -160,6 +161,23 @@ impl http_body::Body for UntilEnding {
         std::task::ready!(body.ending.as_mut().poll(cx));
         body.ended = true;
         Poll::Ready(Some(Ok(Frame::data("end".into()))))
+    }
+}
+
+/// Sends without an end, and notifies when it is dropped.
+struct Flood(#[allow(dead_code, reason = "dropped with the body")] DropNotifier);
+
+impl http_body::Body for Flood {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(
+            &[b'x'; 16 * 1024],
+        )))))
     }
 }
 

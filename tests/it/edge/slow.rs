@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
+use super::routes::begun;
 use super::server::{Reply, Server, read_to_close};
 use crate::trial::case;
 
@@ -18,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         case("R24 a dribbled body is refused", body_dribbled),
         case("R24 a body that stops is refused", body_stops),
         case("R24 a crowd of slow peers does not shut others out", crowd),
+        case("R24 a client that takes no byte is dropped", takes_nothing),
         case(
             "a connection over the limit waits until another closes",
             connection_limit,
@@ -137,6 +139,19 @@ async fn crowd() {
     }
     server.post_turn(b"{}", "").await.assert_ok("2 bytes");
     drop(crowd);
+}
+
+async fn takes_nothing() {
+    let limits = ListenLimits {
+        write_timeout: SHORT,
+        connections: 1,
+        ..ListenLimits::default()
+    };
+    let server = Server::with(EdgeSettings::default(), limits).await;
+    let _stopped = begun(&server, b"flood").await;
+    server.log.dropped.notified().await;
+    // Its connection is free for others, although the client keeps its own side open.
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
 }
 
 async fn connection_limit() {

@@ -13,6 +13,16 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
         wire_case(wire, "R7 a timeout before the first byte", first_byte),
         wire_case(
             wire,
+            "R7 a turn that goes on for ever ends at turn_timeout",
+            turn_timeout,
+        ),
+        wire_case(
+            wire,
+            "R7 a turn whose client reads nothing ends at turn_timeout",
+            turn_timeout_unread,
+        ),
+        wire_case(
+            wire,
             "R7 heartbeats while a turn is retried",
             while_retrying,
         ),
@@ -81,6 +91,32 @@ async fn first_byte(wire: PlayerWire) {
         assert_eq!(error["code"], "upstream_timeout");
     }
     player.wait_closed(1).await;
+}
+
+async fn turn_timeout(wire: PlayerWire) {
+    // Some providers never stop sending signs of life.
+    let signs = json!({"repeat": {"times": 1_000_000, "steps": [{"raw": ": alive\n\n"}, {"delay_ms": 10}]}});
+    let begun = answer(json!([{"text": "so far"}, signs]));
+    let player = repeating_player(wire, begun).await;
+    let setup = Setup::new().server("turn_timeout = \"500ms\"\nheartbeat = \"50ms\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let stream = proxy.stream(&body()).await;
+    assert_eq!(stream.terminal, "response.failed");
+    assert_eq!(stream.text(), "so far");
+    let message = stream.response.pointer("/error/message").unwrap();
+    assert!(message.as_str().unwrap().contains("turn_timeout"));
+    player.wait_closed(0).await;
+    let error = proxy.post(&body()).await.error(504);
+    assert_eq!(error["code"], "turn_timeout");
+    player.wait_closed(1).await;
+}
+
+async fn turn_timeout_unread(wire: PlayerWire) {
+    let flood = json!([{"repeat": {"times": 10_000_000, "steps": [{"text": "x"}]}}]);
+    let player = repeating_player(wire, answer(flood)).await;
+    let proxy = Proxy::start_with(&player, Setup::new().server("turn_timeout = \"500ms\"")).await;
+    let _unread = proxy.open(streaming(&body()).to_string(), &[]).await;
+    player.wait_closed(0).await;
 }
 
 async fn while_retrying(wire: PlayerWire) {

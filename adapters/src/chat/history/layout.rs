@@ -41,6 +41,7 @@ pub(super) fn lay_out<'a>(
         layout.system(SectionSource::Instructions, MessageContent::from_text(text));
     }
     for group in group_messages(turn, plan, options.accepted_media(), layout.notes)? {
+        turn.stop.check()?;
         match group {
             MessageGroup::System(index) => {
                 let content = layout.system_content(index)?;

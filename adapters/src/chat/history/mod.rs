@@ -88,6 +88,7 @@ pub(super) fn push_messages(
     };
     writer.out.push(b'[');
     for (position, message) in messages.iter().enumerate() {
+        turn.stop.check()?;
         let marked = marks.contains(&Some(position));
         match message {
             ChatMessage::System(sections) => writer.push_text_message("system", sections, marked),

@@ -42,9 +42,12 @@ impl Plan {
         let Some(limits) = OutputLimits::of(bounds) else {
             return;
         };
-        let mut reader = OutputReader::new(cache);
+        let mut reader = OutputReader::new(cache, &turn.stop);
         let mut replay = Replay::new(&limits, estimate::fixed_input_size(turn));
         for entry in &self.sequence {
+            if turn.stop.is_raised() {
+                return;
+            }
             match entry {
                 SequenceEntry::Answer(answer) => {
                     replay.add_answer(estimate::answer_size(answer, turn, bounds));
@@ -74,6 +77,9 @@ impl Plan {
         replay.decide_request();
         self.epochs = replay.epochs;
         for output in &replay.outputs {
+            if turn.stop.is_raised() {
+                return;
+            }
             let Some(item) = turn.items.get(output.item) else {
                 continue;
             };

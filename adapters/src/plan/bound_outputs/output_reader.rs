@@ -7,22 +7,28 @@ use std::sync::Arc;
 
 use crate::plan::output::{self, OutputMeasure};
 use crate::plan::{CachedOutput, PlanCache};
+use crate::stop_flag::StopFlag;
 use crate::turn::{Item, ItemKind};
 
 pub(super) struct OutputReader<'t> {
     cache: &'t dyn PlanCache,
+    stop: &'t StopFlag,
     /// The item that was decoded last, and its text: a new output is measured first and
     /// then rendered.
     last: Option<(usize, Cow<'t, str>)>,
 }
 
 impl<'t> OutputReader<'t> {
-    pub(super) fn new(cache: &'t dyn PlanCache) -> Self {
-        Self { cache, last: None }
+    pub(super) fn new(cache: &'t dyn PlanCache, stop: &'t StopFlag) -> Self {
+        Self {
+            cache,
+            stop,
+            last: None,
+        }
     }
 
     /// The measure of an item's output, and whether it was read back from an artifact;
-    /// `None` if it has no text.
+    /// `None` if it has no text, or the work was stopped.
     pub(super) fn measure(
         &mut self,
         index: usize,
@@ -32,8 +38,10 @@ impl<'t> OutputReader<'t> {
         if let Some(CachedOutput::Measure(measure, is_read_back)) = self.cache.get(key) {
             return Some((measure, is_read_back));
         }
+        let stop = self.stop;
         let text = self.text(index, item)?;
-        let (measure, is_read_back) = (Arc::new(output::measure(text)), output::is_read_back(text));
+        let measure = Arc::new(output::measure_until(text, stop)?);
+        let is_read_back = output::is_read_back(text);
         let entry = CachedOutput::Measure(Arc::clone(&measure), is_read_back);
         self.cache.put(key, entry);
         Some((measure, is_read_back))

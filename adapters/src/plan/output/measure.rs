@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::classify::{self, Classifier};
 use super::{CodexHeader, OutputKind, codex_header};
+use crate::stop_flag::StopFlag;
 
 /// Bytes that are read at once. They fit into the first-level cache of a processor, as
 /// each block is read several times.
@@ -41,6 +42,17 @@ impl OutputMeasure {
 
 /// Measures a text block by block, in one pass and without copying it.
 pub fn measure(text: &str) -> OutputMeasure {
+    read_blocks(text, &StopFlag::default())
+}
+
+/// As [`measure`]; `None` if the work was stopped before the end of the text.
+pub(in crate::plan) fn measure_until(text: &str, stop: &StopFlag) -> Option<OutputMeasure> {
+    let measure = read_blocks(text, stop);
+    (!stop.is_raised()).then_some(measure)
+}
+
+/// Measures a text as far as it is read before the work is stopped.
+fn read_blocks(text: &str, stop: &StopFlag) -> OutputMeasure {
     let header = codex_header::parse(text);
     let (head, body) = text.split_at_checked(header.bytes).unwrap_or_default();
     let (head, mut rest) = (head.as_bytes(), body.as_bytes());
@@ -48,6 +60,9 @@ pub fn measure(text: &str) -> OutputMeasure {
     let mut newlines = memchr::memchr_iter(b'\n', head).count();
     let mut classifier = Classifier::default();
     while !rest.is_empty() {
+        if stop.is_raised() {
+            break;
+        }
         let (block, tail) = rest
             .split_at_checked(block_len(rest))
             .unwrap_or((rest, &[]));

@@ -16,6 +16,7 @@ mod text;
 pub use crate::output_kind::OutputKind;
 pub use codex_header::CodexHeader;
 pub use excerpt::{ExcerptStyle, MAX_EXCERPT_CHARS, SHORTENED_MARK, excerpt, notice, read_hint};
+pub(super) use measure::measure_until;
 pub use measure::{OutputMeasure, artifact_id, measure};
 pub use read_back::{first_page, is_read_back, read_back_heading};
 pub use text::{max_text_len, text};

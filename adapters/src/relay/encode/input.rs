@@ -63,6 +63,7 @@ impl<'a> InputWriter<'_, 'a> {
         self.out.push(b'[');
         let plan = self.plan;
         for entry in &plan.sequence {
+            self.turn.stop.check()?;
             match entry {
                 SequenceEntry::Answer(answer) => {
                     for index in in_order(answer) {

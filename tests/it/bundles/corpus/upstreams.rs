@@ -23,6 +23,12 @@ pub fn groups(wire: PlayerWire) -> Vec<Group> {
             &[Kind::Unreachable, Kind::Cut],
             unreachable_providers,
         ),
+        group(
+            wire,
+            "turns that take too long",
+            &[Kind::TurnTimeout],
+            longest_turns,
+        ),
         group(wire, "no place in time", &[Kind::Overloaded], saturated),
         group(
             wire,
@@ -310,6 +316,30 @@ async fn failed_over(wire: PlayerWire) -> BundleFiles {
     }
     recording
         .assert_replays(&bundle_name(wire, "elsewhere"))
+        .await
+}
+
+async fn longest_turns(wire: PlayerWire) -> BundleFiles {
+    let trickle = json!([{"text": "a"}, {"delay_ms": 20}, {"text": "b"}, {"stall": true}]);
+    let begun = repeating_player(wire, answer(trickle)).await;
+    let silent = repeating_player(
+        wire,
+        ScriptedAnswer {
+            head_delay_ms: 60_000,
+            ..ScriptedAnswer::default()
+        },
+    )
+    .await;
+    let setup = Setup::new()
+        .server("turn_timeout = \"400ms\"\nheartbeat = \"100ms\"")
+        .tables(&provider_table(wire, "begun", &begun.base_url(), ""))
+        .tables(&provider_table(wire, "silent", &silent.base_url(), ""));
+    let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
+    for provider in ["begun", "silent"] {
+        recording.each_caller_at_once(&request_to(provider)).await;
+    }
+    recording
+        .assert_replays(&bundle_name(wire, "turn-timeout"))
         .await
 }
 

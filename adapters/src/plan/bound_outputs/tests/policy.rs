@@ -1,11 +1,17 @@
 //! How much of each output is sent under each policy.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use registry::{Window, WindowSource};
 use serde_json::{Value, json};
 
 use crate::plan::output::{self, SHORTENED_MARK};
-use crate::plan::{Bounds, OutputPolicy, Plan, ReplacementKind, Retention, SequenceEntry, plan};
+use crate::plan::{
+    Bounds, CachedOutput, OutputPolicy, Plan, PlanCache, ReplacementKind, Retention, SequenceEntry,
+    plan, plan_with_cache,
+};
 use crate::responses::request::TurnSource;
+use crate::stop_flag::{StopFlag, StopReason};
 
 fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
     Bounds {
@@ -22,6 +28,45 @@ fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
 fn planned(items: &[Value], bounds: &Bounds) -> Plan {
     let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     plan(&source.turn().unwrap(), bounds)
+}
+
+/// A cache that is empty, and raises a flag when it is asked for the first time.
+struct StoppingCache {
+    stop: StopFlag,
+    asked: AtomicUsize,
+}
+
+impl PlanCache for StoppingCache {
+    fn key(&self, _: &str) -> u128 {
+        0
+    }
+
+    fn get(&self, _: u128) -> Option<CachedOutput> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.stop.raise(StopReason::ClientLeft);
+        None
+    }
+
+    fn put(&self, _: u128, _: CachedOutput) {
+        panic!("what was found out before the stop is not complete");
+    }
+}
+
+#[test]
+fn r8_a_plan_that_is_stopped_reads_no_further_output() {
+    let items = round("a", &[lines(90_000), lines(90_000), lines(90_000)]);
+    let stop = StopFlag::new();
+    let body = json!({"model": "m", "input": items}).to_string();
+    let source = TurnSource::new(body).with_stop_flag(stop.clone());
+    let turn = source.turn().unwrap();
+    let cache = StoppingCache {
+        stop,
+        asked: AtomicUsize::new(0),
+    };
+    let bounds = bounds(200_000, OutputPolicy::Adaptive);
+    let plan = plan_with_cache(&turn, &bounds, &cache);
+    assert_eq!(cache.asked.into_inner(), 1);
+    assert!(plan.replacements.is_empty());
 }
 
 fn call(id: &str) -> Value {

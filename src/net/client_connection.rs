@@ -1,0 +1,75 @@
+//! The connection of a client, as the requests on it see it.
+
+use std::io;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use parking_lot::Mutex;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// The readiness that tells that the peer has closed its side. The kernel reports it although
+/// unread bytes stand before the end.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOSED: Interest = Interest::PRIORITY;
+/// Other kernels tell only of a reset. The end of a connection is seen there when the bytes before
+/// it have been read.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOSED: Interest = Interest::ERROR;
+
+/// The connection that a request came on. The listener makes it and puts it into the extensions of
+/// each request; clones share it, and the socket closes with the last of them.
+#[derive(Debug, Clone)]
+pub struct ClientConnection(Arc<SharedConnection>);
+
+#[derive(Debug)]
+struct SharedConnection {
+    socket: TcpStream,
+    write_deadline: Mutex<Option<Instant>>,
+}
+
+impl ClientConnection {
+    /// A connection that was just accepted.
+    pub fn new(socket: TcpStream) -> Self {
+        Self(Arc::new(SharedConnection {
+            socket,
+            write_deadline: Mutex::default(),
+        }))
+    }
+
+    /// The socket. Whoever serves the connection reads and writes it, all others only watch it.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.0.socket
+    }
+
+    /// Waits until the client has closed or reset the connection, whatever unread bytes stand
+    /// before that.
+    pub(crate) async fn left(&self) {
+        // The kernel may report other things as well, and then it is asked again.
+        while let Ok(ready) = self.socket().ready(CLOSED).await
+            && !(ready.is_read_closed() || ready.is_error())
+        {}
+    }
+
+    /// Whether the client has closed or reset the connection.
+    pub(crate) fn has_left(&self) -> bool {
+        self.left().now_or_never().is_some()
+    }
+
+    /// Ends the connection at this time if it waits for the client to take bytes then. `None` sets
+    /// no such time.
+    pub(crate) fn set_write_deadline(&self, deadline: Option<Instant>) {
+        *self.0.write_deadline.lock() = deadline;
+    }
+
+    /// When a write that makes no progress has to end, if the request says so.
+    pub(crate) fn write_deadline(&self) -> Option<Instant> {
+        *self.0.write_deadline.lock()
+    }
+
+    /// Closes our side of the connection.
+    pub(crate) fn shut_down(&self) -> io::Result<()> {
+        socket2::SockRef::from(self.socket()).shutdown(std::net::Shutdown::Write)
+    }
+}
