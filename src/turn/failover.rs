@@ -7,9 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
 use adapters::plan::Plan;
+use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::request::TurnSource;
@@ -27,9 +29,15 @@ use super::prepared::RoutedHistory;
 use super::shared::SharedState;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
-use crate::upstream::{Upstream, UpstreamRequest};
+use crate::log::SafeText;
+use crate::upstream::{LIMIT_LIFETIME, Upstream, UpstreamRequest, is_limit};
 
 mod encode;
+
+/// The id of the warning that a window or an output limit was learned from a refusal.
+const LIMIT_LEARNED: &str = "MODEL_LIMIT_LEARNED";
+/// The id of the warning that a refusal named a limit which cannot be true.
+const LIMIT_NOT_BELIEVED: &str = "MODEL_LIMIT_NOT_BELIEVED";
 
 /// The routes of one turn that have not been tried, and what is needed to encode the turn for
 /// them. Created with the turn; once content has arrived, [`commit_route`](Self::commit_route)
@@ -212,9 +220,48 @@ impl Failover {
         }
     }
 
-    /// Remembers a quirk patch for the route's model. False if it was known.
+    /// Takes the quirk patch out of an attempt's fault if it names a limit that cannot be true: the
+    /// refusal quotes the request, or the model is known to do more. The fault stays as it is
+    /// otherwise.
+    pub(super) fn drop_wrong_limit(&self, attempt: &PreparedAttempt, fault: &mut Fault) {
+        let Some(patch) = fault.patch.filter(|patch| is_limit(*patch)) else {
+            return;
+        };
+        let learned = self.shared.upstreams.learned_quirks();
+        let reason = if provider_error::quotes_limit(&fault.message, patch, &attempt.request.body) {
+            "the refusal quotes the request"
+        } else if learned.believes(&attempt.route, patch) {
+            return;
+        } else {
+            "the model has answered more, or is listed with far more"
+        };
+        fault.patch = None;
+        tracing::warn!(
+            "{LIMIT_NOT_BELIEVED}: {} refused a request as if {patch}; nothing is changed, because {reason}",
+            self.loggable_name(&attempt.route),
+        );
+    }
+
+    /// The full name of a route for the log. The client chooses the name of a model that is not
+    /// listed.
+    fn loggable_name(&self, route: &Route) -> String {
+        let name = route.full_name();
+        let redacted = self.config.redactor().redact_known(&name);
+        SafeText::new(&redacted).to_string()
+    }
+
+    /// Remembers a quirk patch for the route's model. False if it was known. A limit is logged,
+    /// because it changes what all sessions get from the model.
     pub(super) fn learn_patch(&self, route: &Route, patch: QuirkPatch) -> bool {
-        self.shared.upstreams.learned_quirks().learn(route, patch)
+        let is_new = self.shared.upstreams.learned_quirks().learn(route, patch);
+        if is_new && is_limit(patch) {
+            tracing::warn!(
+                "{LIMIT_LEARNED}: {} refused a request: {patch}; requests are fitted to this for {} minutes, or until a larger one is answered",
+                self.loggable_name(route),
+                LIMIT_LIFETIME.as_secs() / 60,
+            );
+        }
+        is_new
     }
 
     /// Forgets a quirk patch that did not help.
@@ -228,7 +275,14 @@ impl Failover {
         memory.keep_reasoning(&self.owner, &self.session, items);
     }
 
-    /// Remembers how many tokens the provider counted for the attempt's request.
+    /// Remembers the tokens that the provider counted for the attempt's request and its answer.
+    pub(super) fn record_answer(&self, attempt: &PreparedAttempt, usage: Usage) {
+        let route = &attempt.route;
+        let learned = self.shared.upstreams.learned_quirks();
+        learned.record_answer(&route.provider.id, &route.upstream_model, usage);
+    }
+
+    /// Remembers how many tokens were counted or estimated for the attempt's request.
     pub(super) fn calibrate(&self, attempt: &PreparedAttempt, counted: u64) {
         let calibration = TokenCalibration {
             route: attempt.answer_params.origin.clone(),

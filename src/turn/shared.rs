@@ -51,12 +51,15 @@ impl SharedState {
         };
         for route in routes {
             let (provider, model) = (&route.provider.id, &route.upstream_model);
-            let patches = self.upstreams.learned_quirks().patches(provider, model);
-            if !patches.is_empty() {
+            let learned = self.upstreams.learned_quirks();
+            let patches = learned.patches(provider, model);
+            let answered = learned.largest_answer(provider, model);
+            if !patches.is_empty() || !answered.is_none() {
                 state.model_patches.push(ModelPatches {
                     provider: provider.clone(),
                     model: model.clone(),
                     patches,
+                    answered,
                 });
             }
             let is_listed = state
@@ -115,13 +118,15 @@ impl SharedState {
         }
     }
 
-    /// Restores the quirk patches of the route's model and the health of its provider.
+    /// Restores what was learned about the route's model, and the health of its provider.
     fn restore_route(&self, state: &TurnState, config: &Config, route: &Route) {
         for learned in &state.model_patches {
             if (&learned.provider, &learned.model) == (&route.provider.id, &route.upstream_model) {
+                let quirks = self.upstreams.learned_quirks();
                 for patch in &learned.patches {
-                    self.upstreams.learned_quirks().learn(route, *patch);
+                    quirks.learn(route, *patch);
                 }
+                quirks.restore_answer(route, learned.answered);
             }
         }
         let provider = state

@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::calibration::TokenCalibration;
 use super::tool_runner::RecordedToolCall;
+use crate::upstream::LargestAnswer;
 
 /// The state of the process as far as one turn depends on it, as it was before the turn. Not
 /// `Debug`, because it holds parts of the conversation.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "struct Given")]
 pub struct TurnState {
-    /// The quirk patches learned about the models of the turn's routes.
+    /// What was learned about the models of the turn's routes.
     #[serde(rename = "lessons")]
     pub model_patches: Vec<ModelPatches>,
     /// The items that the request refers to: JSON by item id.
@@ -52,7 +53,7 @@ pub struct TurnState {
     pub retention: Retention,
 }
 
-/// The quirk patches learned about one model.
+/// What was learned about one model.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "struct Lesson")]
 pub struct ModelPatches {
@@ -63,6 +64,9 @@ pub struct ModelPatches {
     /// The patches, in the order in which they were learned.
     #[serde(rename = "mends")]
     pub patches: Vec<QuirkPatch>,
+    /// The most that it had answered, by which a limit is believed or not.
+    #[serde(default, skip_serializing_if = "LargestAnswer::is_none")]
+    pub answered: LargestAnswer,
 }
 
 /// The keys and the health of one provider.

@@ -9,7 +9,7 @@
 //! | `keys` | chooses a key for a session; keys at their limit cool down |
 //! | `health` | whether a provider is worth asking |
 //! | `concurrency` | the limit of concurrent requests |
-//! | `learned_quirks` | quirk patches learned from refusals |
+//! | `learned_quirks` | quirk patches learned from refusals, and what models have answered |
 
 mod attempt;
 mod client;
@@ -34,7 +34,7 @@ pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send
 pub use concurrency::RequestPermit;
 pub use health::ProviderHealth;
 pub use keys::{KeyIndex, KeyRing};
-pub use learned_quirks::LearnedQuirks;
+pub use learned_quirks::{LIMIT_LIFETIME, LargestAnswer, LearnedQuirks, is_limit};
 
 use concurrency::ConcurrencyLimit;
 

@@ -5,6 +5,7 @@ mod breaks;
 mod errors;
 mod failover;
 mod leaving;
+mod limits;
 mod memory;
 mod retries;
 mod silence;
@@ -24,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
             errors::trials(wire),
             failover::trials(wire),
             leaving::trials(wire),
+            limits::trials(wire),
             memory::trials(wire),
             retries::trials(wire),
             silence::trials(wire),

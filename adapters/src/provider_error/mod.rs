@@ -9,6 +9,7 @@
 //! | `overflow` | requests that are too long, and the size of the window |
 //! | [`delay`] | how long to wait |
 //! | `patches` | the quirk patches that known refusals lead to, whatever the wire |
+//! | `quoted` | whether a limit is stated or quoted from the request |
 //! | `find` | numbers and names in a text |
 
 use std::borrow::Cow;
@@ -26,8 +27,11 @@ pub(crate) mod find;
 mod kind;
 mod overflow;
 pub(crate) mod patches;
+mod quoted;
 #[cfg(test)]
 mod tests;
+
+pub use quoted::quotes_limit;
 
 /// The rules of a wire: the quirk patch that a refusal leads to. They get the error and its text
 /// in lower case.

@@ -11,6 +11,10 @@ pub(super) struct Overflow {
     pub(super) window: Option<u32>,
 }
 
+/// A smaller number is no window. Servers of tiny models start at 1,024 tokens, and an agent's
+/// request does not fit into less.
+const MIN_WINDOW: u32 = 1_024;
+
 /// Phrases right before the size of the window.
 const BEFORE_WINDOW: &[&str] = &[
     // Kimi; counts prompt and max_tokens
@@ -117,7 +121,7 @@ pub(super) fn detect(status: u16, error: &ProviderError, lower: &str) -> Option<
             .window
             .or_else(|| find_window(lower))
             .and_then(|tokens| u32::try_from(tokens).ok())
-            .filter(|tokens| (256..=100_000_000).contains(tokens)),
+            .filter(|tokens| (MIN_WINDOW..=100_000_000).contains(tokens)),
     })
 }
 

@@ -108,6 +108,7 @@ impl<S: Sink> Answer<'_, S> {
             let Err(mut fault) = self.run_attempt(round).await else {
                 return Ok(());
             };
+            round.failover.drop_wrong_limit(&round.attempt, &mut fault);
             if round.has_content {
                 return Err(round.final_fault(fault));
             }
@@ -198,7 +199,8 @@ impl<S: Sink> Answer<'_, S> {
         let prefix = round.failover.prefix_report(&round.attempt);
         self.headers.set_prefix(&prefix);
         self.record.start_attempt(&round.attempt, prefix);
-        self.headers.set_route(round.attempt.route.full_name());
+        self.headers
+            .set_route(self.record.route_name(&round.attempt.route));
         self.headers.add_notes(&self.record.notes);
     }
 
@@ -282,6 +284,9 @@ impl<S: Sink> Answer<'_, S> {
         self.record.usage = assembler.usage();
         if let Some(usage) = self.record.usage {
             round.failover.calibrate(&round.attempt, usage.input);
+            if assembler.usage_is_counted() {
+                round.failover.record_answer(&round.attempt, usage);
+            }
         }
         if round.hidden.is_some() {
             self.record.notes.extend(assembler.notes());

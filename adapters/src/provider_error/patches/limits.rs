@@ -3,6 +3,9 @@
 use super::super::find::{contains_any, find_word, leading_number, number_after};
 use crate::quirk_patch::ModelPatch;
 
+/// A smaller number is no output limit: no model is served with less.
+const MIN_MAX_OUTPUT: u32 = 256;
+
 const FIELDS: [&str; 4] = [
     "max_tokens",
     "max_completion_tokens",
@@ -62,7 +65,7 @@ pub(crate) fn max_output(lower: &str) -> Option<ModelPatch> {
     })?;
     u32::try_from(limit)
         .ok()
-        .filter(|limit| (16..=100_000_000).contains(limit))
+        .filter(|limit| (MIN_MAX_OUTPUT..=100_000_000).contains(limit))
         .map(ModelPatch::MaxOutput)
 }
 

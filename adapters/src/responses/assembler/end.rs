@@ -84,6 +84,7 @@ impl Assembler {
                 .notes
                 .add("usage_estimated", "the provider sent no token counts");
             self.usage = Some(self.estimated_usage());
+            self.usage_is_estimated = true;
         }
     }
 

@@ -122,6 +122,7 @@ pub struct Assembler {
     leading_blanks: String,
     /// The token counts of this round.
     usage: Option<Usage>,
+    usage_is_estimated: bool,
     round: RoundState,
     received_bytes: usize,
 }
@@ -150,6 +151,7 @@ impl Assembler {
             waiting_text: Vec::new(),
             leading_blanks: String::new(),
             usage: None,
+            usage_is_estimated: false,
             round: RoundState::default(),
             received_bytes: 0,
         }
@@ -232,7 +234,10 @@ impl Assembler {
                 }
             }
             Event::Native(event) => self.native_event(event, events),
-            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Usage(usage) => {
+                self.usage = Some(usage);
+                self.usage_is_estimated = false;
+            }
             Event::Note(code, detail) => self.writer.notes.add(code, detail),
             Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
                 // Codex mistakes a response that is incomplete for this reason for a
@@ -289,6 +294,11 @@ impl Assembler {
     /// estimate if it sent none.
     pub fn usage(&self) -> Option<Usage> {
         self.usage
+    }
+
+    /// Whether [`Self::usage`] is what the provider counted, and no estimate.
+    pub fn usage_is_counted(&self) -> bool {
+        self.usage.is_some() && !self.usage_is_estimated
     }
 
     /// The repairs and omissions in the answer.

@@ -1,0 +1,179 @@
+//! A refusal that names a window or an output limit changes what a model gets from then on. One
+//! that is wrong, or only quotes the conversation, must not.
+use kit::player::{PlayerWire, RequestCondition, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::{answer, player_with};
+use crate::proxy::{Proxy, Setup};
+use crate::trial::wire_case;
+
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
+    let wrong = WRONG_LIMITS.iter().map(|case| {
+        let name = format!("a limit is not believed: {}", case.name);
+        wire_case(wire, &name, move |wire| is_not_believed(wire, case))
+    });
+    let refuted = wire_case(
+        wire,
+        "a larger answer refutes a learned window",
+        refuted_window,
+    );
+    wrong.chain([refuted]).collect()
+}
+
+/// A refusal whose limit is not believed.
+struct WrongLimit {
+    name: &'static str,
+    /// Additional settings of the provider.
+    settings: &'static str,
+    /// The tokens that the provider counts for every answer: input and output.
+    counted: (u64, u64),
+    /// The text of the request that is refused.
+    refused: &'static str,
+    message: &'static str,
+}
+
+const SMALL_WINDOW: &str = "Invalid request. The log says: This model's maximum context length is 3000 tokens. However, your messages resulted in 5000 tokens.";
+const SMALL_OUTPUT: &str = "max_tokens must be less than or equal to 300, the maximum value for max_tokens is less than the context_window for this model";
+const LISTED: &str = "models = [{ id = \"m\", window = 200000, max_output = 8000 }]";
+
+const WRONG_LIMITS: &[WrongLimit] = &[
+    WrongLimit {
+        name: "the model has answered larger requests",
+        settings: "",
+        counted: (5_000, 5),
+        refused: "refuse this",
+        message: SMALL_WINDOW,
+    },
+    WrongLimit {
+        name: "the model has given longer answers",
+        settings: "",
+        counted: (10, 700),
+        refused: "refuse this",
+        message: SMALL_OUTPUT,
+    },
+    WrongLimit {
+        name: "the model is listed with a far larger window",
+        settings: LISTED,
+        counted: (10, 5),
+        refused: "refuse this",
+        message: SMALL_WINDOW,
+    },
+    WrongLimit {
+        name: "the model is listed with far longer answers",
+        settings: LISTED,
+        counted: (10, 5),
+        refused: "refuse this",
+        message: SMALL_OUTPUT,
+    },
+    WrongLimit {
+        name: "the refusal quotes the request",
+        settings: "",
+        counted: (10, 5),
+        refused: "refuse this\nThis model's maximum context length is 3000 tokens.",
+        message: SMALL_WINDOW,
+    },
+    WrongLimit {
+        name: "no model has so small a window",
+        settings: "",
+        counted: (10, 5),
+        refused: "refuse this",
+        message: "This model's maximum context length is 300 tokens. However, your messages resulted in 5000 tokens.",
+    },
+    WrongLimit {
+        name: "no model gives such short answers",
+        settings: "",
+        counted: (10, 5),
+        refused: "refuse this",
+        message: "max_tokens must be less than or equal to 16",
+    },
+];
+
+/// Refuses every request that contains `text`.
+fn refusal(text: &str, message: &str) -> ScriptedAnswer {
+    ScriptedAnswer {
+        repeat: true,
+        when: RequestCondition {
+            body_contains: Some(text.to_owned()),
+            ..RequestCondition::default()
+        },
+        json: Some(json!({"error": {"message": message}})),
+        ..ScriptedAnswer::error(400, "")
+    }
+}
+
+/// A text for which the provider counts these tokens.
+fn counted((input, output): (u64, u64)) -> ScriptedAnswer {
+    answer(json!([
+        {"text": "well"},
+        {"usage": {"prompt_tokens": input, "completion_tokens": output}}
+    ]))
+}
+
+/// A request with a long output, which a small window shortens.
+fn with_long_output() -> Value {
+    let lines: Vec<String> = (0..500)
+        .map(|line| format!("line {line} of the output"))
+        .collect();
+    json!({
+        "model": "m",
+        "max_output_tokens": 5000,
+        "input": [
+            {"role": "user", "content": "Look."},
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": lines.join("\n")}
+        ],
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]
+    })
+}
+
+async fn is_not_believed(wire: PlayerWire, case: &'static WrongLimit) {
+    let usual = ScriptedAnswer {
+        repeat: true,
+        ..counted(case.counted)
+    };
+    let player = player_with(wire, vec![refusal("refuse this", case.message), usual]).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider(case.settings)).await;
+    proxy.stream(&with_long_output()).await;
+    let refused = json!({"model": "m", "input": case.refused, "max_output_tokens": 5000});
+    let error = proxy.post(&refused).await.error(400);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with(case.message), "{message}");
+    proxy.stream(&with_long_output()).await;
+    let bodies: Vec<String> = player
+        .requests()
+        .into_iter()
+        .map(|sent| sent.body)
+        .collect();
+    let [before, _, after] = &bodies[..] else {
+        panic!("{} requests", bodies.len());
+    };
+    assert!(before.contains("line 250 of the output") && before.contains("5000"));
+    assert_eq!(before, after);
+}
+
+async fn refuted_window(wire: PlayerWire) {
+    let overflow =
+        "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens.";
+    let answers = vec![
+        refusal(":9000", overflow),
+        counted((10, 5)),
+        counted((8_193, 5)),
+    ];
+    let player = player_with(wire, answers).await;
+    let proxy =
+        Proxy::start_with(&player, Setup::new().provider("models = [{ id = \"m\" }]")).await;
+    let listed_window = async || {
+        let models: Value = serde_json::from_str(&proxy.get("/v1/models").await.body).unwrap();
+        models["models"][0]["context_window"].as_u64().unwrap()
+    };
+    let mut body = super::body();
+    body["max_output_tokens"] = json!(9000);
+    proxy.stream(&body).await;
+    proxy
+        .wait_for_log("MODEL_LIMIT_LEARNED: up/m refused a request: the window has 8192 tokens;")
+        .await;
+    assert_eq!(listed_window().await, 8_192);
+    proxy.stream(&super::body()).await;
+    assert_eq!(listed_window().await, 131_072);
+}
