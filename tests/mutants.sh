@@ -335,6 +335,14 @@ row S2-De "artifacts that cannot be written to disk are lost" src/artifacts/disk
 row S2-Df "the home of a server is not the folder of its test" tests/it/proxy.rs \
   's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
   it "S2-Df S2-Ta outputs are stored below the home of the test"
+row S40 "names that a client chose keep the keys in them" src/secrets/redactor.rs \
+  's/self.prefixes.is_none() || text.len() < self.shortest_prefix/self.prefixes.is_none() || !text.is_empty()/' \
+  it "S40 canaries stay inside"
+row S40 "character references of HTML are not read" src/secrets/redactor.rs \
+  's/for escapes in \[Encoding::Json, Encoding::Html\]/for escapes in [Encoding::Json]/' \
+  lib a_key_is_redacted_in_every_encoding
+row S42 "a status that announces another head is accepted" src/diagnostics/bundle/check.rs \
+  's/(200..1000).contains/(100..1000).contains/' lib impossible_metadata_is_refused
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send

@@ -89,10 +89,10 @@ impl Config {
     /// The redactor for everything that is logged, recorded or reported. It finds the
     /// secrets of this configuration (keys, the token, and credentials in headers, queries
     /// and proxy URLs), text that looks like a secret, and the user's `capture.patterns`.
-    /// Built once; later calls return clones.
-    pub fn redactor(&self) -> Redactor {
+    /// Built at the first call.
+    pub fn redactor(&self) -> &Redactor {
         let make = || Redactor::new(&self.secrets()).with_patterns(&self.capture.compiled_patterns);
-        self.redactor.get_or_init(make).clone()
+        self.redactor.get_or_init(make)
     }
 
     /// The same configuration with the given redactor.

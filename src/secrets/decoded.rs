@@ -25,6 +25,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(super) enum Encoding {
     /// The escapes of a JSON string.
     Json,
+    /// The character references of HTML.
+    Html,
     Percent,
     /// Runs of characters of either base64 alphabet. The encoded text may begin anywhere in a
     /// word, so this many characters at the beginning of each run are skipped.
@@ -60,7 +62,7 @@ impl Decoded {
     pub(super) fn of(text: &[u8], encoding: Encoding) -> Option<Self> {
         u32::try_from(text.len()).ok()?;
         let (chars, per_bytes) = match encoding {
-            Encoding::Json | Encoding::Percent => (1, 1),
+            Encoding::Json | Encoding::Html | Encoding::Percent => (1, 1),
             Encoding::Base64(_) => (4, 3),
             Encoding::Hex(_) => (2, 1),
         };
@@ -72,6 +74,7 @@ impl Decoded {
         };
         match encoding {
             Encoding::Json => decoded.escapes(text, b'\\', json_escape),
+            Encoding::Html => decoded.escapes(text, b'&', html_escape),
             Encoding::Percent => decoded.escapes(text, b'%', percent_escape),
             Encoding::Base64(skip) => {
                 let to_standard = |byte: &u8| match byte {
@@ -192,6 +195,67 @@ fn json_escape(text: &[u8]) -> Option<(u8, usize)> {
     Some((byte, 2))
 }
 
+/// The names that HTML has for characters of keys, and for what may stand around them.
+const HTML_NAMES: [(&[u8], u8); 28] = [
+    (b"amp", b'&'),
+    (b"AMP", b'&'),
+    (b"lt", b'<'),
+    (b"gt", b'>'),
+    (b"quot", b'"'),
+    (b"QUOT", b'"'),
+    (b"apos", b'\''),
+    (b"sol", b'/'),
+    (b"bsol", b'\\'),
+    (b"plus", b'+'),
+    (b"equals", b'='),
+    (b"lowbar", b'_'),
+    (b"UnderBar", b'_'),
+    (b"period", b'.'),
+    (b"comma", b','),
+    (b"colon", b':'),
+    (b"semi", b';'),
+    (b"commat", b'@'),
+    (b"num", b'#'),
+    (b"percnt", b'%'),
+    (b"dollar", b'$'),
+    (b"ast", b'*'),
+    (b"excl", b'!'),
+    (b"quest", b'?'),
+    (b"lpar", b'('),
+    (b"rpar", b')'),
+    (b"nbsp", b' '),
+    (b"Tab", b'\t'),
+];
+
+/// The longest character reference that is read, for the zeros that may come before a number.
+const MAX_HTML_REFERENCE: usize = 16;
+
+/// The byte that a character reference stands for, and its length. A character beyond ASCII
+/// becomes byte 255, as in [`json_escape`]. Browsers read numbers without the semicolon, too.
+fn html_escape(text: &[u8]) -> Option<(u8, usize)> {
+    let text = text.get(1..text.len().min(MAX_HTML_REFERENCE))?;
+    let Some(number) = text.strip_prefix(b"#") else {
+        let end = text.iter().position(|byte| *byte == b';')?;
+        let name = text.get(..end)?;
+        let (_, byte) = HTML_NAMES.iter().find(|(known, _)| *known == name)?;
+        return Some((*byte, 1 + end + 1));
+    };
+    let (sign, radix) = match number.first()? {
+        b'x' | b'X' => (1, 16),
+        _ => (0, 10),
+    };
+    let digits = number.get(sign..)?;
+    let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
+    let count = digits.iter().take_while(is_digit).count();
+    let code = digits.get(..count)?.iter().try_fold(0_u32, |code, digit| {
+        let digit = char::from(*digit).to_digit(radix)?;
+        Some(code.saturating_mul(radix).saturating_add(digit))
+    })?;
+    let semicolon = usize::from(digits.get(count) == Some(&b';'));
+    let ascii = u8::try_from(code).ok().filter(u8::is_ascii);
+    (count > 0).then_some((ascii.unwrap_or(u8::MAX), 2 + sign + count + semicolon))
+}
+
 fn percent_escape(text: &[u8]) -> Option<(u8, usize)> {
     let byte = hex_value(text.get(1..3)?)?;
     Some((u8::try_from(byte).ok()?, 3))
@@ -242,12 +306,21 @@ mod tests {
             (r"a\u0073k\/1\n", Encoding::Json, "sk/1", r"\u0073k\/1"),
             (r"a\nsk-1 \q", Encoding::Json, "sk-1", "sk-1"),
             ("%41%73k-1%2", Encoding::Percent, "sk-1", "%73k-1"),
+            (
+                "a&#x73;k&#0045;1&amp;b&c",
+                Encoding::Html,
+                "sk-1&b",
+                "&#x73;k&#0045;1&amp;b",
+            ),
+            ("&#115k&#x2D1&#8364;", Encoding::Html, "k", "k"),
+            ("&sol;&#47&plus;", Encoding::Html, "//+", "&sol;&#47&plus;"),
             ("x 00736b2d31 y", Encoding::Hex(0), "sk-1", "736b2d31"),
             ("x 0736b2d310 y", Encoding::Hex(1), "sk-1", "736b2d31"),
         ] {
             assert_eq!(source(text, encoding, sought), found, "{text}");
         }
         assert!(Decoded::of(b"no escape, no run", Encoding::Json).is_none());
+        assert!(Decoded::of(b"a && b &c; &#; &#x; &#x", Encoding::Html).is_none());
         assert!(Decoded::of(b"no escape, no run", Encoding::Base64(0)).is_none());
     }
 

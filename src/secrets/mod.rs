@@ -2,8 +2,8 @@
 //! secrets in text before it is logged, recorded or sent.
 //!
 //! `redactor` searches for known secrets and, with `patterns`, for text that looks like one.
-//! `decoded` undoes JSON escapes, percent-encoding, base64 and hexadecimal, so that encoded
-//! secrets are found, too.
+//! `decoded` undoes JSON escapes, character references of HTML, percent-encoding, base64 and
+//! hexadecimal, so that encoded secrets are found, too.
 
 mod decoded;
 mod patterns;
@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use patterns::constant_regex;
 pub use redactor::Redactor;
-pub(crate) use redactor::{SecretMatch, settle};
+pub(crate) use redactor::{ContentHash, SecretMatch, settle};
 
 /// An API key or token. It has no `Display` and no `Serialize`, its `Debug` output is
 /// constant, and its memory is zeroed when the last clone is dropped.

@@ -78,7 +78,7 @@ impl Caller {
 }
 
 /// The conversation that a turn belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// The same for all turns of a conversation; at most 256 bytes, whatever the client sent.
     pub id: String,

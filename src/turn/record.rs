@@ -1,6 +1,7 @@
 //! The record of one turn, for its log line, the metrics and the observer. `report` writes these
 //! when the record is dropped.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use adapters::responses::assembler;
 use registry::{Price, Route};
 use tokio::time::Instant;
 
-use super::caller::Caller;
+use super::caller::{Caller, Session};
 use super::failover::PreparedAttempt;
 use super::observer::TurnObserver;
 use super::outcome::Outcome;
@@ -33,7 +34,8 @@ pub(super) struct Record {
     /// The provider that the turn was sent to last; empty if it was not sent.
     pub(super) provider: String,
     pub(super) model: String,
-    pub(super) session: String,
+    /// The session, once the request has been read.
+    pub(super) session: Session,
     pub(super) notes: Notes,
     pub(super) retries: u32,
     /// The usage of the last upstream request.
@@ -76,7 +78,7 @@ impl Record {
             caller,
             provider: String::new(),
             model: String::new(),
-            session: String::new(),
+            session: Session::default(),
             notes: Notes::default(),
             retries: 0,
             usage: None,
@@ -93,6 +95,36 @@ impl Record {
             raw_fault: None,
             observer,
             _open: metrics.open_stream(),
+        }
+    }
+
+    /// The session's id for people. A client may choose any text.
+    fn session_name(&self) -> Cow<'_, str> {
+        let Session { id, derived } = &self.session;
+        if *derived {
+            Cow::Borrowed(id)
+        } else {
+            self.config.redactor().redact_known(id)
+        }
+    }
+
+    /// The full name of a route for people: [`Route::full_name`] without secrets.
+    pub(super) fn route_name(&self, route: &Route) -> String {
+        let name = route.full_name();
+        if route.model.unlisted {
+            self.config.redactor().redact_known(&name).into_owned()
+        } else {
+            name
+        }
+    }
+
+    /// The name of a route's model for people. A client may name a model that is not listed, by
+    /// any text.
+    fn model_name<'r>(&self, route: &'r Route) -> Cow<'r, str> {
+        if route.model.unlisted {
+            self.config.redactor().redact_known(&route.model.id)
+        } else {
+            Cow::Borrowed(&route.model.id)
         }
     }
 
@@ -124,18 +156,20 @@ impl Record {
         self.notes.add("failover", detail);
         self.metrics.failover(
             (&self.provider, &self.model),
-            (&to.provider.id, &to.model.id),
+            (&to.provider.id, &self.model_name(to)),
         );
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
     /// The turn begins on another route than the session's, because that provider is down.
     pub(super) fn skipped_route(&mut self, skipped: &Route, to: &Route) {
-        let skipped = (skipped.provider.id.as_str(), skipped.model.id.as_str());
+        let provider = skipped.provider.id.as_str();
         self.notes
-            .add("failover", format!("{}: left alone", skipped.0));
-        let to = (to.provider.id.as_str(), to.model.id.as_str());
-        self.metrics.failover(skipped, to);
+            .add("failover", format!("{provider}: left alone"));
+        self.metrics.failover(
+            (provider, &self.model_name(skipped)),
+            (&to.provider.id, &self.model_name(to)),
+        );
     }
 
     /// Sets the gauge that shows whether the provider counts as down.
@@ -148,7 +182,7 @@ impl Record {
         self.prefix = Some(prefix);
         self.estimated_input = attempt.answer_params.estimated_input_tokens;
         self.provider.clone_from(&attempt.route.provider.id);
-        self.model.clone_from(&attempt.route.model.id);
+        self.model = self.model_name(&attempt.route).into_owned();
         self.price.clone_from(&attempt.route.model.price);
         self.notes.extend(&attempt.notes);
     }
@@ -182,7 +216,7 @@ impl Record {
     /// The turn failed for good. Redacts the fault's texts, which go to the client and the log.
     pub(super) fn failed(&mut self, fault: &mut Fault) {
         self.raw_fault = self.observer.is_some().then(|| fault.clone());
-        redact(fault, &self.config.redactor());
+        redact(fault, self.config.redactor());
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
             adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
@@ -269,7 +303,7 @@ mod tests {
         record.caller.kind = TurnKind::Compaction;
         record.provider = "acme".into();
         record.model = "m-1".into();
-        record.session = "s1".into();
+        record.session.id = "s1".into();
         record.retries = 1;
         record.price = Some(Price {
             input: 2.0,

@@ -69,7 +69,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
             return reply.fault(&fault);
         }
     };
-    record.session.clone_from(&request.session.id);
+    record.session.clone_from(&request.session);
     let timing = StreamTiming {
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
@@ -105,7 +105,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
             reply.json(json.into_bytes())
         }
         Err(mut fault) => {
-            redact(&mut fault, &config.redactor());
+            redact(&mut fault, config.redactor());
             reply.fault(&fault)
         }
     }

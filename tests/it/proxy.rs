@@ -302,7 +302,14 @@ impl Proxy {
     }
 
     pub async fn get(&self, path: &str) -> Reply {
-        let request = Request::get(path);
+        self.get_with(path, &[]).await
+    }
+
+    pub async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         self.send(request, Bytes::new()).await.read_to_end().await
     }
 

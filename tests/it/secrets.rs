@@ -294,6 +294,43 @@ async fn canaries() {
         let reply = proxy.post_with(&body, &with_token(&[])).await;
         assert_clean("a refusal", &reply_text(&reply));
     }
+    // Secrets as names that the proxy repeats: of the session, the model and the client.
+    let echoed = |reply: &Reply| {
+        let headers = reply.headers.iter();
+        let headers = headers.map(|(name, value)| format!("{name}: {value:?}\n"));
+        headers.collect::<String>()
+    };
+    for key in KEYS {
+        // What is left of a secret without its beginning is not recognized.
+        for form in forms(key)
+            .into_iter()
+            .filter(|form| !key.ends_with(form) || form == key)
+        {
+            player.push(answer(json!([{"text": "a"}])));
+            let body =
+                json!({"model": format!("up/{form}"), "input": "go", "prompt_cache_key": form});
+            let reply = proxy.post_with(&body, &with_token(&[])).await;
+            assert_eq!(reply.status, 200, "{reply:?}");
+            assert!(echoed(&reply).contains("x-respondent-route: "));
+            assert_clean("the headers of a reply", &echoed(&reply));
+            player.push(answer(json!([{"text": "a"}])));
+            let headers = [
+                ("thread-id", form.as_str()),
+                ("originator", "codex"),
+                ("x-request-id", &form),
+            ];
+            let headers: Vec<(&str, &str)> = with_token(&[]).into_iter().chain(headers).collect();
+            let reply = proxy.post_with(&crate::faults::body(), &headers).await;
+            assert_clean("the headers of a reply", &echoed(&reply));
+        }
+    }
+    let shown = proxy.get_with("/metrics", &with_token(&[])).await;
+    assert!(
+        shown.body.contains("model=\"[redacted]\""),
+        "{}",
+        shown.body
+    );
+    assert_clean("the metrics", &shown.body);
     assert_clean("the log", &proxy.log());
     assert!(proxy.log().contains("[redacted]"));
     assert!(

@@ -11,14 +11,14 @@ use crate::diagnostics::replay::{remake, replay_hiding};
 const MOST_EVENTS: usize = 100;
 
 pub(super) fn scrubber(config: &Config, keep: Keep) -> Scrubber {
-    Scrubber::new(config.redactor(), keep)
+    Scrubber::new(config.redactor().clone(), keep)
 }
 
 /// The turn of a bundle: what was recorded, redacted by each of the scrubbers, and what follows
 /// from it. Blocks: the turn is run again twice.
 pub(super) fn redacted_turn(finished: &FinishedTurn, scrubbers: &[&Scrubber]) -> BundleTurn {
     let (recorded, sent) = finished.open();
-    let replayed = replay_hiding(&recorded, &finished.config.redactor());
+    let replayed = replay_hiding(&recorded, finished.config.redactor());
     let mut original = match replayed {
         Ok(replayed) => replayed,
         Err(error) => {

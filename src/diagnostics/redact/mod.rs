@@ -29,7 +29,7 @@ use regex::bytes::Regex;
 use self::edits::{Edit, Edits};
 use self::strings::BodyStrings;
 use super::bundle::BodyChunk;
-use crate::secrets::{Redactor, SecretMatch, constant_regex, settle};
+use crate::secrets::{ContentHash, Redactor, SecretMatch, constant_regex, settle};
 
 /// A replacement can make another secret recognisable, so a text is searched again until
 /// nothing is found, at most this many times.
@@ -47,7 +47,7 @@ pub struct Scrubber {
     /// The highest number of a mark that an earlier redaction may have left.
     last_mark: usize,
     /// The number of each secret that is not known, in the order in which they were found.
-    numbers: Mutex<HashMap<Vec<u8>, usize>>,
+    numbers: Mutex<HashMap<ContentHash, usize>>,
 }
 
 /// Which opaque contents are kept whole rather than replaced by a hash.
@@ -170,7 +170,7 @@ impl Scrubber {
             let numbers = self.numbers.lock();
             let mut numbers = numbers.unwrap_or_else(PoisonError::into_inner);
             let next = self.redactor.secret_count() + numbers.len();
-            *numbers.entry(secret.content.clone()).or_insert(next)
+            *numbers.entry(secret.content).or_insert(next)
         });
         format!("[redacted-{}]", self.last_mark + number + 1)
     }

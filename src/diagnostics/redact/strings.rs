@@ -124,7 +124,7 @@ impl BodyStrings {
                     open.push(inner);
                 }
                 b'}' | b']' if too_deep > 0 => too_deep -= 1,
-                b'}' | b']' if depth > 1 => self.close(body, open.pop()),
+                b'}' | b']' if depth > 1 => self.close(open.pop()),
                 b',' if too_deep == 0 => node.next(),
                 b'"' => {
                     let end = end_of_string(body, at + 1, part.end);
@@ -133,6 +133,9 @@ impl BodyStrings {
                     self.free.push(content.clone());
                     if too_deep == 0 && node.wants_name {
                         node.wants_name = false;
+                        if self.events {
+                            node.name_hash = hash(&body.get(content.clone()));
+                        }
                         node.name = content;
                     } else if too_deep == 0 {
                         node.index(body, &content);
@@ -150,7 +153,7 @@ impl BodyStrings {
             at += 1;
         }
         while let Some(node) = open.pop() {
-            self.close(body, Some(node));
+            self.close(Some(node));
         }
     }
 
@@ -164,20 +167,19 @@ impl BodyStrings {
             self.values.push(StringValue {
                 part,
                 name: node.name.clone(),
-                text: is_fragment.then(|| hash(&name)),
+                text: is_fragment.then_some(node.name_hash),
             });
         }
     }
 
     /// An object or list is complete. Only then its members are known that identify it, because
     /// they can come after its other contents.
-    fn close(&mut self, body: &[u8], node: Option<JsonNode>) {
+    fn close(&mut self, node: Option<JsonNode>) {
         let Some(node) = node else { return };
-        let under = body.get(node.under).unwrap_or_default();
         let place = if node.tells == 0 { node.place } else { 0 };
         for value in self.values.iter_mut().skip(node.first_value) {
             if let Some(text) = &mut value.text {
-                *text = hash(&(*text, under, node.is_object, node.tells, place));
+                *text = hash(&(*text, node.under_hash, node.is_object, node.tells, place));
             }
         }
     }
@@ -189,13 +191,16 @@ struct JsonNode {
     is_object: bool,
     /// Whether it is, or is inside, a member `delta`.
     is_delta: bool,
-    /// The name of the member that it is the value of.
-    under: Range<usize>,
+    /// A hash of the name of the member that it is the value of. Names can be long, and every
+    /// string in the member needs this one.
+    under_hash: u64,
     /// Its index in the list around it.
     place: usize,
     /// The name of the member that is being scanned. The elements of a list have the name of
     /// the list.
     name: Range<usize>,
+    /// A hash of that name, in a stream of events.
+    name_hash: u64,
     wants_name: bool,
     /// The index of the member or element that is being scanned.
     position: usize,
@@ -211,8 +216,9 @@ impl JsonNode {
         Self {
             is_object,
             is_delta: self.is_delta || body.get(under.clone()) == Some(b"delta"),
-            name: if is_object { 0..0 } else { under.clone() },
-            under,
+            name: if is_object { 0..0 } else { under },
+            name_hash: self.name_hash,
+            under_hash: self.name_hash,
             place: if self.is_object { 0 } else { self.position },
             wants_name: is_object,
             position: 0,

@@ -145,7 +145,7 @@ impl<'a, S: Sink> Answer<'a, S> {
             self.record.notes.extend(self.assembler.notes());
             self.record.answer_ended(status);
             if let Some(shared) = &self.keeps_items {
-                let (owner, session) = (&self.ctx.owner, &self.record.session);
+                let (owner, session) = (&self.ctx.owner, &self.record.session.id);
                 let items = self.assembler.items();
                 shared.memory.keep_items(owner, session, items);
             }

@@ -81,7 +81,7 @@ impl Record {
             route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
             caller = self.caller.name(),
             kind = self.caller.kind.name(),
-            session = %SafeText::up_to(&self.session, 64),
+            session = %SafeText::up_to(&self.session_name(), 64),
             input = usage.input,
             cached_percent = cached,
             estimated_input = figures.estimated,

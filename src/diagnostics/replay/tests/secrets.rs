@@ -119,7 +119,10 @@ fn a_dummy_key() {
             ..scene(json!([{"status": 400, "json": {"error": {"message": echo_text}}}]))
         };
         let recorded = scene.record();
-        let scrubber = Scrubber::new(config(&settings_of(key)).redactor(), Keep::default());
+        let scrubber = Scrubber::new(
+            config(&settings_of(key)).redactor().clone(),
+            Keep::default(),
+        );
         let redacted = redact(&recorded, &scrubber);
         assert!(redacted == recorded);
         same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
