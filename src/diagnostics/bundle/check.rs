@@ -78,6 +78,11 @@ fn check_turn(turn: &BundleTurn) -> Check {
     setting(Duration::from_millis(turn.heartbeat_ms))?;
     setting(Duration::from_millis(turn.commit_after_ms))?;
     setting(Duration::from_millis(turn.turn_timeout_ms.unwrap_or(0)))?;
+    for learned in &state.model_patches {
+        list(learned.patches.len(), MAX_LIST_LENGTH)?;
+        tokens(learned.answered.input)?;
+        tokens(learned.answered.output)?;
+    }
     for state in &state.providers {
         list(state.keys_rest_ms.len(), MAX_LIST_LENGTH)?;
         for rest in state.keys_rest_ms.iter().chain([&state.down_ms]) {
@@ -160,8 +165,13 @@ fn tokens(count: u64) -> Check {
     require(count <= MAX_TOKENS, "a count of tokens is too large")
 }
 
+/// A status that ends a response. One below 200 announces another head, and whoever gets it waits
+/// for that.
 fn status(status: u16) -> Check {
-    require((100..1000).contains(&status), "a status in it is none")
+    require(
+        (200..1000).contains(&status),
+        "a status in it ends no response",
+    )
 }
 
 fn require(holds: bool, what: &'static str) -> Check {

@@ -62,6 +62,47 @@ pub fn compare(left: &BundleTurn, right: &BundleTurn, what: Scope) -> Vec<Differ
     comparison.found
 }
 
+/// The most differences of one part that are kept; further ones are counted.
+const MAX_KEPT: usize = 1000;
+
+/// The differences of one part of a turn.
+#[derive(Default)]
+struct Differences {
+    kept: Vec<Difference>,
+    /// How many more there are.
+    more: usize,
+}
+
+impl Differences {
+    fn add(&mut self, difference: impl FnOnce() -> Difference) {
+        if self.kept.len() < MAX_KEPT {
+            self.kept.push(difference());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    fn append(&mut self, mut other: Self) {
+        let room = MAX_KEPT.saturating_sub(self.kept.len());
+        self.more += other.more + other.kept.len().saturating_sub(room);
+        other.kept.truncate(room);
+        self.kept.append(&mut other.kept);
+    }
+}
+
+impl From<Difference> for Differences {
+    fn from(difference: Difference) -> Self {
+        Self {
+            kept: vec![difference],
+            more: 0,
+        }
+    }
+}
+
 impl Difference {
     fn new(location: impl Into<String>, (left, right): (String, String)) -> Self {
         let mut location = location.into();

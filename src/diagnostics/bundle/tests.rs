@@ -397,13 +397,13 @@ fn impossible_metadata_is_refused() {
         ("\"key\": 1", "\"key\": 10001", "a list in it is too long"),
         (
             "\"status\": 429",
-            "\"status\": 99",
-            "a status in it is none",
+            "\"status\": 199",
+            "a status in it ends no response",
         ),
         (
             "\"status\": 200",
             "\"status\": 1000",
-            "a status in it is none",
+            "a status in it ends no response",
         ),
         (
             "\"00112233445566778899aabbccddeeff\"",

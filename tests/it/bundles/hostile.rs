@@ -12,7 +12,7 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     let cases = HOSTILE.iter().map(|hostile| {
-        case(&format!("a hostile bundle: {}", hostile.what), || {
+        case(&format!("S42 a hostile bundle: {}", hostile.what), || {
             ends(hostile)
         })
     });
@@ -32,6 +32,26 @@ const HOSTILE: &[Hostile] = &[
         what: "no pause between signs of life",
         change: |turn, _| turn["heartbeat_ms"] = json!(0),
         codes: &[65],
+    },
+    Hostile {
+        what: "a status that announces another head",
+        change: |turn, _| turn["attempts"][1]["head"]["status"] = json!(103),
+        codes: &[65],
+    },
+    Hostile {
+        what: "a status that switches protocols",
+        change: |turn, _| turn["attempts"][1]["head"]["status"] = json!(101),
+        codes: &[65],
+    },
+    Hostile {
+        what: "a body where the status allows none",
+        change: |turn, _| turn["attempts"][1]["head"]["status"] = json!(204),
+        codes: &[1],
+    },
+    Hostile {
+        what: "a body where nothing was modified",
+        change: |turn, _| turn["attempts"][1]["head"]["status"] = json!(304),
+        codes: &[1],
     },
     Hostile {
         what: "hours of silence full of signs of life",

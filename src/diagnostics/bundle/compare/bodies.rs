@@ -1,10 +1,12 @@
 //! Compares two bodies: JSON documents or streams of server-sent events.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use adapters::sse::{SseDecoder, SseEvent};
 use serde_json::Value;
 
-use super::values::{ValueMatcher, align, at};
-use super::{Difference, Scope, excerpt};
+use super::values::{ValueMatcher, at};
+use super::{Difference, Differences, Scope, excerpt};
 
 /// Compares two bodies, each a stream of events or a JSON document. `location` names the body;
 /// `events` is the prefix for the names of events. If the contents are equal but the bytes differ,
@@ -14,25 +16,25 @@ pub(super) fn compare(
     location: &str,
     events: &str,
     (left, right): (&[u8], &[u8]),
-) -> Vec<Difference> {
+) -> Differences {
     if left == right {
-        return Vec::new();
+        return Differences::default();
     }
     if !is_stream(left) && !is_stream(right) {
         let found = document(matcher, location, (left, right));
         if found.is_empty() && parse(left) == parse(right) {
-            return vec![respelled(&format!("{location}: same content"), left, right)];
+            return respelled(&format!("{location}: same content"), left, right).into();
         }
         return found;
     }
     let scope = matcher.scope;
     let read = |body| is_stream(body).then(|| read(scope, body)).flatten();
     let Some((left_events, right_events)) = read(left).zip(read(right)) else {
-        return vec![unread(location, left, right)];
+        return unread(location, left, right).into();
     };
     let found = streams(matcher, events, &left_events, &right_events);
     if found.is_empty() && left_events == right_events {
-        return vec![respelled(&format!("{location}: same events"), left, right)];
+        return respelled(&format!("{location}: same events"), left, right).into();
     }
     found
 }
@@ -42,12 +44,16 @@ pub(super) fn document(
     matcher: &mut ValueMatcher,
     location: &str,
     (left, right): (&[u8], &[u8]),
-) -> Vec<Difference> {
+) -> Differences {
+    let mut found = Differences::default();
     match parse(left).zip(parse(right)) {
-        Some((left, right)) => matcher.differences(&format!("{location}: "), &left, &right),
-        None if left == right => Vec::new(),
-        None => vec![unread(location, left, right)],
+        Some((left, right)) => {
+            matcher.differences(&format!("{location}: "), &left, &right, &mut found);
+        }
+        None if left == right => {}
+        None => found.add(|| unread(location, left, right)),
     }
+    found
 }
 
 #[derive(PartialEq)]
@@ -66,11 +72,14 @@ impl StreamEvent {
     }
 
     /// The same for all events that correspond.
-    fn key(&self, matcher: &ValueMatcher) -> String {
+    fn key(&self, matcher: &ValueMatcher) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.name.hash(&mut hasher);
         match &self.value {
-            Some(value) => format!("{} {}", self.name, matcher.masked("", value)),
-            None => format!("{} {}", self.name, self.data),
+            Some(value) => matcher.alignment_key(value).hash(&mut hasher),
+            None => self.data.hash(&mut hasher),
         }
+        hasher.finish()
     }
 
     /// The event with the sequence number that it would have at another place of the stream.
@@ -90,30 +99,29 @@ fn streams(
     before: &str,
     left: &[StreamEvent],
     right: &[StreamEvent],
-) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let keys = |events: &[StreamEvent]| -> Vec<String> {
+) -> Differences {
+    let mut found = Differences::default();
+    let keys = |events: &[StreamEvent]| -> Vec<u64> {
         events.iter().map(|event| event.key(matcher)).collect()
     };
-    for (l, r) in align(&keys(left), &keys(right)) {
+    let (left_keys, right_keys) = (keys(left), keys(right));
+    for (l, r) in matcher.align(&left_keys, &right_keys) {
         match (at(left, l), at(right, r)) {
-            (Some((_, left)), Some((_, right))) => {
-                found.extend(matched_events(matcher, before, left, right));
+            (Some(left), Some(right)) => {
+                found.append(matched_events(matcher, before, left, right));
             }
-            (Some((_, event)), None) => found.push(Difference::left(
-                event.title(before),
-                excerpt::text(&event.data),
-            )),
-            (None, Some((_, event))) => found.push(Difference::right(
-                event.title(before),
-                excerpt::text(&event.data),
-            )),
+            (Some(event), None) => {
+                found.add(|| Difference::left(event.title(before), excerpt::text(&event.data)));
+            }
+            (None, Some(event)) => {
+                found.add(|| Difference::right(event.title(before), excerpt::text(&event.data)));
+            }
             (None, None) => {}
         }
     }
     if left.len() != right.len() {
         let counts = (left.len().to_string(), right.len().to_string());
-        found.push(Difference::new(format!("{before}number of events"), counts));
+        found.add(|| Difference::new(format!("{before}number of events"), counts));
     }
     found
 }
@@ -123,28 +131,27 @@ fn matched_events(
     before: &str,
     left: &StreamEvent,
     right: &StreamEvent,
-) -> Vec<Difference> {
+) -> Differences {
     let title = left.title(before);
     if left.name != right.name {
         let event = |event: &StreamEvent| format!("{} {}", event.name, excerpt::text(&event.data));
-        return vec![Difference::new(title, (event(left), event(right)))];
+        return Difference::new(title, (event(left), event(right))).into();
     }
     // An event after an inserted one has a higher number; that is no difference.
     let Some((left_value, right_value)) = left.value.as_ref().zip(right.moved_to(left.number))
     else {
-        let texts = excerpt::texts(&left.data, &right.data);
-        let differs = left.data != right.data;
-        let found = differs.then(|| Difference::new(format!("{title}: data"), texts));
-        return found.into_iter().collect();
+        let mut found = Differences::default();
+        if left.data != right.data {
+            let texts = excerpt::texts(&left.data, &right.data);
+            found.add(|| Difference::new(format!("{title}: data"), texts));
+        }
+        return found;
     };
-    let mut found = matcher.differences(&format!("{title}: "), left_value, &right_value);
+    let mut found = Differences::default();
+    matcher.differences(&format!("{title}: "), left_value, &right_value, &mut found);
     if found.is_empty() && left.value == right.value && left.data != right.data {
         let bytes = (left.data.as_bytes(), right.data.as_bytes());
-        found.push(respelled(
-            &format!("{title}: same content"),
-            bytes.0,
-            bytes.1,
-        ));
+        found.add(|| respelled(&format!("{title}: same content"), bytes.0, bytes.1));
     }
     found
 }

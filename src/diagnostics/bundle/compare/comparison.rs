@@ -7,7 +7,7 @@ use hashlink::LinkedHashMap;
 use serde::Serialize;
 
 use super::values::ValueMatcher;
-use super::{Difference, Scope, bodies, excerpt};
+use super::{Difference, Differences, Scope, bodies, excerpt};
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::turn::Outcome;
 
@@ -173,10 +173,13 @@ impl Comparison {
             for (header, value) in headers.iter().filter(|(header, _)| counts(header)) {
                 let sides = values.entry(header).or_insert_with(Pair::default);
                 if let Some(known) = sides.get_mut(side) {
-                    *known = Some(match known.take() {
-                        Some(values) => format!("{values}, {value}"),
-                        None => value.clone(),
-                    });
+                    match known {
+                        Some(values) => {
+                            values.push_str(", ");
+                            values.push_str(value);
+                        }
+                        None => *known = Some(value.clone()),
+                    }
                 }
             }
         }
@@ -189,11 +192,12 @@ impl Comparison {
     fn plan(&mut self, plans: Pair<&[u8]>) {
         self.part("plan", plans.map(whole), excerpt::body, |matcher, pair| {
             let mut found = bodies::document(matcher, "plan", pair);
-            for difference in &mut found {
+            for difference in &mut found.kept {
                 difference.location = plan_location(&difference.location);
             }
             // A step that differs in several fields is listed once.
-            found.dedup_by(|next, before| next.location == before.location);
+            let locations = &mut found.kept;
+            locations.dedup_by(|next, before| next.location == before.location);
             found
         });
     }
@@ -211,7 +215,9 @@ impl Comparison {
             .each_ref()
             .map(|value| Some(value).filter(|it| !it.is_null()));
         self.part(name, values, excerpt::value, |matcher, (left, right)| {
-            matcher.differences(&format!("{name}: "), left, right)
+            let mut found = Differences::default();
+            matcher.differences(&format!("{name}: "), left, right, &mut found);
+            found
         });
     }
 
@@ -225,8 +231,11 @@ impl Comparison {
         let values = values.each_ref().map(Option::as_deref);
         self.part(name, values, excerpt::text, |_, (left, right)| {
             let differs = left != right;
-            let difference = || Difference::new(name, excerpt::texts(left, right));
-            differs.then(difference).into_iter().collect()
+            let mut found = Differences::default();
+            if differs {
+                found.add(|| Difference::new(name, excerpt::texts(left, right)));
+            }
+            found
         });
     }
 
@@ -236,19 +245,19 @@ impl Comparison {
         name: &str,
         [left, right]: Pair<Option<&'p T>>,
         quote: fn(&T) -> String,
-        compare: impl FnOnce(&mut ValueMatcher, (&'p T, &'p T)) -> Vec<Difference>,
+        compare: impl FnOnce(&mut ValueMatcher, (&'p T, &'p T)) -> Differences,
     ) {
         let mut differing = match (left, right) {
             (Some(left), Some(right)) => compare(&mut self.matcher, (left, right)),
-            (Some(left), None) => vec![Difference::left(name, quote(left))],
-            (None, Some(right)) => vec![Difference::right(name, quote(right))],
+            (Some(left), None) => Difference::left(name, quote(left)).into(),
+            (None, Some(right)) => Difference::right(name, quote(right)).into(),
             (None, None) => return,
         };
         let is_upstream = name.starts_with("attempt ") && name.ends_with(" answer");
         let most = if is_upstream { MOST_UPSTREAM } else { MOST };
-        let more = differing.len().saturating_sub(most);
-        differing.truncate(most);
-        self.found.append(&mut differing);
+        let more = differing.more + differing.kept.len().saturating_sub(most);
+        differing.kept.truncate(most);
+        self.found.append(&mut differing.kept);
         if more > 0 {
             let remark = format!("{name}: and {more} more");
             self.found.push(Difference::remark(remark));

@@ -49,6 +49,15 @@ pub(super) fn value(value: &Value) -> String {
     cut(&value.to_string(), 0)
 }
 
+/// A member's name in quotes, cut after this many characters.
+pub(super) fn key(key: &str, most: usize) -> String {
+    let mut shown: String = key.chars().take(most).collect();
+    if shown.len() < key.len() {
+        shown.push('…');
+    }
+    Value::from(shown).to_string()
+}
+
 pub(super) fn text(text: &str) -> String {
     cut(text, 0)
 }

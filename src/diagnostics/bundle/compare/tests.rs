@@ -8,6 +8,7 @@ use super::{Difference, Scope, compare};
 use crate::diagnostics::bundle::{BundleTurn, OmittedPart, sample};
 use crate::turn::ModelPatches;
 use crate::turn::Outcome;
+use crate::upstream::LargestAnswer;
 
 /// The events of the response; `@` stands for the number of the event.
 const EVENTS: [&str; 6] = [
@@ -339,6 +340,7 @@ fn what_decides_comes_before_what_follows() {
                         provider: "lab".into(),
                         model: "one".into(),
                         patches: vec![ChatPatch::MergeUser.into()],
+                        answered: LargestAnswer::default(),
                     });
                     turn.request.headers[0].1.push('x');
                     replace(&mut turn.request.body, "hello", "hallo");
@@ -425,6 +427,29 @@ fn a_long_list_ends_in_a_number() {
     assert_eq!(found.len(), 21);
     assert_eq!(found[19].location, "attempt 1 request: [19]");
     assert_eq!(found[20].to_string(), "attempt 1 request: and 30 more");
+}
+
+/// Lists whose alignment would take their length squared, and names that would be copied into each
+/// location below them.
+#[test]
+fn hostile_bodies_are_compared_in_proportion() {
+    let body = |offset: usize| {
+        let mut turn = turn();
+        let elements: Vec<String> = (0..20_000)
+            .map(|n| format!("{{\"v\":{}}}", n * 2 + offset))
+            .collect();
+        let name = "k".repeat(1 << 20);
+        turn.attempts[0].body = format!("{{\"{name}\":[{}]}}", elements.join(",")).into_bytes();
+        turn.attempts[0].headers = vec![("x-a".to_owned(), "v".to_owned()); 10_000];
+        turn
+    };
+    let found = compare(&body(0), &body(1), Scope::Diff);
+    assert_eq!(found.len(), 21);
+    let last = found.last().unwrap().to_string();
+    assert_eq!(last, "attempt 1 request: and 19980 more");
+    for difference in &found {
+        assert!(difference.location.len() < 200, "{}", difference.location);
+    }
 }
 
 #[test]
