@@ -22,10 +22,10 @@ mod tools;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -33,6 +33,9 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, ServerHandler};
+use serde::de::IgnoredAny;
+use serde_json::json;
 
 use crate::artifacts::owner::OwnerArtifacts;
 use axum::body::Body;
@@ -75,7 +78,7 @@ impl<H: ToolCallHandler> ServerHandler for McpServer<H> {
         &self,
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, rmcp::ErrorData> {
+    ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(tools::definitions()))
     }
 
@@ -89,7 +92,7 @@ impl<H: ToolCallHandler> ServerHandler for McpServer<H> {
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, rmcp::ErrorData> {
+    ) -> Result<CallToolResponse, ErrorData> {
         let answered = tokio::select! {
             answered = self.0.call_tool(request) => answered,
             // The client has left, or does not want the result any more.
@@ -103,8 +106,18 @@ impl<H: ToolCallHandler> ServerHandler for McpServer<H> {
     }
 }
 
+/// The largest message in bytes. Calls of the tools have a few hundred; the parsed form of a message
+/// can take many times its bytes.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
 /// Answers `POST /mcp`. The guard of the HTTP edge has checked the request.
 pub async fn answer(owned: OwnerArtifacts, head: Parts, body: String) -> Response<Body> {
+    if body.len() > MAX_MESSAGE_BYTES {
+        return unreadable(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &ErrorData::invalid_request("The message is longer than 1 MiB.", None),
+        );
+    }
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -118,7 +131,27 @@ pub async fn answer(owned: OwnerArtifacts, head: Parts, body: String) -> Respons
         Arc::new(NeverSessionManager::default()),
         config,
     );
-    let request = Request::from_parts(head, Full::new(Bytes::from(body)));
-    let (head, body) = service.handle(request).await.into_parts();
+    let body = Bytes::from(body);
+    let request = Request::from_parts(head, Full::new(body.clone()));
+    let response = service.handle(request).await;
+    // The guard has checked the content type, so this status means that the body is no message.
+    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        let error = match serde_json::from_slice::<IgnoredAny>(&body) {
+            Ok(_) => ErrorData::invalid_request("The body is no JSON-RPC message.", None),
+            Err(error) => ErrorData::parse_error(format!("The body is no JSON: {error}."), None),
+        };
+        return unreadable(StatusCode::BAD_REQUEST, &error);
+    }
+    let (head, body) = response.into_parts();
     Response::from_parts(head, Body::new(body))
+}
+
+/// The response to a request whose message, and therefore whose id, is unknown.
+fn unreadable(status: StatusCode, error: &ErrorData) -> Response<Body> {
+    let message = json!({"jsonrpc": "2.0", "id": null, "error": error});
+    let mut response = Response::new(Body::from(message.to_string()));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
 }

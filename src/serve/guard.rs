@@ -229,7 +229,7 @@ fn preflight(origin: &HeaderValue, request: &HeaderMap) -> Response<Body> {
     add_cors_headers(headers, origin);
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("GET, POST"),
+        HeaderValue::from_static("GET, POST, DELETE"),
     );
     // SDKs send a dozen headers of their own, so all requested headers are allowed.
     let allowed = request

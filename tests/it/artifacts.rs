@@ -548,6 +548,23 @@ async fn no_streams() {
         let answer = server.request("POST", "/mcp", &[], broken).await;
         assert!(answer.status < 500, "{broken}: {answer:?}");
     }
+    let too_long = format!("{{\"jsonrpc\":\"{}\"}}", "2".repeat(1 << 20));
+    for (broken, status, code) in [
+        ("", 400, -32_700),
+        ("{", 400, -32_700),
+        ("{\"jsonrpc\":\"2.0\",}", 400, -32_700),
+        ("[]", 400, -32_600),
+        ("{\"jsonrpc\":\"2.0\"}", 400, -32_600),
+        (&too_long, 413, -32_600),
+    ] {
+        let answer = server.request("POST", "/mcp", &[], broken).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(answer.header("content-type"), "application/json");
+        let json = answer.json();
+        assert_eq!(json["jsonrpc"], "2.0");
+        assert_eq!(json["id"], Value::Null);
+        assert_eq!(json["error"]["code"], code, "{json}");
+    }
 }
 
 /// `respondent mcp` with pipes for standard input and output.

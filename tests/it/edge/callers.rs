@@ -200,7 +200,7 @@ async fn configured_origin() {
     assert_eq!(preflight.status(), 204);
     assert_eq!(
         preflight.header("access-control-allow-methods"),
-        Some("GET, POST")
+        Some("GET, POST, DELETE")
     );
     assert_eq!(
         preflight.header("access-control-allow-headers"),
