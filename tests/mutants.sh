@@ -370,6 +370,18 @@ row R8 "a plan that was stopped goes on" $plan/bound_outputs/output_reader.rs \
 row R31 "long ids are remembered as they are" src/net/bounded_id.rs \
   's/^const MAX_BYTES: usize = 256;/const MAX_BYTES: usize = usize::MAX \/ 2;/' \
   lib r31_a_long_session_id_is_hashed
+row R32 "memory has no limit" src/net/memory.rs \
+  's/^        let fits = self.memory.used() <= self.memory.limit();/        let fits = true;/' \
+  it "R32 a body beyond the memory of the process is refused"
+row R32 "the memory of bodies is not given back" src/turn/engine/reading.rs \
+  's/^                self.memory.free_bodies();/                let _ = crate::turn::turn_memory::TurnMemory::free_bodies;/' \
+  it "R32 the memory of a turn is counted until it is not needed any more"
+row R23 "an answer ends before it began when the clock is set back" $assembler/end.rs \
+  's/Some(now.max(response.created_at))/Some(now)/' \
+  lib r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back
+row S31 "a port may have a sign" src/serve/guard.rs \
+  's/port.bytes().all(|byte| byte.is_ascii_digit())/port.bytes().all(|byte| byte != b" "[0])/' \
+  lib hosts
 }
 
 mutants() {

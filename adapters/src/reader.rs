@@ -62,6 +62,14 @@ impl UpstreamReader {
         self.decoder.is_complete()
     }
 
+    /// The bytes that wait for the end of their event or document.
+    pub fn held_bytes(&self) -> usize {
+        match &self.framing {
+            AnswerFraming::Unknown(held) | AnswerFraming::Document(held) => held.len(),
+            AnswerFraming::Events { sse, unrecognized } => sse.held_bytes() + unrecognized.len(),
+        }
+    }
+
     /// Reads the next bytes, wherever they were split. Fails if an event or a
     /// document exceeds the limit of [`sse::SseDecoder`].
     pub fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {

@@ -101,6 +101,11 @@ impl SseDecoder {
         self.comments
     }
 
+    /// The bytes that wait for the end of their event.
+    pub fn held_bytes(&self) -> usize {
+        self.line.capacity() + self.name.capacity() + self.data.capacity()
+    }
+
     /// Decodes one chunk and passes every event that it completes to `on`.
     ///
     /// Fails if a line or an event exceeds the limit. The events before it are

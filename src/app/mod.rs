@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::diagnostics::capture::TurnCapture;
+use crate::net::memory::ProcessMemory;
 use crate::serve::error::internal;
 use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
 use crate::turn::{Caller, Service};
@@ -39,6 +40,8 @@ pub struct AppState {
     pub capture: TurnCapture,
     /// When the server started, in milliseconds since 1970.
     pub started_ms: u64,
+    /// The memory budget of the process.
+    pub memory: ProcessMemory,
 }
 
 impl FromRef<AppState> for OwnerArtifacts {
@@ -80,11 +83,15 @@ async fn health() -> Response<Body> {
 
 /// `GET /metrics`.
 async fn metrics(State(app): State<AppState>) -> Response<Body> {
-    respond_with(crate::metrics::CONTENT_TYPE, app.service.metrics.render())
+    let metrics = &app.service.metrics;
+    metrics.set_memory(&app.memory);
+    respond_with(crate::metrics::CONTENT_TYPE, metrics.render())
 }
 
 /// `POST /mcp`.
 async fn mcp(State(owned): State<OwnerArtifacts>, request: DecodedRequest) -> Response<Body> {
+    // Its memory counts until the answer is made.
+    let _memory = request.memory;
     crate::mcp::answer(owned, request.head, request.body).await
 }
 

@@ -4,13 +4,17 @@ use http::Response;
 
 use super::AppState;
 use crate::serve::DecodedRequest;
-use crate::turn;
+use crate::turn::{self, ReceivedBody};
 use axum::body::Body;
 
 /// `POST /v1/responses` and `POST /v1/responses/compact`. Dropped when the client goes
 /// away, which ends the upstream request too.
 pub(super) async fn create(State(app): State<AppState>, request: DecodedRequest) -> Response<Body> {
-    turn::respond(&app.service, &request.head, request.body).await
+    let body = ReceivedBody {
+        text: request.body,
+        memory: request.memory,
+    };
+    turn::respond(&app.service, &request.head, body).await
 }
 
 /// `POST /v1/responses/input_tokens`.
@@ -18,5 +22,9 @@ pub(super) async fn count_input_tokens(
     State(app): State<AppState>,
     request: DecodedRequest,
 ) -> Response<Body> {
-    turn::input_tokens(&app.service, &request.head, request.body).await
+    let body = ReceivedBody {
+        text: request.body,
+        memory: request.memory,
+    };
+    turn::input_tokens(&app.service, &request.head, body).await
 }

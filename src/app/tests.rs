@@ -11,6 +11,7 @@ use super::*;
 use crate::artifacts::Artifacts;
 use crate::config::{Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
+use crate::net::memory::ProcessMemory;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
 
 const CONFIG: &str = r#"
@@ -52,6 +53,7 @@ fn app() -> AppState {
         service: Arc::new(service),
         capture: TurnCapture::default(),
         started_ms: 0,
+        memory: ProcessMemory::unlimited(),
     }
 }
 

@@ -55,6 +55,10 @@ impl MemoryBackend {
         }))
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.0.lock().bytes
+    }
+
     pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>, now: u64) {
         let mut texts = self.0.lock();
         for new in new {

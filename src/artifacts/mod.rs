@@ -204,6 +204,11 @@ impl Artifacts {
             || inner.memory.is_kept(owner, session, call_id, id, now)
     }
 
+    /// The artifacts in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory.bytes()
+    }
+
     /// The artifact to keep for an output of this owner and session, or `None` if it is kept
     /// already.
     pub fn missing_artifact(

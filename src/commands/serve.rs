@@ -21,6 +21,7 @@ use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
 use crate::log;
 use crate::metrics::Metrics;
+use crate::net::memory::ProcessMemory;
 use crate::sandbox::Sandbox;
 use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
@@ -44,7 +45,9 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
     let watch = ConfigWatcher::new(inputs, config);
     let live = watch.live();
     let config = live.load_full();
-    let settings = Arc::new(ArcSwap::from_pointee(edge_settings(&config, address)?));
+    let memory = ProcessMemory::new(config.memory_limit());
+    let settings = edge_settings(&config, address, &memory)?;
+    let settings = Arc::new(ArcSwap::from_pointee(settings));
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -74,15 +77,19 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
         Arc::new(capture.clone()),
         artifacts,
     );
+    service.count_memory(&memory);
+    capture.count_memory(&memory);
     let app = AppState {
         service: Arc::new(service),
         capture,
         started_ms: now_ms(),
+        memory: memory.clone(),
     };
     let edge = Edge::new(routes(&app), Arc::clone(&settings), app);
     let applied = move |config: &Config| {
         limited.apply_limits(config);
-        match edge_settings(config, address) {
+        memory.set_limit(config.memory_limit());
+        match edge_settings(config, address, &memory) {
             Ok(new) => settings.store(Arc::new(new)),
             Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
         }
@@ -131,7 +138,11 @@ fn open_store(config: &Config) -> anyhow::Result<Option<Result<Arc<Store>, Unusa
     }
 }
 
-fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSettings> {
+fn edge_settings(
+    config: &Config,
+    address: SocketAddr,
+    memory: &ProcessMemory,
+) -> anyhow::Result<EdgeSettings> {
     let server = &config.server;
     let token = match &server.token {
         Some(secret) => Some(Token::new(secret.expose())?),
@@ -151,6 +162,7 @@ fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSet
         body: BodyLimits {
             max: server.body_limit,
             idle: server.body_timeout,
+            memory: memory.clone(),
             ..BodyLimits::default()
         },
     })

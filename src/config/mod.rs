@@ -45,6 +45,12 @@ const MIN_SECRET_LENGTH: usize = 6;
 /// A plain word longer than this many bytes could be a real key, so it is treated as one.
 const MAX_PLACEHOLDER_LENGTH: usize = 20;
 
+/// The memory budget in bytes, if the other limits need no more.
+const USUAL_MEMORY: usize = 512 << 20;
+
+/// What is remembered of sessions and outputs takes no more bytes than this.
+const SESSION_MEMORY: usize = 120 << 20;
+
 /// The whole configuration, checked. [`load()`] makes it at start and after each edit of a
 /// file; the server then shares it behind an `ArcSwap`.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +90,29 @@ impl Config {
         self.sandbox_address = Some(address);
         self.registry
             .set_base_url(registry::SANDBOX, &format!("http://{address}/v1"));
+    }
+
+    /// The limit of the memory budget in bytes.
+    pub fn memory_limit(&self) -> usize {
+        let usual = USUAL_MEMORY.max(self.least_memory());
+        self.server.memory.unwrap_or(usual)
+    }
+
+    /// The least memory budget in bytes with which one request of the largest size can be answered
+    /// when everything that may be remembered is remembered.
+    fn least_memory(&self) -> usize {
+        let capture = match self.capture.mode {
+            CaptureMode::Off => 0,
+            CaptureMode::Failures | CaptureMode::All => self.capture.memory,
+        };
+        let artifacts = match self.artifacts.mode {
+            ArtifactMode::Off => 0,
+            ArtifactMode::Memory | ArtifactMode::Disk => self.artifacts.memory,
+        };
+        let request = self.server.body_limit.saturating_mul(3);
+        [capture, artifacts, request]
+            .into_iter()
+            .fold(SESSION_MEMORY, usize::saturating_add)
     }
 
     /// The redactor for everything that is logged, recorded or reported. It finds the

@@ -50,6 +50,11 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         }
     };
     writeln!(out, "artifacts  {artifacts}")?;
+    writeln!(
+        out,
+        "memory     {} MiB at most",
+        config.memory_limit() >> 20
+    )?;
     if config.source_files.is_empty() {
         writeln!(out, "files      none")?;
     }

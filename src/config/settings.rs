@@ -79,6 +79,9 @@ pub struct ServerConfig {
     /// How long a turn may take, whatever it is doing.
     #[serde(deserialize_with = "duration::deserialize")]
     pub turn_timeout: Duration,
+    /// Maximum bytes of all requests, answers, recordings and memories; `None` for 512 MiB, or
+    /// what the other settings need if that is more.
+    pub memory: Option<usize>,
     /// Maximum number of open client connections.
     pub max_connections: usize,
     /// The log filter, in the syntax of `tracing_subscriber::EnvFilter`.
@@ -104,6 +107,7 @@ impl Default for ServerConfig {
             heartbeat: Duration::from_secs(15),
             commit_after: Duration::from_secs(10),
             turn_timeout: Duration::from_hours(1),
+            memory: None,
             max_connections: 1024,
             log: "info".to_owned(),
             log_format: RecordFormat::default(),

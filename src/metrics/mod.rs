@@ -16,8 +16,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry, Unit};
+use strum::IntoEnumIterator as _;
 
 use crate::log::SafeText;
+use crate::net::memory::{MemoryKind, ProcessMemory};
 
 pub use artifact_counts::ArtifactCounts;
 
@@ -81,6 +83,9 @@ metrics! {
     compactions: Counters<2> = add("compactions",
         "Histories that became a summary, by where it was asked for and what came of it");
     open_streams: Gauge = add("open_streams", "Streams being sent now");
+    memory: Family<Labels<1>, Gauge> =
+        add("memory_bytes", "Memory in use, by what for, as far as it is counted");
+    memory_limit: Gauge = add("memory_limit_bytes", "The limit of this memory");
     refused: Counters<1> = add("refused_requests", "Requests that the guard or a limit refused");
 }
 
@@ -227,6 +232,17 @@ impl Metrics {
     /// Counts a request that was refused before it reached a handler.
     pub fn refused(&self, reason: &'static str) {
         count(&self.refused, &[("reason", reason.into())]);
+    }
+
+    /// Shows how much memory is in use.
+    pub fn set_memory(&self, memory: &ProcessMemory) {
+        let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        for kind in MemoryKind::iter() {
+            let labels = [("kind", kind.label().into())];
+            let used = gauge(memory.used_for(kind));
+            self.memory.get_or_create(&labels).set(used);
+        }
+        self.memory_limit.set(gauge(memory.limit()));
     }
 
     /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].

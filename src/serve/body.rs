@@ -13,9 +13,10 @@ use super::RefusalReason;
 use super::body_error::BodyError;
 use super::content_coding::BodyDecoder;
 use crate::net::blocking::block_in_place_if_large;
+use crate::net::memory::{self, MemoryKind, MemoryShare, ProcessMemory};
 
 /// Limits on the body of one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
     /// Largest size in bytes, both on the wire and decoded.
     pub max: usize,
@@ -25,16 +26,19 @@ pub struct BodyLimits {
     pub grace: Duration,
     /// Bytes a second that must arrive on average after the grace.
     pub min_rate: u32,
+    /// The budget that bodies take their memory of.
+    pub memory: ProcessMemory,
 }
 
 impl Default for BodyLimits {
-    /// 64 MiB, pauses of 30 s, 1 KiB a second after 30 s.
+    /// 64 MiB, pauses of 30 s, 1 KiB a second after 30 s, memory without a limit.
     fn default() -> Self {
         Self {
             max: 64 << 20,
             idle: Duration::from_secs(30),
             grace: Duration::from_secs(30),
             min_rate: 1024,
+            memory: ProcessMemory::unlimited(),
         }
     }
 }
@@ -49,6 +53,8 @@ pub struct DecodedRequest {
     pub head: Parts,
     /// The decoded body.
     pub body: String,
+    /// The memory of the body, and of a working copy of it.
+    pub memory: MemoryShare,
 }
 
 impl<S: Send + Sync> FromRequest<S> for DecodedRequest {
@@ -57,9 +63,9 @@ impl<S: Send + Sync> FromRequest<S> for DecodedRequest {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Self::Rejection> {
         let (head, body) = request.into_parts();
-        let limits = head.extensions.get().copied().unwrap_or_default();
+        let limits: BodyLimits = head.extensions.get().cloned().unwrap_or_default();
         match read(&limits, &head.headers, body).await {
-            Ok(body) => Ok(Self { head, body }),
+            Ok((body, memory)) => Ok(Self { head, body, memory }),
             Err(error) => {
                 let mut response = error.respond();
                 response.extensions_mut().insert(RefusedBody {
@@ -79,9 +85,19 @@ pub(super) struct RefusedBody {
     pub(super) request_headers: HeaderMap,
 }
 
+/// How much of a coded body is decoded at once: it may become a thousand times as much.
+const CODED_PIECE: usize = 4 * 1024;
+/// After so many decoded bytes other tasks have their turn.
+const DECODED_PIECE: usize = 1 << 20;
+
 /// Reads and decodes a body. Peak memory is the decoded size, at most
-/// [`BodyLimits::max`], plus one coding window (8 MiB).
-async fn read<B>(limits: &BodyLimits, headers: &HeaderMap, body: B) -> Result<String, BodyError>
+/// [`BodyLimits::max`], plus one coding window (8 MiB). The share has room for a copy of the body
+/// as well: the request that is made of it for a provider.
+async fn read<B>(
+    limits: &BodyLimits,
+    headers: &HeaderMap,
+    body: B,
+) -> Result<(String, MemoryShare), BodyError>
 where
     B: HttpBody<Data = Bytes>,
 {
@@ -91,6 +107,7 @@ where
         Some(Ok(length)) if length <= limits.max => length,
         Some(_) => return Err(BodyError::TooLarge),
     };
+    let mut share = limits.memory.share(MemoryKind::Requests);
     let mut decoder = BodyDecoder::new(headers, limits.max, expected)?;
     let start = Instant::now();
     let mut received: usize = 0;
@@ -107,10 +124,32 @@ where
         if received > limits.max {
             return Err(BodyError::TooLarge);
         }
-        decoder.push(&data)?;
+        let piece = if decoder.is_coded() {
+            CODED_PIECE
+        } else {
+            data.len().max(1)
+        };
+        let mut unbroken = 0;
+        for piece in data.chunks(piece) {
+            let before = decoder.decoded();
+            decoder.push(piece)?;
+            share.request(decoder.capacity()).await?;
+            unbroken += decoder.decoded() - before;
+            if unbroken > DECODED_PIECE {
+                unbroken = 0;
+                tokio::task::yield_now().await;
+            }
+        }
     }
-    let body = decoder.finish()?;
-    block_in_place_if_large(body.len(), || String::from_utf8(body)).map_err(|_| BodyError::NotText)
+    let mut body = decoder.finish()?;
+    if body.capacity() - body.len() >= memory::STEP {
+        body.shrink_to_fit();
+    }
+    share
+        .request(body.capacity() + body.len() + memory::STEP)
+        .await?;
+    let text = block_in_place_if_large(body.len(), || String::from_utf8(body));
+    Ok((text.map_err(|_| BodyError::NotText)?, share))
 }
 
 /// The latest time for the next piece: before the pause is too long, and before the

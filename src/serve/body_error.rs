@@ -4,7 +4,8 @@ use http::{Response, StatusCode};
 use thiserror::Error;
 
 use super::RefusalReason;
-use super::error::{close, invalid_request};
+use super::error::{close, invalid_request, memory_full};
+use crate::net::memory::MemoryFull;
 use axum::body::Body;
 
 /// Why a body was refused.
@@ -25,6 +26,9 @@ pub(super) enum BodyError {
     /// Not UTF-8.
     #[error("the request body is not UTF-8")]
     NotText,
+    /// There is no memory for it now.
+    #[error(transparent)]
+    MemoryFull(#[from] MemoryFull),
 }
 
 impl BodyError {
@@ -40,6 +44,7 @@ impl BodyError {
             ),
             Self::Broken => (StatusCode::BAD_REQUEST, "invalid_body"),
             Self::NotText => (StatusCode::BAD_REQUEST, "invalid_utf8"),
+            Self::MemoryFull(full) => return close(memory_full(&full)),
         };
         close(invalid_request(status, code, &self.to_string()))
     }
@@ -51,6 +56,7 @@ impl BodyError {
             Self::TooSlow => RefusalReason::TooSlow,
             Self::Coding => RefusalReason::ContentType,
             Self::Broken | Self::NotText => RefusalReason::Malformed,
+            Self::MemoryFull(_) => RefusalReason::MemoryFull,
         }
     }
 }

@@ -87,6 +87,29 @@ impl BodyDecoder {
         }
     }
 
+    /// Whether the bytes on the wire are coded, so that few of them may become many.
+    pub(super) fn is_coded(&self) -> bool {
+        !matches!(self.coding, ContentCoding::Identity(_))
+    }
+
+    /// How many bytes were decoded so far.
+    pub(super) fn decoded(&self) -> usize {
+        self.out().bytes.len()
+    }
+
+    /// The memory that they take.
+    pub(super) fn capacity(&self) -> usize {
+        self.out().bytes.capacity()
+    }
+
+    fn out(&self) -> &BoundedBuffer {
+        match &self.coding {
+            ContentCoding::Identity(out) | ContentCoding::Zstd { out, .. } => out,
+            ContentCoding::Gzip(decoder) => decoder.get_ref(),
+            ContentCoding::Deflate(decoder) => decoder.get_ref(),
+        }
+    }
+
     /// The decoded body. Fails if the coded data is incomplete.
     pub(super) fn finish(self) -> Result<Vec<u8>, BodyError> {
         match self.coding {

@@ -15,6 +15,7 @@ use http_body::Body as HttpBody;
 use tower::{Service, ServiceExt};
 
 use super::body::RefusedBody;
+use super::counted_body::count_body;
 use super::error::{close, internal};
 use super::guard::{GuardVerdict, add_cors_headers, check};
 use super::{BodyLimits, GuardSettings, RefusalReason};
@@ -107,8 +108,9 @@ where
                 response
             }
             GuardVerdict::Pass(origin) => {
-                head.extensions.insert(settings.body);
-                let mut response = self.route(Request::from_parts(head, Body::new(body))).await;
+                head.extensions.insert(settings.body.clone());
+                let response = self.route(Request::from_parts(head, Body::new(body))).await;
+                let mut response = count_body(response, &settings.body.memory);
                 if let Some(origin) = &origin {
                     add_cors_headers(response.headers_mut(), origin);
                 }

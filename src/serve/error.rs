@@ -1,10 +1,11 @@
 //! Errors in the form of `OpenAI`'s API: `{"error":{message,type,param,code}}`, always
 //! with all four keys, because strict clients require each of them.
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, UPGRADE, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::net::memory::MemoryFull;
 use axum::body::Body;
 use axum::response::IntoResponse;
 
@@ -83,6 +84,18 @@ pub fn unauthorized() -> Response<Body> {
         "A valid token is needed in the Authorization header (Bearer).",
     );
     with(response, WWW_AUTHENTICATE, "Bearer")
+}
+
+/// 503 for a request that there is no memory for now, with a `Retry-After`.
+pub fn memory_full(full: &MemoryFull) -> Response<Body> {
+    let response = ErrorBody {
+        message: &full.to_string(),
+        kind: SERVER_ERROR,
+        param: None,
+        code: Some("server_memory_full"),
+    }
+    .respond(StatusCode::SERVICE_UNAVAILABLE);
+    with(response, RETRY_AFTER, "5")
 }
 
 /// 500 that does not reveal its cause.

@@ -52,6 +52,8 @@ pub enum RefusalReason {
     TooSlow,
     /// The body cannot be decoded.
     Malformed,
+    /// There is no memory for the body now.
+    MemoryFull,
 }
 
 impl RefusalReason {
@@ -170,11 +172,16 @@ fn host_allowed(settings: &GuardSettings, head: &Parts) -> bool {
 }
 
 fn name_allowed(settings: &GuardSettings, host: &str) -> bool {
-    // User information in a Host header is an attack or a mistake.
+    // User information in a Host header is an attack or a mistake, and so is a port with a sign.
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
     };
-    if host.contains('@') {
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if host.contains('@')
+        || authority
+            .port()
+            .is_some_and(|port| !is_number(port.as_str()))
+    {
         return false;
     }
     let name = authority.host();
@@ -319,6 +326,8 @@ mod tests {
             "[::1",
             "localhost:",
             "localhost:99999",
+            "localhost:+8787",
+            "box.lan:+1234",
         ] {
             assert!(!name_allowed(&settings, bad), "{bad}");
         }

@@ -14,6 +14,8 @@
 //! | `recovery` | what to do after a fault |
 //! | `sink` | where events go |
 //! | `response_headers` | the `x-respondent-*` headers |
+//! | `large_work` | long computations, which end early when nobody wants their result |
+//! | `turn_memory` | the memory of a turn, as the budget of the process counts it |
 //! | `record` | the log line and the metrics of the turn, with its `outcome` |
 //!
 //! State that outlives a turn is in `shared`, bounded and in memory: `session_memory` (what is
@@ -48,6 +50,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tool_runner;
+mod turn_memory;
 
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
@@ -60,3 +63,4 @@ pub use response_headers::PREFIX_HEADER;
 pub use service::Service;
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};
+pub use turn_memory::ReceivedBody;

@@ -38,6 +38,13 @@ impl Default for OutputCache {
     }
 }
 
+impl OutputCache {
+    /// What is cached, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.found.lock().bytes
+    }
+}
+
 impl PlanCache for OutputCache {
     fn key(&self, text: &str) -> u128 {
         xxh3_128_with_seed(text.as_bytes(), self.seed)

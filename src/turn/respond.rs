@@ -10,7 +10,7 @@ use http::Response;
 use http::request::Parts;
 
 use super::context::{TurnContext, TurnEnvironmentFactory as _};
-use super::engine::{self, Answer, StreamTiming};
+use super::engine::{self, Answer, Step, StreamTiming};
 use super::observer::TurnEvent;
 use super::prepare::{PreparedRequest, estimate_input_tokens, prepare};
 use super::record::{Record, redact};
@@ -19,6 +19,7 @@ use super::response_headers::ResponseHeaders;
 use super::service::{Service, request_id};
 use super::sink::{ChunkSlot, JsonSink, SseSink};
 use super::stream::EventStream;
+use super::turn_memory::{ReceivedBody, TurnMemory};
 use crate::clock::System;
 use crate::net::blocking::is_handed_over;
 use axum::body::Body;
@@ -30,7 +31,12 @@ const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
 const COMPACT_SUFFIX: &str = "/compact";
 
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
-pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
+pub async fn respond(
+    service: &Arc<Service>,
+    head: &Parts,
+    body: impl Into<ReceivedBody>,
+) -> Response<Body> {
+    let ReceivedBody { text: body, memory } = body.into();
     let config = service.config.load_full();
     let mut ctx = service.turn_context(head, &config);
     let body = Arc::new(body);
@@ -51,6 +57,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         observer: ctx.environment.observer.clone(),
     };
     let bytes = body.len();
+    let mut memory = TurnMemory::new(memory, bytes, ctx.environment.observer.is_some());
     let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
     let prepared = ctx.run_work(bytes, || {
         let source = TurnSource::from_shared(body).with_stop_flag(ctx.stop.clone());
@@ -70,20 +77,33 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         }
     };
     record.session.clone_from(&request.session);
+    memory.set_upstream_body(match &request.first_step {
+        Step::Upstream(round) => round.attempt.request.body.len(),
+        Step::Summarize(_) | Step::Tools | Step::Done | Step::Document(_) => bytes,
+    });
     let timing = StreamTiming {
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
     };
     if request.stream {
-        stream(ctx, request, timing, record, reply).await
+        stream(ctx, request, memory, timing, record, reply).await
     } else {
-        whole(&ctx, request, timing, record, reply).await
+        whole(&ctx, request, memory, timing, record, reply).await
     }
 }
 
 /// Answers `POST /v1/responses/input_tokens`: an estimate of the input tokens of a turn with this
 /// body, made from its bytes. Nothing is sent or stored.
-pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
+pub async fn input_tokens(
+    service: &Arc<Service>,
+    head: &Parts,
+    body: ReceivedBody,
+) -> Response<Body> {
+    // The memory counts until the estimate is made.
+    let ReceivedBody {
+        text: body,
+        memory: _memory,
+    } = body;
     let config = service.config.load_full();
     let request_id = request_id(head);
     let environment = System.create(&request_id, &config);
@@ -114,6 +134,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
 async fn stream(
     ctx: TurnContext,
     request: PreparedRequest,
+    memory: TurnMemory,
     timing: StreamTiming,
     mut record: Record,
     reply: ReplyBuilder,
@@ -127,7 +148,15 @@ async fn stream(
     let mut sink = SseSink(slot.clone());
     let (parts, first_step) = (request.parts, request.first_step);
     let engine = Box::pin(async move {
-        let mut answer = Answer::new(&ctx, parts, timing, &mut record, &headers, &mut sink);
+        let mut answer = Answer::new(
+            &ctx,
+            parts,
+            memory,
+            timing,
+            &mut record,
+            &headers,
+            &mut sink,
+        );
         engine::run(&mut answer, first_step).await.map(|_| ())
     });
     let mut events = EventStream::new(engine, slot);
@@ -141,13 +170,22 @@ async fn stream(
 async fn whole(
     ctx: &TurnContext,
     request: PreparedRequest,
+    memory: TurnMemory,
     timing: StreamTiming,
     mut record: Record,
     reply: ReplyBuilder,
 ) -> Response<Body> {
     let mut sink = JsonSink::default();
     let headers = reply.headers.clone();
-    let mut answer = Answer::new(ctx, request.parts, timing, &mut record, &headers, &mut sink);
+    let mut answer = Answer::new(
+        ctx,
+        request.parts,
+        memory,
+        timing,
+        &mut record,
+        &headers,
+        &mut sink,
+    );
     match Box::pin(engine::run(&mut answer, request.first_step)).await {
         Ok(document) => reply.json(document.or(sink.0).unwrap_or_default()),
         Err(fault) => reply.fault(&fault),

@@ -20,6 +20,7 @@ use crate::artifacts::owner::{LOCAL_OWNER, OwnerArtifacts};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net::RequestId;
+use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::upstream::LearnedQuirks;
 
 /// The state and the settings that all turns share. Made at the start of the process, and for each
@@ -56,6 +57,14 @@ impl Service {
     /// The quirk patches learned from the errors of providers.
     pub fn learned_quirks(&self) -> &LearnedQuirks {
         self.shared.upstreams.learned_quirks()
+    }
+
+    /// Counts what the service remembers in the memory budget of the process.
+    pub fn count_memory(&self, memory: &ProcessMemory) {
+        let shared = Arc::clone(&self.shared);
+        memory.add_store(MemoryKind::Memories, move || {
+            shared.memory.bytes() + shared.outputs.bytes() + shared.artifacts.memory_bytes()
+        });
     }
 
     /// The stored tool outputs, to be read back.

@@ -78,6 +78,11 @@ impl RememberedSession {
 }
 
 impl SessionMemory {
+    /// What is remembered, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.lock().bytes
+    }
+
     /// The full name of the route that a session switched to. It stays there while that provider is
     /// healthy, because its prompt cache is there.
     pub(super) fn moved_to(&self, owner: &Arc<str>, session: &str) -> Option<String> {

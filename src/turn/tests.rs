@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use adapters::plan::Retention;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
@@ -19,7 +19,7 @@ use super::{
     TurnEnvironmentFactory, respond,
 };
 use crate::artifacts::Artifacts;
-use crate::clock::System;
+use crate::clock::{Clock, System};
 use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
 use crate::net::ClientConnection;
@@ -140,6 +140,36 @@ async fn a_redirect_is_not_retried() {
     let (service, player) = service(json!({"answers": [answer]}), "").await;
     assert_eq!(ask(&service).await.status(), 502);
     assert_eq!(player.requests().len(), 1);
+}
+
+/// A clock that goes back by an hour with each reading.
+struct BackwardClock(AtomicU64);
+
+impl Clock for BackwardClock {
+    fn unix(&self) -> u64 {
+        self.0.fetch_sub(3600, Ordering::Relaxed)
+    }
+}
+
+struct BackwardClocks;
+
+impl TurnEnvironmentFactory for BackwardClocks {
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
+        TurnEnvironment {
+            clock: Arc::new(BackwardClock(AtomicU64::new(1_800_000_000))),
+            ..System.create(request_id, config)
+        }
+    }
+}
+
+#[tokio::test]
+async fn r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back() {
+    let script = json!({"answers": [{"steps": [{"text": "all"}]}]});
+    let (mut service, _player) = service(script, "").await;
+    Arc::get_mut(&mut service).unwrap().environments = Arc::new(BackwardClocks);
+    let last = last_event(&service).await;
+    let time = |name: &str| last["response"][name].as_u64().unwrap();
+    assert_eq!(time("completed_at"), time("created_at"), "{last}");
 }
 
 /// A tool runner that waits in the middle of the preparation until the work has to stop.

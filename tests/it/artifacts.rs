@@ -22,6 +22,7 @@ use respondent::artifacts::owner::LOCAL_OWNER;
 use respondent::config::{self, Flags, Inputs, UserDirs};
 use respondent::diagnostics::capture::TurnCapture;
 use respondent::metrics::Metrics;
+use respondent::net::memory::ProcessMemory;
 use respondent::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
@@ -137,6 +138,7 @@ async fn server(texts: &[&str]) -> Server {
         service: Arc::new(service),
         capture: TurnCapture::default(),
         started_ms: 0,
+        memory: ProcessMemory::unlimited(),
     };
     let settings = EdgeSettings {
         guard: GuardSettings {

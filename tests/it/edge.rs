@@ -2,6 +2,7 @@
 mod bodies;
 mod callers;
 mod framing;
+mod memory;
 mod routes;
 mod server;
 mod slow;
@@ -15,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         bodies::trials(),
         callers::trials(),
         framing::trials(),
+        memory::trials(),
         routes::trials(),
         slow::trials(),
         stopping::trials(),

@@ -86,7 +86,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
     })?;
     let sandbox = registry.provider(registry::SANDBOX);
     config.sandbox = sandbox.is_some_and(|provider| provider.base_url.is_empty());
-    Ok(Config {
+    let config = Config {
         server: file.server,
         registry,
         codex: file.codex,
@@ -95,7 +95,17 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
         capture: file.capture,
         digest: loader.digest.digest(),
         ..config
-    })
+    };
+    let least = config.least_memory();
+    match config.server.memory {
+        Some(memory) if memory < least => Err(main.error(
+            &["server", "memory"],
+            format!(
+                "`memory` must be at least {least}: 3 times `body_limit`, `memory` of [capture] and of [artifacts], and 120 MiB for what is remembered of sessions"
+            ),
+        )),
+        Some(_) | None => Ok(config),
+    }
 }
 
 /// The parts of a configuration that have been read so far.

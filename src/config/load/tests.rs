@@ -511,3 +511,19 @@ fn the_report_lists_what_would_run() {
         assert!(report.contains(line), "{line} is not in\n{report}");
     }
 }
+
+#[test]
+fn the_memory_must_hold_what_the_other_limits_allow() {
+    let least = (64 + 64 + 120 + 3 * 64) << 20;
+    assert_eq!(TestInputs::new("").config().memory_limit(), 512 << 20);
+    let large = "[server]\nbody_limit = 1073741824";
+    assert_eq!(
+        TestInputs::new(large).config().memory_limit(),
+        (248 + 3 * 1024) << 20
+    );
+    let enough = format!("[server]\nmemory = {least}");
+    assert_eq!(TestInputs::new(&enough).config().memory_limit(), least);
+    let message = error(&format!("[server]\nmemory = {}", least - 1));
+    let begin = format!("proxy-config.toml:2: `memory` must be at least {least}: ");
+    assert!(message.starts_with(&begin), "{message}");
+}

@@ -50,8 +50,11 @@ fn the_example_equals_the_defaults() {
 #[test]
 fn the_example_sets_every_default_of_server_and_capture() {
     let table: toml::Table = toml::from_str(EXAMPLE).unwrap();
-    let optional = ["data_dir", "token_env", "token_file"];
-    for name in ["server", "capture"] {
+    let optional: [(&str, &[&str]); 2] = [
+        ("server", &["data_dir", "token_env", "token_file", "memory"]),
+        ("capture", &[]),
+    ];
+    for (name, optional) in optional {
         let set = table[name].as_table().unwrap();
         for key in known_keys(&format!("[{name}]")) {
             assert_eq!(

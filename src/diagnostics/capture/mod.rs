@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::System;
 use crate::config::{CaptureMode, Config};
+use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
 
 pub use memory_budget::MemoryBudget;
@@ -64,6 +65,12 @@ impl TurnCapture {
     /// Blocks until all queued turns are on disk, for five seconds at most.
     pub fn flush(&self) {
         self.0.writer.flush();
+    }
+
+    /// Counts the recordings in the memory budget of the process.
+    pub fn count_memory(&self, memory: &ProcessMemory) {
+        let budget = Arc::clone(&self.0.budget);
+        memory.add_store(MemoryKind::Recordings, move || budget.used());
     }
 
     /// Drops the recordings that exceed the limits of a new configuration; all of them

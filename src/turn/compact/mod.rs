@@ -130,7 +130,10 @@ impl Compaction {
             usage: summary.usage,
             max_message_bytes: summary.user_message_bytes,
         };
-        let (document, dropped) = compacted.to_json(self.history.source.body());
+        let source = &self.history.source;
+        let (document, dropped) = answer
+            .ctx
+            .run_work(source.body_len(), || compacted.to_json(source.body()));
         let record = &mut *answer.record;
         if dropped > 0 {
             let detail = format!("{dropped} of the oldest: there is no room for them");

@@ -11,12 +11,14 @@ use adapters::stop_flag::StopReason;
 use tokio::time::{Instant, sleep_until};
 
 use super::{StreamTiming, ToolLoop};
+use crate::net::memory;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
 use crate::turn::record::Record;
 use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::shared::SharedState;
 use crate::turn::sink::Sink;
+use crate::turn::turn_memory::TurnMemory;
 
 /// The answer to one turn of a client. Made when the turn was prepared; it ends with its last
 /// event, or when the client leaves and its future is dropped.
@@ -33,6 +35,7 @@ pub(in crate::turn) struct Answer<'a, S> {
     pub(super) last_sent: Instant,
     /// The tools that run in the proxy, if there are any.
     pub(in crate::turn) tools: Option<Box<ToolLoop>>,
+    pub(super) memory: TurnMemory,
     sink: &'a mut S,
     /// Where the answer's items are remembered, if the client may refer to them by id.
     keeps_items: Option<Arc<SharedState>>,
@@ -52,6 +55,7 @@ impl<'a, S: Sink> Answer<'a, S> {
     pub(in crate::turn) fn new(
         ctx: &'a TurnContext,
         parts: AnswerParts,
+        memory: TurnMemory,
         timing: StreamTiming,
         record: &'a mut Record,
         headers: &'a ResponseHeaders,
@@ -64,6 +68,7 @@ impl<'a, S: Sink> Answer<'a, S> {
             assembler: parts.assembler,
             tools: parts.tools,
             keeps_items: parts.keeps_items,
+            memory,
             events: EventBuffer::default(),
             timing,
             begun: false,
@@ -149,6 +154,12 @@ impl<'a, S: Sink> Answer<'a, S> {
                 let items = self.assembler.items();
                 shared.memory.keep_items(owner, session, items);
             }
+        }
+        let pending = self.events.json_len();
+        if pending >= memory::STEP {
+            // The events, and a copy of them on its way to the client.
+            let received = self.assembler.received_bytes();
+            self.memory.set_answer(received + 2 * pending);
         }
         self.sink.send(&mut self.events, self.ctx).await;
         self.last_sent = Instant::now();

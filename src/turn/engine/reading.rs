@@ -16,6 +16,8 @@ use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
 use crate::upstream::UpstreamResponse;
 
+/// The most bytes of an answer that are decoded before other streams have their turn.
+const PIECE: usize = 128 * 1024;
 /// How long after the finish reason the token counts and the end of the stream may come.
 const GRACE_AFTER_FINISH: Duration = Duration::from_secs(5);
 
@@ -82,18 +84,32 @@ impl<S: Sink> Answer<'_, S> {
                 }
             };
             last_chunk = Instant::now();
-            if chunk.is_none() {
-                ctx.observe(TurnEvent::UpstreamEnd);
+            match &chunk {
+                Some(bytes) => ctx.observe(TurnEvent::UpstreamBody(bytes)),
+                None => ctx.observe(TurnEvent::UpstreamEnd),
             }
-            if self.decode_chunk(round, &mut reader, chunk.as_ref())? {
-                // Before the last event is sent: the client may disconnect when it has that event,
-                // which drops this future.
-                answer.drain();
-                self.end_round(round);
+            let mut rest = chunk;
+            loop {
+                let piece = rest
+                    .as_mut()
+                    .map(|rest| rest.split_to(rest.len().min(PIECE)));
+                if self.decode_chunk(round, &mut reader, piece.as_ref())? {
+                    // Before the last event is sent: the client may disconnect when it has that
+                    // event, which drops this future.
+                    answer.drain();
+                    self.end_round(round);
+                    self.send_round(round).await;
+                    return Ok(());
+                }
+                self.memory
+                    .set_answer(self.assembler.received_bytes() + reader.held_bytes());
                 self.send_round(round).await;
-                return Ok(());
+                if rest.as_ref().is_none_or(Bytes::is_empty) {
+                    break;
+                }
+                // Other streams on this thread have their turn.
+                tokio::task::yield_now().await;
             }
-            self.send_round(round).await;
             if reader.is_complete() {
                 let end = last_chunk + max_silence(&reader, idle);
                 timer.as_mut().reset(end.min(ctx.deadline));
@@ -101,7 +117,7 @@ impl<S: Sink> Answer<'_, S> {
         }
     }
 
-    /// Decodes a chunk of the answer, or its end. True when the answer is complete.
+    /// Decodes a piece of the answer, or its end. True when the answer is complete.
     fn decode_chunk(
         &mut self,
         round: &mut Round,
@@ -129,10 +145,7 @@ impl<S: Sink> Answer<'_, S> {
             }
         };
         match chunk {
-            Some(bytes) => {
-                self.ctx.observe(TurnEvent::UpstreamBody(bytes));
-                reader.feed(bytes, &mut emit)?;
-            }
+            Some(bytes) => reader.feed(bytes, &mut emit)?,
             None => reader.end(&mut emit)?,
         }
         // The first content, not an opened stream, shows that the provider works.
@@ -140,6 +153,9 @@ impl<S: Sink> Answer<'_, S> {
         if round.has_content && !round.attempt.request.body.is_empty() {
             round.attempt.request.body = Bytes::new();
             round.failover.commit_route(&round.attempt);
+            if self.tools.is_none() && round.hidden.is_none() {
+                self.memory.free_bodies();
+            }
             round.attempt.upstream.health().record_success();
             self.record.provider_down(false);
         }

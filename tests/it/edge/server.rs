@@ -33,6 +33,9 @@ pub struct Server {
     pub serving: JoinHandle<()>,
 }
 
+/// The bytes of the answer to "large answer".
+pub const LARGE_ANSWER: usize = 32 << 20;
+
 /// What the application has received.
 #[derive(Default)]
 pub struct AppLog {
@@ -89,6 +92,7 @@ async fn turn(State(app): State<TestApp>, request: DecodedRequest) -> Response<B
         }
         "stream" => Response::new(Body::new(UntilEnding::new(&app.ending))),
         "stubborn" => Response::new(Body::new(UntilEnding::new(&CancellationToken::new()))),
+        "large answer" => Response::new(Body::from(vec![b'x'; LARGE_ANSWER])),
         "flood" => Response::new(Body::new(Flood(DropNotifier(Arc::clone(&app.log))))),
         "broken stream" => Response::new(Body::new(PanicStream)),
         body => Response::new(Body::from(format!("{} bytes", body.len()))),

@@ -7,13 +7,18 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{body, player};
-use crate::proxy::{Proxy, Setup};
+use super::{answer, body, player};
+use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::wire_case;
 use crate::turns::parse_steps;
 
 pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
+        wire_case(
+            wire,
+            "R32 the memory of a turn is counted until it is not needed any more",
+            counted,
+        ),
         wire_case(wire, "R10 an event of 10 MB ends the answer", large_line),
         wire_case(
             wire,
@@ -126,6 +131,46 @@ async fn memory_growth(wire: PlayerWire, mode: &str) -> u64 {
     }
     proxy.wait_until_idle().await;
     proxy.memory().peak - before.peak
+}
+
+/// What the process counts for this, in bytes.
+async fn used(proxy: &Proxy, kind: &str) -> f64 {
+    let labels = format!("kind=\"{kind}\"");
+    proxy.metric("respondent_memory_bytes", &labels).await
+}
+
+async fn counted(wire: PlayerWire) {
+    const BODY: f64 = 4_000_000.0;
+    const ANSWER: f64 = 1_000_000.0;
+    let player = player(wire).await;
+    let setup = Setup::new().tables("[capture]\nmode = \"off\"\n[artifacts]\nmode = \"off\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let limit = proxy.metric("respondent_memory_limit_bytes", "").await;
+    assert!(limit > 500_000_000.0, "{limit}");
+    let mut body = streaming(&body());
+    body["input"] = "word ".repeat(800_000).into();
+    player.push(answer(json!([{"nothing": true}, {"stall": true}])));
+    let mut waiting = proxy.open(body.to_string(), &[]).await;
+    waiting.read_until("response.created").await;
+    // The client's body, and the one that was made of it.
+    let bodies = used(&proxy, "requests").await;
+    assert!(bodies > 2.0 * BODY && bodies < 2.2 * BODY, "{bodies}");
+    drop(waiting);
+    let text = json!({"repeat": {"times": 1000, "steps": [{"text": "x".repeat(1000)}]}});
+    player.push(answer(json!([text, {"stall": true}])));
+    let mut answered = proxy.open(body.to_string(), &[]).await;
+    while used(&proxy, "answers").await < 0.9 * ANSWER {
+        assert!(answered.read_more().await);
+    }
+    // Neither body is needed after the first content.
+    let bodies = used(&proxy, "requests").await;
+    assert!(bodies < 0.1 * BODY, "{bodies}");
+    drop(answered);
+    for kind in ["requests", "answers"] {
+        while used(&proxy, kind).await > 0.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
 }
 
 /// The limit of a request body in MiB.

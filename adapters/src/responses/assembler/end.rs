@@ -55,7 +55,8 @@ impl Assembler {
         let response = &mut self.writer.response;
         let status = match finish {
             Finish::Stop => {
-                response.completed_at = Some(now);
+                // The clock may have been set back meanwhile.
+                response.completed_at = Some(now.max(response.created_at));
                 ResponseStatus::Completed
             }
             Finish::Length => {

@@ -306,6 +306,11 @@ impl Assembler {
         &self.writer.notes
     }
 
+    /// The bytes of content of the answer so far, as received.
+    pub fn received_bytes(&self) -> usize {
+        self.received_bytes
+    }
+
     fn count_bytes(&mut self, bytes: usize) {
         self.received_bytes += bytes;
     }

@@ -1,0 +1,128 @@
+//! Bodies beyond the memory budget of the process.
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use respondent::net::memory::{MemoryKind, ProcessMemory};
+use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::routes::begun;
+use super::server::{LARGE_ANSWER, Server, read_to_close};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R32 a body beyond the memory of the process is refused, and taken when there is room",
+            unfinished_bodies,
+        ),
+        case("R32 a coded body counts as it is decoded", coded_bodies),
+        case(
+            "R32 an answer counts until its client has taken it",
+            unread_answer,
+        ),
+        case(
+            "R32 a body waits for memory that is about to be free",
+            waiting,
+        ),
+    ]
+}
+
+const MIB: usize = 1 << 20;
+
+async fn server(limit: usize) -> (Server, ProcessMemory) {
+    let memory = ProcessMemory::new(limit);
+    let body = BodyLimits {
+        memory: memory.clone(),
+        ..BodyLimits::default()
+    };
+    let settings = EdgeSettings {
+        body,
+        ..EdgeSettings::default()
+    };
+    (
+        Server::with(settings, ListenLimits::default()).await,
+        memory,
+    )
+}
+
+/// A connection that has sent so many bytes of a body which is not complete.
+async fn unfinished(server: &Server, memory: &ProcessMemory, bytes: usize) -> TcpStream {
+    let before = memory.used();
+    let mut stream = server.connect().await;
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        bytes + 1
+    );
+    stream
+        .write_all(&server.fill(head.as_bytes()))
+        .await
+        .unwrap();
+    stream.write_all(&vec![b' '; bytes]).await.unwrap();
+    while memory.used() < before + bytes {
+        sleep(Duration::from_millis(1)).await;
+    }
+    stream
+}
+
+async fn freed(memory: &ProcessMemory) {
+    while memory.used() > 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn unfinished_bodies() {
+    let (server, memory) = server(4 * MIB).await;
+    let one = unfinished(&server, &memory, 3 * MIB).await;
+    let reply = server.post_turn(&vec![b' '; MIB], "").await;
+    let message = reply.assert_error(503, "server_memory_full");
+    assert!(message.contains("again"), "{message}");
+    assert_eq!(reply.header("retry-after"), Some("5"));
+    assert_eq!(*server.log.refused.lock().unwrap(), ["memory_full"]);
+    drop(one);
+    freed(&memory).await;
+    server
+        .post_turn(&vec![b' '; MIB], "")
+        .await
+        .assert_ok("1048576 bytes");
+    freed(&memory).await;
+}
+
+async fn coded_bodies() {
+    let (server, memory) = server(4 * MIB).await;
+    let bomb = zstd::encode_all(vec![b' '; 8 * MIB].as_slice(), 1).unwrap();
+    assert!(bomb.len() < 8 * 1024);
+    let header = "Content-Encoding: zstd\r\n";
+    let reply = server.post_turn(&bomb, header).await;
+    reply.assert_error(503, "server_memory_full");
+    freed(&memory).await;
+}
+
+async fn unread_answer() {
+    let (server, memory) = server(usize::MAX).await;
+    let mut unread = begun(&server, b"large answer").await;
+    while memory.used_for(MemoryKind::Answers) < LARGE_ANSWER {
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(read_to_close(&mut unread).await.body().len(), LARGE_ANSWER);
+    freed(&memory).await;
+}
+
+async fn waiting() {
+    let (server, memory) = server(4 * MIB).await;
+    let mut running = memory.share(MemoryKind::Answers);
+    running.set(4 * MIB);
+    let body = vec![b' '; MIB];
+    let reply = server.post_turn(&body, "");
+    tokio::pin!(reply);
+    tokio::select! {
+        biased;
+        reply = &mut reply => panic!("not waited for: {reply:?}"),
+        () = sleep(Duration::from_millis(50)) => {}
+    }
+    drop(running);
+    reply.await.assert_ok("1048576 bytes");
+}
