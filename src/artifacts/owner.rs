@@ -174,6 +174,8 @@ fn check_id(id: &str) -> Result<(), ReadError> {
 /// Artifacts with these texts, and their ids in the same order.
 #[cfg(test)]
 pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<String>) {
+    use std::collections::BTreeSet;
+
     use adapters::plan::output::OutputKind;
 
     let artifacts = Artifacts::memory(1 << 24);
@@ -189,7 +191,7 @@ pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<Str
             text: (*text).to_owned(),
         };
         artifacts
-            .keep(LOCAL_OWNER, "session_1", vec![new])
+            .keep(LOCAL_OWNER, "session_1", vec![new], BTreeSet::new())
             .wait()
             .await;
         ids.push(id);

@@ -104,7 +104,7 @@ fn new(call_id: &str, text: &str) -> NewArtifact {
 /// Keeps a text for an owner and returns its id.
 async fn keep(artifacts: &Artifacts, owner: &str, call_id: &str, text: &str) -> String {
     artifacts
-        .keep(owner, "s", vec![new(call_id, text)])
+        .keep(owner, "s", vec![new(call_id, text)], BTreeSet::new())
         .wait()
         .await;
     id(text)
@@ -238,7 +238,10 @@ async fn lists_are_the_newest_first_and_have_pages() {
     for artifacts in [dir.open(), Artifacts::memory(1 << 20)] {
         for (session, text) in [("a", "1"), ("b", "2"), ("a", "3"), ("b", "4")] {
             let new = vec![new("call", text)];
-            artifacts.keep("me", session, new).wait().await;
+            artifacts
+                .keep("me", session, new, BTreeSet::new())
+                .wait()
+                .await;
         }
         let of = |session: Option<&str>, limit, after: Option<&str>| ArtifactFilter {
             session: session.map(str::to_owned),
@@ -284,7 +287,7 @@ async fn a_full_queue_is_waited_for_by_the_commit() {
     // Nothing else runs on this thread, so a call that waited here would wait forever.
     let commits: Vec<ArtifactCommit> = texts
         .iter()
-        .map(|text| artifacts.keep("me", "s", vec![new("call", text)]))
+        .map(|text| artifacts.keep("me", "s", vec![new("call", text)], BTreeSet::new()))
         .collect();
     for commit in commits {
         commit.wait().await;

@@ -2,8 +2,9 @@
 //! process may open it.
 mod isolation;
 mod killed;
+mod room;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -37,7 +38,7 @@ fn kill_count() -> usize {
 }
 
 pub fn trials() -> Vec<Trial> {
-    vec![
+    let mut trials = vec![
         // No timeout, because there may be many kills.
         Trial::test(
             "S2-Dc committed artifacts survive a kill of the program",
@@ -78,7 +79,9 @@ pub fn trials() -> Vec<Trial> {
             "S2-Dh the same input gives the same upstream request",
             isolation::same_input,
         ),
-    ]
+    ];
+    trials.extend(room::trials());
+    trials
 }
 
 /// The data directory, if this process is the child.
@@ -101,7 +104,10 @@ pub fn run_child(folder: &OsString) -> ExitCode {
                 .collect();
             let ids: Vec<String> = new.iter().map(|new| new.id.clone()).collect();
             let session = format!("{seed}/{set}/{count}");
-            artifacts.keep("me", &session, new).wait().await;
+            artifacts
+                .keep("me", &session, new, BTreeSet::new())
+                .wait()
+                .await;
             let mut out = std::io::stdout().lock();
             for id in ids {
                 writeln!(out, "{id}").unwrap();
@@ -288,7 +294,10 @@ async fn offline() {
 
     let one = artifact(1);
     let (id, text) = (one.id.clone(), one.text.clone());
-    open(folder.path()).keep("me", "s", vec![one]).wait().await;
+    open(folder.path())
+        .keep("me", "s", vec![one], BTreeSet::new())
+        .wait()
+        .await;
     let store = Store::open_existing(&data_dir).unwrap().unwrap();
     let artifacts = Artifacts::of_store(&config.artifacts, Arc::new(store));
     let read = artifacts
