@@ -332,6 +332,12 @@ row R17 "every operation waits for a locked database" src/store/lock_patience.rs
 row S43 "a data directory that was there before stays open" src/store/data_dir.rs \
   's/.and_then(|()| restrict_if_owned(&self.path, 0o700))/.and_then(|()| restrict_if_owned(\&self.path, 0o777))/' \
   lib s43_modes_that_were_there_before_are_narrowed
+row R19 "a store of a newer version is used" src/store/schema.rs \
+  's/return Err(StoreError::Newer(version));/return Ok(());/' \
+  lib r19_the_store_of_a_newer_version_is_left_alone
+row R18 "the text after the first piece is missing" src/artifacts/opened.rs \
+  's/^                if at >= bytes.end {/                if at > bytes.start {/' \
+  lib r18_an_artifact_is_read_in_pieces_across_chunks_and_characters
 row S2-De "every failure is reported" src/artifacts/disk.rs \
   's/&& !before.swap(true, Ordering::Relaxed)/\&\& !before.swap(false, Ordering::Relaxed)/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory

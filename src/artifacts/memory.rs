@@ -115,17 +115,7 @@ impl MemoryBackend {
         range: &ArtifactRange,
         now: u64,
     ) -> Option<ArtifactText> {
-        let (entry, text) = {
-            let mut texts = self.0.lock();
-            let held = texts.held.to_back(id)?;
-            for reference in &mut held.references {
-                if reference.owner == owner {
-                    reference.accessed = now;
-                }
-            }
-            let (_, entry) = held.entry(id, owner, None)?;
-            (entry, Arc::clone(&held.text))
-        };
+        let (entry, text) = self.open(owner, id, now)?;
         let position = text_range::locate(&text, range);
         Some(ArtifactText {
             entry,
@@ -133,6 +123,24 @@ impl MemoryBackend {
             first_line: position.first_line,
             text: text.get(position.bytes).unwrap_or_default().to_owned(),
         })
+    }
+
+    /// The whole text of an artifact of an owner. Counts as access.
+    pub(super) fn open(
+        &self,
+        owner: &str,
+        id: &str,
+        now: u64,
+    ) -> Option<(ArtifactEntry, Arc<String>)> {
+        let mut texts = self.0.lock();
+        let held = texts.held.to_back(id)?;
+        for reference in &mut held.references {
+            if reference.owner == owner {
+                reference.accessed = now;
+            }
+        }
+        let (_, entry) = held.entry(id, owner, None)?;
+        Some((entry, Arc::clone(&held.text)))
     }
 
     /// All references, the oldest first: owner, session, and the artifact without its text.

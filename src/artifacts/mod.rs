@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`owner`] | the artifacts of one owner, as clients and tools read them |
 //! | [`search`] | searches the text of an artifact |
+//! | `opened` | reads a range piece by piece |
 //! | `disk` | keeps artifacts in the store |
 //! | `memory` | keeps artifacts in bounded memory: without a store, and while the disk fails |
 //! | `written_references` | remembers what is on disk already |
 
 mod disk;
 mod memory;
+mod opened;
 pub mod owner;
 pub mod search;
 #[cfg(test)]
@@ -29,12 +31,14 @@ use crate::clock::{Clock, System};
 use crate::config::{ArtifactConfig, ArtifactMode};
 use crate::metrics::ArtifactCounts;
 use crate::net::bounded_id;
+use crate::store::text_range::{self, TextPosition};
 use crate::store::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, Store, SweepResult,
     UnusableStore,
 };
 use disk::DiskBackend;
 use memory::MemoryBackend;
+pub use opened::OpenArtifact;
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -316,6 +320,18 @@ impl Artifacts {
             Some(in_memory) => Ok(Some(in_memory)),
             None => on_disk,
         }
+    }
+
+    /// The text of an artifact that is in memory, and where a range is in it.
+    fn shared_text(
+        &self,
+        owner: &str,
+        id: &str,
+        range: &ArtifactRange,
+    ) -> Option<(Arc<String>, TextPosition)> {
+        let (_, text) = self.0.memory.open(owner, id, self.now())?;
+        let position = text_range::locate(&text, range);
+        Some((text, position))
     }
 
     /// Waits for the turn of a search.

@@ -216,11 +216,12 @@ impl Failover {
     /// Re-encodes for the same route without naming these artifacts, which could not be kept.
     pub(super) fn encode_without(
         &mut self,
+        ctx: &TurnContext,
         unkept: BTreeSet<String>,
         route: &Route,
     ) -> Result<PreparedAttempt, Fault> {
         self.unkept.extend(unkept);
-        self.encode_again(route)
+        self.encode_again(ctx, route)
     }
 
     /// Takes the next route whose provider is not down and encodes the turn for it. Routes for

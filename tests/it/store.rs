@@ -2,6 +2,7 @@
 //! process may open it.
 mod isolation;
 mod killed;
+mod large;
 mod room;
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,6 +30,9 @@ use crate::trial::case;
 /// The variable that makes this program the child process; it names the data directory.
 const CHILD_VARIABLE: &str = "RESPONDENT_TEST_STORE";
 
+/// The same for the child that writes one large artifact.
+const LARGE_VARIABLE: &str = "RESPONDENT_TEST_LARGE_STORE";
+
 /// The variable that says how often the child or the server is killed; the default is 5.
 const KILLS_VARIABLE: &str = "RESPONDENT_TEST_KILLS";
 
@@ -41,14 +45,14 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = vec![
         // No timeout, because there may be many kills.
         Trial::test(
-            "S2-Dc committed artifacts survive a kill of the program",
+            "R13 S2-Dc committed artifacts survive a kill of the program",
             || {
                 tokio::runtime::Runtime::new()?.block_on(killed_child());
                 Ok(())
             },
         ),
         case(
-            "a second server on a data directory fails with advice",
+            "R20 a second server on a data directory fails with advice",
             second_server,
         ),
         case(
@@ -65,11 +69,15 @@ pub fn trials() -> Vec<Trial> {
         ),
         // No timeout here either.
         Trial::test(
-            "S2-Dc artifacts that a model was shown survive a kill of the server",
+            "R13 S2-Dc artifacts that a model was shown survive a kill of the server",
             || {
                 tokio::runtime::Runtime::new()?.block_on(killed::shown_artifacts());
                 Ok(())
             },
+        ),
+        case(
+            "R18 an artifact of 50 MB is whole or absent after a kill",
+            large::whole_or_absent,
         ),
         case(
             "S2-Df the home directory is not touched",
@@ -84,14 +92,17 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// The data directory, if this process is the child.
-pub fn child_data_dir() -> Option<OsString> {
-    std::env::var_os(CHILD_VARIABLE)
+/// Runs what a child process does, if this process is one.
+pub fn run_child() -> Option<ExitCode> {
+    if let Some(folder) = std::env::var_os(LARGE_VARIABLE) {
+        return Some(large::run_child(Path::new(&folder)));
+    }
+    std::env::var_os(CHILD_VARIABLE).map(|folder| commit_until_killed(&folder))
 }
 
 /// Commits sets of artifacts until the process is killed. After each commit it prints the ids of
 /// the set, one per line.
-pub fn run_child(folder: &OsString) -> ExitCode {
+fn commit_until_killed(folder: &OsString) -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let artifacts = open(Path::new(folder));

@@ -300,8 +300,9 @@ async fn damage_found_later_is_repaired_at_the_next_start() {
     assert_eq!(log.warnings(), [READ_FAILED, MOVED_ASIDE]);
 }
 
+// R19
 #[tokio::test]
-async fn the_store_of_a_newer_version_is_left_alone() {
+async fn r19_the_store_of_a_newer_version_is_left_alone() {
     let (log, _guard) = Log::start();
     let dir = TestDir::new();
     let id = keep(&dir.open(), "me", "call", "text").await;

@@ -211,7 +211,7 @@ impl<S: Sink> Answer<'_, S> {
             let unkept = self.wait_with_heartbeat(commit.wait()).await?;
             if !unkept.is_empty() {
                 let route = round.attempt.route.clone();
-                let attempt = round.failover.encode_without(unkept, &route)?;
+                let attempt = round.failover.encode_without(self.ctx, unkept, &route)?;
                 self.switch_to(round, attempt);
             }
         }

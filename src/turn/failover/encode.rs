@@ -25,6 +25,8 @@ impl Failover {
         route: &Route,
     ) -> Result<PreparedAttempt, Fault> {
         let mut planned = self.plan(turn, route);
+        // A plan whose making was stopped is incomplete.
+        turn.stop.check()?;
         let mut artifact_commit = self.store_outputs(turn, &planned.plan);
         if let Some(commit) = &mut artifact_commit {
             let unkept = commit.take_unkept();
