@@ -12,7 +12,7 @@ use respondent::commands::cli::{
     BundleCommand, Cli, CliCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE, EXIT_OK,
     EXIT_REPLAY_FAILED,
 };
-use respondent::commands::{self, print_text};
+use respondent::commands::{self, print_error, print_text};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
@@ -176,6 +176,6 @@ fn install_tls() -> anyhow::Result<()> {
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {
-    writeln!(io::stderr(), "respondent: {why}").ok();
+    print_error(&format!("respondent: {why}\n"));
     ExitCode::from(code)
 }

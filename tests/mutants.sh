@@ -158,7 +158,7 @@ row S2-Ga "results without a call are not bounded" $plan/bound_outputs/mod.rs \
   's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \
   adapters results_without_a_call_are_bounded_too
 row S2-Gb "outputs are not bounded" $plan/mod.rs \
-  's/^    plan.bound_outputs(turn, bounds, cache);/    let _ = (cache, Plan::bound_outputs);/' \
+  's/^    plan.bound_outputs(turn, bounds, cache, unkept);/    let _ = (cache, unkept, Plan::bound_outputs);/' \
   outputs bounding_alone_keeps_the_founding_session_below_the_threshold
 row S2-Ea "a history that does not fit is not cut" $plan/mod.rs \
   's/^    fit_window::fit(turn, bounds, &mut plan);/    let _ = fit_window::fit;/' \
@@ -181,7 +181,7 @@ row S2-Ed "minified assets are treated as lines" $excerpt/mod.rs \
   's/OutputKind::OpaqueToolOutput => opaque::excerpt_body(input)/OutputKind::OpaqueToolOutput => command::excerpt_body(input)/' \
   adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
-  's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache, unkept); }/' \
+  's/^    plan.bound_outputs(turn, bounds, cache, unkept);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache, unkept); }/' \
   outputs a_compaction_gets_no_more_than_the_turns_did
 row "S2-Ba S2-Db" "everything is treated as the output of a command" $output/measure.rs \
   's/^        classifier.kind()$/        { let _ = classifier.kind(); OutputKind::CommandOutput }/' \
@@ -193,8 +193,14 @@ row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/res
   '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.replacement_text(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
   outputs only_the_texts_of_outputs_change
 row S2-Bc "shortened outputs are not stored" src/turn/failover/encode.rs \
-  's/^        let artifact_commit = self.store_outputs(turn, &plan);/        let artifact_commit: Option<Commit> = None; let _ = Self::store_outputs;/' \
+  's/^        let mut artifact_commit = self.store_outputs(turn, &planned.plan);/        let mut artifact_commit: Option<ArtifactCommit> = None; let _ = Self::store_outputs;/' \
   it "a shortened output can be read completely"
+row S2-Bc "memory drops what the request names" src/artifacts/memory.rs \
+  's/^            if !named.contains(id) {/            if named.len() < usize::MAX {/' \
+  lib memory_drops_nothing_that_the_same_request_names
+row "S2-Bc S2-Bl" "a request names what was not kept" src/turn/failover/encode.rs \
+  's/plan::plan_with_unkept(turn, bounds, &self.shared.outputs, unkept)/{ let _ = unkept; plan::plan_with_cache(turn, bounds, \&self.shared.outputs) }/' \
+  it "S2-Bc S2-Bl an output for which memory has no room is not named"
 row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(100_000, usize::MAX, MAX_EXCERPT_CHARS,/' \
   outputs fixed_bounds_hold_for_every_text_of_up_to_5_mb
@@ -326,11 +332,17 @@ row R17 "every operation waits for a locked database" src/store/lock_patience.rs
 row S43 "a data directory that was there before stays open" src/store/data_dir.rs \
   's/.and_then(|()| restrict_if_owned(&self.path, 0o700))/.and_then(|()| restrict_if_owned(\&self.path, 0o777))/' \
   lib s43_modes_that_were_there_before_are_narrowed
+row R19 "a store of a newer version is used" src/store/schema.rs \
+  's/return Err(StoreError::Newer(version));/return Ok(());/' \
+  lib r19_the_store_of_a_newer_version_is_left_alone
+row R18 "the text after the first piece is missing" src/artifacts/opened.rs \
+  's/^                if at >= bytes.end {/                if at > bytes.start {/' \
+  lib r18_an_artifact_is_read_in_pieces_across_chunks_and_characters
 row S2-De "every failure is reported" src/artifacts/disk.rs \
   's/&& !before.swap(true, Ordering::Relaxed)/\&\& !before.swap(false, Ordering::Relaxed)/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
 row S2-De "artifacts that cannot be written to disk are lost" src/artifacts/disk.rs \
-  's/unwritten.artifacts, self.now/Vec::new(), self.now/' \
+  's/unwritten.artifacts, self.named/Vec::new(), self.named/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
 row S2-Df "the home of a server is not the folder of its test" tests/it/proxy.rs \
   's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
@@ -347,7 +359,7 @@ row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/t
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send
 row S2-Dh "the id of an artifact differs for each call" $plan/bound_outputs/render.rs \
-  's/artifact: Some(measure.as_ref().into()),/artifact: Some(crate::plan::Artifact { id: format!("{}{call_id}", measure.id), ..measure.as_ref().into() }),/' \
+  's/then(|| measure.as_ref().into()),/then(|| crate::plan::Artifact { id: format!("{}{call_id}", measure.id), ..measure.as_ref().into() }),/' \
   outputs an_artifact_has_the_id_of_its_content
 row R8 "a client that left is not noticed behind unread bytes" src/serve/listen.rs \
   's/Poll::Pending => left.as_mut().poll(cx).map(Ok),/Poll::Pending => { let _ = \&mut left; Poll::Pending }/' \

@@ -1,5 +1,6 @@
 //! Artifacts in the store. What the disk does not take goes to memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,6 +38,9 @@ pub(super) struct DiskCommit {
     pending: PendingWrite,
     state: Arc<DiskState>,
     keys: Vec<ReferenceKey>,
+    ids: Vec<String>,
+    /// The ids of the artifacts that the request names besides.
+    named: BTreeSet<String>,
     bytes: u64,
     owner: String,
     session: String,
@@ -86,12 +90,15 @@ impl DiskBackend {
         owner: &str,
         session: &str,
         artifacts: Vec<NewArtifact>,
+        named: BTreeSet<String>,
         now: u64,
     ) -> DiskCommit {
         let (owner, session) = (owner.to_owned(), session.to_owned());
         let key = |new: &NewArtifact| ReferenceKey::new(&owner, &session, &new.call_id, &new.id);
         DiskCommit {
             keys: artifacts.iter().map(key).collect(),
+            ids: artifacts.iter().map(|new| new.id.clone()).collect(),
+            named,
             bytes: artifacts.iter().map(|new| new.text.len() as u64).sum(),
             state: Arc::clone(&self.state),
             pending: self.store.write(ArtifactBatch {
@@ -208,7 +215,9 @@ impl DiskBackend {
 }
 
 impl DiskCommit {
-    pub(super) async fn wait(self) {
+    /// Waits until the artifacts can be read back, from the disk or from memory. Returns the ids of
+    /// those that cannot.
+    pub(super) async fn wait(self) -> BTreeSet<String> {
         let state = self.state;
         match self.pending.done().await {
             Ok(WrittenBatch {
@@ -222,13 +231,14 @@ impl DiskCommit {
                 state
                     .written
                     .add(self.keys.into_iter().zip(reference_numbers), self.now);
+                BTreeSet::new()
             }
             Err(unwritten) => {
                 state.failed(WRITE_FAILED, &unwritten.error);
-                let (owner, session) = (&self.owner, &self.session);
-                state
-                    .memory
-                    .keep(owner, session, unwritten.artifacts, self.now);
+                let (owner, session, memory) = (&self.owner, &self.session, &state.memory);
+                memory.keep(owner, session, unwritten.artifacts, self.named, self.now);
+                let is_lost = |id: &String| !memory.has_text(id);
+                self.ids.into_iter().filter(is_lost).collect()
             }
         }
     }

@@ -1,5 +1,7 @@
-//! Artifacts in memory. Beyond the limit the least recently used ones are dropped.
+//! Artifacts in memory. Beyond the limit the least recently used ones are dropped, but not those
+//! that a request names which is about to be sent: then a new one is not taken.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use adapters::plan::output::OutputKind;
@@ -55,15 +57,31 @@ impl MemoryBackend {
         }))
     }
 
+    /// The bytes of what is here.
     pub(super) fn bytes(&self) -> usize {
         self.0.lock().bytes
     }
 
-    pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>, now: u64) {
+    /// Keeps artifacts for a request that names them and those with the ids `named`. Returns the
+    /// ids of those for which there is no room.
+    pub(super) fn keep(
+        &self,
+        owner: &str,
+        session: &str,
+        new: Vec<NewArtifact>,
+        mut named: BTreeSet<String>,
+        now: u64,
+    ) -> BTreeSet<String> {
+        named.extend(new.iter().map(|new| new.id.clone()));
         let mut texts = self.0.lock();
-        for new in new {
-            texts.put(owner, session, new, now);
-        }
+        new.into_iter()
+            .filter_map(|new| texts.put(owner, session, new, &named, now))
+            .collect()
+    }
+
+    /// Whether the text of this artifact is here, whoever owns it.
+    pub(super) fn has_text(&self, id: &str) -> bool {
+        self.0.lock().held.contains_key(id)
     }
 
     /// Whether this is here. Asking counts as access.
@@ -102,17 +120,7 @@ impl MemoryBackend {
         range: &ArtifactRange,
         now: u64,
     ) -> Option<ArtifactText> {
-        let (entry, text) = {
-            let mut texts = self.0.lock();
-            let held = texts.held.to_back(id)?;
-            for reference in &mut held.references {
-                if reference.owner == owner {
-                    reference.accessed = now;
-                }
-            }
-            let (_, entry) = held.entry(id, owner, None)?;
-            (entry, Arc::clone(&held.text))
-        };
+        let (entry, text) = self.open(owner, id, now)?;
         let position = text_range::locate(&text, range);
         Some(ArtifactText {
             entry,
@@ -120,6 +128,24 @@ impl MemoryBackend {
             first_line: position.first_line,
             text: text.get(position.bytes).unwrap_or_default().to_owned(),
         })
+    }
+
+    /// The whole text of an artifact of an owner. Counts as access.
+    pub(super) fn open(
+        &self,
+        owner: &str,
+        id: &str,
+        now: u64,
+    ) -> Option<(ArtifactEntry, Arc<String>)> {
+        let mut texts = self.0.lock();
+        let held = texts.held.to_back(id)?;
+        for reference in &mut held.references {
+            if reference.owner == owner {
+                reference.accessed = now;
+            }
+        }
+        let (_, entry) = held.entry(id, owner, None)?;
+        Some((entry, Arc::clone(&held.text)))
     }
 
     /// All references, the oldest first: owner, session, and the artifact without its text.
@@ -201,42 +227,74 @@ pub(super) fn page(
 }
 
 impl HeldTexts {
-    fn put(&mut self, owner: &str, session: &str, new: NewArtifact, now: u64) {
-        let size = new.text.len() + new.id.len();
+    /// Returns the id if there is no room.
+    fn put(
+        &mut self,
+        owner: &str,
+        session: &str,
+        new: NewArtifact,
+        named: &BTreeSet<String>,
+        now: u64,
+    ) -> Option<String> {
         // What is known already counts as used.
-        self.held.to_back(&new.id);
-        let held = self.held.entry(new.id).or_insert_with(|| {
-            self.bytes += size;
-            HeldText {
-                text: Arc::new(new.text),
-                chars: new.chars,
-                lines: new.lines,
-                references: Vec::new(),
-                bytes: size,
-            }
-        });
-        if let Some(reference) = held.reference(owner, session, &new.call_id) {
-            reference.accessed = now;
-        } else {
-            let size = REFERENCE_OVERHEAD + owner.len() + session.len() + new.call_id.len();
-            self.bytes += size;
-            held.bytes += size;
-            held.references.push(HeldReference {
-                owner: owner.to_owned(),
-                session: session.to_owned(),
-                call_id: new.call_id,
-                kind: new.kind,
-                created: now,
-                accessed: now,
-                number: self.next_number,
-            });
-            self.next_number += 1;
-        }
-        while self.bytes > self.limit
-            && let Some((_, oldest)) = self.held.pop_front()
+        let held = self.held.to_back(&new.id);
+        let is_new_text = held.is_none();
+        if let Some(reference) = held.and_then(|held| held.reference(owner, session, &new.call_id))
         {
-            self.bytes -= oldest.bytes;
+            reference.accessed = now;
+            return None;
         }
+        let text_size = new.text.len() + new.id.len();
+        let reference_size = REFERENCE_OVERHEAD + owner.len() + session.len() + new.call_id.len();
+        let size = reference_size + if is_new_text { text_size } else { 0 };
+        if !self.make_room(size, named) {
+            return Some(new.id);
+        }
+        self.bytes += size;
+        let held = self.held.entry(new.id).or_insert_with(|| HeldText {
+            text: Arc::new(new.text),
+            chars: new.chars,
+            lines: new.lines,
+            references: Vec::new(),
+            bytes: 0,
+        });
+        held.bytes += size;
+        held.references.push(HeldReference {
+            owner: owner.to_owned(),
+            session: session.to_owned(),
+            call_id: new.call_id,
+            kind: new.kind,
+            created: now,
+            accessed: now,
+            number: self.next_number,
+        });
+        self.next_number += 1;
+        None
+    }
+
+    /// Drops the least recently used artifacts that are not `named` until there is room. False if
+    /// that is not enough; then nothing is dropped.
+    fn make_room(&mut self, size: usize, named: &BTreeSet<String>) -> bool {
+        let mut left = self.bytes.saturating_add(size);
+        let mut dropped = Vec::new();
+        for (id, held) in &self.held {
+            if left <= self.limit {
+                break;
+            }
+            if !named.contains(id) {
+                left -= held.bytes;
+                dropped.push(id.clone());
+            }
+        }
+        if left > self.limit {
+            return false;
+        }
+        for id in dropped {
+            if let Some(held) = self.held.remove(&id) {
+                self.bytes -= held.bytes;
+            }
+        }
+        true
     }
 
     /// Drops the references for which `stays` is false, and the text if none is left. Returns

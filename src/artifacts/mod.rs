@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`owner`] | the artifacts of one owner, as clients and tools read them |
 //! | [`search`] | searches the text of an artifact |
+//! | `opened` | reads a range piece by piece |
 //! | `disk` | keeps artifacts in the store |
 //! | `memory` | keeps artifacts in bounded memory: without a store, and while the disk fails |
 //! | `written_references` | remembers what is on disk already |
 
 mod disk;
 mod memory;
+mod opened;
 pub mod owner;
 pub mod search;
 #[cfg(test)]
@@ -17,6 +19,7 @@ mod tests;
 mod written_references;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,12 +31,14 @@ use crate::clock::{Clock, System};
 use crate::config::{ArtifactConfig, ArtifactMode};
 use crate::metrics::ArtifactCounts;
 use crate::net::bounded_id;
+use crate::store::text_range::{self, TextPosition};
 use crate::store::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, Store, SweepResult,
     UnusableStore,
 };
 use disk::DiskBackend;
 use memory::MemoryBackend;
+pub use opened::OpenArtifact;
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -70,6 +75,8 @@ struct ArtifactsInner {
     retention: Retention,
     /// False if nothing is kept.
     keeps: bool,
+    /// In a replay: the ids of the artifacts that the recorded turn did not keep.
+    recorded_as_unkept: BTreeSet<String>,
     /// What is not on disk.
     memory: Arc<MemoryBackend>,
     disk: Option<DiskBackend>,
@@ -97,7 +104,11 @@ impl Default for SearchSlots {
 
 /// Artifacts on their way to the disk. An artifact may be mentioned to a model only after
 /// [`ArtifactCommit::wait`].
-pub struct ArtifactCommit(Option<disk::DiskCommit>);
+pub struct ArtifactCommit {
+    pending: Option<disk::DiskCommit>,
+    /// The ids of the artifacts for which there is no room.
+    unkept: BTreeSet<String>,
+}
 
 impl Artifacts {
     /// Keeps artifacts as the settings say. With `mode = "disk"` they go to the store that the
@@ -110,7 +121,9 @@ impl Artifacts {
         counts: ArtifactCounts,
     ) -> Self {
         let store = match (settings.mode, store) {
-            (ArtifactMode::Off, _) => return Self::without_store(Retention::Nothing),
+            (ArtifactMode::Off, _) => {
+                return Self::without_store(Retention::Nothing, BTreeSet::new());
+            }
             (ArtifactMode::Memory, _) | (ArtifactMode::Disk, None) => None,
             (ArtifactMode::Disk, Some(Ok(store))) => {
                 if let Some(moved_to) = store.moved_aside() {
@@ -154,11 +167,13 @@ impl Artifacts {
         Self::new(&settings, None, Arc::new(System), counts)
     }
 
-    /// Keeps nothing. For replays: excerpts claim the `retention` of the recorded turn.
-    pub fn without_store(retention: Retention) -> Self {
+    /// Keeps nothing. For replays: excerpts claim the `retention` of the recorded turn, except for
+    /// the artifacts `unkept`.
+    pub fn without_store(retention: Retention, unkept: BTreeSet<String>) -> Self {
         Self(Arc::new(ArtifactsInner {
             retention,
             keeps: false,
+            recorded_as_unkept: unkept,
             memory: Arc::new(MemoryBackend::new(0)),
             disk: None,
             keep_for: 0,
@@ -181,6 +196,7 @@ impl Artifacts {
                 None => Retention::Memory,
             },
             keeps: true,
+            recorded_as_unkept: BTreeSet::new(),
             memory,
             disk,
             keep_for: u64::from(settings.keep_days) * DAY,
@@ -231,15 +247,34 @@ impl Artifacts {
         })
     }
 
-    /// Starts to keep artifacts. This never fails: what the disk does not take stays in memory, as
-    /// far as there is room.
-    pub fn keep(&self, owner: &str, session: &str, artifacts: Vec<NewArtifact>) -> ArtifactCommit {
+    /// Starts to keep artifacts for a request that names them, and that names those with the ids
+    /// `named` besides. What the disk does not take stays in memory, as far as there is room beside
+    /// all that the request names. Where there is not room for all, the first ones are kept: they
+    /// are older, and what was sent of them before stays as it was.
+    pub fn keep(
+        &self,
+        owner: &str,
+        session: &str,
+        artifacts: Vec<NewArtifact>,
+        named: BTreeSet<String>,
+    ) -> ArtifactCommit {
         let now = self.now();
-        let Some(disk) = &self.0.disk else {
-            self.0.memory.keep(owner, session, artifacts, now);
-            return ArtifactCommit(None);
-        };
-        ArtifactCommit(Some(disk.keep(owner, session, artifacts, now)))
+        let ArtifactsInner { disk, memory, .. } = &*self.0;
+        match disk {
+            Some(disk) => ArtifactCommit {
+                pending: Some(disk.keep(owner, session, artifacts, named, now)),
+                unkept: BTreeSet::new(),
+            },
+            None => ArtifactCommit {
+                pending: None,
+                unkept: memory.keep(owner, session, artifacts, named, now),
+            },
+        }
+    }
+
+    /// The artifacts that the turn of a replay did not keep.
+    pub fn recorded_as_unkept(&self) -> &BTreeSet<String> {
+        &self.0.recorded_as_unkept
     }
 
     /// Lists the artifacts of an owner, the newest first.
@@ -290,6 +325,18 @@ impl Artifacts {
             Some(in_memory) => Ok(Some(in_memory)),
             None => on_disk,
         }
+    }
+
+    /// The text of an artifact that is in memory, and where a range is in it.
+    fn shared_text(
+        &self,
+        owner: &str,
+        id: &str,
+        range: &ArtifactRange,
+    ) -> Option<(Arc<String>, TextPosition)> {
+        let (_, text) = self.0.memory.open(owner, id, self.now())?;
+        let position = text_range::locate(&text, range);
+        Some((text, position))
     }
 
     /// Waits for the turn of a search.
@@ -343,11 +390,18 @@ impl Artifacts {
 }
 
 impl ArtifactCommit {
-    /// Waits until the artifacts can be read back.
-    pub async fn wait(self) {
-        if let Some(commit) = self.0 {
-            commit.wait().await;
+    /// Takes the ids of the artifacts of which is known already that they cannot be kept.
+    pub fn take_unkept(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.unkept)
+    }
+
+    /// Waits until the artifacts can be read back. Returns the ids of those that cannot.
+    pub async fn wait(self) -> BTreeSet<String> {
+        let mut unkept = self.unkept;
+        if let Some(pending) = self.pending {
+            unkept.extend(pending.wait().await);
         }
+        unkept
     }
 }
 

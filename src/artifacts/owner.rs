@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::search::{self, SearchQuery, SearchResult};
-use super::{ArtifactError, Artifacts};
+use super::{ArtifactError, Artifacts, OpenArtifact};
 use crate::net::bounded_id;
+use crate::store::text_range::TextPosition;
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, SweepResult};
 
 /// The owner of every request with the server's own token, or without one.
@@ -92,6 +93,19 @@ impl OwnerArtifacts {
         read.ok_or_else(|| self.missing(id))
     }
 
+    /// Opens a range of an artifact, to be read piece by piece.
+    pub async fn open(&self, id: &str, range: &ArtifactRange) -> Result<OpenArtifact, ReadError> {
+        OpenArtifact::open(self, id, range).await
+    }
+
+    pub(super) fn shared_text(
+        &self,
+        id: &str,
+        range: &ArtifactRange,
+    ) -> Option<(Arc<String>, TextPosition)> {
+        self.artifacts.shared_text(self.owner, id, range)
+    }
+
     /// Searches an artifact on a blocking thread, within a time limit. Only a few searches run at
     /// the same time, since each holds a whole text; slow ones do not hold up quick ones. The
     /// search stops soon after this future is dropped.
@@ -146,7 +160,7 @@ impl OwnerArtifacts {
         Ok(self.artifacts.sweep().await?)
     }
 
-    fn missing(&self, id: &str) -> ReadError {
+    pub(super) fn missing(&self, id: &str) -> ReadError {
         ReadError::Missing {
             id: id.to_owned(),
             keep_days: self.keep_days,
@@ -174,6 +188,8 @@ fn check_id(id: &str) -> Result<(), ReadError> {
 /// Artifacts with these texts, and their ids in the same order.
 #[cfg(test)]
 pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<String>) {
+    use std::collections::BTreeSet;
+
     use adapters::plan::output::OutputKind;
 
     let artifacts = Artifacts::memory(1 << 24);
@@ -189,7 +205,7 @@ pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<Str
             text: (*text).to_owned(),
         };
         artifacts
-            .keep(LOCAL_OWNER, "session_1", vec![new])
+            .keep(LOCAL_OWNER, "session_1", vec![new], BTreeSet::new())
             .wait()
             .await;
         ids.push(id);

@@ -10,9 +10,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use adapters::plan::output::OutputKind;
+use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use super::owner::OwnerArtifacts;
 use super::*;
 use crate::store::{self, DataDir, DataDirInUse, OpenError};
 
@@ -104,7 +106,7 @@ fn new(call_id: &str, text: &str) -> NewArtifact {
 /// Keeps a text for an owner and returns its id.
 async fn keep(artifacts: &Artifacts, owner: &str, call_id: &str, text: &str) -> String {
     artifacts
-        .keep(owner, "s", vec![new(call_id, text)])
+        .keep(owner, "s", vec![new(call_id, text)], BTreeSet::new())
         .wait()
         .await;
     id(text)
@@ -238,7 +240,10 @@ async fn lists_are_the_newest_first_and_have_pages() {
     for artifacts in [dir.open(), Artifacts::memory(1 << 20)] {
         for (session, text) in [("a", "1"), ("b", "2"), ("a", "3"), ("b", "4")] {
             let new = vec![new("call", text)];
-            artifacts.keep("me", session, new).wait().await;
+            artifacts
+                .keep("me", session, new, BTreeSet::new())
+                .wait()
+                .await;
         }
         let of = |session: Option<&str>, limit, after: Option<&str>| ArtifactFilter {
             session: session.map(str::to_owned),
@@ -284,7 +289,7 @@ async fn a_full_queue_is_waited_for_by_the_commit() {
     // Nothing else runs on this thread, so a call that waited here would wait forever.
     let commits: Vec<ArtifactCommit> = texts
         .iter()
-        .map(|text| artifacts.keep("me", "s", vec![new("call", text)]))
+        .map(|text| artifacts.keep("me", "s", vec![new("call", text)], BTreeSet::new()))
         .collect();
     for commit in commits {
         commit.wait().await;
@@ -332,6 +337,89 @@ async fn only_the_owner_can_read_the_files() {
         seen,
         expected.map(|(name, mode)| (name.to_owned(), mode.to_owned()))
     );
+}
+
+/// The pieces of a range, and what is said about it.
+async fn pieces(owned: &OwnerArtifacts, id: &str, range: &ArtifactRange) -> (OpenArtifact, String) {
+    let opened = owned.open(id, range).await.unwrap();
+    let said = owned.open(id, range).await.unwrap();
+    let mut text = Vec::new();
+    let mut pieces = std::pin::pin!(opened.into_pieces());
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.unwrap();
+        assert!(
+            !said.entry.persistent || piece.len() < (256 << 10) + 4,
+            "{} bytes",
+            piece.len()
+        );
+        text.extend_from_slice(&piece);
+    }
+    (said, String::from_utf8(text).unwrap())
+}
+
+// R18
+#[tokio::test]
+async fn r18_an_artifact_is_read_in_pieces_across_chunks_and_characters() {
+    let mut text = String::new();
+    for n in 0..60_000 {
+        writeln!(text, "{n} 漢字 é😀").unwrap();
+    }
+    let long_line = "é".repeat(700_000);
+    let dir = TestDir::new();
+    for artifacts in [dir.open(), Artifacts::memory(16 << 20)] {
+        for text in [&text, &long_line] {
+            keep(&artifacts, "local", "call", text).await;
+            let owned = OwnerArtifacts::local(artifacts.clone(), 30);
+            let size = text.len() as u64;
+            let chunk = 256 << 10;
+            let ranges = (0..4).flat_map(|border| {
+                let at = border * chunk;
+                (0..5).map(move |near| ArtifactRange::Bytes(at + near..at + 2 * chunk + near + 3))
+            });
+            let others = [
+                ArtifactRange::Whole,
+                ArtifactRange::Bytes(0..u64::MAX),
+                ArtifactRange::Bytes(size - 2..size + 5),
+                ArtifactRange::Bytes(size..size + 5),
+                ArtifactRange::Bytes(7..7),
+                ArtifactRange::Lines {
+                    from: 1,
+                    count: u64::MAX,
+                },
+                ArtifactRange::Lines {
+                    from: 30_000,
+                    count: 29_000,
+                },
+                ArtifactRange::Lines {
+                    from: 59_990,
+                    count: 100,
+                },
+            ];
+            for range in ranges.chain(others) {
+                let whole = owned.read(&id(text), &range).await.unwrap();
+                let (said, text) = pieces(&owned, &id(text), &range).await;
+                assert!(text == whole.text, "{range:?}: {} bytes", text.len());
+                assert_eq!(
+                    (said.bytes, said.first_line),
+                    (whole.bytes, whole.first_line)
+                );
+                assert_eq!(said.entry.bytes, whole.entry.bytes);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn reading_pieces_ends_with_an_error_when_the_artifact_is_deleted() {
+    let dir = TestDir::new();
+    let artifacts = dir.open();
+    let id = keep(&artifacts, "local", "call", &noise(1, 1_000_000)).await;
+    let owned = OwnerArtifacts::local(artifacts, 30);
+    let opened = owned.open(&id, &ArtifactRange::Whole).await.unwrap();
+    owned.delete(&id).await.unwrap();
+    let mut pieces = std::pin::pin!(opened.into_pieces());
+    assert_eq!(pieces.next().await.unwrap().unwrap().len(), 256 << 10);
+    assert!(pieces.next().await.unwrap().is_err());
 }
 
 // S43

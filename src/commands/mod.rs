@@ -31,6 +31,14 @@ fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
+/// Writes text to standard error.
+pub fn print_error(text: &str) {
+    let mut out = io::stderr().lock();
+    let is_terminal = out.is_terminal();
+    // There is nowhere else to report this.
+    write_output(&mut out, is_terminal, text.as_bytes()).ok();
+}
+
 /// Writes bytes as they are, but not to a terminal, which would obey the escape sequences in
 /// outputs of tools and answers of providers: there they are escaped.
 fn write_output(out: &mut impl Write, is_terminal: bool, bytes: &[u8]) -> io::Result<()> {

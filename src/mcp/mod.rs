@@ -43,7 +43,7 @@ pub(crate) use error::unsearchable;
 
 /// The description of the server for the model.
 const INSTRUCTIONS: &str = "Tool outputs that were too long for this conversation were replaced by \
-    excerpts that name an artifact id (art_...). Nothing of them is lost: artifact_read and \
+    excerpts. Those that name an artifact id (art_...) are kept whole: artifact_read and \
     artifact_search give back any part.";
 
 /// Answers tool calls: from the artifacts themselves, or through another server that has

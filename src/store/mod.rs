@@ -240,6 +240,23 @@ fn unusable(data_dir: &DataDir, error: StoreError) -> UnusableStore {
     }
 }
 
+#[cfg(test)]
+impl Store {
+    /// Limits the pages of the database, as a full disk would. Returns the limit before.
+    pub(crate) async fn limit_pages(&self, pages: i64) -> i64 {
+        let limit = move |writer: &mut WriterState| {
+            let connection = &writer.connection;
+            let before = connection
+                .pragma_query_value(None, "max_page_count", |row| row.get(0))
+                .unwrap();
+            let set = format!("PRAGMA max_page_count = {pages}");
+            connection.query_row(&set, [], |_| Ok(())).unwrap();
+            Ok(before)
+        };
+        self.run_writer(limit).await.unwrap()
+    }
+}
+
 /// A database that another program has locked, until this is dropped.
 #[cfg(test)]
 pub(crate) struct LockedDatabase(Connection);

@@ -64,7 +64,10 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
+    use crate::store::{ArtifactFilter, ArtifactRange, Store};
 
     /// An empty database with the current schema.
     pub(in crate::store) fn in_memory() -> Connection {
@@ -97,6 +100,44 @@ pub(super) mod tests {
             assert_eq!(found, value, "{pragma}");
         }
         assert!(is_sound(&connection).unwrap());
+    }
+
+    // R19
+    #[tokio::test]
+    async fn r19_every_version_is_migrated_and_keeps_its_data() {
+        let mut text = String::new();
+        for n in 0..3_000 {
+            writeln!(text, "step {n}: 漢字 é, all is well").unwrap();
+        }
+        for version in 1..=MIGRATIONS.len() {
+            let fixture = format!("fixtures/store/{version}.sql");
+            let sql = std::fs::read_to_string(&fixture)
+                .unwrap_or_else(|error| panic!("{fixture}, a dump of version {version}: {error}"));
+            let folder = tempfile::tempdir().unwrap();
+            let data_dir = DataDir::new(folder.path());
+            data_dir.create_files().unwrap();
+            let old = Connection::open(data_dir.database_path()).unwrap();
+            old.execute_batch(&sql).unwrap();
+            drop(old);
+            let store = Store::open(&data_dir, 0).unwrap();
+            assert_eq!(store.moved_aside(), None);
+            let filter = ArtifactFilter::default();
+            let listed = store.list("local", &filter).await.unwrap();
+            assert_eq!(listed.len(), 1, "version {version}");
+            assert_eq!(
+                (&*listed[0].session, &*listed[0].call_id, listed[0].created),
+                ("session 1", "call_1", 1_795_405_885)
+            );
+            let read = store
+                .read("local", &listed[0].id, &ArtifactRange::Whole)
+                .await;
+            assert!(read.unwrap().unwrap().text == text);
+            let migrated = reader(&data_dir).unwrap();
+            let version: usize = migrated
+                .pragma_query_value(None, "user_version", |row| row.get(0))
+                .unwrap();
+            assert_eq!(version, MIGRATIONS.len());
+        }
     }
 
     #[test]

@@ -4,19 +4,18 @@
 //! time, the best one first. `encode` builds these: it plans the turn for a route and encodes the
 //! upstream request.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
-use adapters::plan::Plan;
+use adapters::plan::{Bounds, Plan};
 use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
-use adapters::wire::WireRequest;
 use registry::Route;
 use tokio::time::Instant;
 
@@ -59,6 +58,8 @@ pub(super) struct Failover {
     remaining: VecDeque<Route>,
     /// The client's request. Dropped once the answer has content.
     source: Option<TurnSource>,
+    /// The ids of the artifacts that could not be kept, neither on disk nor in memory.
+    unkept: BTreeSet<String>,
 }
 
 /// A turn encoded for one route, ready to be sent. Replaced when the turn is encoded again with a
@@ -79,12 +80,16 @@ pub(super) struct PreparedAttempt {
     pub(super) artifact_commit: Option<ArtifactCommit>,
 }
 
-/// A turn planned and encoded for one route.
-struct PlannedRequest {
+/// A turn planned for one route.
+struct PlannedTurn {
     /// The route, with the learned quirk patches applied.
     route: Route,
+    /// The reasoning state that the provider wants back: blobs by call id.
+    known_baggage: HashMap<String, String>,
+    bounds: Bounds,
+    /// The ids of the artifacts that cannot be kept, so that the plan names none of them.
+    unkept: BTreeSet<String>,
     plan: Plan,
-    request: WireRequest,
 }
 
 impl Failover {
@@ -119,6 +124,7 @@ impl Failover {
             observer: ctx.environment.observer.clone(),
             remaining: history.routes.clone().into(),
             source: None,
+            unkept: BTreeSet::new(),
         };
         if failover.remaining.len() > 1
             && let Some(current) = failover
@@ -140,11 +146,10 @@ impl Failover {
     ) -> Result<u64, Fault> {
         let failover = Self::without_health_check(ctx, history);
         match failover.remaining.front() {
-            Some(route) => Ok(failover
-                .plan_and_encode(turn, route)?
-                .request
-                .encoded
-                .estimated_tokens),
+            Some(route) => {
+                let request = failover.plan(turn, route).encode(turn)?;
+                Ok(request.encoded.estimated_tokens)
+            }
             None => Err(no_route()),
         }
     }
@@ -206,6 +211,17 @@ impl Failover {
             }),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
         }
+    }
+
+    /// Re-encodes for the same route without naming these artifacts, which could not be kept.
+    pub(super) fn encode_without(
+        &mut self,
+        ctx: &TurnContext,
+        unkept: BTreeSet<String>,
+        route: &Route,
+    ) -> Result<PreparedAttempt, Fault> {
+        self.unkept.extend(unkept);
+        self.encode_again(ctx, route)
     }
 
     /// Takes the next route whose provider is not down and encodes the turn for it. Routes for

@@ -1,7 +1,7 @@
 //! The events of a turn for its observer. A recorder implements [`TurnObserver`] to capture a turn,
 //! a replay to drive one. Nothing here may wait: events are sent from the path of the answer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +60,8 @@ pub enum TurnEvent<'a> {
     State(Box<TurnState>),
     /// The baggage that was found for calls of the request: blobs by call id.
     Baggage(&'a HashMap<String, String>),
+    /// The artifacts with these ids cannot be kept, and the coming request does not name them.
+    Unkept(&'a BTreeSet<String>),
     /// An attempt begins: this request goes to a provider.
     UpstreamRequest {
         /// The provider, with its address and headers.

@@ -1,7 +1,7 @@
 //! The state of the process that decides about one turn. A recorder stores it with the turn; a
 //! replay restores it, so that the turn runs as it did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use adapters::hidden_rounds::HiddenRounds;
 use adapters::plan::{OutputPolicy, Retention};
@@ -51,6 +51,9 @@ pub struct TurnState {
     /// Where shortened outputs were stored.
     #[serde(rename = "keeping")]
     pub retention: Retention,
+    /// The ids of the shortened outputs for which there was no room there.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub unkept: BTreeSet<String>,
 }
 
 /// What was learned about one model.

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -57,7 +57,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(System),
-        Artifacts::without_store(Retention::Nothing),
+        Artifacts::without_store(Retention::Nothing, BTreeSet::new()),
     );
     (Arc::new(service), player)
 }

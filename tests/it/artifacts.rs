@@ -2,7 +2,7 @@
 //! server in this process that already stores some artifacts.
 mod searches;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -122,7 +122,7 @@ async fn server(texts: &[&str]) -> Server {
         };
         ids.push(new.id.clone());
         artifacts
-            .keep(LOCAL_OWNER, "a session", vec![new])
+            .keep(LOCAL_OWNER, "a session", vec![new], BTreeSet::new())
             .wait()
             .await;
     }

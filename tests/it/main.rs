@@ -40,8 +40,8 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    if let Some(data_dir) = store::child_data_dir() {
-        return store::run_child(&data_dir);
+    if let Some(code) = store::run_child() {
+        return code;
     }
     let trials = [
         artifacts::trials(),

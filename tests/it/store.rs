@@ -2,8 +2,10 @@
 //! process may open it.
 mod isolation;
 mod killed;
+mod large;
+mod room;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -28,6 +30,9 @@ use crate::trial::case;
 /// The variable that makes this program the child process; it names the data directory.
 const CHILD_VARIABLE: &str = "RESPONDENT_TEST_STORE";
 
+/// The same for the child that writes one large artifact.
+const LARGE_VARIABLE: &str = "RESPONDENT_TEST_LARGE_STORE";
+
 /// The variable that says how often the child or the server is killed; the default is 5.
 const KILLS_VARIABLE: &str = "RESPONDENT_TEST_KILLS";
 
@@ -37,17 +42,17 @@ fn kill_count() -> usize {
 }
 
 pub fn trials() -> Vec<Trial> {
-    vec![
+    let mut trials = vec![
         // No timeout, because there may be many kills.
         Trial::test(
-            "S2-Dc committed artifacts survive a kill of the program",
+            "R13 S2-Dc committed artifacts survive a kill of the program",
             || {
                 tokio::runtime::Runtime::new()?.block_on(killed_child());
                 Ok(())
             },
         ),
         case(
-            "a second server on a data directory fails with advice",
+            "R20 a second server on a data directory fails with advice",
             second_server,
         ),
         case(
@@ -64,11 +69,15 @@ pub fn trials() -> Vec<Trial> {
         ),
         // No timeout here either.
         Trial::test(
-            "S2-Dc artifacts that a model was shown survive a kill of the server",
+            "R13 S2-Dc artifacts that a model was shown survive a kill of the server",
             || {
                 tokio::runtime::Runtime::new()?.block_on(killed::shown_artifacts());
                 Ok(())
             },
+        ),
+        case(
+            "R18 an artifact of 50 MB is whole or absent after a kill",
+            large::whole_or_absent,
         ),
         case(
             "S2-Df the home directory is not touched",
@@ -78,17 +87,22 @@ pub fn trials() -> Vec<Trial> {
             "S2-Dh the same input gives the same upstream request",
             isolation::same_input,
         ),
-    ]
+    ];
+    trials.extend(room::trials());
+    trials
 }
 
-/// The data directory, if this process is the child.
-pub fn child_data_dir() -> Option<OsString> {
-    std::env::var_os(CHILD_VARIABLE)
+/// Runs what a child process does, if this process is one.
+pub fn run_child() -> Option<ExitCode> {
+    if let Some(folder) = std::env::var_os(LARGE_VARIABLE) {
+        return Some(large::run_child(Path::new(&folder)));
+    }
+    std::env::var_os(CHILD_VARIABLE).map(|folder| commit_until_killed(&folder))
 }
 
 /// Commits sets of artifacts until the process is killed. After each commit it prints the ids of
 /// the set, one per line.
-pub fn run_child(folder: &OsString) -> ExitCode {
+fn commit_until_killed(folder: &OsString) -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let artifacts = open(Path::new(folder));
@@ -101,7 +115,10 @@ pub fn run_child(folder: &OsString) -> ExitCode {
                 .collect();
             let ids: Vec<String> = new.iter().map(|new| new.id.clone()).collect();
             let session = format!("{seed}/{set}/{count}");
-            artifacts.keep("me", &session, new).wait().await;
+            artifacts
+                .keep("me", &session, new, BTreeSet::new())
+                .wait()
+                .await;
             let mut out = std::io::stdout().lock();
             for id in ids {
                 writeln!(out, "{id}").unwrap();
@@ -288,7 +305,10 @@ async fn offline() {
 
     let one = artifact(1);
     let (id, text) = (one.id.clone(), one.text.clone());
-    open(folder.path()).keep("me", "s", vec![one]).wait().await;
+    open(folder.path())
+        .keep("me", "s", vec![one], BTreeSet::new())
+        .wait()
+        .await;
     let store = Store::open_existing(&data_dir).unwrap().unwrap();
     let artifacts = Artifacts::of_store(&config.artifacts, Arc::new(store));
     let read = artifacts

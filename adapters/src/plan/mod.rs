@@ -24,7 +24,7 @@
 //! the same, and so does the part of it that the provider has cached.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -155,6 +155,18 @@ pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
 /// Makes the same plan as [`plan`], faster where the cache holds what was found out about
 /// the turn's outputs before.
 pub fn plan_with_cache(turn: &Turn<'_>, bounds: &Bounds, cache: &dyn PlanCache) -> Plan {
+    plan_with_unkept(turn, bounds, cache, &BTreeSet::new())
+}
+
+/// Makes a plan like [`plan_with_cache`] where some outputs cannot be kept whole: those of the
+/// artifacts with these ids. If they are shortened, their texts say so and name no artifact. All
+/// else is the same.
+pub fn plan_with_unkept(
+    turn: &Turn<'_>,
+    bounds: &Bounds,
+    cache: &dyn PlanCache,
+    unkept: &BTreeSet<String>,
+) -> Plan {
     let mut actions = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
@@ -183,7 +195,7 @@ pub fn plan_with_cache(turn: &Turn<'_>, bounds: &Bounds, cache: &dyn PlanCache) 
     plan.order_items(turn, pairing);
     summary::insert_texts(turn, &mut plan.replacements);
     fit_window::limit_user_requests(turn, bounds, &mut plan);
-    plan.bound_outputs(turn, bounds, cache);
+    plan.bound_outputs(turn, bounds, cache, unkept);
     fit_window::fit(turn, bounds, &mut plan);
     plan
 }

@@ -3,8 +3,7 @@
 //! A part is named by `bytes` or `lines` in the query, or by a Range header. The answer
 //! is the text itself, with the properties of the artifact in headers, or JSON.
 use axum::extract::{RawQuery, State};
-use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_RANGES, CONTENT_RANGE, ETAG, RANGE};
+use http::header::{ACCEPT, ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
@@ -12,8 +11,9 @@ use super::ArtifactId;
 use super::error::ArtifactHttpError;
 use super::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
 use crate::app::{respond_with, respond_with_json, set_header};
+use crate::artifacts::OpenArtifact;
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::store::{ArtifactEntry, ArtifactRange, ArtifactText};
+use crate::store::{ArtifactEntry, ArtifactRange};
 use axum::body::Body;
 
 /// A part of an artifact as JSON.
@@ -44,11 +44,11 @@ pub(in crate::app) async fn read(
             None => (ArtifactRange::Whole, false),
         },
     };
-    let piece = owned.read(&id, &part).await?;
-    if is_range && piece.text.is_empty() {
-        return Err(ArtifactHttpError::Range(piece.entry.bytes));
-    }
     if as_json {
+        let piece = owned.read(&id, &part).await?;
+        if is_range && piece.text.is_empty() {
+            return Err(ArtifactHttpError::Range(piece.entry.bytes));
+        }
         return Ok(respond_with_json(&ArtifactTextObject {
             artifact: piece.entry,
             from_byte: piece.bytes.start,
@@ -56,7 +56,15 @@ pub(in crate::app) async fn read(
             text: piece.text,
         }));
     }
-    Ok(text_response(piece, part == ArtifactRange::Whole, is_range))
+    let opened = owned.open(&id, &part).await?;
+    if is_range && opened.bytes.is_empty() {
+        return Err(ArtifactHttpError::Range(opened.entry.bytes));
+    }
+    Ok(text_response(
+        opened,
+        part == ArtifactRange::Whole,
+        is_range,
+    ))
 }
 
 fn part_of_query(params: &QueryParams) -> Result<Option<ArtifactRange>, ParameterError> {
@@ -123,16 +131,18 @@ fn wants_json(params: &QueryParams, headers: &HeaderMap) -> Result<bool, Paramet
     }
 }
 
-/// The text itself, with the properties of the artifact in headers.
-fn text_response(piece: ArtifactText, is_whole: bool, is_range: bool) -> Response<Body> {
-    let ArtifactText {
-        entry,
-        bytes,
-        first_line,
-        text,
-    } = piece;
-    let mut response = respond_with("text/plain; charset=utf-8", Bytes::from(text));
+/// The text itself, read as the client takes it, with the properties of the artifact in headers.
+fn text_response(opened: OpenArtifact, is_whole: bool, is_range: bool) -> Response<Body> {
+    let (entry, bytes, first_line) = (
+        opened.entry.clone(),
+        opened.bytes.clone(),
+        opened.first_line,
+    );
+    let body = Body::from_stream(opened.into_pieces());
+    let mut response = respond_with("text/plain; charset=utf-8", body);
     let headers = response.headers_mut();
+    let length = bytes.end.saturating_sub(bytes.start);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     set_header(headers, ETAG, &format!("\"{}\"", entry.id));
     let last = bytes.end.saturating_sub(1);

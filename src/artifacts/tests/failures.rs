@@ -170,6 +170,45 @@ async fn failed_reads_and_sweeps_are_reported_once() {
     assert_eq!(log.warnings(), [READ_FAILED, SWEEP_FAILED]);
 }
 
+// R16
+#[tokio::test]
+async fn r16_a_full_disk_costs_no_artifact() {
+    let (log, _guard) = Log::start();
+    let dir = TestDir::new();
+    let store = Arc::new(Store::open(&dir.data_dir(), START).unwrap());
+    let artifacts = Artifacts::open(
+        &dir.settings,
+        Some(Ok(Arc::clone(&store))),
+        Arc::new(TestClock(Arc::clone(&dir.now))),
+        dir.counts.clone(),
+    );
+    let full = store.limit_pages(60).await;
+    let mut kept = Vec::new();
+    for seed in 0..10 {
+        kept.push(keep(&artifacts, "me", &seed.to_string(), &noise(seed, 60_000)).await);
+    }
+    let persistent = || async {
+        let entries = artifacts.list("me", &ArtifactFilter::default()).await;
+        let entries = entries.unwrap();
+        assert_eq!(entries.len(), 10);
+        entries.iter().filter(|entry| entry.persistent).count()
+    };
+    let on_disk = persistent().await;
+    assert!((1..10).contains(&on_disk), "{on_disk}");
+    let count = i64::try_from(on_disk).unwrap();
+    assert_eq!(store::count_rows(&dir.data_dir(), "blobs"), count);
+    assert_eq!(store::count_rows(&dir.data_dir(), "chunks"), count);
+    for (seed, id) in kept.iter().enumerate() {
+        let text = whole(&artifacts, "me", id).await.unwrap();
+        assert!(text == noise(seed as u64, 60_000), "{seed}");
+    }
+    assert_eq!(log.warnings(), [WRITE_FAILED]);
+    // There is room again.
+    store.limit_pages(full).await;
+    artifacts.flush_to_disk().await;
+    assert_eq!(persistent().await, 10);
+}
+
 // R17
 #[tokio::test]
 async fn r17_turns_use_memory_while_the_database_is_locked() {
@@ -261,8 +300,9 @@ async fn damage_found_later_is_repaired_at_the_next_start() {
     assert_eq!(log.warnings(), [READ_FAILED, MOVED_ASIDE]);
 }
 
+// R19
 #[tokio::test]
-async fn the_store_of_a_newer_version_is_left_alone() {
+async fn r19_the_store_of_a_newer_version_is_left_alone() {
     let (log, _guard) = Log::start();
     let dir = TestDir::new();
     let id = keep(&dir.open(), "me", "call", "text").await;

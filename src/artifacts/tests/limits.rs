@@ -85,7 +85,7 @@ async fn names_count_against_the_quota_and_are_deleted_with_their_text() {
     for seed in 0..10 {
         let artifact = new(&name(seed), &noise(seed as u64, 100));
         artifacts
-            .keep("me", &name(seed), vec![artifact])
+            .keep("me", &name(seed), vec![artifact], BTreeSet::new())
             .wait()
             .await;
         dir.now.fetch_add(1, Ordering::Relaxed);
@@ -145,6 +145,52 @@ fn r31_a_long_call_id_is_hashed() {
         .unwrap();
     assert!(missing.call_id.len() <= 256);
     assert!(missing.call_id.starts_with("ccc"));
+}
+
+// S2-Bc
+#[tokio::test]
+async fn memory_drops_nothing_that_the_same_request_names() {
+    let artifacts = Artifacts::memory(35_000);
+    let old = keep(&artifacts, "me", "0", &noise(0, 10_000)).await;
+    let named = keep(&artifacts, "me", "1", &noise(1, 10_000)).await;
+    let other = keep(&artifacts, "me", "2", &noise(2, 10_000)).await;
+    let batch: Vec<NewArtifact> = (3..6)
+        .map(|seed| new(&seed.to_string(), &noise(seed, 10_000)))
+        .collect();
+    let ids: Vec<String> = batch.iter().map(|new| new.id.clone()).collect();
+    let request = BTreeSet::from([named.clone()]);
+    let unkept = artifacts.keep("me", "s", batch, request).wait().await;
+    assert_eq!(unkept, BTreeSet::from([ids[2].clone()]));
+    for (id, is_here) in [
+        (&old, false),
+        (&named, true),
+        (&other, false),
+        (&ids[0], true),
+        (&ids[1], true),
+        (&ids[2], false),
+    ] {
+        assert_eq!(whole(&artifacts, "me", id).await.is_some(), is_here);
+    }
+}
+
+// S2-Bc
+#[tokio::test]
+async fn what_neither_disk_nor_memory_takes_is_reported_to_the_turn() {
+    let mut dir = TestDir::new();
+    dir.settings.memory = 25_000;
+    let artifacts = dir.open();
+    store::execute(
+        &dir.data_dir(),
+        "ALTER TABLE blobs RENAME COLUMN stored TO gone",
+    );
+    let batch: Vec<NewArtifact> = (0..3)
+        .map(|seed| new(&seed.to_string(), &noise(seed, 10_000)))
+        .collect();
+    let ids: Vec<String> = batch.iter().map(|new| new.id.clone()).collect();
+    let mut commit = artifacts.keep("me", "s", batch, BTreeSet::new());
+    assert!(commit.take_unkept().is_empty());
+    assert_eq!(commit.wait().await, BTreeSet::from([ids[2].clone()]));
+    assert!(whole(&artifacts, "me", &ids[1]).await.is_some());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 
-use super::print_text;
+use super::{print_error, print_text};
 use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::config::Config;
 use crate::diagnostics::bundle::{self, Bundle, BundleTurn, Scope};
@@ -60,7 +60,7 @@ pub async fn create(
         out.flush()?;
         let size = file::format_size(fetched.bytes.len());
         let summary = summary(&bundle, wanted, "standard output", &size, &fetched.notes);
-        std::io::stderr().write_all(summary.as_bytes())?;
+        print_error(&summary);
         return Ok(());
     }
     let path = match output {

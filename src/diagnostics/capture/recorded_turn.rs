@@ -13,7 +13,7 @@ use std::sync::Arc;
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::plan::{Bounds, plan};
+use adapters::plan::{Bounds, NoCache, plan_with_unkept};
 use adapters::responses::request::TurnSource;
 use http::StatusCode;
 use registry::{RegistrySnapshot, Route, Window};
@@ -221,7 +221,9 @@ impl RecordedTurn {
             outputs: self.state_before.outputs,
             retention: self.state_before.retention,
         };
-        serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
+        let unkept = &self.state_before.unkept;
+        let plan = plan_with_unkept(&turn, &bounds, &NoCache, unkept);
+        serde_json::to_vec_pretty(&plan).ok()
     }
 
     /// The request of the client and the responses of the providers.

@@ -132,6 +132,10 @@ impl RecordedTurn {
                     .baggage
                     .extend(blobs.map(|(call, blobs)| (call.clone(), blobs.clone())));
             }
+            TurnEvent::Unkept(ids) => {
+                self.reserve_required(ids.iter().map(String::len).sum());
+                self.state_before.unkept.extend(ids.iter().cloned());
+            }
             TurnEvent::UpstreamRequest {
                 upstream,
                 route,

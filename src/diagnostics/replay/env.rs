@@ -123,6 +123,7 @@ impl ReplayEnv {
             | TurnEvent::Routes { .. }
             | TurnEvent::State(_)
             | TurnEvent::Baggage(_)
+            | TurnEvent::Unkept(_)
             | TurnEvent::Key(_)
             | TurnEvent::UpstreamEnd
             | TurnEvent::ShuttingDown

@@ -50,7 +50,10 @@ async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayE
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(recorder.clone()),
-        Artifacts::without_store(recorded.state_before.retention),
+        Artifacts::without_store(
+            recorded.state_before.retention,
+            recorded.state_before.unkept.clone(),
+        ),
     ));
     let (head, body) = client_request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();

@@ -130,7 +130,10 @@ async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn
         Arc::new(Metrics::new()),
         ending.clone(),
         Arc::new(ReplayEnvFactory(Arc::clone(&env))),
-        Artifacts::without_store(recorded.state_before.retention),
+        Artifacts::without_store(
+            recorded.state_before.retention,
+            recorded.state_before.unkept.clone(),
+        ),
     ));
     let (head, body) = client_request(&recorded)?;
     // Fails for an invalid request, which needs no state.

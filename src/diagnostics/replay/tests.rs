@@ -3,7 +3,7 @@
 mod secrets;
 mod shortened;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,7 +107,7 @@ impl Scene<'_> {
             Arc::new(Metrics::new()),
             ending.clone(),
             Arc::new(recorder.clone()),
-            Artifacts::without_store(self.retention),
+            Artifacts::without_store(self.retention, BTreeSet::new()),
         ));
         for (index, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");

@@ -1,6 +1,6 @@
 //! Stores the tool outputs that a summary names, before it names them.
 
-use adapters::compact;
+use adapters::compact::{self, ListedArtifact};
 use adapters::compaction_blob::ArtifactLine;
 use adapters::plan::{Bounds, Plan, Retention};
 use adapters::turn::Turn;
@@ -19,7 +19,7 @@ pub(super) async fn store_outputs(
     bounds: &Bounds,
 ) -> Vec<ArtifactLine> {
     let artifacts = &history.shared.artifacts;
-    let listed = match artifacts.retention() {
+    let mut listed = match artifacts.retention() {
         Retention::Nothing => Vec::new(),
         Retention::Disk | Retention::Memory => compact::listable_artifacts(turn, plan),
     };
@@ -30,7 +30,11 @@ pub(super) async fn store_outputs(
     });
     let new: Vec<NewArtifact> = new.collect();
     if !new.is_empty() {
-        artifacts.keep(owner, session, new).wait().await;
+        let ids = |listed: &ListedArtifact| listed.artifact.id.clone();
+        let named = listed.iter().map(ids).collect();
+        let commit = artifacts.keep(owner, session, new, named);
+        let unkept = commit.wait().await;
+        listed.retain(|listed| !unkept.contains(&listed.artifact.id));
     }
     compact::artifact_lines(turn, &listed, bounds)
 }

@@ -204,8 +204,23 @@ impl<S: Sink> Answer<'_, S> {
         self.headers.add_notes(&self.record.notes);
     }
 
+    /// Waits until the outputs that the request names can be read back. If some cannot, the request
+    /// is encoded again and does not name them.
+    async fn wait_for_artifacts(&mut self, round: &mut Round) -> Result<(), Fault> {
+        while let Some(commit) = round.attempt.artifact_commit.take() {
+            let unkept = self.wait_with_heartbeat(commit.wait()).await?;
+            if !unkept.is_empty() {
+                let route = round.attempt.route.clone();
+                let attempt = round.failover.encode_without(self.ctx, unkept, &route)?;
+                self.switch_to(round, attempt);
+            }
+        }
+        Ok(())
+    }
+
     /// Sends the request once and reads the answer to its end.
     async fn run_attempt(&mut self, round: &mut Round) -> Result<(), Fault> {
+        self.wait_for_artifacts(round).await?;
         self.ctx.observe(TurnEvent::UpstreamRequest {
             upstream: &round.attempt.upstream,
             route: &round.attempt.route,
@@ -231,9 +246,6 @@ impl<S: Sink> Answer<'_, S> {
             // The recorded request never got a concurrency permit, so it was not sent.
             self.wait_with_heartbeat(sleep(*after)).await?;
             return Err(fault.clone());
-        }
-        if let Some(commit) = round.attempt.artifact_commit.take() {
-            self.wait_with_heartbeat(commit.wait()).await?;
         }
         let upstream = Arc::clone(&round.attempt.upstream);
         let max_wait = if round.failover.has_alternative() {

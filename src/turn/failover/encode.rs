@@ -1,6 +1,6 @@
 //! Plans a turn for one route and encodes the upstream request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use adapters::fault::Fault;
@@ -10,7 +10,7 @@ use adapters::turn::{ItemKind, Turn};
 use adapters::wire::{self, EncodeOptions, WireRequest};
 use registry::Route;
 
-use super::{Failover, PlannedRequest, PreparedAttempt};
+use super::{Failover, PlannedTurn, PreparedAttempt};
 use crate::artifacts::ArtifactCommit;
 use crate::store::NewArtifact;
 use crate::turn::observer::TurnEvent;
@@ -24,18 +24,34 @@ impl Failover {
         turn: &Turn<'_>,
         route: &Route,
     ) -> Result<PreparedAttempt, Fault> {
-        let PlannedRequest {
-            route,
-            plan,
-            request,
-        } = self.plan_and_encode(turn, route)?;
+        let mut planned = self.plan(turn, route);
+        // A plan whose making was stopped is incomplete.
+        turn.stop.check()?;
+        let mut artifact_commit = self.store_outputs(turn, &planned.plan);
+        if let Some(commit) = &mut artifact_commit {
+            let unkept = commit.take_unkept();
+            if !unkept.is_empty() {
+                planned.unkept.extend(unkept);
+                planned.plan = self.plan_within(turn, &planned.bounds, &planned.unkept);
+            }
+        }
+        if !planned.unkept.is_empty()
+            && let Some(observer) = &self.observer
+        {
+            observer.on_event(TurnEvent::Unkept(&planned.unkept));
+        }
         let WireRequest {
             path,
             headers,
             encoded,
-        } = request;
+        } = planned.encode(turn)?;
+        let PlannedTurn {
+            route,
+            plan,
+            unkept,
+            ..
+        } = planned;
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
-        let artifact_commit = self.store_outputs(turn, &plan);
         let wants_baggage = route.dialect.quirks.wants_baggage();
         let answer_params = AnswerParams {
             seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
@@ -53,6 +69,10 @@ impl Failover {
         // The buffer was allocated with room to grow, and the body may live as long as the turn.
         let mut body = encoded.body;
         body.shrink_to_fit();
+        let mut notes = encoded.notes;
+        if !unkept.is_empty() {
+            notes.add("output_not_kept", format!("{} outputs", unkept.len()));
+        }
         Ok(PreparedAttempt {
             upstream,
             request: UpstreamRequest {
@@ -62,23 +82,18 @@ impl Failover {
             },
             fingerprint,
             answer_params,
-            notes: encoded.notes,
+            notes,
             artifact_commit,
             route,
         })
     }
 
-    /// Plans the turn and encodes its request. Stores nothing.
-    pub(super) fn plan_and_encode(
-        &self,
-        turn: &Turn<'_>,
-        route: &Route,
-    ) -> Result<PlannedRequest, Fault> {
+    /// Plans the turn for a route. Stores nothing.
+    pub(super) fn plan(&self, turn: &Turn<'_>, route: &Route) -> PlannedTurn {
         let mut route = route.clone();
         let shared = &self.shared;
         shared.upstreams.learned_quirks().apply(&mut route);
-        let (dialect, model) = (&route.dialect, &route.model);
-        let known_baggage = if dialect.quirks.wants_baggage() {
+        let known_baggage = if route.dialect.quirks.wants_baggage() {
             shared
                 .memory
                 .reasoning(&self.owner, &self.session, || turn.call_ids())
@@ -90,23 +105,22 @@ impl Failover {
         {
             observer.on_event(TurnEvent::Baggage(&known_baggage));
         }
-        let origin = route.full_name();
         let (outputs, retention) = (self.config.context.outputs, shared.artifacts.retention());
-        let bounds = Bounds::for_model(model, outputs, retention).for_dialect(dialect);
-        let plan = plan::plan_with_cache(turn, &bounds, &shared.outputs);
-        let options = EncodeOptions {
-            dialect,
-            model,
-            upstream_model: &route.upstream_model,
-            origin: &origin,
-            known_baggage: Some(&known_baggage),
-        };
-        let request = wire::encode(turn, &plan, &options)?;
-        Ok(PlannedRequest {
+        let bounds =
+            Bounds::for_model(&route.model, outputs, retention).for_dialect(&route.dialect);
+        let mut unkept = self.unkept.clone();
+        unkept.extend(shared.artifacts.recorded_as_unkept().iter().cloned());
+        PlannedTurn {
+            plan: self.plan_within(turn, &bounds, &unkept),
             route,
-            plan,
-            request,
-        })
+            known_baggage,
+            bounds,
+            unkept,
+        }
+    }
+
+    fn plan_within(&self, turn: &Turn<'_>, bounds: &Bounds, unkept: &BTreeSet<String>) -> Plan {
+        plan::plan_with_unkept(turn, bounds, &self.shared.outputs, unkept)
     }
 
     /// Begins to store the whole outputs that the plan shortens. `None` if all are stored.
@@ -121,7 +135,27 @@ impl Failover {
                 artifacts.missing_artifact((&self.owner, &self.session), item, artifact)
             })
             .collect();
-        (!new.is_empty()).then(|| artifacts.keep(&self.owner, &self.session, new))
+        if new.is_empty() {
+            return None;
+        }
+        let shown = plan.replacements.values();
+        let named = shown.filter_map(|shown| Some(shown.artifact.as_ref()?.id.clone()));
+        let named = named.collect();
+        Some(artifacts.keep(&self.owner, &self.session, new, named))
+    }
+}
+
+impl PlannedTurn {
+    /// Encodes the request.
+    pub(super) fn encode(&self, turn: &Turn<'_>) -> Result<WireRequest, Fault> {
+        let options = EncodeOptions {
+            dialect: &self.route.dialect,
+            model: &self.route.model,
+            upstream_model: &self.route.upstream_model,
+            origin: &self.route.full_name(),
+            known_baggage: Some(&self.known_baggage),
+        };
+        wire::encode(turn, &self.plan, &options)
     }
 }
 

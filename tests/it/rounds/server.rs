@@ -1,5 +1,5 @@
 //! A server in this process whose turns have scripted tools and are recorded.
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
@@ -127,7 +127,7 @@ impl RoundServer {
                 tools: Arc::clone(&tools),
                 finished: Arc::clone(&finished),
             }),
-            Artifacts::without_store(Retention::Nothing),
+            Artifacts::without_store(Retention::Nothing, BTreeSet::new()),
         );
         Self {
             tools,

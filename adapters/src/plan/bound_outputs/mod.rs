@@ -23,6 +23,8 @@ mod replay;
 mod tests;
 mod tighten;
 
+use std::collections::BTreeSet;
+
 use super::{Bounds, Plan, PlanCache, SequenceEntry};
 use crate::turn::Turn;
 
@@ -38,6 +40,7 @@ impl Plan {
         turn: &Turn<'_>,
         bounds: &Bounds,
         cache: &dyn PlanCache,
+        unkept: &BTreeSet<String>,
     ) {
         let Some(limits) = OutputLimits::of(bounds) else {
             return;
@@ -89,7 +92,7 @@ impl Plan {
                 item,
                 &call_id,
                 &limits,
-                bounds.retention,
+                (bounds.retention, unkept),
                 &mut reader,
             );
             if let Some(replacement) = replacement {

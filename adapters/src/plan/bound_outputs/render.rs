@@ -2,6 +2,7 @@
 //! decided: in a long session most outputs were excerpts in earlier requests and are
 //! notices in this one, so that their excerpts need not be made.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::bounded_output::{BoundedOutput, Cap, OutputForm};
@@ -12,13 +13,14 @@ use crate::plan::output;
 use crate::plan::{Replacement, ReplacementKind, Retention};
 use crate::turn::Item;
 
-/// The text that is sent instead of the output; `None` if the output is sent as it is.
+/// The text that is sent instead of the output; `None` if the output is sent as it is. Artifacts
+/// with the ids `unkept` cannot be read back.
 pub(super) fn replacement<'t>(
     output: &BoundedOutput,
     item: &Item<'t>,
     call_id: &str,
     limits: &OutputLimits,
-    retention: Retention,
+    (retention, unkept): (Retention, &BTreeSet<String>),
     reader: &mut OutputReader<'t>,
 ) -> Option<Replacement> {
     if output.form == OutputForm::Whole {
@@ -27,6 +29,11 @@ pub(super) fn replacement<'t>(
     let measure = match &output.measure {
         Some(measure) => Arc::clone(measure),
         None => reader.measure(output.item, item)?.0,
+    };
+    let retention = if unkept.contains(&measure.id) {
+        Retention::Nothing
+    } else {
+        retention
     };
     let settings = (output.form, call_id, limits.excerpt_style, retention);
     let (kind, text) = match output.form {
@@ -54,7 +61,7 @@ pub(super) fn replacement<'t>(
     (text.len() < measure.bytes).then(|| Replacement {
         kind,
         text,
-        artifact: Some(measure.as_ref().into()),
+        artifact: (retention != Retention::Nothing).then(|| measure.as_ref().into()),
     })
 }
 

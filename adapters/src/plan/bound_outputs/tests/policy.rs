@@ -1,5 +1,6 @@
 //! How much of each output is sent under each policy.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use registry::{Window, WindowSource};
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::plan::output::{self, SHORTENED_MARK};
 use crate::plan::{
-    Bounds, CachedOutput, OutputPolicy, Plan, PlanCache, ReplacementKind, Retention, SequenceEntry,
-    plan, plan_with_cache,
+    Bounds, CachedOutput, NoCache, OutputPolicy, Plan, PlanCache, ReplacementKind, Retention,
+    SequenceEntry, plan, plan_with_cache, plan_with_unkept,
 };
 use crate::responses::request::TurnSource;
 use crate::stop_flag::{StopFlag, StopReason};
@@ -264,6 +265,38 @@ fn nothing_is_shortened_silently_and_nothing_needs_a_store() {
             }
         }
     }
+}
+
+// S2-Bl
+#[test]
+fn only_outputs_that_cannot_be_kept_say_so() {
+    let items: Vec<Value> = (0..30)
+        .flat_map(|turn| round(&turn.to_string(), &[lines(20_000 + turn), lines(90_000)]))
+        .collect();
+    let bounds = bounds(131_072, OutputPolicy::Adaptive);
+    let kept = planned(&items, &bounds);
+    let unkept: BTreeSet<String> = kept
+        .replacements
+        .values()
+        .filter_map(|shown| Some(shown.artifact.as_ref()?.id.clone()))
+        .step_by(3)
+        .collect();
+    let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
+    let plan = plan_with_unkept(&source.turn().unwrap(), &bounds, &NoCache, &unkept);
+    assert_eq!(plan.replacements.len(), kept.replacements.len());
+    let mut lost = 0;
+    for (index, before) in &kept.replacements {
+        let now = &plan.replacements[index];
+        let artifact = before.artifact.as_ref().unwrap();
+        if unkept.contains(&artifact.id) {
+            lost += 1;
+            assert_eq!((now.kind, &now.artifact), (before.kind, &None));
+            assert!(now.text.contains("not kept") && !now.text.contains("art_"));
+        } else {
+            assert_eq!(now, before);
+        }
+    }
+    assert!(lost >= 10, "{lost}");
 }
 
 // S2-Be

@@ -69,7 +69,7 @@ pub fn read_hint(retention: Retention) -> &'static str {
             "[Read the rest with the tools artifact_read or artifact_search (id above) if they are offered, or run the command again with a narrower filter.]"
         }
         Retention::Memory => {
-            "[Until the server stops: read the rest with the tools artifact_read or artifact_search (id above) if they are offered. Or run it again with a narrower filter.]"
+            "[While the server keeps it in memory: read the rest with the tools artifact_read or artifact_search (id above) if they are offered. Or run it again with a narrower filter.]"
         }
         Retention::Nothing => {
             "[The rest was not kept: run the command again with a narrower filter.]"
@@ -90,7 +90,7 @@ pub fn excerpt(
     let limit = limit.clamp(MIN_EXCERPT_CHARS, MAX_EXCERPT_CHARS);
     let end = read_hint(retention);
     let fixed = end.len() + LEFT_OUT_CHARS + 3;
-    let mut excerpt = description(measure, call_id, limit.saturating_sub(fixed));
+    let mut excerpt = description(measure, call_id, retention, limit.saturating_sub(fixed));
     let (header, output) = text
         .split_at_checked(measure.header.bytes)
         .unwrap_or(("", text));
@@ -128,16 +128,19 @@ pub fn excerpt(
 pub fn notice(measure: &OutputMeasure, retention: Retention) -> String {
     let how = match retention {
         Retention::Disk => "artifact_read shows it if that tool is offered",
-        Retention::Memory => "artifact_read shows it until the server stops",
+        Retention::Memory => "artifact_read shows it while the server keeps it in memory",
         Retention::Nothing => "it was not kept",
     };
     let exit = match measure.header.exit_code {
         Some(code) => format!(", exit code {code}"),
         None => String::new(),
     };
+    let artifact = match retention {
+        Retention::Nothing => String::new(),
+        Retention::Disk | Retention::Memory => format!("artifact {}, ", measure.id),
+    };
     format!(
-        "{SHORTENED_MARK} to this line: artifact {}, {}, {} characters{exit}; {how}]",
-        measure.id,
+        "{SHORTENED_MARK} to this line: {artifact}{}, {} characters{exit}; {how}]",
         measure.kind.name(),
         measure.chars,
     )
@@ -145,8 +148,18 @@ pub fn notice(measure: &OutputMeasure, retention: Retention) -> String {
 
 /// The first block of an excerpt. Its first two lines are always there, the others as far
 /// as there is room.
-fn description(measure: &OutputMeasure, call_id: &str, room: usize) -> String {
-    let mut description = format!("{SHORTENED_MARK}]\nartifact: {}\n", measure.id);
+fn description(
+    measure: &OutputMeasure,
+    call_id: &str,
+    retention: Retention,
+    room: usize,
+) -> String {
+    let mut description = match retention {
+        Retention::Nothing => format!("{SHORTENED_MARK}]\n"),
+        Retention::Disk | Retention::Memory => {
+            format!("{SHORTENED_MARK}]\nartifact: {}\n", measure.id)
+        }
+    };
     let header = &measure.header;
     let numbers = [
         ("exit code", header.exit_code.map(|code| code.to_string())),
