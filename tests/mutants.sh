@@ -71,6 +71,7 @@ has_test() {
   case $1 in
     adapters) grep --quiet --recursive --word-regexp "fn $2" adapters/src ;;
     outputs) grep --quiet --word-regexp "fn $2" adapters/tests/bounded_outputs.rs ;;
+    hostile) grep --quiet --word-regexp "fn $2" adapters/tests/hostile_*.rs ;;
     lib) grep --quiet --recursive --word-regexp "fn $2" src ;;
     it) grep --quiet --recursive --fixed-strings "$2" tests/it ;;
     *) return 1 ;;
@@ -82,6 +83,7 @@ run_test() {
   case $1 in
     adapters) cargo test --quiet -p respondent-adapters --lib -- "$2" ;;
     outputs) cargo test --quiet -p respondent-adapters --test bounded_outputs -- --exact "$2" ;;
+    hostile) cargo test --quiet -p respondent-adapters --test 'hostile_*' -- --exact "$2" ;;
     lib) cargo test --quiet -p respondent --lib -- "$2" ;;
     it) cargo test --quiet -p respondent --test it -- "$2" ;;
   esac > "$work/output" 2>&1
@@ -151,6 +153,15 @@ encode=adapters/src/chat/encode
 assembler=adapters/src/responses/assembler
 
 rows() {
+row R5 "two tools get one name" adapters/src/tools.rs \
+  's/^        if !self.wire_names.contains(&hashed) {/        if true {/' \
+  adapters r5_tools_with_one_checksum_get_names_of_their_own
+row R27 "references of schemas have no room in common" adapters/src/schema/refs.rs \
+  's/^        self.0 = left.unwrap_or(self.0);/        let _ = left;/' \
+  hostile r27_references_of_schemas_do_not_multiply_a_request
+row R27 "a request may have any number of tools" adapters/src/tools/definitions.rs \
+  's/^        if toolbox.len() + dropped.len() >= MAX_TOOLS {/        if toolbox.len() == usize::MAX {/' \
+  hostile r27_a_request_has_two_thousand_tools_at_most
 row S2-Ga "outputs of custom tools are not bounded" $output/text.rs \
   's/^    if output_has_parts(kind) {/    if kind == ItemKind::CustomToolCallOutput { None } else if output_has_parts(kind) {/' \
   adapters every_kind_of_output_is_bounded
