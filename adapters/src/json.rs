@@ -228,6 +228,20 @@ pub fn is_deeper_than(json: &str, limit: usize) -> bool {
     false
 }
 
+/// Whether a JSON value is a list with more elements than `limit`.
+pub(crate) fn has_more_elements_than(json: &str, limit: usize) -> bool {
+    // An element and its comma have two bytes at least.
+    if !json.starts_with('[') || json.len() / 2 <= limit {
+        return false;
+    }
+    let mut count = 0_usize;
+    let read = read_each(json, |_: IgnoredAny| {
+        count += 1;
+        if count > limit { Err(()) } else { Ok(()) }
+    });
+    matches!(read, Ok(Err(())))
+}
+
 /// The deepest nesting of a call's arguments: less than common JSON parsers allow.
 const ARGUMENTS_DEPTH: usize = 100;
 

@@ -405,7 +405,7 @@ pub struct ResolvedTool {
 /// names them. Empty if the list cannot be read.
 pub(crate) fn wire_names(list: &RawValue) -> Vec<String> {
     let mut toolbox = Toolbox::default();
-    match toolbox.add_definitions(list, false, &mut Vec::new()) {
+    match toolbox.add_definitions(list, true, &mut Vec::new()) {
         Ok(()) => toolbox.iter().map(|tool| tool.wire_name.clone()).collect(),
         Err(_) => Vec::new(),
     }

@@ -4,6 +4,9 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
+use std::collections::HashSet;
+
+use adapters::baggage::Baggage;
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
@@ -211,4 +214,98 @@ fn r27_a_request_has_two_thousand_tools_at_most() {
     ))
     .unwrap_err();
     assert_eq!(fault.param.as_deref(), Some("tool_choice"));
+}
+
+#[test]
+fn r27_a_request_has_a_hundred_thousand_items_at_most() {
+    let items = |item: &str, count: usize| {
+        let items = vec![item; count].join(",");
+        TurnSource::new(format!(r#"{{"model":"m","input":[{items}]}}"#))
+    };
+    let message = r#"{"role":"user","content":"x"}"#;
+    assert_eq!(items(message, 100_000).turn().unwrap().items.len(), 100_000);
+    for item in [message, "{}"] {
+        let fault = items(item, 100_001).turn().unwrap_err();
+        assert_eq!(fault.kind, Kind::InvalidRequest);
+        assert_eq!(fault.param.as_deref(), Some("input"));
+        assert_eq!(fault.code(), Some("too_many_items"));
+        assert!(fault.message.contains("100000"), "{}", fault.message);
+    }
+    for list in [
+        r#"{"role":"user","content":[PARTS]}"#,
+        r#"{"type":"function_call_output","call_id":"c","output":[PARTS]}"#,
+        r#"{"type":"reasoning","summary":[PARTS]}"#,
+    ] {
+        let parts = |count: usize| list.replace("PARTS", &vec!["{}"; count].join(","));
+        assert!(items(&parts(10_000), 1).turn().is_ok(), "{list}");
+        let fault = items(&parts(10_001), 1).turn().unwrap_err();
+        assert_eq!(fault.param.as_deref(), Some("input[0]"), "{list}");
+        assert_eq!(fault.code(), Some("too_many_elements"), "{list}");
+    }
+}
+
+/// Both words have the same checksum, and so have all texts of as many of them.
+#[test]
+fn r27_call_ids_with_one_checksum_cost_no_more_than_others() {
+    let id = |number: usize| {
+        let words = (0..15).map(|bit| ["plumless", "buckeroo"][number >> bit & 1]);
+        words.collect::<String>()
+    };
+    let calls: Vec<String> = (0..30_000)
+        .map(|number| {
+            format!(
+                r#"{{"type":"function_call","call_id":"{}","name":"f","arguments":"{{}}"}}"#,
+                id(number)
+            )
+        })
+        .collect();
+    let body = encoded(format!(r#"{{"model":"m","input":[{}]}}"#, calls.join(","))).unwrap();
+    let ids: HashSet<&str> = body
+        .split(r#""tool_call_id":""#)
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 30_000);
+}
+
+/// Anybody can make the checksum of a blob.
+#[test]
+fn r27_json_in_a_forged_blob_is_checked_like_that_of_a_request() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let quirks: ChatQuirks =
+        toml::from_str("reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'").unwrap();
+    let dialect = Dialect {
+        quirks: quirks.into(),
+        ..Dialect::default()
+    };
+    let model = Model::unlisted("m");
+    for (inside, is_sound) in [
+        ("[[\"sound\"]]", true),
+        (deep.as_str(), false),
+        (r#""\ud800""#, false),
+    ] {
+        let baggage = Baggage {
+            reasoning_details: format!(r#"[{{"type":"reasoning.text","text":{inside}}}]"#),
+            extra_content: format!(r#"{{"google":{inside}}}"#),
+            ..Baggage::default()
+        };
+        let body = format!(
+            r#"{{"model":"m","input":[{{"role":"user","content":"x"}},{{"type":"reasoning","summary":[],"encrypted_content":"{}"}},{{"type":"function_call","call_id":"c","name":"f","arguments":"{{}}"}}]}}"#,
+            baggage.seal()
+        );
+        let source = TurnSource::new(body);
+        let turn = source.turn().unwrap();
+        let options = EncodeOptions::new(&dialect, &model, "m");
+        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
+            .unwrap()
+            .encoded;
+        let sent = String::from_utf8(encoded.body).unwrap();
+        assert_eq!(
+            sent.matches(inside).count(),
+            if is_sound { 2 } else { 0 },
+            "{sent}"
+        );
+        let is_noted = encoded.notes.codes().contains("reasoning_state_dropped");
+        assert_eq!(is_noted, !is_sound, "{}", encoded.notes.codes());
+    }
 }
