@@ -71,6 +71,7 @@ has_test() {
   case $1 in
     adapters) grep --quiet --recursive --word-regexp "fn $2" adapters/src ;;
     outputs) grep --quiet --word-regexp "fn $2" adapters/tests/bounded_outputs.rs ;;
+    hostile) grep --quiet --word-regexp "fn $2" adapters/tests/hostile_*.rs ;;
     lib) grep --quiet --recursive --word-regexp "fn $2" src ;;
     it) grep --quiet --recursive --fixed-strings "$2" tests/it ;;
     *) return 1 ;;
@@ -82,6 +83,7 @@ run_test() {
   case $1 in
     adapters) cargo test --quiet -p respondent-adapters --lib -- "$2" ;;
     outputs) cargo test --quiet -p respondent-adapters --test bounded_outputs -- --exact "$2" ;;
+    hostile) cargo test --quiet -p respondent-adapters --test 'hostile_*' -- --exact "$2" ;;
     lib) cargo test --quiet -p respondent --lib -- "$2" ;;
     it) cargo test --quiet -p respondent --test it -- "$2" ;;
   esac > "$work/output" 2>&1
@@ -151,6 +153,30 @@ encode=adapters/src/chat/encode
 assembler=adapters/src/responses/assembler
 
 rows() {
+row R5 "two tools get one name" adapters/src/tools.rs \
+  's/^        if !self.wire_names.contains(&hashed) {/        if true {/' \
+  adapters r5_tools_with_one_checksum_get_names_of_their_own
+row R27 "references of schemas have no room in common" adapters/src/schema/refs.rs \
+  's/^        self.0 = left.unwrap_or(self.0);/        let _ = left;/' \
+  hostile r27_references_of_schemas_do_not_multiply_a_request
+row R27 "a request may have any number of tools" adapters/src/tools/definitions.rs \
+  's/^        if toolbox.len() + dropped.len() >= MAX_TOOLS {/        if toolbox.len() == usize::MAX {/' \
+  hostile r27_a_request_has_two_thousand_tools_at_most
+row R5 "lost fragments of arguments stay lost" $assembler/text_part.rs \
+  's/^        let written = self.text.text.get(..self.sent).unwrap_or_default();/        let written = "lost";/' \
+  hostile r5_lost_fragments_of_relayed_arguments_are_taken_from_their_end
+row R5 "an answer may have any number of calls" adapters/src/chat/decode/calls.rs \
+  's/^        if slot >= MAX_CALLS {/        if slot == usize::MAX {/' \
+  hostile r5_an_answer_has_limits_for_calls_and_items
+row R4 "a text may have any number of annotations" $assembler/text_part.rs \
+  's/^        if self.annotations.len() >= MAX_ANNOTATIONS {/        if self.annotations.len() == usize::MAX {/' \
+  hostile r4_a_text_has_a_thousand_annotations_at_most
+row R27 "a request may have any number of items" adapters/src/responses/request_body.rs \
+  's/^        while items.len() < MAX_ITEMS {/        while items.len() < usize::MAX {/' \
+  hostile r27_a_request_has_a_hundred_thousand_items_at_most
+row R27 "JSON in a blob is not checked" adapters/src/chat/history/reasoning.rs \
+  's/^    if !is_sound {/    let is_sound = true; if !is_sound {/' \
+  hostile r27_json_in_a_forged_blob_is_checked_like_that_of_a_request
 row S2-Ga "outputs of custom tools are not bounded" $output/text.rs \
   's/^    if output_has_parts(kind) {/    if kind == ItemKind::CustomToolCallOutput { None } else if output_has_parts(kind) {/' \
   adapters every_kind_of_output_is_bounded

@@ -13,6 +13,7 @@ use crate::json;
 use crate::media::MediaEstimate;
 use crate::notes::Notes;
 use crate::output_limit::OutputLimit;
+use crate::schema::ReferenceRoom;
 use crate::tools::ToolChoice;
 use crate::turn::{Item, Turn};
 use crate::wire::EncodeOptions;
@@ -24,6 +25,8 @@ pub(crate) struct BodyWriter<'o, 'a> {
     pub(crate) model: &'o Model,
     /// What the request changes or leaves out of the turn.
     pub(crate) notes: Notes,
+    /// The room for the references of all schemas.
+    pub(crate) reference_room: ReferenceRoom,
     fixed: &'o [(String, String)],
     written: Vec<&'static str>,
 }
@@ -37,6 +40,7 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
             turn,
             model: options.model,
             notes: turn.notes.clone(),
+            reference_room: ReferenceRoom::default(),
             fixed: &options.dialect.body,
             written: Vec::new(),
         }

@@ -66,3 +66,17 @@ pub struct ItemSpan {
     /// The range in the body.
     pub bytes: Range<usize>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_is_too_large_is_the_client_s_fault() {
+        assert!(check_size(256 << 20, "input").is_ok());
+        let fault = check_size((256 << 20) + 1, "input").unwrap_err();
+        assert_eq!(fault.kind, Kind::InvalidRequest);
+        assert_eq!(fault.param.as_deref(), Some("input"));
+        assert!(fault.message.contains("256 MiB"), "{}", fault.message);
+    }
+}

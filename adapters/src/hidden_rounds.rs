@@ -2,6 +2,7 @@
 //! in the proxy, and their results. The client's next request has its own calls and results only;
 //! with the hidden items put back it continues the request that the provider answered.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -50,69 +51,96 @@ impl HiddenRounds {
         entries.sum::<usize>() + self.entries.len() * size_of::<HiddenEntry>()
     }
 
-    /// Puts the hidden items back into a history that holds the client's calls. Goes backwards from
-    /// the last of these calls as long as the history has the items that the client got; what was
-    /// hidden before them is left out.
-    pub(crate) fn restore<'a>(&'a self, turn: &mut Turn<'a>) {
-        let position = |id: &str| {
-            turn.items.iter().position(|item| {
-                item.kind.is_call() && item.call_id().is_some_and(|call| call == id)
-            })
-        };
-        let anchor = self
-            .entries
-            .iter()
-            .enumerate()
-            .rev()
-            .find_map(|(index, entry)| {
-                let HiddenEntry::Call(id) = entry else {
-                    return None;
-                };
-                Some((index, position(id)?))
-            });
-        let Some((anchor, at)) = anchor else {
-            return;
-        };
-        let mut insertions: Vec<(usize, &'a str)> = Vec::new();
+    /// Adds where the hidden items belong: each with the index of the item before which it does.
+    /// Goes backwards from the last of the client's calls, the entry `anchor` at the item `at`, as
+    /// long as the history has the items that the client got; what was hidden before them is left
+    /// out.
+    fn add_insertions<'a>(
+        &'a self,
+        items: &[Item<'_>],
+        (at, anchor): (usize, usize),
+        insertions: &mut Vec<(usize, &'a str)>,
+    ) {
+        let first = insertions.len();
         let mut cursor = at;
+        let mut before = shown_before(items, cursor);
         for entry in self.entries.iter().take(anchor).rev() {
-            let before = cursor.checked_sub(1).map(|last| {
-                let earlier = turn.items.iter().enumerate().take(last + 1).rev();
-                let mut seen = earlier.skip_while(|(_, item)| is_hosted(item));
-                seen.next()
-            });
-            let before = before.flatten();
-            let found = match entry {
-                HiddenEntry::Hidden(json) => {
+            let is_there = match (entry, before) {
+                (HiddenEntry::Hidden(json), _) => {
                     insertions.push((cursor, json));
                     continue;
                 }
-                HiddenEntry::Message => before.filter(|(_, item)| {
+                (_, None) => false,
+                (HiddenEntry::Message, Some((_, item))) => {
                     item.kind == ItemKind::Message && item.role() == "assistant"
-                }),
-                HiddenEntry::Reasoning => {
-                    match before.filter(|(_, item)| item.kind == ItemKind::Reasoning) {
-                        Some(found) => Some(found),
-                        None => continue,
-                    }
                 }
-                HiddenEntry::Call(id) => before.filter(|(_, item)| {
+                (HiddenEntry::Reasoning, Some((_, item))) => item.kind == ItemKind::Reasoning,
+                (HiddenEntry::Call(id), Some((_, item))) => {
                     item.kind.is_call() && item.call_id().is_some_and(|call| call == id.as_str())
-                }),
+                }
             };
-            match found {
-                Some((index, _)) => cursor = index,
+            match before.filter(|_| is_there) {
+                Some((index, _)) => {
+                    cursor = index;
+                    before = shown_before(items, cursor);
+                }
+                // Some clients do not send it back.
+                None if *entry == HiddenEntry::Reasoning => {}
                 None => break,
             }
         }
-        insertions.reverse();
+        if let Some(added) = insertions.get_mut(first..) {
+            added.reverse();
+        }
         let after = self.entries.iter().skip(anchor + 1);
         insertions.extend(after.filter_map(|entry| match entry {
             HiddenEntry::Hidden(json) => Some((at + 1, json.as_ref())),
             HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Call(_) => None,
         }));
-        insert(turn, &insertions);
     }
+
+    /// The last call of the client that the history holds: its index there, and that of its entry.
+    fn anchor(&self, positions: &HashMap<&str, usize>) -> Option<(usize, usize)> {
+        let mut entries = self.entries.iter().enumerate().rev();
+        entries.find_map(|(index, entry)| match entry {
+            HiddenEntry::Call(id) => Some((*positions.get(id.as_str())?, index)),
+            HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Hidden(_) => None,
+        })
+    }
+}
+
+/// Puts the hidden items of all these rounds back into a history that holds the client's calls, in
+/// one pass over it.
+pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) {
+    if rounds.is_empty() {
+        return;
+    }
+    let ids: HashSet<&str> = rounds.iter().flat_map(|round| round.anchors()).collect();
+    let mut positions: HashMap<&str, usize> = HashMap::new();
+    for (position, item) in turn.items.iter().enumerate() {
+        if item.kind.is_call()
+            && let Some(id) = item.call_id()
+            && let Some(known) = ids.get(id.as_ref())
+        {
+            positions.entry(known).or_insert(position);
+        }
+    }
+    let anchored = rounds.iter();
+    let anchored = anchored.filter_map(|round| Some((round.anchor(&positions)?, round)));
+    let mut anchored: Vec<_> = anchored.collect();
+    anchored.sort_by_key(|(anchor, _)| *anchor);
+    let mut insertions = Vec::new();
+    for (anchor, round) in anchored {
+        round.add_insertions(&turn.items, anchor, &mut insertions);
+    }
+    insertions.sort_by_key(|(at, _)| *at);
+    insert(turn, &insertions);
+}
+
+/// The last item before this one that is not hosted, with its index.
+fn shown_before<'t, 'a>(items: &'t [Item<'a>], cursor: usize) -> Option<(usize, &'t Item<'a>)> {
+    let mut earlier = items.iter().enumerate().take(cursor).rev();
+    earlier.find(|(_, item)| !is_hosted(item))
 }
 
 /// Inserts items, given as JSON with the index of the item before which they belong, in order.

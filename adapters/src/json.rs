@@ -3,9 +3,11 @@
 //! without its quotes.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::Serialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Appends `value` as JSON. The values of this crate always serialise; one that does not
@@ -80,6 +82,53 @@ pub fn escape_json_text(out: &mut Vec<u8>, json: &str) {
 /// The content of a JSON string literal, still escaped; `None` for other JSON values.
 pub fn unquote(json_string: &str) -> Option<&str> {
     json_string.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// Passes the elements of a JSON list to `take`, one after the other, so that a long list needs no
+/// memory. Ends with the first error of `take`. The outer error is that of a text that is no list
+/// of such elements; those before the place of the error are passed.
+pub(crate) fn read_each<'a, T: Deserialize<'a>, E>(
+    list: &'a str,
+    take: impl FnMut(T) -> Result<(), E>,
+) -> serde_json::Result<Result<(), E>> {
+    struct EachVisitor<'s, T, E, F> {
+        take: F,
+        stopped: &'s mut Option<E>,
+        element: PhantomData<T>,
+    }
+
+    impl<'de, T: Deserialize<'de>, E, F: FnMut(T) -> Result<(), E>> Visitor<'de>
+        for EachVisitor<'_, T, E, F>
+    {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+            while let Some(element) = list.next_element()? {
+                if let Err(error) = (self.take)(element) {
+                    *self.stopped = Some(error);
+                    return Err(A::Error::custom("stopped"));
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut stopped = None;
+    let visitor = EachVisitor {
+        take,
+        stopped: &mut stopped,
+        element: PhantomData,
+    };
+    let mut reader = serde_json::Deserializer::from_str(list);
+    let read = reader.deserialize_seq(visitor).and_then(|()| reader.end());
+    match stopped {
+        Some(error) => Ok(Err(error)),
+        None => read.map(Ok),
+    }
 }
 
 /// The text of a JSON value that is a string; `None` for any other value.
@@ -177,6 +226,20 @@ pub fn is_deeper_than(json: &str, limit: usize) -> bool {
         }
     }
     false
+}
+
+/// Whether a JSON value is a list with more elements than `limit`.
+pub(crate) fn has_more_elements_than(json: &str, limit: usize) -> bool {
+    // An element and its comma have two bytes at least.
+    if !json.starts_with('[') || json.len() / 2 <= limit {
+        return false;
+    }
+    let mut count = 0_usize;
+    let read = read_each(json, |_: IgnoredAny| {
+        count += 1;
+        if count > limit { Err(()) } else { Ok(()) }
+    });
+    matches!(read, Ok(Err(())))
 }
 
 /// The deepest nesting of a call's arguments: less than common JSON parsers allow.

@@ -17,6 +17,7 @@
 //! [`fault::Fault`]; [`provider_error`] makes one of what a provider answers, with a
 //! [`quirk_patch::QuirkPatch`] if the request can be adapted.
 
+mod arguments_scan;
 pub mod baggage;
 mod body_writer;
 mod chat;

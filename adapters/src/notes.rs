@@ -3,6 +3,9 @@
 /// Further notes of a turn are ignored.
 const MAX_NOTES: usize = 64;
 
+/// The most bytes of a detail: it may name what a client or a provider sent.
+const MAX_DETAIL_BYTES: usize = 1_024;
+
 /// One change of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -20,10 +23,9 @@ pub struct Notes(Vec<Note>);
 impl Notes {
     /// Adds a note, unless an equal one is there or the limit is reached.
     pub fn add(&mut self, code: &'static str, detail: impl Into<String>) {
-        let note = Note {
-            code,
-            detail: detail.into(),
-        };
+        let mut detail: String = detail.into();
+        detail.truncate(detail.floor_char_boundary(MAX_DETAIL_BYTES));
+        let note = Note { code, detail };
         if self.0.len() < MAX_NOTES && !self.0.contains(&note) {
             self.0.push(note);
         }

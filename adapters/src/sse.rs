@@ -35,7 +35,7 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
-/// Decodes one stream, chunk by chunk. Holds at most about three times the limit.
+/// Decodes one stream, chunk by chunk. Holds at most about twice the limit.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct SseDecoder {
@@ -79,8 +79,8 @@ impl SseDecoder {
     /// 8 MiB.
     pub const DEFAULT_LIMIT: usize = 8 * 1024 * 1024;
 
-    /// A decoder for a new stream. `limit` bounds, in bytes, each line and the
-    /// joined data of each event.
+    /// A decoder for a new stream. `limit` bounds, in bytes, each line, and the name
+    /// and the joined data of each event together.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -181,15 +181,20 @@ impl SseDecoder {
             LineField::Blank => self.dispatch(open, on),
             LineField::Comment => self.comments += 1,
             LineField::Data(value) if !self.has_data && open.data.is_none() => {
+                self.check_size(open.name.unwrap_or(&self.name).len() + value.len())?;
                 open.data = Some(value);
             }
             LineField::Data(value) => {
+                let name = open.name.unwrap_or(&self.name).len();
                 if let Some(first) = open.data.take() {
-                    self.append_data(first)?;
+                    self.append_data(first, name)?;
                 }
-                self.append_data(value)?;
+                self.append_data(value, name)?;
             }
-            LineField::Name(value) => open.name = Some(value),
+            LineField::Name(value) => {
+                self.check_size(open.data.unwrap_or(&self.data).len() + value.len())?;
+                open.name = Some(value);
+            }
             LineField::Other => {}
         }
         Ok(())
@@ -219,8 +224,9 @@ impl SseDecoder {
         }
     }
 
-    fn append_data(&mut self, value: &[u8]) -> Result<(), TooLarge> {
-        let joined = self.data.len() + usize::from(self.has_data);
+    /// Appends a line of the data of an event whose name has so many bytes.
+    fn append_data(&mut self, value: &[u8], name: usize) -> Result<(), TooLarge> {
+        let joined = name + self.data.len() + usize::from(self.has_data);
         self.check_size(joined.saturating_add(value.len()))?;
         if self.has_data {
             self.data.push(b'\n');

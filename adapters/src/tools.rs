@@ -8,10 +8,11 @@
 mod definitions;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use strum::EnumCount;
 
 use crate::json;
 use crate::notes::Notes;
@@ -22,6 +23,10 @@ use crate::turn::{Item, ItemKind};
 
 /// The longest function name that providers accept, in characters.
 const NAME_LIMIT: usize = 64;
+
+/// The most tools of a request. OpenAI takes 128; a client with many MCP servers sends a few
+/// hundred.
+pub(crate) const MAX_TOOLS: usize = 2_000;
 
 /// One tool that the model may call.
 #[derive(Debug)]
@@ -62,7 +67,7 @@ pub struct ToolTarget {
 }
 
 /// The types of call items that a tool's calls become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount)]
 pub enum ToolKind {
     /// `function_call` with JSON arguments.
     Function,
@@ -97,7 +102,7 @@ pub enum ToolChoice {
         /// Whether the model must call one of them.
         required: bool,
         /// The wire names of these tools.
-        names: Vec<String>,
+        names: BTreeSet<String>,
     },
 }
 
@@ -106,6 +111,14 @@ pub enum ToolChoice {
 #[derive(Debug, Default)]
 pub struct Toolbox<'a> {
     tools: Vec<Tool<'a>>,
+    /// The place of each tool in `tools`, by its namespace, which is empty without one, and then
+    /// by its name.
+    by_name: HashMap<String, HashMap<String, usize>>,
+    wire_names: HashSet<String>,
+    /// The next number behind a wire name that several tools would have.
+    next_numbers: HashMap<String, usize>,
+    /// The place of the first tool of each kind.
+    first_of_kind: [Option<usize>; ToolKind::COUNT],
     /// The definitions as the client sent them, also of tools that only some providers have.
     definitions: Vec<ToolDefinition<'a>>,
     has_short_function: bool,
@@ -130,16 +143,19 @@ impl<'a> Toolbox<'a> {
         parameters: Option<&'a RawValue>,
         strict: Option<bool>,
     ) {
-        if self.tools.iter().any(|tool| tool.target.same_tool(&target)) {
+        let namespace = target.namespace.as_deref();
+        if self.get(namespace, &target.name).is_some() {
             return;
         }
-        let flat = wire_name(target.namespace.as_deref(), &target.name);
-        let taken = self.tools.iter().any(|tool| tool.wire_name == flat);
-        let wire_name = if taken {
-            hashed_name(&flat, &target)
-        } else {
-            flat
-        };
+        let wire_name = self.free_wire_name(&target);
+        let place = self.tools.len();
+        let namespace = namespace.unwrap_or_default().to_owned();
+        let names = self.by_name.entry(namespace).or_default();
+        names.insert(target.name.clone(), place);
+        if let Some(first) = self.first_of_kind.get_mut(target.kind as usize) {
+            first.get_or_insert(place);
+        }
+        self.wire_names.insert(wire_name.clone());
         self.tools.push(Tool {
             wire_name,
             target,
@@ -147,6 +163,39 @@ impl<'a> Toolbox<'a> {
             parameters,
             strict,
         });
+    }
+
+    /// A wire name that no tool has yet: the usual one, else one with a hash, else that one with
+    /// a number.
+    fn free_wire_name(&mut self, target: &ToolTarget) -> String {
+        let flat = wire_name(target.namespace.as_deref(), &target.name);
+        if !self.wire_names.contains(&flat) {
+            return flat;
+        }
+        let hashed = hashed_name(&flat, target);
+        if !self.wire_names.contains(&hashed) {
+            return hashed;
+        }
+        let mut number = self.next_numbers.get(&hashed).copied().unwrap_or(2);
+        loop {
+            let numbered = numbered_name(&hashed, number);
+            number += 1;
+            if !self.wire_names.contains(&numbered) {
+                self.next_numbers.insert(hashed, number);
+                return numbered;
+            }
+        }
+    }
+
+    /// The tool with this name in this namespace.
+    pub(crate) fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Tool<'a>> {
+        let names = self.by_name.get(namespace.unwrap_or_default())?;
+        self.tools.get(*names.get(name)?)
+    }
+
+    /// How many tools there are.
+    pub(crate) fn len(&self) -> usize {
+        self.tools.len()
     }
 
     /// Adds a tool that runs in the proxy. False if the client offers one of that name, which
@@ -157,11 +206,7 @@ impl<'a> Toolbox<'a> {
             name: tool.name.clone(),
             namespace: None,
         };
-        if self
-            .tools
-            .iter()
-            .any(|known| known.target.same_tool(&target))
-        {
+        if self.get(None, &target.name).is_some() {
             return false;
         }
         let description = Text::Owned(tool.description.as_str().into());
@@ -200,19 +245,16 @@ impl<'a> Toolbox<'a> {
     /// offered: a call in the history gets the name under which the tool is offered in
     /// this request.
     pub fn wire_name(&self, namespace: Option<&str>, name: &str) -> Cow<'_, str> {
-        self.tools
-            .iter()
-            .find(|tool| tool.target.name == name && tool.target.namespace.as_deref() == namespace)
-            .map_or_else(
-                || Cow::Owned(wire_name(namespace, name)),
-                |tool| Cow::Borrowed(tool.wire_name.as_str()),
-            )
+        match self.get(namespace, name) {
+            Some(tool) => Cow::Borrowed(tool.wire_name.as_str()),
+            None => Cow::Owned(wire_name(namespace, name)),
+        }
     }
 
     /// The wire name of the tool that a call in the history calls.
     pub(crate) fn called_name(&self, call: &Item<'_>) -> String {
         if let Some((kind, name)) = fixed_tool(call.kind) {
-            return self.find(&[kind], None).unwrap_or(name).to_owned();
+            return self.first_of(kind).unwrap_or(name).to_owned();
         }
         let Some(name) = call.name().filter(|name| !name.is_empty()) else {
             return UNKNOWN_TOOL.to_owned();
@@ -221,15 +263,10 @@ impl<'a> Toolbox<'a> {
         self.wire_name(namespace.as_deref(), &name).into_owned()
     }
 
-    /// The wire name of the first tool of one of these kinds and, if given, this name.
-    pub fn find(&self, kinds: &[ToolKind], name: Option<&str>) -> Option<&str> {
-        self.tools
-            .iter()
-            .find(|tool| {
-                kinds.contains(&tool.target.kind)
-                    && name.is_none_or(|name| tool.target.name == name)
-            })
-            .map(|tool| tool.wire_name.as_str())
+    /// The wire name of the first tool of this kind.
+    pub fn first_of(&self, kind: ToolKind) -> Option<&str> {
+        let place = self.first_of_kind.get(kind as usize).copied().flatten()?;
+        self.tools.get(place).map(|tool| tool.wire_name.as_str())
     }
 
     /// The mapping from wire names to tools, as an owned value that outlives the request.
@@ -301,12 +338,6 @@ impl ToolChoice {
     }
 }
 
-impl ToolTarget {
-    fn same_tool(&self, other: &Self) -> bool {
-        self.name == other.name && self.namespace == other.namespace
-    }
-}
-
 /// Maps wire names in the provider's calls to the client's tools. Made by
 /// [`Toolbox::names`] and owned by the [`crate::responses::assembler::Assembler`].
 #[derive(Clone, Debug, Default)]
@@ -326,15 +357,10 @@ impl ToolNames {
                 name_repaired: false,
             };
         }
-        let mut bare = self.by_wire_name.values().filter(|target| {
-            target.name == wire_name
-                || target
-                    .namespace
-                    .as_deref()
-                    .and_then(|namespace| wire_name.strip_prefix(namespace))
-                    .and_then(|rest| rest.strip_prefix(['.', '/', ':']))
-                    .is_some_and(|rest| rest == target.name)
-        });
+        let mut bare = self
+            .by_wire_name
+            .values()
+            .filter(|target| target.name == wire_name || target.has_dotted_name(wire_name));
         match (bare.next(), bare.next()) {
             (Some(target), None) => ResolvedTool {
                 target: target.clone(),
@@ -352,6 +378,20 @@ impl ToolNames {
     }
 }
 
+impl ToolTarget {
+    /// Whether this is the namespace and the name with one sign between them.
+    fn has_dotted_name(&self, dotted: &str) -> bool {
+        let Some(namespace) = self.namespace.as_deref() else {
+            return false;
+        };
+        dotted.len() == namespace.len() + 1 + self.name.len()
+            && dotted
+                .strip_prefix(namespace)
+                .and_then(|rest| rest.strip_prefix(['.', '/', ':']))
+                .is_some_and(|rest| rest == self.name)
+    }
+}
+
 /// The tool that a wire name means.
 #[derive(Debug)]
 pub struct ResolvedTool {
@@ -365,7 +405,7 @@ pub struct ResolvedTool {
 /// names them. Empty if the list cannot be read.
 pub(crate) fn wire_names(list: &RawValue) -> Vec<String> {
     let mut toolbox = Toolbox::default();
-    match toolbox.add_definitions(list, false, &mut Vec::new()) {
+    match toolbox.add_definitions(list, true, &mut Vec::new()) {
         Ok(()) => toolbox.iter().map(|tool| tool.wire_name.clone()).collect(),
         Err(_) => Vec::new(),
     }
@@ -413,6 +453,13 @@ fn hashed_name(clean: &str, target: &ToolTarget) -> String {
     format!("{head}_{hash:08x}")
 }
 
+/// `name`, cut to leave room for this number.
+fn numbered_name(name: &str, number: usize) -> String {
+    let suffix = format!("_{number}");
+    let head: String = name.chars().take(NAME_LIMIT - suffix.len()).collect();
+    head + &suffix
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -453,6 +500,27 @@ mod tests {
             );
             assert_eq!(names.resolve(&wire).target, *target);
         }
+    }
+
+    // The names differ in their ends alone, and their checksums are equal.
+    #[test]
+    fn r5_tools_with_one_checksum_get_names_of_their_own() {
+        let long = "n".repeat(64);
+        let targets = ["plumless", "buckeroo"].map(|end| target(None, &format!("{long}{end}")));
+        let hashes = targets.each_ref().map(|target| hashed_name(&long, target));
+        assert_eq!(hashes[0], hashes[1]);
+        let mut toolbox = Toolbox::default();
+        for target in &targets {
+            toolbox.add(target.clone(), None, None, None);
+        }
+        let names = toolbox.names();
+        for target in &targets {
+            let wire = toolbox.wire_name(None, &target.name);
+            assert!(wire.len() <= 64, "{wire}");
+            assert_eq!(names.resolve(&wire).target, *target);
+        }
+        let wire = |at: usize| toolbox.wire_name(None, &targets[at].name);
+        assert_eq!(wire(1), format!("{}_2", wire(0).get(..62).unwrap()));
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model
 #[derive(Debug)]
 pub(crate) enum Decoder {
     /// Chunks of Chat Completions.
-    Chat(ChatDecoder),
+    Chat(Box<ChatDecoder>),
     /// Events of Responses.
     Responses(RelayDecoder),
 }
@@ -131,7 +131,7 @@ impl Decoder {
     /// A decoder for the answer of a model with this wire and these quirks.
     pub(crate) fn new(quirks: &WireQuirks) -> Self {
         match quirks {
-            WireQuirks::Chat(quirks) => Self::Chat(ChatDecoder::new(quirks)),
+            WireQuirks::Chat(quirks) => Self::Chat(Box::new(ChatDecoder::new(quirks))),
             WireQuirks::Responses(_) => Self::Responses(RelayDecoder::default()),
         }
     }

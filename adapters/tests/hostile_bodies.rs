@@ -4,11 +4,14 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
+use std::collections::HashSet;
+
+use adapters::baggage::Baggage;
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
-use registry::{ChatQuirks, Dialect, EnumSet, Model, RelayQuirks, SchemaRule, WireQuirks};
+use registry::{ChatQuirks, Dialect, EnumSet, Model, RelayQuirks, WireQuirks};
 
 /// The upstream request for a body.
 fn encoded(body: String) -> Result<String, Fault> {
@@ -76,24 +79,9 @@ fn r27_a_million_keys_are_read() {
     assert!(encoded(body).unwrap().contains("hello"));
 }
 
-#[test]
-fn schemas_that_multiply_are_refused_before_the_memory_is_gone() {
-    let references: Vec<String> = (0..200)
-        .map(|number| format!(r##""p{number}":{{"$ref":"#/$defs/a"}}"##))
-        .collect();
-    let schema = format!(
-        r#"{{"type":"object","properties":{{{}}},"$defs":{{"a":{{"description":"{}"}}}}}}"#,
-        references.join(","),
-        "d".repeat(2_500)
-    );
-    let tools: Vec<String> = (0..600)
-        .map(|number| format!(r#"{{"type":"function","name":"t{number}","parameters":{schema}}}"#))
-        .collect();
-    let body = format!(
-        r#"{{"model":"m","input":"x","tools":[{}]}}"#,
-        tools.join(",")
-    );
-    let schema = EnumSet::empty().with(SchemaRule::InlineRefs);
+/// The dialects of both wires, with every rule for schemas.
+fn wires_with_all_schema_rules() -> [Dialect; 2] {
+    let schema = EnumSet::all();
     let chat = ChatQuirks {
         schema,
         ..ChatQuirks::default()
@@ -102,17 +90,222 @@ fn schemas_that_multiply_are_refused_before_the_memory_is_gone() {
         schema,
         ..RelayQuirks::default()
     };
-    let source = TurnSource::new(body);
-    let (turn, model) = (source.turn().unwrap(), Model::unlisted("m"));
-    for quirks in [WireQuirks::from(chat), WireQuirks::from(relay)] {
-        let dialect = Dialect {
-            quirks,
-            ..Dialect::default()
-        };
-        let options = EncodeOptions::new(&dialect, &model, "m");
-        let fault = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap_err();
+    [WireQuirks::from(chat), WireQuirks::from(relay)].map(|quirks| Dialect {
+        quirks,
+        ..Dialect::default()
+    })
+}
+
+/// 10,000 references to a description of 100 KB stand for 1 GB, in a tool as in the format of the
+/// answer, and 600 schemas have as many.
+#[test]
+fn r27_references_of_schemas_do_not_multiply_a_request() {
+    let bomb = |references: usize, length: usize| {
+        let references: Vec<String> = (0..references)
+            .map(|number| format!(r##""p{number}":{{"$ref":"#/$defs/a"}}"##))
+            .collect();
+        format!(
+            r#"{{"type":"object","properties":{{{}}},"$defs":{{"a":{{"description":"{}"}}}}}}"#,
+            references.join(","),
+            "d".repeat(length)
+        )
+    };
+    let tool = |number: usize, schema: &str| {
+        format!(r#"{{"type":"function","name":"t{number}","parameters":{schema}}}"#)
+    };
+    let small = bomb(200, 2_500);
+    let tools: Vec<String> = (0..600).map(|number| tool(number, &small)).collect();
+    let large = bomb(10_000, 100_000);
+    for body in [
+        format!(
+            r#"{{"model":"m","input":"x","tools":[{}]}}"#,
+            tool(0, &large)
+        ),
+        format!(
+            r#"{{"model":"m","input":"x","tools":[{}]}}"#,
+            tools.join(",")
+        ),
+        format!(
+            r#"{{"model":"m","input":"x","text":{{"format":{{"type":"json_schema","name":"n","schema":{large}}}}}}}"#
+        ),
+    ] {
+        let source = TurnSource::new(body);
+        let (turn, model) = (source.turn().unwrap(), Model::unlisted("m"));
+        for dialect in wires_with_all_schema_rules() {
+            let options = EncodeOptions::new(&dialect, &model, "m");
+            let request = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+            let bytes = request.encoded.body.len();
+            // 4 MiB for the references, and the properties themselves with what the rules add.
+            let most = source.body_len() + (5 << 20);
+            assert!(bytes < most, "{bytes} of {}", source.body_len());
+        }
+    }
+}
+
+/// Tools of these numbers as JSON, without brackets.
+fn tools(numbers: std::ops::Range<usize>) -> String {
+    let tools = numbers.map(|number| format!(r#"{{"type":"function","name":"t{number}"}}"#));
+    tools.collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn r27_a_request_has_two_thousand_tools_at_most() {
+    let offered = |list: &str, more: &str| {
+        encoded(format!(
+            r#"{{"model":"m","tools":[{list}],"input":[{{"role":"user","content":"x"}}{more}]}}"#
+        ))
+    };
+    let additional = |kind: &str, list: &str| {
+        let ids = r#""call_id":"c","execution":"client","status":"completed""#;
+        format!(r#",{{"type":"{kind}",{ids},"tools":[{list}]}}"#)
+    };
+    let all = tools(0..2_000);
+    for (list, more) in [
+        (all.clone(), String::new()),
+        // The same tools again are no more tools.
+        (all.clone(), additional("tool_search_output", &all)),
+        (
+            tools(0..1_000),
+            additional("additional_tools", &tools(1_000..2_000)),
+        ),
+        // A session that found too many tools can go on.
+        (
+            all.clone(),
+            additional("tool_search_output", &tools(2_000..2_100)),
+        ),
+    ] {
+        let body = offered(&list, &more).unwrap();
+        assert_eq!(body.matches(r#""type":"function""#).count(), 2_000);
+    }
+    for (list, more) in [
+        (tools(0..2_001), String::new()),
+        (
+            tools(0..1_000),
+            additional("additional_tools", &tools(1_000..2_001)),
+        ),
+        (
+            vec![r#"{"type":"web_search"}"#; 2_001].join(","),
+            String::new(),
+        ),
+        (
+            format!(
+                r#"{{"type":"namespace","name":"n","tools":[{}]}}"#,
+                tools(0..2_001)
+            ),
+            String::new(),
+        ),
+    ] {
+        let fault = offered(&list, &more).unwrap_err();
         assert_eq!(fault.kind, Kind::InvalidRequest);
         assert_eq!(fault.param.as_deref(), Some("tools"));
-        assert!(fault.message.contains("256 MiB"), "{}", fault.message);
+        assert_eq!(fault.code(), Some("too_many_tools"));
+        assert!(fault.message.contains("2000"), "{}", fault.message);
+    }
+    let long = format!(
+        r#"{{"type":"namespace","name":"{}","tools":[]}}"#,
+        "n".repeat(1_025)
+    );
+    let fault = offered(&long, "").unwrap_err();
+    assert!(fault.message.contains("1024 bytes"), "{}", fault.message);
+    let allowed = vec![r#"{"type":"function","name":"t0"}"#; 2_001].join(",");
+    let choice = format!(r#"{{"type":"allowed_tools","mode":"auto","tools":[{allowed}]}}"#);
+    let fault = encoded(format!(
+        r#"{{"model":"m","input":"x","tools":[{all}],"tool_choice":{choice}}}"#
+    ))
+    .unwrap_err();
+    assert_eq!(fault.param.as_deref(), Some("tool_choice"));
+}
+
+#[test]
+fn r27_a_request_has_a_hundred_thousand_items_at_most() {
+    let items = |item: &str, count: usize| {
+        let items = vec![item; count].join(",");
+        TurnSource::new(format!(r#"{{"model":"m","input":[{items}]}}"#))
+    };
+    let message = r#"{"role":"user","content":"x"}"#;
+    assert_eq!(items(message, 100_000).turn().unwrap().items.len(), 100_000);
+    for item in [message, "{}"] {
+        let fault = items(item, 100_001).turn().unwrap_err();
+        assert_eq!(fault.kind, Kind::InvalidRequest);
+        assert_eq!(fault.param.as_deref(), Some("input"));
+        assert_eq!(fault.code(), Some("too_many_items"));
+        assert!(fault.message.contains("100000"), "{}", fault.message);
+    }
+    for list in [
+        r#"{"role":"user","content":[PARTS]}"#,
+        r#"{"type":"function_call_output","call_id":"c","output":[PARTS]}"#,
+        r#"{"type":"reasoning","summary":[PARTS]}"#,
+    ] {
+        let parts = |count: usize| list.replace("PARTS", &vec!["{}"; count].join(","));
+        assert!(items(&parts(10_000), 1).turn().is_ok(), "{list}");
+        let fault = items(&parts(10_001), 1).turn().unwrap_err();
+        assert_eq!(fault.param.as_deref(), Some("input[0]"), "{list}");
+        assert_eq!(fault.code(), Some("too_many_elements"), "{list}");
+    }
+}
+
+/// Both words have the same checksum, and so have all texts of as many of them.
+#[test]
+fn r27_call_ids_with_one_checksum_cost_no_more_than_others() {
+    let id = |number: usize| {
+        let words = (0..15).map(|bit| ["plumless", "buckeroo"][number >> bit & 1]);
+        words.collect::<String>()
+    };
+    let calls: Vec<String> = (0..30_000)
+        .map(|number| {
+            format!(
+                r#"{{"type":"function_call","call_id":"{}","name":"f","arguments":"{{}}"}}"#,
+                id(number)
+            )
+        })
+        .collect();
+    let body = encoded(format!(r#"{{"model":"m","input":[{}]}}"#, calls.join(","))).unwrap();
+    let ids: HashSet<&str> = body
+        .split(r#""tool_call_id":""#)
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 30_000);
+}
+
+/// Anybody can make the checksum of a blob.
+#[test]
+fn r27_json_in_a_forged_blob_is_checked_like_that_of_a_request() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let quirks: ChatQuirks =
+        toml::from_str("reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'").unwrap();
+    let dialect = Dialect {
+        quirks: quirks.into(),
+        ..Dialect::default()
+    };
+    let model = Model::unlisted("m");
+    for (inside, is_sound) in [
+        ("[[\"sound\"]]", true),
+        (deep.as_str(), false),
+        (r#""\ud800""#, false),
+    ] {
+        let baggage = Baggage {
+            reasoning_details: format!(r#"[{{"type":"reasoning.text","text":{inside}}}]"#),
+            extra_content: format!(r#"{{"google":{inside}}}"#),
+            ..Baggage::default()
+        };
+        let body = format!(
+            r#"{{"model":"m","input":[{{"role":"user","content":"x"}},{{"type":"reasoning","summary":[],"encrypted_content":"{}"}},{{"type":"function_call","call_id":"c","name":"f","arguments":"{{}}"}}]}}"#,
+            baggage.seal()
+        );
+        let source = TurnSource::new(body);
+        let turn = source.turn().unwrap();
+        let options = EncodeOptions::new(&dialect, &model, "m");
+        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
+            .unwrap()
+            .encoded;
+        let sent = String::from_utf8(encoded.body).unwrap();
+        assert_eq!(
+            sent.matches(inside).count(),
+            if is_sound { 2 } else { 0 },
+            "{sent}"
+        );
+        let is_noted = encoded.notes.codes().contains("reasoning_state_dropped");
+        assert_eq!(is_noted, !is_sound, "{}", encoded.notes.codes());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use sha2::{Digest, Sha256};
+
 use crate::turn::Item;
 
 /// The longest call id, in characters, that all providers accept.
@@ -26,16 +28,17 @@ impl CallIdAllocator {
         }
         let name = call.name().unwrap_or_default();
         let count = self.minted.entry(own.clone()).or_default();
-        loop {
+        *count += 1;
+        let mut hash = crc32fast::hash(format!("{own}\n{name}\n{count}").as_bytes());
+        let mut id = format!("call_{hash:08x}");
+        while !self.taken.insert(id.clone()) {
+            // Ids with one checksum are easily made, and would collide again and again.
             *count += 1;
-            let id = format!(
-                "call_{:08x}",
-                crc32fast::hash(format!("{own}\n{name}\n{count}").as_bytes())
-            );
-            if self.taken.insert(id.clone()) {
-                return Some(id);
-            }
+            let digest = Sha256::digest(format!("{own}\n{name}\n{count}"));
+            hash = u32::from_be_bytes(digest.first_chunk().copied().unwrap_or_default());
+            id = format!("call_{hash:08x}");
         }
+        Some(id)
     }
 }
 

@@ -9,11 +9,11 @@ use super::parameters::{
     check_metadata, read_bool, read_context_management, read_include, read_integer, read_number,
     read_reasoning, read_text, read_truncation,
 };
-use super::request_body::{RequestBody, RequestInput};
+use super::request_body::{MAX_ITEMS, RequestBody, RequestInput};
 use super::tool_choice::read_tool_choice;
 use crate::compact;
 use crate::fault::Fault;
-use crate::hidden_rounds::HiddenRounds;
+use crate::hidden_rounds::{self, HiddenRounds};
 use crate::json::{self, string_value};
 use crate::notes::Notes;
 use crate::purpose::Purpose;
@@ -24,7 +24,11 @@ use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 
 /// The deepest nesting of arrays and objects in a request: twice what most JSON parsers
 /// allow.
-const MAX_DEPTH: usize = 256;
+pub(crate) const MAX_DEPTH: usize = 256;
+
+/// The most elements of a list in an item, such as the parts of a message. OpenAI takes 1,500
+/// images.
+const MAX_ELEMENTS: usize = 10_000;
 
 /// The longest name of a model: names are remembered, and are labels of metrics.
 const MAX_MODEL_BYTES: usize = 256;
@@ -144,10 +148,8 @@ impl TurnSource {
         };
         let mut turn = parse(&self.body, &self.items, tools, &self.stop)?;
         compact::replace_covered_history(&mut turn);
-        for hidden in &self.hidden_rounds {
-            self.stop.check()?;
-            hidden.restore(&mut turn);
-        }
+        self.stop.check()?;
+        hidden_rounds::restore(&self.hidden_rounds, &mut turn);
         let rounds = self.rounds.iter();
         turn.items
             .extend(rounds.filter_map(|json| Item::hidden(json)));
@@ -180,6 +182,12 @@ fn parse<'a>(
     let mut body: RequestBody<'a> =
         RequestBody::parse(json).map_err(|error| unreadable_body(json, &error))?;
     stop.check()?;
+    if body.has_too_many_items {
+        let message = format!(
+            "The parameter 'input' has more than {MAX_ITEMS} items: compact the history, or leave out its beginning."
+        );
+        return Err(Fault::invalid("input", message).with_code("too_many_items"));
+    }
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);
@@ -207,15 +215,24 @@ fn parse<'a>(
         Some(RequestInput::Text(text)) => vec![Item::user(text)],
         None => Vec::new(),
     };
-    let params = body.parameters();
-    if params
-        .chain(items.iter().flat_map(Item::nested_values))
-        .any(|raw| stop.is_raised() || json::is_deeper_than(raw.get(), MAX_DEPTH))
-    {
+    let is_too_deep = |raw: &RawValue| json::is_deeper_than(raw.get(), MAX_DEPTH);
+    if body.parameters().any(is_too_deep) {
+        return Err(too_deep());
+    }
+    for (index, item) in items.iter().enumerate() {
         stop.check()?;
-        let message =
-            format!("Arrays and objects of the request body lie more than {MAX_DEPTH} deep.");
-        return Err(Fault::invalid("body", message).with_code("invalid_json"));
+        for value in item.nested_values() {
+            if is_too_deep(value) {
+                return Err(too_deep());
+            }
+            if json::has_more_elements_than(value.get(), MAX_ELEMENTS) {
+                let message = format!(
+                    "A list of input[{index}] has more than {MAX_ELEMENTS} elements: join texts, or send several items."
+                );
+                return Err(Fault::invalid(format!("input[{index}]"), message)
+                    .with_code("too_many_elements"));
+            }
+        }
     }
     if !known.is_empty() {
         for item in &mut items {
@@ -322,6 +339,11 @@ fn parse<'a>(
         notes,
         stop: stop.clone(),
     })
+}
+
+fn too_deep() -> Fault {
+    let message = format!("Arrays and objects of the request body lie more than {MAX_DEPTH} deep.");
+    Fault::invalid("body", message).with_code("invalid_json")
 }
 
 /// A `compaction_trigger` as the last item asks for a summary; anywhere else it has no

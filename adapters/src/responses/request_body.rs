@@ -4,11 +4,15 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::text::Text;
 use crate::turn::{Item, ItemFields};
+
+/// The most items of a request. The longest sessions have a few thousand: a window of a million
+/// tokens holds no more than fifty thousand calls and results of the shortest form.
+pub(super) const MAX_ITEMS: usize = 100_000;
 
 /// At most this many unknown parameters are listed in the notes of the turn.
 const MAX_NAMED_UNKNOWN: usize = 8;
@@ -22,6 +26,8 @@ macro_rules! body {
         pub(super) struct RequestBody<'a> {
             pub(super) input: Option<RequestInput<'a>>,
             $(pub(super) $name: Option<&'a RawValue>,)*
+            /// Whether `input` has more than [`MAX_ITEMS`] items, of which only these are read.
+            pub(super) has_too_many_items: bool,
             /// The names of unknown parameters, each cut to 64 characters.
             pub(super) unknown: Vec<String>,
             /// The values of unknown and ignored parameters.
@@ -43,7 +49,11 @@ macro_rules! body {
             ) -> Result<(), A::Error> {
                 match key {
                     "input" => {
-                        let input = map.next_value_seed(InputSeed(document))?;
+                        let seed = InputSeed {
+                            document,
+                            has_too_many_items: &mut self.has_too_many_items,
+                        };
+                        let input = map.next_value_seed(seed)?;
                         set_once(&mut self.input, "input", input)
                     }
                     $(stringify!($name) => set_once(&mut self.$name, stringify!($name), map.next_value()?),)*
@@ -144,9 +154,12 @@ pub(super) enum RequestInput<'a> {
 }
 
 /// Reads `input` from this document; `None` for null.
-struct InputSeed<'a>(&'a str);
+struct InputSeed<'a, 'f> {
+    document: &'a str,
+    has_too_many_items: &'f mut bool,
+}
 
-impl<'de> DeserializeSeed<'de> for InputSeed<'de> {
+impl<'de> DeserializeSeed<'de> for InputSeed<'de, '_> {
     type Value = Option<RequestInput<'de>>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -156,7 +169,7 @@ impl<'de> DeserializeSeed<'de> for InputSeed<'de> {
     }
 }
 
-impl<'de> Visitor<'de> for InputSeed<'de> {
+impl<'de> Visitor<'de> for InputSeed<'de, '_> {
     type Value = Option<RequestInput<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,8 +186,14 @@ impl<'de> Visitor<'de> for InputSeed<'de> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(fields) = list.next_element::<ItemFields<'de>>()? {
-            items.push(Item::new(fields, self.0));
+        while items.len() < MAX_ITEMS {
+            let Some(fields) = list.next_element::<ItemFields<'de>>()? else {
+                return Ok(Some(RequestInput::Items(items)));
+            };
+            items.push(Item::new(fields, self.document));
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {
+            *self.has_too_many_items = true;
         }
         Ok(Some(RequestInput::Items(items)))
     }

@@ -1,13 +1,14 @@
 //! The parameter `tool_choice`, checked against the offered tools.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
-use crate::json::string_value;
-use crate::tools::{ToolChoice, ToolKind, Toolbox};
+use crate::json::{self, string_value};
+use crate::tools::{MAX_TOOLS, ToolChoice, ToolKind, Toolbox};
 
 /// Reads `tool_choice`: a mode, one tool, or `allowed_tools`. `dropped` holds the types
 /// of the offered tools that cannot run here; a choice that forces such a tool is an
@@ -38,11 +39,7 @@ pub(super) fn read_tool_choice(
             ))),
         };
     }
-    let fields: ToolChoiceFields<'_> = serde_json::from_str(raw.get()).map_err(|error| {
-        invalid(format!(
-            "The parameter 'tool_choice' cannot be read: {error}."
-        ))
-    })?;
+    let fields: ToolChoiceFields<'_> = serde_json::from_str(raw.get()).map_err(unreadable)?;
     if fields.kind.as_deref() == Some("allowed_tools") {
         return allowed_tools(&fields, toolbox, dropped);
     }
@@ -63,8 +60,7 @@ struct ToolChoiceFields<'a> {
     namespace: Option<Cow<'a, str>>,
     #[serde(borrow)]
     mode: Option<Cow<'a, str>>,
-    #[serde(default)]
-    tools: Vec<ToolChoiceFields<'a>>,
+    tools: Option<&'a RawValue>,
 }
 
 fn allowed_tools(
@@ -81,17 +77,25 @@ fn allowed_tools(
             )));
         }
     };
-    let mut names = Vec::new();
-    for tool in &fields.tools {
-        match find_tool(tool, toolbox) {
-            Some(name) => names.push(name),
-            None if tool
-                .kind
-                .as_deref()
-                .is_some_and(|kind| dropped.iter().any(|d| d == kind)) => {}
-            None => return Err(missing_tool(tool)),
+    let mut names = BTreeSet::new();
+    let mut count = 0;
+    let list = fields.tools.map_or("[]", RawValue::get);
+    json::read_each(list, |tool: ToolChoiceFields<'_>| {
+        count += 1;
+        if count > MAX_TOOLS {
+            return Err(invalid(format!(
+                "'allowed_tools' names more than {MAX_TOOLS} tools: leave out those that are not offered."
+            )));
         }
-    }
+        let is_dropped = |kind: &str| dropped.iter().any(|dropped| dropped == kind);
+        match find_tool(&tool, toolbox) {
+            Some(name) => names.extend([name]),
+            None if tool.kind.as_deref().is_some_and(is_dropped) => {}
+            None => return Err(missing_tool(&tool)),
+        }
+        Ok(())
+    })
+    .map_err(unreadable)??;
     if required && names.is_empty() {
         return Err(invalid(
             "None of the allowed tools can be run here, but one is required.".to_owned(),
@@ -118,11 +122,17 @@ fn find_tool(fields: &ToolChoiceFields<'_>, toolbox: &Toolbox<'_>) -> Option<Str
                 })
                 .map(|tool| tool.wire_name.clone());
         }
-        "custom" => toolbox.find(&[ToolKind::Custom, ToolKind::Patch], Some(name?)),
-        "tool_search" => toolbox.find(&[ToolKind::ToolSearch], None),
-        "local_shell" => toolbox.find(&[ToolKind::LocalShell], None),
-        "shell" => toolbox.find(&[ToolKind::Shell], None),
-        "apply_patch" => toolbox.find(&[ToolKind::ApplyPatch], None),
+        "custom" => {
+            let name = name?;
+            let mut tools = toolbox.iter();
+            let is_custom = |kind| matches!(kind, ToolKind::Custom | ToolKind::Patch);
+            let tool = tools.find(|tool| is_custom(tool.target.kind) && tool.target.name == name);
+            tool.map(|tool| tool.wire_name.as_str())
+        }
+        "tool_search" => toolbox.first_of(ToolKind::ToolSearch),
+        "local_shell" => toolbox.first_of(ToolKind::LocalShell),
+        "shell" => toolbox.first_of(ToolKind::Shell),
+        "apply_patch" => toolbox.first_of(ToolKind::ApplyPatch),
         _ => None,
     };
     found.map(str::to_owned)
@@ -138,6 +148,13 @@ fn missing_tool(fields: &ToolChoiceFields<'_>) -> Fault {
             "The tool choice forces '{kind}', which cannot be run here. Leave the choice to 'auto' or offer a function instead."
         )),
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form of `map_err`")]
+fn unreadable(error: serde_json::Error) -> Fault {
+    invalid(format!(
+        "The parameter 'tool_choice' cannot be read: {error}."
+    ))
 }
 
 fn invalid(message: String) -> Fault {

@@ -17,25 +17,34 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use self::node::SchemaNode;
+pub(crate) use self::refs::ReferenceRoom;
 
 /// The parameters of a tool that has none.
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-/// The schema rewritten by these rules, if it has to change.
-pub(crate) fn fit(raw: &RawValue, rules: EnumSet<SchemaRule>) -> Option<String> {
+/// The schema rewritten by these rules, if it has to change. `room` is that of the request.
+pub(crate) fn fit(
+    raw: &RawValue,
+    rules: EnumSet<SchemaRule>,
+    room: &mut ReferenceRoom,
+) -> Option<String> {
     if rules.is_empty() {
         return None;
     }
     let before: Value = serde_json::from_str(raw.get()).ok()?;
     let mut after = before.clone();
-    apply(&mut after, rules);
+    apply(&mut after, rules, room);
     (after != before).then(|| after.to_string())
 }
 
 /// The parameters of a tool rewritten by these rules, if they have to change. The
 /// root must describe an object: arguments are an object, and every provider
 /// refuses a schema that says otherwise.
-pub(crate) fn fit_parameters(raw: &RawValue, rules: EnumSet<SchemaRule>) -> Option<String> {
+pub(crate) fn fit_parameters(
+    raw: &RawValue,
+    rules: EnumSet<SchemaRule>,
+    room: &mut ReferenceRoom,
+) -> Option<String> {
     let text = raw.get();
     let object_schema = match root_kind(text) {
         RootKind::Object => None,
@@ -53,12 +62,12 @@ pub(crate) fn fit_parameters(raw: &RawValue, rules: EnumSet<SchemaRule>) -> Opti
     let Ok(raw) = serde_json::from_str::<&RawValue>(before) else {
         return object_schema;
     };
-    fit(raw, rules).or(object_schema)
+    fit(raw, rules, room).or(object_schema)
 }
 
-fn apply(schema: &mut Value, rules: EnumSet<SchemaRule>) {
+fn apply(schema: &mut Value, rules: EnumSet<SchemaRule>, room: &mut ReferenceRoom) {
     if rules.contains(SchemaRule::InlineRefs) {
-        refs::inline_refs(schema);
+        refs::inline_refs(schema, room);
     }
     walk::for_each_node(schema, &mut |schema, is_root| {
         SchemaNode { schema, is_root }.apply(rules);

@@ -1,8 +1,12 @@
 //! Applies the rules to one node of a schema. A node is visited before its
 //! children.
 
+use std::collections::HashSet;
+
 use registry::{EnumSet, SchemaRule};
 use serde_json::{Map, Value, json};
+
+use super::refs;
 
 pub(super) struct SchemaNode<'s> {
     pub(super) schema: &'s mut Map<String, Value>,
@@ -76,12 +80,9 @@ impl SchemaNode<'_> {
         };
         self.remove(&["prefixItems", "additionalItems"]);
         if let Some(tuple) = tuple {
-            let mut kinds: Vec<Value> = Vec::new();
-            for item in tuple {
-                if !kinds.contains(&item) {
-                    kinds.push(item);
-                }
-            }
+            let mut known = HashSet::new();
+            let mut kinds = tuple;
+            kinds.retain(|item| known.insert(item.to_string()));
             let items = match kinds.len() {
                 0 => json!({"type": "string"}),
                 1 => kinds.remove(0),
@@ -208,8 +209,8 @@ impl SchemaNode<'_> {
         if branches.len() == all {
             return;
         }
-        let alone = match branches.as_slice() {
-            [Value::Object(branch)] => Some(branch.clone()),
+        let alone = match branches.as_mut_slice() {
+            [Value::Object(branch)] => Some(std::mem::take(branch)),
             _ => None,
         };
         if branches.is_empty() || alone.is_some() {
@@ -227,7 +228,9 @@ impl SchemaNode<'_> {
         if self.is_root || !self.schema.get("anyOf").is_some_and(Value::is_array) {
             return;
         }
-        let Some(kind) = self.schema.shift_remove("type") else {
+        let kind = self.schema.shift_remove("type");
+        // It is written for each branch, so that a long one would multiply. None is.
+        let Some(kind) = kind.filter(refs::is_short_type) else {
             return;
         };
         let branches = self.schema.get_mut("anyOf").and_then(Value::as_array_mut);

@@ -6,18 +6,38 @@ use serde_json::{Map, Value};
 
 use super::walk;
 
-/// The most bytes that are written for all references of a schema together: references to
+/// The most bytes that are written for all references of a request together: references to
 /// references multiply, and so do references to one long text.
-const MAX_BYTES: usize = 512 << 10;
+const MAX_BYTES: usize = 4 << 20;
 
-/// The most bytes of a `type` that stands for a target.
-const MAX_TYPE_BYTES: usize = 256;
+/// The most bytes of a `type` that is written more than once.
+const MAX_TYPE_BYTES: usize = 64;
 
 /// The bytes that every value counts besides its text.
 const VALUE_BYTES: usize = 8;
 
 /// How deep schemas may be nested before references are cut short.
 const MAX_DEPTH: usize = 48;
+
+/// The bytes that may still be written for the references of a request. Made with the request, and
+/// shared by all of its schemas.
+#[derive(Debug)]
+pub(crate) struct ReferenceRoom(usize);
+
+impl Default for ReferenceRoom {
+    fn default() -> Self {
+        Self(MAX_BYTES)
+    }
+}
+
+impl ReferenceRoom {
+    /// Takes so many bytes; false if there are fewer.
+    fn take(&mut self, bytes: usize) -> bool {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
 
 /// The target of a reference into the same document.
 pub(super) fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
@@ -26,13 +46,13 @@ pub(super) fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value>
 
 /// Replaces every reference by its target. A reference that leads back to itself,
 /// or too far, is replaced by the type and description of its target, or by its type
-/// alone once [`MAX_BYTES`] are written.
-pub(super) fn inline_refs(schema: &mut Value) {
+/// alone once there is no `room`.
+pub(super) fn inline_refs(schema: &mut Value, room: &mut ReferenceRoom) {
     let root = schema.clone();
     let mut inliner = RefInliner {
         root: &root,
         open: Vec::new(),
-        bytes_left: MAX_BYTES,
+        room,
         sizes: HashMap::new(),
     };
     inliner.inline(schema, 0);
@@ -47,7 +67,7 @@ struct RefInliner<'v> {
     root: &'v Value,
     /// The references that are being replaced.
     open: Vec<String>,
-    bytes_left: usize,
+    room: &'v mut ReferenceRoom,
     /// The sizes of the targets that were measured, by their references.
     sizes: HashMap<String, usize>,
 }
@@ -72,15 +92,12 @@ impl RefInliner<'_> {
             self.open.pop();
             return;
         }
-        if let Some(kind) = found.get("type")
-            && size_up_to(kind, MAX_TYPE_BYTES) <= MAX_TYPE_BYTES
-        {
+        if let Some(kind) = found.get("type").filter(|kind| is_short_type(kind)) {
             schema.entry("type").or_insert_with(|| kind.clone());
         }
         if let Some(Value::String(text)) = found.get("description")
-            && let Some(left) = self.bytes_left.checked_sub(VALUE_BYTES + text.len())
+            && self.room.take(VALUE_BYTES + text.len())
         {
-            self.bytes_left = left;
             schema
                 .entry("description")
                 .or_insert_with(|| text.clone().into());
@@ -95,9 +112,7 @@ impl RefInliner<'_> {
             self.sizes.insert(reference.to_owned(), size);
             size
         });
-        let left = self.bytes_left.checked_sub(size);
-        self.bytes_left = left.unwrap_or(self.bytes_left);
-        left.is_some()
+        self.room.take(size)
     }
 }
 
@@ -106,6 +121,11 @@ fn merge(schema: &mut Map<String, Value>, found: &Value) {
     for (key, value) in found.as_object().into_iter().flatten() {
         schema.entry(key.as_str()).or_insert_with(|| value.clone());
     }
+}
+
+/// Whether a `type` is so short that it can be written many times: a name, or a list of a few.
+pub(super) fn is_short_type(kind: &Value) -> bool {
+    size_up_to(kind, MAX_TYPE_BYTES) <= MAX_TYPE_BYTES
 }
 
 /// About the bytes of a value as JSON. A value larger than `max` is not measured to its end,

@@ -187,6 +187,9 @@ fn the_limit_does_not_depend_on_the_splits() {
         (b"data: 12\ndata: 34\ndata: 56\ndata: 78\n\n", 0, false),
         (b"data: 12\ndata: 34\ndata: 56\ndata\n\n", 1, true),
         (b"data: 1\n\n: a comment too long\n\n", 1, false),
+        (b"event:1234\ndata:12345\ndata:\n\n", 1, true),
+        (b"event:1234\ndata:12345\ndata:6\n\n", 0, false),
+        (b"data:12345\nevent:1234\nevent:123456\n\n", 0, false),
         (b":.........\n:.........\n:.........\ndata: 1\n\n", 1, true),
         (b"data: 1\n\ndata: 12345", 1, false),
     ];

@@ -11,10 +11,13 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ToolDefinition, ToolKind, ToolTarget, Toolbox};
+use super::{MAX_TOOLS, ToolDefinition, ToolKind, ToolTarget, Toolbox};
 use crate::fault::Fault;
-use crate::json::string_value;
+use crate::json::{self, string_value};
 use crate::text::Text;
+
+/// The longest name of a tool or of a namespace, in bytes. OpenAI takes 64 characters.
+const MAX_NAME_BYTES: usize = 1_024;
 
 /// The fields of all tool types.
 #[derive(Deserialize)]
@@ -45,14 +48,21 @@ struct ToolFormat<'a> {
 impl<'a> Toolbox<'a> {
     /// Adds the tools of a JSON list of tool definitions, which is the request's own, that of
     /// an `additional_tools` item, or what a search found. The types of tools that cannot run
-    /// here are appended to `dropped`. An error names the parameter `tools`.
+    /// here are appended to `dropped`. An error names the parameter `tools`; one is that there
+    /// are more than [`MAX_TOOLS`]. What a search found beyond them is left out, because the
+    /// client cannot take back what an earlier search of the session found.
     pub(crate) fn add_definitions(
         &mut self,
         list: &'a RawValue,
         found: bool,
         dropped: &mut Vec<String>,
     ) -> Result<(), Fault> {
-        add_all(list, None, self, dropped)?;
+        match add_all(list, None, self, dropped) {
+            Err(fault) if found && fault.code() == Some(TOO_MANY) => {
+                dropped.push("tool of a search".to_owned());
+            }
+            added => added?,
+        }
         let definitions: Vec<&'a RawValue> = serde_json::from_str(list.get()).unwrap_or_default();
         let definitions = definitions.into_iter();
         self.definitions
@@ -67,16 +77,27 @@ fn add_all<'a>(
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
-    let tools: Vec<ToolFields<'a>> = serde_json::from_str(list.get()).map_err(|error| {
+    json::read_each(list.get(), |tool: ToolFields<'a>| {
+        if toolbox.len() + dropped.len() >= MAX_TOOLS {
+            return Err(too_many_tools());
+        }
+        add(&tool, namespace, toolbox, dropped)
+    })
+    .map_err(|error| {
         Fault::invalid(
             "tools",
             format!("The parameter 'tools' cannot be read: {error}."),
         )
-    })?;
-    for tool in &tools {
-        add(tool, namespace, toolbox, dropped)?;
-    }
-    Ok(())
+    })?
+}
+
+const TOO_MANY: &str = "too_many_tools";
+
+fn too_many_tools() -> Fault {
+    let message = format!(
+        "The request offers more than {MAX_TOOLS} tools: leave out those that are not needed, such as the tools of an MCP server."
+    );
+    Fault::invalid("tools", message).with_code(TOO_MANY)
 }
 
 fn add<'a>(
@@ -87,6 +108,14 @@ fn add<'a>(
 ) -> Result<(), Fault> {
     let kind = tool.kind.as_deref().unwrap_or("function");
     let name = string_value(tool.name).filter(|name| !name.is_empty());
+    if name
+        .as_ref()
+        .is_some_and(|name| name.len() > MAX_NAME_BYTES)
+    {
+        let message =
+            format!("The name of a tool or of a namespace is longer than {MAX_NAME_BYTES} bytes.");
+        return Err(Fault::invalid("tools", message));
+    }
     let named = || {
         name.as_deref().map(str::to_owned).ok_or_else(|| {
             Fault::invalid("tools", format!("A tool of type '{kind}' has no 'name'."))

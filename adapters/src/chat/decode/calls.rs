@@ -2,11 +2,12 @@
 //! leaves out ids, indices or names.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::chunk::{CallDelta, scalar};
+use crate::arguments_scan::ArgumentsScan;
 use crate::event::{Event, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -14,10 +15,17 @@ use crate::json;
 /// The most bytes of arguments that are held for a call without a name.
 const MAX_NAMELESS_ARGUMENTS: usize = 1 << 20;
 
+/// The most calls of one answer.
+pub(super) const MAX_CALLS: usize = 10_000;
+
 #[derive(Debug, Default)]
 pub(super) struct StreamedCalls {
     /// The position of a call is its slot in [`Event::CallStart`].
     list: Vec<StreamedCall>,
+    /// The last call with each index.
+    by_index: HashMap<u64, usize>,
+    /// The last call with each id.
+    by_id: HashMap<String, usize>,
     emit_extra: bool,
 }
 
@@ -29,6 +37,7 @@ struct StreamedCall {
     name: String,
     /// All arguments so far, escaped.
     arguments: String,
+    scan: ArgumentsScan,
     extra: ExtraContent,
 }
 
@@ -45,8 +54,8 @@ impl StreamedCalls {
     /// The calls of an answer that has not begun.
     pub(super) fn new(emit_extra: bool) -> Self {
         Self {
-            list: Vec::new(),
             emit_extra,
+            ..Self::default()
         }
     }
 
@@ -73,20 +82,22 @@ impl StreamedCalls {
         let known = self
             .find_slot(index, &id, &name, more)
             .filter(|_| !is_whole);
-        let slot = known.unwrap_or_else(|| {
-            self.list.push(StreamedCall {
+        let slot = match known {
+            Some(slot) => slot,
+            None => self.add(StreamedCall {
                 index,
                 ..StreamedCall::default()
-            });
-            self.list.len() - 1
-        });
+            })?,
+        };
         let Some(call) = self.list.get_mut(slot) else {
             return Ok(());
         };
-        let slot = slot_number(slot);
-        if call.id.is_empty() {
+        if call.id.is_empty() && !id.is_empty() {
             call.id = id.into_owned();
+            let last = self.by_id.entry(call.id.clone()).or_default();
+            *last = slot.max(*last);
         }
+        let slot = slot_number(slot);
         if let Some(extra) = delta.extra_content.filter(|_| self.emit_extra) {
             call.extra(extra, emit);
         }
@@ -114,14 +125,29 @@ impl StreamedCalls {
         name: String,
         arguments: String,
         emit: &mut impl FnMut(Event<'a>),
-    ) {
-        let slot = slot_number(self.list.len());
-        let mut call = StreamedCall {
+    ) -> Result<(), Fault> {
+        let slot = self.add(StreamedCall {
             arguments,
             ..StreamedCall::default()
-        };
-        call.emit_start(slot, name.into(), emit);
+        })?;
+        if let Some(call) = self.list.get_mut(slot) {
+            call.emit_start(slot_number(slot), name.into(), emit);
+        }
+        Ok(())
+    }
+
+    /// Adds a call and returns its place. Fails if there are too many.
+    fn add(&mut self, call: StreamedCall) -> Result<usize, Fault> {
+        let slot = self.list.len();
+        if slot >= MAX_CALLS {
+            let message = format!("The provider's answer has more than {MAX_CALLS} tool calls.");
+            return Err(Fault::new(Kind::BadReply, message));
+        }
+        if let Some(index) = call.index {
+            self.by_index.insert(index, slot);
+        }
         self.list.push(call);
+        Ok(slot)
     }
 
     /// Ends the answer and notes the calls that never got a name.
@@ -133,10 +159,10 @@ impl StreamedCalls {
     }
 
     /// Whether each call has either no arguments or one complete JSON value.
-    pub(super) fn are_complete(&self) -> bool {
+    pub(super) fn are_complete(&mut self) -> bool {
         self.list
-            .iter()
-            .all(|call| is_blank(&call.arguments) || call.is_complete())
+            .iter_mut()
+            .all(|call| call.is_blank() || call.is_complete())
     }
 
     /// The call that a piece belongs to; `None` if the piece begins a new call. It
@@ -146,30 +172,32 @@ impl StreamedCalls {
     /// - without an id, with a name and more arguments (`more`) after a call that
     ///   is complete;
     /// - without id and index, with a name.
-    fn find_slot(&self, index: Option<u64>, id: &str, name: &str, more: bool) -> Option<usize> {
-        // An id may arrive late, but not together with a second name.
-        let late =
-            |call: &StreamedCall| call.id.is_empty() && (name.is_empty() || call.name.is_empty());
-        let another = |call: &StreamedCall| more && !name.is_empty() && call.is_complete();
-        let same = |call: &StreamedCall| match id {
-            "" => !another(call),
-            id => call.id == id || late(call),
-        };
-        let last = self.list.len().checked_sub(1);
+    fn find_slot(&mut self, index: Option<u64>, id: &str, name: &str, more: bool) -> Option<usize> {
+        let last = self.list.len().checked_sub(1)?;
         match index {
-            Some(_) => self
-                .list
-                .iter()
-                .rposition(|call| call.index == index)
-                .filter(|slot| self.list.get(*slot).is_some_and(same)),
-            None if id.is_empty() && name.is_empty() => last,
+            Some(index) => {
+                let slot = match self.list.get(last) {
+                    Some(call) if call.index == Some(index) => last,
+                    _ => *self.by_index.get(&index)?,
+                };
+                let call = self.list.get_mut(slot)?;
+                let is_same = if id.is_empty() {
+                    !(more && !name.is_empty() && call.is_complete())
+                } else {
+                    // An id may arrive late, but not together with a second name.
+                    let is_late = call.id.is_empty() && (name.is_empty() || call.name.is_empty());
+                    call.id == id || is_late
+                };
+                is_same.then_some(slot)
+            }
+            None if id.is_empty() && name.is_empty() => Some(last),
             // The name may be repeated while the arguments continue.
-            None if id.is_empty() => last.filter(|slot| {
-                self.list.get(*slot).is_some_and(|call| {
-                    call.name == name && !is_blank(&call.arguments) && !call.is_complete()
-                })
-            }),
-            None => self.list.iter().rposition(|call| call.id == id),
+            None if id.is_empty() => {
+                let call = self.list.get_mut(last)?;
+                let goes_on = call.name == name && !call.is_blank() && !call.is_complete();
+                goes_on.then_some(last)
+            }
+            None => self.by_id.get(id).copied(),
         }
     }
 }
@@ -211,14 +239,13 @@ impl StreamedCall {
         }
     }
 
-    fn is_complete(&self) -> bool {
-        // Most pieces do not end like an object, so the arguments are parsed only
-        // rarely.
-        let end = self.arguments.trim_end_matches([' ', '\\', 'n', 'r', 't']);
-        if !end.ends_with('}') {
-            return false;
-        }
-        serde_json::from_str::<IgnoredAny>(&json::unescape(&self.arguments)).is_ok()
+    /// Whether the arguments are one complete object.
+    fn is_complete(&mut self) -> bool {
+        self.scan.is_whole(&self.arguments) && self.scan.is_object()
+    }
+
+    fn is_blank(&mut self) -> bool {
+        self.scan.is_blank(&self.arguments)
     }
 }
 
@@ -232,10 +259,6 @@ pub(super) fn arguments_text(raw: &RawValue) -> Fragment<'_> {
         }
         Fragment::from_escaped(String::from_utf8(text).unwrap_or_default())
     })
-}
-
-fn is_blank(escaped: &str) -> bool {
-    Fragment::from_escaped(escaped).is_blank()
 }
 
 fn slot_number(slot: usize) -> u32 {

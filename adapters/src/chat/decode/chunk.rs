@@ -3,10 +3,13 @@
 //! not cost the whole answer.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::calls::MAX_CALLS;
 use crate::event::Fragment;
 use crate::json;
 
@@ -14,7 +17,7 @@ use crate::json;
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<ChunkChoice<'a>>>,
+    pub(super) choices: Option<Choices<'a>>,
     pub(super) usage: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
     object: Option<&'a RawValue>,
@@ -33,6 +36,47 @@ pub(super) struct Chunk<'a> {
     msg: Option<&'a RawValue>,
     /// Cloudflare and other gateways.
     errors: Option<&'a RawValue>,
+}
+
+/// The choices of a chunk that are read: those of the first index, and one with an error. One is
+/// requested, so that a server has no reason to send many.
+#[derive(Default)]
+pub(super) struct Choices<'a> {
+    pub(super) first: Vec<ChunkChoice<'a>>,
+    error: Option<&'a RawValue>,
+}
+
+/// The most choices of the first index in one chunk.
+const MAX_CHOICES: usize = 100;
+
+impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ChoicesVisitor;
+
+        impl<'de> Visitor<'de> for ChoicesVisitor {
+            type Value = Choices<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut choices = Choices::default();
+                while let Some(choice) = list.next_element::<ChunkChoice<'de>>()? {
+                    let error = choice.error.filter(is_error);
+                    choices.error = choices.error.or(error);
+                    if choice.is_first() {
+                        if choices.first.len() == MAX_CHOICES {
+                            return Err(A::Error::custom("too many choices"));
+                        }
+                        choices.first.push(choice);
+                    }
+                }
+                Ok(choices)
+            }
+        }
+        deserializer.deserialize_seq(ChoicesVisitor)
+    }
 }
 
 #[derive(Deserialize)]
@@ -110,12 +154,16 @@ impl<'a> Delta<'a> {
     /// The calls. Fails if the list is not a list of calls.
     pub(super) fn calls(&self) -> Result<Vec<CallDelta<'a>>, serde_json::Error> {
         let listed = self.tool_calls.map(RawValue::get).unwrap_or_default();
-        let mut calls: Vec<CallDelta<'a>> = if listed.starts_with('[') {
-            let calls: Vec<Option<CallDelta<'a>>> = serde_json::from_str(listed)?;
-            calls.into_iter().flatten().collect()
-        } else {
-            Vec::new()
-        };
+        let mut calls = Vec::new();
+        if listed.starts_with('[') {
+            json::read_each(listed, |call: Option<CallDelta<'a>>| {
+                calls.extend(call);
+                if calls.len() > MAX_CALLS {
+                    return Err(serde_json::Error::custom("too many calls"));
+                }
+                Ok(())
+            })??;
+        }
         if calls.is_empty()
             && let Some(function) = parse_object(self.function_call)
         {
@@ -132,9 +180,8 @@ impl<'a> Chunk<'a> {
     /// The error in this chunk, or the chunk itself if it is an error; `data` is
     /// all of its JSON.
     pub(super) fn error(&self, data: &'a str) -> Option<Cow<'a, RawValue>> {
-        let choices = self.choices.iter().flatten();
-        let inside = choices.filter_map(|choice| choice.error);
-        if let Some(error) = self.error.into_iter().chain(inside).find(is_error) {
+        let inside = self.choices.as_ref().and_then(|choices| choices.error);
+        if let Some(error) = self.error.filter(is_error).or(inside) {
             return Some(Cow::Borrowed(error));
         }
         if let Some(error) = self.base_resp.and_then(base_resp_error) {

@@ -1,6 +1,7 @@
 //! Collects the pieces of `reasoning_details` into the objects that the provider
 //! requires back.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
@@ -18,6 +19,8 @@ const MAX_BYTES: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub(super) struct ReasoningDetails {
     list: Vec<DetailObject>,
+    /// The last object with each `type` and `index`, see [`join_key`].
+    last_places: HashMap<String, usize>,
     size: usize,
     /// More than [`MAX_BYTES`] came; an incomplete list is of no use.
     overflowed: bool,
@@ -113,6 +116,7 @@ impl ReasoningDetails {
         self.size += raw.get().len();
         if self.size > MAX_BYTES {
             self.list.clear();
+            self.last_places.clear();
             self.overflowed = true;
             return;
         }
@@ -133,12 +137,12 @@ impl ReasoningDetails {
             // It keeps its place among the fields.
             fields.insert((*name).to_owned(), Value::Null);
         }
-        let joined = self.list.iter_mut().rev().find(|known| {
-            let same = |name| known.fields.get(name) == fields.get(name);
-            same("type") && same("index")
-        });
+        let joined = match self.list.last() {
+            Some(last) if has_same_key(&last.fields, &fields) => Some(self.list.len() - 1),
+            _ => self.last_places.get(&join_key(&fields)).copied(),
+        };
         let is_encrypted = fields.contains_key("data");
-        match joined {
+        match joined.and_then(|place| self.list.get_mut(place)) {
             Some(known) if !is_encrypted => known.merge(fields, text),
             Some(known) if known.fields == fields => {}
             _ => {
@@ -146,6 +150,7 @@ impl ReasoningDetails {
                     let form = PieceForm::Unknown;
                     (name, DetailText { text, form })
                 });
+                self.last_places.insert(join_key(&fields), self.list.len());
                 self.list.push(DetailObject { fields, text });
             }
         }
@@ -168,6 +173,19 @@ impl ReasoningDetails {
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty() && !self.overflowed
     }
+}
+
+/// The fields that pieces of one object have in common.
+const KEY: [&str; 2] = ["type", "index"];
+
+fn has_same_key(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
+    KEY.iter().all(|name| one.get(*name) == other.get(*name))
+}
+
+/// The values of [`KEY`] as JSON.
+fn join_key(fields: &Map<String, Value>) -> String {
+    let values = KEY.map(|name| fields.get(name).map(Value::to_string));
+    values.map(Option::unwrap_or_default).join(",")
 }
 
 impl DetailObject {

@@ -146,12 +146,7 @@ impl ChatDecoder {
         self.progress.chunk_has_content = false;
         self.cited_pages.emit_changed(&chunk, emit);
         let mut usage = chunk.x_groq.and_then(groq_usage);
-        for choice in chunk
-            .choices
-            .into_iter()
-            .flatten()
-            .filter(ChunkChoice::is_first)
-        {
+        for choice in chunk.choices.unwrap_or_default().first {
             usage = choice.usage.or(usage);
             self.read_choice(choice, emit);
         }
@@ -425,7 +420,9 @@ impl ChatDecoder {
             }
             TextPiece::Call { name, arguments } => {
                 emit(Event::Note("tool_call_in_text", name.clone()));
-                self.calls.push_complete(name, arguments, emit);
+                if let Err(fault) = self.calls.push_complete(name, arguments, emit) {
+                    self.fail(fault, emit);
+                }
             }
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct TextCallParser {
     enabled: bool,
     inside: bool,
     held: String,
-    /// The bytes of the held call that have been searched for the closing tag.
+    /// The bytes of `held` that have been searched for the closing tag.
     searched: usize,
 }
 
@@ -58,43 +58,44 @@ impl TextCallParser {
     pub(super) fn push(&mut self, escaped: &str) -> Vec<TextPiece> {
         let mut pieces = Vec::new();
         self.held.push_str(&tags::unescape_tag_chars(escaped));
+        // What precedes this is done. It is removed once, so that a piece with many calls costs no
+        // more than one of the same length.
+        let mut done = 0;
         loop {
             if !self.inside {
-                let held = std::mem::take(&mut self.held);
-                let Some((text, after)) = tags::split_at_tag(&held, &[OPENING]) else {
-                    let (text, end) = tags::split_partial_tag(&held, &[OPENING]);
+                let rest = self.held.get(done..).unwrap_or_default();
+                let Some((text, after)) = tags::split_at_tag(rest, &[OPENING]) else {
+                    let (text, end) = tags::split_partial_tag(rest, &[OPENING]);
                     add_text(&mut pieces, text);
-                    end.clone_into(&mut self.held);
-                    return pieces;
+                    done = self.held.len() - end.len();
+                    break;
                 };
                 add_text(&mut pieces, text);
-                after.clone_into(&mut self.held);
+                done = self.held.len() - after.len();
                 self.inside = true;
-                self.searched = 0;
+                self.searched = done;
             }
             let news = self.held.get(self.searched..).unwrap_or_default();
             let Some(at) = news.find(CLOSING) else {
-                if self.held.len() > MAX_CALL_BYTES {
-                    pieces.extend(self.finish());
-                    return pieces;
-                }
-                let mut from = self.held.len().saturating_sub(CLOSING.len());
-                while !self.held.is_char_boundary(from) {
-                    from -= 1;
-                }
-                self.searched = from;
-                return pieces;
+                let end = self.held.len().saturating_sub(CLOSING.len());
+                self.searched = self.held.floor_char_boundary(end).max(done);
+                break;
             };
             let body = self.searched + at;
-            let after = self.held.split_off(body + CLOSING.len());
-            let mut inside = std::mem::replace(&mut self.held, after);
-            inside.truncate(body);
-            self.inside = false;
+            let inside = self.held.get(done..body).unwrap_or_default();
             pieces.push(
-                parse_call(&inside)
+                parse_call(inside)
                     .unwrap_or_else(|| TextPiece::Text(format!("{OPENING}{inside}{CLOSING}"))),
             );
+            done = body + CLOSING.len();
+            self.inside = false;
         }
+        self.held.drain(..done);
+        self.searched = self.searched.saturating_sub(done);
+        if self.inside && self.held.len() > MAX_CALL_BYTES {
+            pieces.extend(self.finish());
+        }
+        pieces
     }
 
     /// Ends the text and returns what is still held. A complete call may lack its

@@ -13,6 +13,8 @@ const CLOSING: [&str; 2] = ["</think>", "</mm:think>"];
 pub(super) struct ThinkTagParser {
     state: ThinkState,
     held: String,
+    /// How many bytes of `held` are white space before the text.
+    blank: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +46,7 @@ impl ThinkTagParser {
         Self {
             state,
             held: String::new(),
+            blank: 0,
         }
     }
 
@@ -67,28 +70,19 @@ impl ThinkTagParser {
 
     /// Reads more text.
     pub(super) fn push(&mut self, escaped: &str) -> Vec<ThinkPiece> {
-        let mut text = std::mem::take(&mut self.held);
-        text.push_str(&tags::unescape_tag_chars(escaped));
+        self.held.push_str(&tags::unescape_tag_chars(escaped));
         let mut pieces = Vec::new();
-        let mut rest = text.as_str();
+        let mut from = 0;
+        if let ThinkState::Start { unopened } = self.state {
+            match self.read_start(unopened) {
+                Some(start) => from = start,
+                None => return pieces,
+            }
+        }
+        let text = std::mem::take(&mut self.held);
+        let mut rest = text.get(from..).unwrap_or_default();
         loop {
             match self.state {
-                ThinkState::Start { unopened } => {
-                    let body = tags::trim_start(rest, true);
-                    let opened = OPENING.iter().find_map(|tag| body.strip_prefix(tag));
-                    if let Some(after) = opened {
-                        self.state = ThinkState::Thinking;
-                        rest = after;
-                    } else if OPENING.iter().any(|tag| tag.starts_with(body)) {
-                        // White space, or the beginning of a tag.
-                        rest.clone_into(&mut self.held);
-                        return pieces;
-                    } else if unopened {
-                        self.state = ThinkState::Thinking;
-                    } else {
-                        self.state = ThinkState::Text;
-                    }
-                }
                 ThinkState::Thinking => {
                     let Some((thought, after)) = tags::split_at_tag(rest, &CLOSING) else {
                         let (thought, held) = tags::split_partial_tag(rest, &CLOSING);
@@ -107,12 +101,34 @@ impl ThinkTagParser {
                     }
                     self.state = ThinkState::Text;
                 }
-                ThinkState::Text => {
+                ThinkState::Text | ThinkState::Start { .. } => {
                     push_piece(&mut pieces, ThinkPiece::Text, rest);
                     return pieces;
                 }
             }
         }
+    }
+
+    /// Leaves the start as soon as something else than white space is held. Returns where the
+    /// text after it begins; `None` if more is needed to decide.
+    fn read_start(&mut self, unopened: bool) -> Option<usize> {
+        let held = self.held.get(self.blank..).unwrap_or_default();
+        let body = tags::trim_start(held, true);
+        self.blank = self.held.len() - body.len();
+        if let Some(tag) = OPENING.iter().find(|tag| body.starts_with(**tag)) {
+            self.state = ThinkState::Thinking;
+            return Some(self.blank + tag.len());
+        }
+        if OPENING.iter().any(|tag| tag.starts_with(body)) {
+            // White space, or the beginning of a tag.
+            return None;
+        }
+        self.state = if unopened {
+            ThinkState::Thinking
+        } else {
+            ThinkState::Text
+        };
+        Some(0)
     }
 
     /// Returns the text that was held back; it was not a tag, because something

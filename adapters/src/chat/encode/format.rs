@@ -41,7 +41,7 @@ pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
                 json::key(out, "description");
                 description.push_json(out);
             }
-            let fitted = schema::fit(schema, quirks.schema);
+            let fitted = schema::fit(schema, quirks.schema, &mut body.reference_room);
             if fitted.is_some() {
                 body.notes.add("schema_changed", "response format");
             }

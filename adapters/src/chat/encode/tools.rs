@@ -8,7 +8,6 @@ use crate::body_writer::BodyWriter;
 use crate::encoded;
 use crate::fault::Fault;
 use crate::json;
-use crate::notes::Notes;
 use crate::schema;
 use crate::tools::{Tool, ToolChoice};
 
@@ -47,7 +46,7 @@ pub(super) fn push(
     body.out.push(b'[');
     for tool in tools {
         json::separate(&mut body.out);
-        push_tool(&mut body.out, tool, quirks, &mut body.notes);
+        push_tool(body, tool, quirks);
         encoded::check_size(body.out.len(), "tools")?;
     }
     body.out.push(b']');
@@ -62,11 +61,13 @@ pub(super) fn push(
     Ok(list)
 }
 
-fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &ChatQuirks, notes: &mut Notes) {
+fn push_tool(body: &mut BodyWriter<'_, '_>, tool: &Tool<'_>, quirks: &ChatQuirks) {
+    let (out, room) = (&mut body.out, &mut body.reference_room);
     out.extend_from_slice(br#"{"type":"function","function":{"#);
     let parameters = tool.parameters;
-    let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, quirks.schema));
+    let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, quirks.schema, room));
     let takes_strict = quirks.strict_tools;
+    let notes = &mut body.notes;
     tool.push_function(out, fitted.as_deref(), tool.strict, takes_strict, notes);
     out.extend_from_slice(b"}}");
 }

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use registry::CallIds;
+use sha2::{Digest, Sha256};
 
 use crate::plan::Plan;
 use crate::turn::{Item, Turn};
@@ -33,13 +34,11 @@ impl WireCallIds {
                 continue;
             }
             let mut new = derive_id(&id, form, 0);
-            for salt in 1..=u8::MAX {
-                if !taken.contains(&new) {
-                    break;
-                }
+            let mut salt = 0;
+            while !taken.insert(new.clone()) {
+                salt += 1;
                 new = derive_id(&id, form, salt);
             }
-            taken.insert(new.clone());
             changed.insert(id.into_owned(), new);
         }
         Self { changed }
@@ -56,7 +55,7 @@ impl WireCallIds {
     }
 }
 
-fn derive_id(id: &str, form: CallIds, salt: u8) -> String {
+fn derive_id(id: &str, form: CallIds, salt: u32) -> String {
     let fits = |c: char| match form {
         CallIds::Any => true,
         CallIds::NineAlphanumeric => c.is_ascii_alphanumeric(),
@@ -82,10 +81,17 @@ fn derive_id(id: &str, form: CallIds, salt: u8) -> String {
     }
 }
 
-/// FNV-1a, because an id must be the same in every build and on every machine.
-fn hash(id: &str, salt: u8) -> u64 {
+/// FNV-1a, because an id must be the same in every build and on every machine. Ids that have the
+/// hash of another one may have been made for it: with a salt it is SHA-256, so that no two of them
+/// have the same hashes again and again.
+fn hash(id: &str, salt: u32) -> u64 {
+    if salt > 0 {
+        let hash = Sha256::new_with_prefix(id).chain_update(salt.to_le_bytes());
+        let first = hash.finalize().first_chunk().copied();
+        return u64::from_le_bytes(first.unwrap_or_default());
+    }
     id.bytes()
-        .chain([salt])
+        .chain([0])
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         })
@@ -130,6 +136,10 @@ mod tests {
     #[test]
     fn ids_have_the_form_and_stay_distinct() {
         let long = "x".repeat(80);
+        assert_eq!(
+            hash("8yn0iYCKYHlIj4-BwPqk.", 0),
+            hash("GReLUrM4wMqfg9yzV3KQ.", 0)
+        );
         let given = [
             "abcdefghi",
             "call_1",
@@ -138,6 +148,8 @@ mod tests {
             &long,
             "漢",
             "call_1",
+            "8yn0iYCKYHlIj4-BwPqk.",
+            "GReLUrM4wMqfg9yzV3KQ.",
         ];
         let items: Vec<_> = given
             .iter()
@@ -146,7 +158,7 @@ mod tests {
         let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
         let turn = source.turn().unwrap();
         for (form, kept, legal) in [
-            (CallIds::Any, 5, (|_| true) as fn(&str) -> bool),
+            (CallIds::Any, 7, (|_| true) as fn(&str) -> bool),
             (CallIds::NineAlphanumeric, 1, |id| {
                 id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric())
             }),

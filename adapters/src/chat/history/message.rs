@@ -1,5 +1,7 @@
 //! The messages of a request before they are written.
 
+use std::collections::HashMap;
+
 use crate::content::MessageContent;
 use crate::plan::AnswerItems;
 
@@ -66,5 +68,5 @@ pub(super) struct ReplayedReasoning<'a> {
     /// The elements of `reasoning_details`, without the brackets.
     pub(super) details: String,
     /// The `extra_content` of calls, with the indices of the calls.
-    pub(super) extras: Vec<(usize, String)>,
+    pub(super) extras: HashMap<usize, String>,
 }

@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::purpose::SummaryMode;
+use crate::responses::request::MAX_DEPTH;
 use crate::turn::{Item, Turn};
 
 /// Replaces reasoning that was lost. A provider may refuse the empty string.
@@ -58,10 +59,10 @@ impl<'a> ReplayedReasoning<'a> {
             };
             let sealed = item.encrypted_content();
             if let Some(baggage) = sealed.and_then(|blob| Baggage::open(&blob)) {
-                let call = answer.calls.iter().find(|call| **call > index);
-                let next = answer.reasoning.iter().find(|other| **other > index);
+                let call = first_after(&answer.calls, index);
+                let next = first_after(&answer.reasoning, index);
                 let call = call.filter(|call| next.is_none_or(|next| next > *call));
-                whole &= reasoning.push_baggage(Some(index), call.copied(), baggage, options);
+                whole &= reasoning.push_baggage(Some(index), call, baggage, (options, notes));
                 carried = true;
             } else {
                 whole = false;
@@ -80,7 +81,7 @@ impl<'a> ReplayedReasoning<'a> {
                 (reasoning, whole) = (Self::default(), true);
             }
             for (call, baggage) in known {
-                whole &= reasoning.push_baggage(None, Some(call), baggage, options);
+                whole &= reasoning.push_baggage(None, Some(call), baggage, (options, notes));
             }
         }
         if !whole {
@@ -101,21 +102,21 @@ impl<'a> ReplayedReasoning<'a> {
         item: Option<usize>,
         call: Option<usize>,
         baggage: Baggage,
-        options: &ChatOptions<'_>,
+        (options, notes): (&ChatOptions<'_>, &mut Notes),
     ) -> bool {
         let same_origin = baggage.origin == options.origin;
         if same_origin
             && let Some(call) = call
-            && is_json_starting_with(&baggage.extra_content, '{')
+            && is_sound_json(&baggage.extra_content, '{', notes)
         {
-            self.extras.push((call, baggage.extra_content));
+            self.extras.entry(call).or_insert(baggage.extra_content);
         }
         self.push_text(
             item,
             MessageContent::from_text(baggage.reasoning.clone().into()),
         );
         let details = Some(baggage.reasoning_details.as_str())
-            .filter(|details| same_origin && is_json_starting_with(details, '['))
+            .filter(|details| same_origin && is_sound_json(details, '[', notes))
             .and_then(|details| details.strip_prefix('[')?.strip_suffix(']'))
             .map(str::trim)
             .filter(|details| !details.is_empty());
@@ -144,9 +145,9 @@ impl<'a> ReplayedReasoning<'a> {
         call_extra: ExtraContentReplay,
         notes: &mut Notes,
     ) {
-        let extra = self.extras.iter().find(|(of, _)| *of == call);
+        let extra = self.extras.get(&call);
         match (call_extra, extra) {
-            (ExtraContentReplay::Kept | ExtraContentReplay::Required, Some((_, extra))) => {
+            (ExtraContentReplay::Kept | ExtraContentReplay::Required, Some(extra)) => {
                 json::raw_field(out, "extra_content", extra);
             }
             (ExtraContentReplay::Required, None) | (ExtraContentReplay::Placeholder, _)
@@ -187,8 +188,26 @@ fn visible_text<'a>(
     }
 }
 
-/// Whether the text is JSON that begins with this character. The blob is ours, but
-/// it is copied into the body unread, and invalid JSON would break the request.
-fn is_json_starting_with(text: &str, first: char) -> bool {
-    text.starts_with(first) && serde_json::from_str::<&RawValue>(text).is_ok()
+/// The first of these indices, which ascend, that is larger than `index`.
+fn first_after(indices: &[usize], index: usize) -> Option<usize> {
+    let place = indices.partition_point(|other| *other <= index);
+    indices.get(place).copied()
+}
+
+/// Whether the text is JSON that begins with this character, and may be copied into the body: the
+/// checksum of a blob keeps nobody from making one, so its JSON is checked as that of a request. A
+/// note names what does not pass.
+fn is_sound_json(text: &str, first: char, notes: &mut Notes) -> bool {
+    if text.is_empty() {
+        return false;
+    }
+    let is_sound = text.starts_with(first)
+        && !json::is_deeper_than(text, MAX_DEPTH)
+        && !json::has_lone_surrogate(text)
+        && serde_json::from_str::<&RawValue>(text).is_ok();
+    if !is_sound {
+        let detail = "its JSON is damaged, too deep, or holds half a character";
+        notes.add("reasoning_state_dropped", detail);
+    }
+    is_sound
 }

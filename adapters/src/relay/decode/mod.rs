@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use self::slots::ItemSlots;
+use self::slots::{ItemSlots, MAX_ITEMS};
 use crate::event::{Event, Fragment, NativeEvent, NativeText};
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -170,6 +170,9 @@ impl RelayDecoder {
         let Some(slot) = self.slots.add(members.index("output_index"), &id) else {
             return;
         };
+        if self.slots.len() > MAX_ITEMS {
+            return self.fail(too_many_items(), emit);
+        }
         self.release_item(emit);
         let waits = matches!(
             fields.text("type").unwrap_or_default().as_ref(),
@@ -190,6 +193,9 @@ impl RelayDecoder {
         let fields = Members::read(item.get()).unwrap_or_default();
         let id = fields.text("id").unwrap_or_default();
         let slot = self.slots.end(members.index("output_index"), &id);
+        if self.slots.len() > MAX_ITEMS {
+            return self.fail(too_many_items(), emit);
+        }
         self.release_item(emit);
         let item = well_formed(item.get());
         emit(Event::Native(NativeEvent::ItemDone { slot, item }));
@@ -371,6 +377,11 @@ fn error_fault(data: &str, members: &Members<'_>) -> Fault {
         Ok(raw) => provider_error::from_stream_error(find_patch, &raw),
         Err(_) => malformed(data),
     }
+}
+
+fn too_many_items() -> Fault {
+    let message = format!("The provider's answer has more than {MAX_ITEMS} items.");
+    Fault::new(Kind::BadReply, message)
 }
 
 fn malformed(data: &str) -> Fault {

@@ -4,7 +4,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{RelayDecoder, well_formed};
+use super::slots::MAX_ITEMS;
+use super::{RelayDecoder, too_many_items, well_formed};
 use crate::event::{Event, Finish, NativeEvent, Usage};
 use crate::fault::{Fault, Kind};
 use crate::members::Members;
@@ -37,7 +38,9 @@ impl RelayDecoder {
             );
             return self.fail(fault, emit);
         }
-        self.emit_missing_items(members.present("output"), emit);
+        if !self.emit_missing_items(members.present("output"), emit) {
+            return self.fail(too_many_items(), emit);
+        }
         let reason = members
             .present("incomplete_details")
             .and_then(|details| Members::read(details.get())?.text("reason"));
@@ -53,17 +56,21 @@ impl RelayDecoder {
     }
 
     /// Emits the items of the final output that were not sent, or not to their end. Ids may
-    /// differ there (recorded from `OpenRouter`), so that the position counts.
+    /// differ there (recorded from `OpenRouter`), so that the position counts. False if there are too
+    /// many.
     fn emit_missing_items<'a>(
         &mut self,
         output: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
-    ) {
+    ) -> bool {
         let open = self.slots.take_open();
         let sent = self.slots.len();
         let items: Vec<&'a RawValue> = output
             .and_then(|list| serde_json::from_str(list.get()).ok())
             .unwrap_or_default();
+        if items.len() > MAX_ITEMS {
+            return false;
+        }
         self.release_item(emit);
         for (at, slot) in open {
             if let Some(item) = items.get(at) {
@@ -76,6 +83,7 @@ impl RelayDecoder {
             let item = well_formed(item.get());
             emit(Event::Native(NativeEvent::ItemDone { slot, item }));
         }
+        true
     }
 }
 

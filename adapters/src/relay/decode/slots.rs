@@ -7,6 +7,9 @@
 
 use std::collections::HashMap;
 
+/// The most items of one answer.
+pub(super) const MAX_ITEMS: usize = 20_000;
+
 /// The slots of the items of one answer. Made with the decoder.
 #[derive(Debug, Default)]
 pub(super) struct ItemSlots {

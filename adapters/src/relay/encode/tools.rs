@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
-use crate::schema;
+use crate::schema::{self, ReferenceRoom};
 use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
 use crate::turn::Turn;
 
@@ -28,6 +28,7 @@ pub(super) fn push(
         turn,
         quirks,
         notes: &mut body.notes,
+        reference_room: &mut body.reference_room,
         out: Vec::new(),
         written: HashSet::new(),
     };
@@ -68,6 +69,7 @@ struct ToolList<'l, 'a> {
     turn: &'l Turn<'a>,
     quirks: &'l RelayQuirks,
     notes: &'l mut Notes,
+    reference_room: &'l mut ReferenceRoom,
     out: Vec<u8>,
     /// The wire names and the namespaces that are in the list.
     written: HashSet<String>,
@@ -113,13 +115,19 @@ impl<'a> ToolList<'_, 'a> {
                     self.push_raw(definition.raw.get());
                 }
             }
+            None if kind == "namespace" => {
+                if self.written.insert(format!("namespace {name}")) {
+                    let turn = self.turn;
+                    let is_inside =
+                        |tool: &&Tool<'_>| tool.target.namespace.as_deref() == Some(name.as_ref());
+                    for tool in turn.tools.iter().filter(is_inside) {
+                        self.push_function(tool, definition);
+                        check_size(self.out.len(), "tools")?;
+                    }
+                }
+            }
             None => {
-                let namespace = (kind == "namespace").then_some(name.as_ref());
-                let turn = self.turn;
-                for tool in turn.tools.iter().filter(|tool| match namespace {
-                    Some(_) => tool.target.namespace.as_deref() == namespace,
-                    None => tool.target.namespace.is_none() && tool.target.name == name,
-                }) {
+                if let Some(tool) = self.turn.tools.get(None, &name) {
                     self.push_function(tool, definition);
                     check_size(self.out.len(), "tools")?;
                 }
@@ -146,9 +154,9 @@ impl<'a> ToolList<'_, 'a> {
             && target.namespace.is_none()
             && target.name == tool.wire_name
             && tool.parameters.is_some();
-        let fitted = tool
-            .parameters
-            .and_then(|raw| schema::fit_parameters(raw, self.quirks.schema));
+        let (rules, room) = (self.quirks.schema, &mut *self.reference_room);
+        let parameters = tool.parameters;
+        let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, rules, room));
         let drops_strict = tool.strict.is_some() && !self.quirks.strict_tools;
         if is_same && fitted.is_none() && !drops_strict {
             return self.push_raw(definition.raw.get());

@@ -8,6 +8,7 @@ use super::custom_input::{self, InputExtractor};
 use super::native::item_types::{BodyType, CUSTOM_CALL, FUNCTION_CALL};
 use super::reasoning;
 use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
+use crate::arguments_scan::ArgumentsScan;
 use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
@@ -22,8 +23,12 @@ pub(super) struct CallItem {
     target: ToolTarget,
     /// The JSON arguments so far, as the content of a JSON string.
     arguments: StreamedText,
+    /// What is known of whether they are whole.
+    scan: ArgumentsScan,
     /// How many bytes of `arguments` [`CallItem::advance`] has processed.
     processed: usize,
+    /// Whether the whole arguments that the upstream sent are others than its pieces.
+    differs: bool,
     /// Whether nothing is written before the arguments are complete.
     held_back: bool,
     /// Whether the call runs here, so that the client never sees it.
@@ -73,7 +78,9 @@ impl CallItem {
             id: call_id,
             target,
             arguments: StreamedText::default(),
+            scan: ArgumentsScan::default(),
             processed: 0,
+            differs: false,
             held_back: held_back || !streams,
             withheld: false,
             baggage,
@@ -130,13 +137,24 @@ impl CallItem {
         self.started.is_some()
     }
 
-    fn has_no_arguments(&self) -> bool {
-        Fragment::from_escaped(self.arguments.text.as_str()).is_blank()
+    fn has_no_arguments(&mut self) -> bool {
+        self.scan.is_blank(&self.arguments.text)
     }
 
     /// Whether the arguments are one complete JSON document.
-    pub(super) fn is_complete(&self) -> bool {
-        serde_json::from_str::<serde::de::IgnoredAny>(&json::unescape(&self.arguments.text)).is_ok()
+    pub(super) fn is_complete(&mut self) -> bool {
+        self.scan.is_whole(&self.arguments.text)
+    }
+
+    /// Takes the whole arguments, escaped, which do not continue the pieces: the upstream has lost
+    /// one. A client that has seen something else gets an incomplete call.
+    pub(super) fn replace_arguments(&mut self, whole: String) {
+        self.arguments = StreamedText::from(whole);
+        self.scan = ArgumentsScan::default();
+        self.differs = true;
+        if self.started.is_some() {
+            self.processed = self.arguments.text.len();
+        }
     }
 
     /// Writes the deltas of the arguments that arrived since the last call of this method.
@@ -192,10 +210,13 @@ impl CallItem {
             return;
         };
         // If the final content does not continue the deltas, the item repeats the deltas.
-        let content = if rest.is_some() {
-            content
-        } else {
-            started.sent
+        let (content, status) = match rest {
+            Some(_) => (content, status),
+            None if self.differs => {
+                out.fail_call(&self.target.name);
+                (started.sent, "incomplete")
+            }
+            None => (started.sent, status),
         };
         if let Some(body) = self.body_type() {
             out.event(body.done, &started.location, |out| {
@@ -273,17 +294,16 @@ impl CallItem {
 
     /// The content of the item (arguments or input), escaped. `whole` means that the call was
     /// not cut off.
-    fn content(&self, whole: bool, out: &mut ItemOutput<'_>) -> String {
-        let arguments = &self.arguments.text;
+    fn content(&mut self, whole: bool, out: &mut ItemOutput<'_>) -> String {
         let text = if whole {
             custom_input::complete_input
         } else {
             custom_input::partial_input
         };
         match self.target.kind {
-            ToolKind::Custom => json::escape(&text(&json::unescape(arguments))),
+            ToolKind::Custom => json::escape(&text(&json::unescape(&self.arguments.text))),
             ToolKind::Patch => {
-                let input = text(&json::unescape(arguments));
+                let input = text(&json::unescape(&self.arguments.text));
                 match patch::repair(&input).filter(|_| whole) {
                     Some(repaired) => {
                         out.note("patch_repaired", repaired.notes.join(", "));
@@ -306,7 +326,7 @@ impl CallItem {
                         format!("{}: they are no JSON", self.target.name),
                     );
                 }
-                arguments.clone()
+                self.arguments.text.clone()
             }
         }
     }

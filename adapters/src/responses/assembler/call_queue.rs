@@ -19,6 +19,12 @@ use crate::tools::{ToolKind, ToolTarget};
 #[derive(Debug, Default)]
 pub(super) struct CallQueue {
     queue: VecDeque<CallItem>,
+    /// How many calls left the front of the queue.
+    left: usize,
+    /// How many calls had entered the queue before the call of each slot.
+    entered: HashMap<u32, usize>,
+    /// How many calls of the queue run here.
+    running_here: usize,
     /// The complete calls of this round that run here.
     withheld: Vec<PlacedCall>,
 }
@@ -48,7 +54,7 @@ impl CallQueue {
 
     /// Whether the round has calls that run here, complete or not.
     pub(super) fn has_withheld(&self) -> bool {
-        !self.withheld.is_empty() || self.queue.iter().any(CallItem::is_withheld)
+        !self.withheld.is_empty() || self.running_here > 0
     }
 
     pub(super) fn clear_withheld(&mut self) {
@@ -60,7 +66,40 @@ impl CallQueue {
     }
 
     pub(super) fn push_back(&mut self, call: CallItem) {
+        self.entered.insert(call.slot, self.left + self.queue.len());
+        self.running_here += usize::from(call.is_withheld());
         self.queue.push_back(call);
+    }
+
+    fn pop_front(&mut self) -> Option<CallItem> {
+        let call = self.queue.pop_front()?;
+        self.left += 1;
+        self.entered.remove(&call.slot);
+        self.running_here -= usize::from(call.is_withheld());
+        Some(call)
+    }
+
+    /// Empties the queue.
+    fn take(&mut self) -> VecDeque<CallItem> {
+        self.entered.clear();
+        self.running_here = 0;
+        std::mem::take(&mut self.queue)
+    }
+
+    /// The place of a call in the queue.
+    fn place_of(&self, slot: u32) -> Option<usize> {
+        if self.queue.front().is_some_and(|call| call.slot == slot) {
+            return Some(0);
+        }
+        self.entered.get(&slot)?.checked_sub(self.left)
+    }
+
+    /// Replaces the arguments of the call in `slot`, see [`CallItem::replace_arguments`].
+    pub(super) fn replace_arguments(&mut self, slot: u32, whole: String) {
+        let place = self.place_of(slot);
+        if let Some(call) = place.and_then(|place| self.queue.get_mut(place)) {
+            call.replace_arguments(whole);
+        }
     }
 
     /// Adds arguments to the call in `slot`; false if that call is closed already.
@@ -70,7 +109,7 @@ impl CallQueue {
         fragment: &Fragment<'_>,
         out: &mut ItemOutput<'_>,
     ) -> bool {
-        let Some(position) = self.queue.iter().position(|call| call.slot == slot) else {
+        let Some(position) = self.place_of(slot) else {
             return false;
         };
         if let Some(call) = self.queue.get_mut(position) {
@@ -87,11 +126,11 @@ impl CallQueue {
     pub(super) fn close_complete(&mut self, all: bool, out: &mut ItemOutput<'_>) {
         let keep = usize::from(!all);
         while self.queue.len() > keep
-            && self.queue.front().is_some_and(|call| {
+            && self.queue.front_mut().is_some_and(|call| {
                 (call.is_withheld() || self.withheld.is_empty()) && call.is_complete()
             })
         {
-            if let Some(call) = self.queue.pop_front() {
+            if let Some(call) = self.pop_front() {
                 if call.is_withheld() {
                     self.withhold(call, out.item_count(), 0);
                 } else {
@@ -130,24 +169,22 @@ impl CallQueue {
     /// Takes aside the calls that run here, at the end of a complete round. The client's calls
     /// behind the first of them stay in the queue.
     pub(super) fn withhold_rest(&mut self, out: &mut ItemOutput<'_>) {
-        let mut held = VecDeque::new();
-        for call in std::mem::take(&mut self.queue) {
+        for call in self.take() {
             if call.is_withheld() {
-                self.withhold(call, out.item_count(), held.len());
+                self.withhold(call, out.item_count(), self.queue.len());
             } else if self.withheld.is_empty() {
                 call.close("completed", out);
             } else {
-                held.push_back(call);
+                self.push_back(call);
             }
         }
-        self.queue = held;
     }
 
     /// Closes the client's calls that were held back. Returns the items that each became: the
     /// call, and the reasoning state before it.
     pub(super) fn release(&mut self, out: &mut ItemOutput<'_>) -> Vec<Range<usize>> {
         let mut released = Vec::new();
-        for call in self.queue.drain(..) {
+        for call in self.take() {
             let start = out.item_count();
             call.close("completed", out);
             released.push(start..out.item_count());
@@ -158,7 +195,7 @@ impl CallQueue {
     /// Closes all calls at the end of the answer. If the answer was cut off (`complete` is
     /// false), calls with incomplete arguments are marked as incomplete.
     pub(super) fn finish(&mut self, complete: bool, out: &mut ItemOutput<'_>) {
-        for call in self.queue.drain(..) {
+        for mut call in self.take() {
             if call.is_withheld() {
                 // The answer ends here, so nobody would read the result.
                 out.note("call_not_run", "the answer was cut off");
@@ -173,7 +210,7 @@ impl CallQueue {
     /// Ends all calls because the answer broke off, so that none is known to be complete.
     /// Calls that the client has not seen are dropped.
     pub(super) fn fail(&mut self, out: &mut ItemOutput<'_>) {
-        for call in self.queue.drain(..) {
+        for call in self.take() {
             if call.is_started() {
                 call.close_incomplete(out);
             }

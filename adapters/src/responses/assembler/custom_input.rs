@@ -10,7 +10,9 @@ use crate::json;
 #[derive(Debug, Default)]
 pub(super) struct InputExtractor {
     state: ExtractorState,
-    /// The arguments before the text.
+    /// How many of [`HEAD_TOKENS`] were read.
+    head_tokens: usize,
+    /// The beginning of the next of them, which is split between two pieces.
     head: String,
     /// The beginning of an escape that is split between two pieces.
     escape: String,
@@ -37,17 +39,19 @@ impl InputExtractor {
         let mut rest = json;
         let joined;
         if self.state == ExtractorState::BeforeText {
-            self.head.push_str(json);
-            match text_start(&self.head) {
-                InputStart::Incomplete => return String::new(),
+            joined = std::mem::take(&mut self.head) + json;
+            match read_head(&joined, &mut self.head_tokens) {
+                InputStart::Incomplete(unread) => {
+                    unread.clone_into(&mut self.head);
+                    return String::new();
+                }
                 InputStart::Other => {
                     self.state = ExtractorState::Done;
                     return String::new();
                 }
-                InputStart::At(at) => {
+                InputStart::At(text) => {
                     self.state = ExtractorState::InText;
-                    joined = self.head.split_off(at);
-                    rest = &joined;
+                    rest = text;
                 }
             }
         }
@@ -122,27 +126,33 @@ impl InputExtractor {
     }
 }
 
+/// What precedes the text of `input`; white space may be before each.
+const HEAD_TOKENS: [&str; 4] = ["{", "\"input\"", ":", "\""];
+
 /// Where the text of `input` begins.
-enum InputStart {
-    /// More arguments are needed to decide.
-    Incomplete,
-    /// At this byte offset.
-    At(usize),
+enum InputStart<'j> {
+    /// More arguments are needed to decide; this is the beginning of a token.
+    Incomplete(&'j str),
+    /// The text begins here.
+    At(&'j str),
     /// The arguments do not begin with `{"input":"`.
     Other,
 }
 
-fn text_start(head: &str) -> InputStart {
-    let mut rest = head;
-    for token in ["{", "\"input\"", ":", "\""] {
-        rest = rest.trim_start();
+/// Reads what precedes the text, from the token with the number `tokens` on.
+fn read_head<'j>(json: &'j str, tokens: &mut usize) -> InputStart<'j> {
+    let mut rest = json.trim_start();
+    while let Some(token) = HEAD_TOKENS.get(*tokens) {
         match rest.strip_prefix(token) {
-            Some(after) => rest = after,
-            None if token.starts_with(rest) => return InputStart::Incomplete,
+            // The text itself may begin with white space.
+            Some(after) if *tokens + 1 == HEAD_TOKENS.len() => rest = after,
+            Some(after) => rest = after.trim_start(),
+            None if token.starts_with(rest) => return InputStart::Incomplete(rest),
             None => return InputStart::Other,
         }
+        *tokens += 1;
     }
-    InputStart::At(head.len() - rest.len())
+    InputStart::At(rest)
 }
 
 /// The text in complete arguments: the value of `input`, else the only string value, else
@@ -163,8 +173,8 @@ pub(super) fn complete_input(arguments: &str) -> String {
 
 /// The text in arguments that broke off. Empty if they end before the text begins.
 pub(super) fn partial_input(arguments: &str) -> String {
-    match text_start(arguments) {
-        InputStart::Incomplete => String::new(),
+    match read_head(arguments, &mut 0) {
+        InputStart::Incomplete(_) => String::new(),
         InputStart::At(_) | InputStart::Other => complete_input(arguments),
     }
 }

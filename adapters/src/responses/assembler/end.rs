@@ -35,6 +35,9 @@ impl Assembler {
     pub(super) fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
         let complete = finish == Finish::Stop;
         self.finish_native(complete, events);
+        if self.writer.fault.is_some() {
+            return;
+        }
         if complete && self.end_round(events) {
             return;
         }

@@ -1,6 +1,6 @@
 //! The message item, with content parts of text and refusal.
 
-use super::text_part::TextPart;
+use super::text_part::{TOO_MANY_ANNOTATIONS, TextPart};
 use super::writer::{ItemOutput, ItemPosition};
 use crate::event::{NativeText, TokenLogprob};
 use crate::json;
@@ -61,10 +61,10 @@ impl MessageItem {
 
     /// Adds an annotation (JSON of the Responses API) to the open text part, unless it has it.
     pub(super) fn add_annotation(&mut self, annotation: String, out: &mut ItemOutput<'_>) {
-        if let Some(part) = &mut self.open_part
-            && !part.has_annotation(&annotation)
-        {
-            part.annotate(annotation);
+        if let Some(part) = &mut self.open_part {
+            if !part.annotate_once(annotation) {
+                out.note("annotation_dropped", TOO_MANY_ANNOTATIONS);
+            }
             part.advance(&self.position, self.part_count, "", out);
         }
     }

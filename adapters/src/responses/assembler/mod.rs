@@ -58,6 +58,9 @@ use crate::json;
 use crate::notes::Notes;
 use crate::tools::ToolNames;
 
+/// The most items and parts of items of an answer. Each costs many times the bytes of its text.
+const MAX_OPENED: usize = 20_000;
+
 /// The properties of a turn that an [`Assembler`] depends on. Built by the engine before the first
 /// upstream request.
 #[derive(Debug)]
@@ -248,14 +251,21 @@ impl Assembler {
             Event::Finish(finish) => self.finish(finish, now, events),
             Event::Failed(fault) => return Err(fault),
         }
-        if self.received_bytes > self.settings.max_bytes && self.final_status().is_none() {
-            let message = format!(
-                "The provider's answer is larger than {} bytes.",
-                self.settings.max_bytes
-            );
-            return Err(Fault::new(Kind::BadReply, message));
+        if let Some(fault) = self.writer.fault.take() {
+            return Err(*fault);
         }
-        Ok(())
+        if self.final_status().is_some() {
+            return Ok(());
+        }
+        let message = if self.received_bytes > self.settings.max_bytes {
+            let limit = self.settings.max_bytes;
+            format!("The provider's answer is larger than {limit} bytes.")
+        } else if self.writer.opened() > MAX_OPENED {
+            format!("The provider's answer has more than {MAX_OPENED} items and parts.")
+        } else {
+            return Ok(());
+        };
+        Err(Fault::new(Kind::BadReply, message))
     }
 
     /// Writes a compaction item with this `encrypted_content`. No item may be open. Like

@@ -1,10 +1,18 @@
 //! One text of an item: a content part, a part of a summary, or the body of a call.
 
+use std::collections::HashSet;
+
 use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
 use crate::event::{Fragment, NativeText};
 use crate::json;
 use crate::members::{EditedObject, Members, rewrite};
 use serde_json::value::RawValue;
+
+/// The most annotations of one part. Long reports cite a few hundred pages.
+const MAX_ANNOTATIONS: usize = 1_000;
+
+/// The note for further ones.
+pub(super) const TOO_MANY_ANNOTATIONS: &str = "a text has more than a thousand";
 
 /// A text that arrives in pieces, and how much of it was written. Made with the first
 /// piece, or with the item if it came whole.
@@ -22,6 +30,8 @@ pub(super) struct TextPart {
     logprobs: String,
     sent_logprobs: usize,
     annotations: Vec<String>,
+    /// The same annotations, where each of them counts once.
+    known_annotations: HashSet<String>,
     sent_annotations: usize,
     /// The fields that locate the part; empty until it is open.
     location: Vec<u8>,
@@ -104,6 +114,7 @@ impl TextPart {
             logprobs: String::new(),
             sent_logprobs: 0,
             annotations: Vec::new(),
+            known_annotations: HashSet::new(),
             sent_annotations: 0,
             location: Vec::new(),
         }
@@ -130,22 +141,43 @@ impl TextPart {
         self.text.push(escaped);
     }
 
-    pub(super) fn has_annotation(&self, annotation: &str) -> bool {
-        self.annotations.iter().any(|known| known == annotation)
+    /// Adds an annotation, unless the part has [`MAX_ANNOTATIONS`]: then it is false.
+    pub(super) fn annotate(&mut self, annotation: String) -> bool {
+        let has_room = self.annotations.len() < MAX_ANNOTATIONS;
+        if has_room {
+            self.annotations.push(annotation);
+        }
+        has_room
     }
 
-    pub(super) fn annotate(&mut self, annotation: String) {
-        self.annotations.push(annotation);
+    /// Adds an annotation that the part does not have yet. False if there is no room for it.
+    pub(super) fn annotate_once(&mut self, annotation: String) -> bool {
+        if self.annotations.len() >= MAX_ANNOTATIONS {
+            return self.known_annotations.contains(&annotation);
+        }
+        if self.known_annotations.insert(annotation.clone()) {
+            self.annotations.push(annotation);
+        }
+        true
     }
 
-    /// Adds what the pieces lack of the whole text. Returns false if the whole text does not
-    /// continue them.
+    /// Adds what the pieces lack of the whole text. If the whole text does not continue them, the
+    /// upstream has lost a piece: what was not written yet is replaced. Returns false if the whole
+    /// text does not even continue what was written.
     pub(super) fn complete(&mut self, whole: &Fragment<'_>) -> bool {
         if self.text() == whole.escaped() {
             return true;
         }
-        let rest = missing_rest(self.text(), &whole.decoded());
+        let decoded = whole.decoded();
+        if let Some(rest) = missing_rest(self.text(), &decoded) {
+            self.push_text(&rest);
+            return true;
+        }
+        let written = self.text.text.get(..self.sent).unwrap_or_default();
+        let rest = missing_rest(written, &decoded);
         if let Some(rest) = &rest {
+            self.text.truncate(self.sent);
+            self.has_visible_text = !Fragment::from_escaped(self.text()).is_blank();
             self.push_text(rest);
         }
         rest.is_some()
@@ -165,6 +197,7 @@ impl TextPart {
             if self.kind == NativeText::Body {
                 self.location = location_fields(position, None);
             } else {
+                out.count_part();
                 self.location = location_fields(position, Some((names.index, index)));
                 let empty = self.json("", "", "");
                 out.event(names.added, &self.location, |out| {
@@ -257,7 +290,8 @@ impl TextPart {
         let list: Vec<&RawValue> = list
             .and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_default();
-        for annotation in list.iter().skip(self.annotations.len()) {
+        let later = list.iter().skip(self.annotations.len());
+        for annotation in later.take(MAX_ANNOTATIONS - self.annotations.len()) {
             self.annotations.push(complete_annotation(annotation.get()));
         }
         if self.logprobs.is_empty() && self.sent == 0 {
@@ -350,6 +384,11 @@ pub(super) fn list_content(json: &str) -> &str {
 /// What a text, escaped, lacks of the whole one, escaped too; `None` if the whole does not continue
 /// it.
 pub(super) fn missing_rest(so_far: &str, whole: &str) -> Option<String> {
+    // An escape has at most six bytes for one of the text. A whole text that is too short is not
+    // compared, so that the cost follows its bytes.
+    if so_far.len() > whole.len().saturating_mul(6) {
+        return None;
+    }
     let rest = whole.strip_prefix(json::unescape(so_far).as_ref());
     rest.map(json::escape)
 }

@@ -2,6 +2,7 @@
 
 use super::super::event_buffer::EventBuffer;
 use super::super::response_object::ResponseObject;
+use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
 
@@ -15,6 +16,10 @@ pub(super) struct ItemWriter {
     /// The sequence number of the next event.
     sequence: u64,
     next_index: u32,
+    /// How many parts of items were opened.
+    parts: usize,
+    /// Why the answer cannot go on.
+    pub(super) fault: Option<Box<Fault>>,
 }
 
 /// The id and `output_index` of an item.
@@ -38,6 +43,8 @@ impl ItemWriter {
             notes: Notes::default(),
             sequence: 0,
             next_index: 0,
+            parts: 0,
+            fault: None,
         }
     }
 
@@ -52,6 +59,11 @@ impl ItemWriter {
     /// How many items are finished.
     pub(super) fn item_count(&self) -> usize {
         self.response.output.len()
+    }
+
+    /// How many items and parts of items were opened.
+    pub(super) fn opened(&self) -> usize {
+        self.parts + usize::try_from(self.next_index).unwrap_or(usize::MAX)
     }
 }
 
@@ -84,6 +96,20 @@ impl ItemOutput<'_> {
     /// How many items are finished.
     pub(super) fn item_count(&self) -> usize {
         self.writer.item_count()
+    }
+
+    /// Ends the answer, because the client has pieces of a call of this tool that are not its
+    /// arguments.
+    pub(super) fn fail_call(&mut self, name: &str) {
+        let message =
+            format!("The provider sent other arguments of a call of '{name}' than their pieces.");
+        let fault = Fault::new(Kind::BadReply, message);
+        self.writer.fault.get_or_insert(Box::new(fault));
+    }
+
+    /// Counts a part of an item that is opened.
+    pub(super) fn count_part(&mut self) {
+        self.writer.parts += 1;
     }
 
     /// Adds a note.
@@ -166,6 +192,16 @@ pub(super) struct StreamedText {
     high_surrogate: String,
 }
 
+impl From<String> for StreamedText {
+    /// A text that came whole.
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            high_surrogate: String::new(),
+        }
+    }
+}
+
 impl StreamedText {
     /// Appends a piece.
     pub(super) fn push(&mut self, escaped: &str) {
@@ -181,6 +217,12 @@ impl StreamedText {
             self.high_surrogate = joined.split_off(at);
         }
         self.text.push_str(&json::replace_lone_surrogates(&joined));
+    }
+
+    /// Removes what follows the first so many bytes.
+    pub(super) fn truncate(&mut self, bytes: usize) {
+        self.text.truncate(bytes);
+        self.high_surrogate.clear();
     }
 
     /// Ends the text. Returns U+FFFD (escaped) if a high surrogate was kept back.

@@ -43,11 +43,12 @@ fn find_errors<'t>(text: &'t str, key_lines: &mut KeyLines<'t>) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
     let mut found = 0;
+    let mut word = WordEnd::default();
     let find = |at: usize| SEARCH.as_ref()?.find(Input::new(text).range(at..));
     while let Some(hit) = find(at) {
         let (start, end) = (hit.start(), hit.end());
         at = end;
-        if !is_word(bytes, start, end) {
+        if !is_word(bytes, (start, end), &mut word) {
             continue;
         }
         let before = bytes.get(..start).unwrap_or_default();
@@ -80,9 +81,25 @@ fn end_with_location(text: &str, end: usize) -> usize {
     end + 1 + length
 }
 
+/// Where the letters end that follow the last keyword, so that a word of many keywords is read once.
+#[derive(Default)]
+struct WordEnd(usize);
+
+impl WordEnd {
+    /// The end of the letters from this byte on, which lies behind the earlier ones.
+    fn from(&mut self, bytes: &[u8], start: usize) -> usize {
+        if self.0 <= start {
+            let rest = bytes.get(start..).unwrap_or_default();
+            let letters = rest.iter().take_while(|byte| byte.is_ascii_alphabetic());
+            self.0 = start + letters.count();
+        }
+        self.0
+    }
+}
+
 /// Whether a keyword is not just a part of a name: `error.rs`, `thiserror` and `fail-fast`
 /// are names.
-fn is_word(bytes: &[u8], start: usize, end: usize) -> bool {
+fn is_word(bytes: &[u8], (start, end): (usize, usize), word: &mut WordEnd) -> bool {
     let lower = bytes.get(start).is_some_and(u8::is_ascii_lowercase);
     let before = start.checked_sub(1).and_then(|before| bytes.get(before));
     if lower
@@ -92,12 +109,8 @@ fn is_word(bytes: &[u8], start: usize, end: usize) -> bool {
     {
         return false;
     }
-    let rest = bytes.get(end..).unwrap_or_default();
-    let letters = rest
-        .iter()
-        .take_while(|byte| byte.is_ascii_alphabetic())
-        .count();
-    match (rest.get(letters), rest.get(letters + 1)) {
+    let word_end = word.from(bytes, end);
+    match (bytes.get(word_end), bytes.get(word_end + 1)) {
         (Some(b'_' | b'/' | b'\\'), _) => false,
         (Some(b'.' | b'-'), Some(next)) => !next.is_ascii_alphanumeric(),
         (Some(_) | None, _) => true,

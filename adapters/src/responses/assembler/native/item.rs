@@ -8,6 +8,7 @@ use crate::event::{Fragment, NativeText};
 use crate::json::{self, quoted};
 use crate::members::{Members, rewrite};
 use crate::origin;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Changes of an item's members, see [`rewrite`].
@@ -28,6 +29,11 @@ pub(super) struct NativeItem {
     held_back: bool,
     /// The texts in order. All but the last are closed once they are written.
     parts: Vec<TextPart>,
+    /// How many of the first parts are known to be white space.
+    blank_parts: usize,
+    /// Whether the whole body that the upstream sent is another than its pieces, which the client
+    /// has.
+    differs: bool,
     /// The JSON of the closed parts, separated by commas, and their number.
     closed: (Vec<u8>, usize),
     /// Events of the tool that wait until the item is written, as (type, document).
@@ -49,6 +55,8 @@ impl NativeItem {
             call_id,
             held_back,
             parts: Vec::new(),
+            blank_parts: 0,
+            differs: false,
             closed: (Vec::new(), 0),
             waiting: Vec::new(),
             position: None,
@@ -89,11 +97,22 @@ impl NativeItem {
         }
     }
 
-    pub(super) fn annotate(&mut self, annotation: &str) {
+    /// Adds an annotation to the last text. False if there is no room for it.
+    pub(super) fn annotate(&mut self, annotation: &str) -> bool {
         let last = self.parts.last_mut();
-        if let Some(part) = last.filter(|part| part.kind == NativeText::Output) {
-            part.annotate(complete_annotation(annotation));
+        match last.filter(|part| part.kind == NativeText::Output) {
+            Some(part) => part.annotate(complete_annotation(annotation)),
+            None => true,
         }
+    }
+
+    /// Whether no part has anything but white space. The last part may still grow.
+    fn is_blank(&mut self) -> bool {
+        let unknown = self.parts.iter().skip(self.blank_parts);
+        self.blank_parts += unknown.take_while(|part| part.is_blank()).count();
+        let is_blank = self.blank_parts == self.parts.len();
+        self.blank_parts -= usize::from(is_blank && self.blank_parts > 0);
+        is_blank
     }
 
     pub(super) fn progress(&mut self, name: &'static str, document: &str) {
@@ -123,10 +142,8 @@ impl NativeItem {
 
     /// Writes what can be written now.
     pub(super) fn advance(&mut self, out: &mut NativeOutput<'_>) {
-        let is_blank = self.item_type == ItemType::Message
-            && self.position.is_none()
-            && self.parts.iter().all(TextPart::is_blank);
-        if self.held_back || is_blank {
+        let may_be_blank = self.item_type == ItemType::Message && self.position.is_none();
+        if self.held_back || may_be_blank && self.is_blank() {
             return;
         }
         self.write(out);
@@ -200,6 +217,12 @@ impl NativeItem {
             ItemType::Body(body) => {
                 let text = self.close_body(body, &members, (is_cut, done.is_none()), out);
                 changes.extend(text.map(|text| (body.field, Some(text))));
+                if self.differs {
+                    out.items
+                        .fail_call(&members.text("name").unwrap_or_default());
+                    changes.retain(|(name, _)| *name != "status");
+                    changes.push(("status", Some(quoted("incomplete"))));
+                }
             }
             ItemType::Whole(_) => {}
         }
@@ -473,9 +496,10 @@ impl NativeItem {
         let position = self.start(out);
         let part = self.parts.first_mut()?;
         let mut is_same = whole.as_ref().is_some_and(|whole| part.complete(whole));
-        if whole.is_some() && !is_same {
+        if let Some(whole) = whole.filter(|_| !is_same) {
             out.items
                 .note("arguments_differ", "the deltas are not the whole text");
+            self.differs = !is_same_json(part.text(), whole.escaped());
         }
         if part.is_blank() && !is_cut && !body.empty.is_empty() && part.text().is_empty() {
             part.push(body.empty, "");
@@ -485,6 +509,12 @@ impl NativeItem {
         part.close_body(body.done, body.field, &mut out.items);
         (!is_same).then(|| format!("\"{}\"", part.text()))
     }
+}
+
+/// Whether two escaped texts are the same JSON document, written in another way.
+fn is_same_json(one: &str, other: &str) -> bool {
+    let parse = |text: &str| serde_json::from_str::<Value>(&json::unescape(text)).ok();
+    parse(one).is_some_and(|one| parse(other) == Some(one))
 }
 
 /// The phase of a message, if it is one that clients know.

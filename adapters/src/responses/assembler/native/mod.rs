@@ -26,9 +26,10 @@ use super::super::event_buffer::EventBuffer;
 use super::Assembler;
 use super::call::CallItem;
 use super::call_queue::WithheldPlace;
-use super::text_part::{list_content, missing_rest};
+use super::text_part::{TOO_MANY_ANNOTATIONS, list_content, missing_rest};
 use super::writer::ItemOutput;
 use crate::event::{Fragment, NativeEvent, NativeText};
+use crate::json;
 use crate::members::Members;
 use crate::origin;
 use crate::tools::{ToolKind, ToolTarget};
@@ -141,8 +142,11 @@ impl Assembler {
             }
             NativeEvent::Annotation { slot, annotation } => {
                 self.count_bytes(annotation.get().len());
-                if let Some(ItemForm::Native(item)) = self.native.form(slot) {
-                    item.annotate(annotation.get());
+                if let Some(ItemForm::Native(item)) = self.native.form(slot)
+                    && !item.annotate(annotation.get())
+                {
+                    let notes = &mut self.writer.notes;
+                    notes.add("annotation_dropped", TOO_MANY_ANNOTATIONS);
                 }
             }
             NativeEvent::Progress {
@@ -296,8 +300,14 @@ impl Assembler {
         };
         let members = Members::read(item).unwrap_or_default();
         let whole = members.text("arguments").unwrap_or_default();
-        let rest = missing_rest(so_far, &whole).unwrap_or_default();
-        self.push_running_here(slot, &Fragment::from_escaped(rest), events);
+        match missing_rest(so_far, &whole) {
+            Some(rest) => self.push_running_here(slot, &Fragment::from_escaped(rest), events),
+            // The upstream has lost a piece.
+            None if !whole.is_empty() => {
+                self.calls.replace_arguments(slot, json::escape(&whole));
+            }
+            None => {}
+        }
     }
 
     /// The call id that the client gets; `None` if the item has none.
@@ -470,7 +480,7 @@ impl ItemForm {
         self.advance(out);
         match self {
             Self::Native(item) => item.close(complete, last, out),
-            Self::Restored(restored) => {
+            Self::Restored(mut restored) => {
                 let whole = restored.complete.unwrap_or(complete);
                 if whole || restored.call.is_complete() {
                     restored.call.close("completed", &mut out.items);
@@ -501,9 +511,16 @@ impl RestoredCall {
 
     /// Adds what the pieces lack of the whole arguments.
     fn complete_arguments(&mut self, whole: &Fragment<'_>) {
-        let rest = missing_rest(&self.arguments, &whole.decoded()).unwrap_or_default();
-        if !rest.is_empty() {
-            self.push(&Fragment::from_escaped(rest));
+        let decoded = whole.decoded();
+        match missing_rest(&self.arguments, &decoded) {
+            Some(rest) if rest.is_empty() => {}
+            Some(rest) => self.push(&Fragment::from_escaped(rest)),
+            // The upstream has lost a piece.
+            None if !decoded.is_empty() => {
+                self.arguments = json::escape(&decoded);
+                self.call.replace_arguments(self.arguments.clone());
+            }
+            None => {}
         }
     }
 }

@@ -1,0 +1,297 @@
+//! Answers of a provider that are made to cost more than their bytes, or that are broken: each is
+//! read in proportion to its length, within limits, and the client gets a strict stream.
+//!
+//! The lengths are such that reading everything again for each piece would take hours.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "clippy does not see that helpers of an integration test are tests"
+)]
+
+mod common;
+
+use adapters::responses::request::TurnSource;
+use common::judge;
+use kit::drive::{self, DrivenAnswer, settings};
+use kit::strict::CheckedStream;
+use registry::{ChatQuirks, RelayQuirks, WireQuirks};
+use serde_json::{Value, json};
+
+/// How many pieces a long answer has.
+const PIECES: usize = 60_000;
+
+/// The answer to a request with some tools, from these events.
+fn answered(quirks: WireQuirks, events: &[Value], codex: bool) -> DrivenAnswer {
+    let tools = json!([
+        {"type": "function", "name": "f"},
+        {"type": "custom", "name": "c"},
+        {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "g"}]},
+    ]);
+    let body = json!({"model": "m", "input": "x", "stream": true, "tools": tools});
+    let source = TurnSource::new(body.to_string());
+    let turn = source.turn().unwrap();
+    let chunks: Vec<String> = events
+        .iter()
+        .map(|data| format!("data: {data}\n\n"))
+        .collect();
+    let chunks = chunks.iter().map(String::as_bytes);
+    drive::read(settings(&turn, codex, true), &quirks, chunks, true)
+}
+
+/// The strict stream of an answer.
+fn checked(answer: &DrivenAnswer, codex: bool) -> CheckedStream {
+    judge::stream(std::str::from_utf8(&answer.body).unwrap(), codex)
+}
+
+/// The strict stream of a Chat Completions answer that has these deltas.
+fn chat(quirks: &str, deltas: Vec<Value>) -> CheckedStream {
+    let quirks: ChatQuirks = toml::from_str(quirks).unwrap();
+    let mut events: Vec<Value> = deltas
+        .into_iter()
+        .map(|delta| json!({"choices": [{"index": 0, "delta": delta}]}))
+        .collect();
+    events.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+    checked(&answered(quirks.into(), &events, false), false)
+}
+
+/// A piece of the arguments of the first call.
+fn arguments(piece: &str) -> Value {
+    json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+}
+
+/// The beginning of a call.
+fn call(index: usize, name: &str) -> Value {
+    let id = format!("call_{index}");
+    json!({"tool_calls": [{"index": index, "id": id, "function": {"name": name, "arguments": ""}}]})
+}
+
+/// `first`, and then a delta for each number of a long answer.
+fn with_many(first: Value, piece: impl Fn(usize) -> Value) -> Vec<Value> {
+    let mut deltas = vec![first];
+    deltas.extend((0..PIECES).map(piece));
+    deltas
+}
+
+#[test]
+fn r5_open_arguments_are_not_read_again_for_each_text() {
+    let mut deltas = with_many(call(0, "f"), |_| arguments(r#""[\n\"}","#));
+    deltas[1] = arguments(&format!("[{}", r#""[\n\"}","#.repeat(PIECES)));
+    deltas.extend((0..PIECES).map(|_| json!({"content": "x"})));
+    deltas.push(arguments("1]"));
+    let stream = chat("", deltas);
+    assert_eq!(stream.terminal, "response.completed");
+    assert_eq!(stream.text().len(), PIECES);
+    let arguments = &stream.calls()[0].arguments;
+    assert!(serde_json::from_str::<Vec<Value>>(arguments).unwrap().len() > PIECES);
+}
+
+#[test]
+fn r5_blank_arguments_are_not_read_again_for_each_piece() {
+    for name in ["f", "c"] {
+        let mut deltas = with_many(call(0, name), |_| arguments(&" \n".repeat(8)));
+        deltas.push(arguments(r#"{"input":"x"}"#));
+        let stream = chat("", deltas);
+        assert_eq!(stream.terminal, "response.completed");
+        let called = &stream.calls()[0].arguments;
+        assert!(called.trim_start().starts_with(['{', 'x']), "{name}");
+    }
+}
+
+#[test]
+fn r5_repeated_names_do_not_parse_the_arguments_again() {
+    let named = |piece: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": piece}}]});
+    let mut deltas = with_many(call(0, "f"), |_| named("}"));
+    deltas[1] = named(r#"{"a":""#);
+    deltas.push(named(r#""}"#));
+    let stream = chat("", deltas);
+    assert_eq!(stream.calls().len(), 1);
+}
+
+#[test]
+fn r5_many_interleaved_calls_find_their_arguments() {
+    const CALLS: usize = 5_000;
+    let mut deltas: Vec<Value> = (0..CALLS).map(|index| call(index, "f")).collect();
+    for piece in [r#"{"a":"#, "1", "}"] {
+        deltas.extend((0..CALLS).rev().map(
+            |index| json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
+        ));
+    }
+    let stream = chat("", deltas);
+    let calls = stream.calls();
+    assert_eq!(calls.len(), CALLS);
+    assert!(calls.iter().all(|call| call.arguments == r#"{"a":1}"#));
+}
+
+#[test]
+fn r5_an_answer_has_limits_for_calls_and_items() {
+    let many_calls = (0..10_001).map(|index| call(index, "f")).collect();
+    assert_eq!(chat("", many_calls).terminal, "response.failed");
+    let at_once: Vec<Value> = (0..10_001)
+        .map(|index| json!({"index": index, "function": {"name": "f"}}))
+        .collect();
+    let fault = answered(
+        ChatQuirks::default().into(),
+        &[json!({"choices": [{"index": 0, "delta": {"tool_calls": at_once}}]})],
+        false,
+    )
+    .fault;
+    assert!(fault.is_some());
+    let alternating =
+        (0..12_000).flat_map(|_| [json!({"content": "x"}), json!({"reasoning_content": "y"})]);
+    let stream = chat("", alternating.collect());
+    assert_eq!(stream.terminal, "response.failed");
+}
+
+#[test]
+fn r4_a_text_has_a_thousand_annotations_at_most() {
+    let annotation = |number: usize| {
+        let url = format!("https://x/{number}");
+        json!({"type": "url_citation", "url_citation": {"url": url, "title": "t"}})
+    };
+    let many: Vec<Value> = (0..PIECES).map(annotation).collect();
+    let stream = chat(
+        "",
+        vec![json!({"content": "x"}), json!({"annotations": many})],
+    );
+    let written = stream.response["output"][0]["content"][0]["annotations"].clone();
+    assert_eq!(written.as_array().unwrap().len(), 1_000);
+}
+
+#[test]
+fn r4_text_that_may_be_a_tag_is_not_read_again_for_each_piece() {
+    let quirks = "think_tags = 'on'\ntool_call_tags = true";
+    let blank = with_many(json!({"content": " "}), |_| json!({"content": "\n\t \r"}));
+    let mut deltas = blank;
+    deltas.push(json!({"content": "<think>a</think>b"}));
+    assert_eq!(chat(quirks, deltas).text(), "b");
+    // Many calls in one piece.
+    let calls = r#"<tool_call>{"name":"f","arguments":{}}</tool_call>"#.repeat(9_000);
+    assert_eq!(
+        chat(quirks, vec![json!({ "content": calls })])
+            .calls()
+            .len(),
+        9_000
+    );
+}
+
+#[test]
+fn r4_reasoning_details_find_their_object() {
+    let detail = |number: usize| json!({"type": "reasoning.text", "index": number, "text": "t"});
+    let list: Vec<Value> = (0..PIECES).map(detail).collect();
+    let quirks = "reasoning_replay = 'reasoning_details'";
+    let stream = chat(
+        quirks,
+        vec![
+            json!({ "reasoning_details": list }),
+            json!({ "reasoning_details": list }),
+            json!({"content": "x"}),
+        ],
+    );
+    assert_eq!(stream.text(), "x");
+}
+
+/// The events of a relayed answer with one item: these deltas, each text at the end of it, and the
+/// item as it is at last.
+fn relayed(item: &Value, name: &str, deltas: &[&str], wholes: &[&str], field: &str) -> Vec<Value> {
+    let mut done = item.clone();
+    done["status"] = "completed".into();
+    if let Some(last) = wholes.last().filter(|_| item["type"] == "function_call") {
+        done[field] = (*last).into();
+    }
+    let mut events =
+        vec![json!({"type": "response.output_item.added", "output_index": 0, "item": item})];
+    events.extend(
+        deltas.iter().map(
+            |delta| json!({"type": format!("{name}.delta"), "output_index": 0, "delta": delta}),
+        ),
+    );
+    events.extend(
+        wholes
+            .iter()
+            .map(|whole| json!({"type": format!("{name}.done"), "output_index": 0, field: whole})),
+    );
+    events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": done}));
+    events.push(
+        json!({"type": "response.completed", "response": {"status": "completed", "output": []}}),
+    );
+    events
+}
+
+fn function_call(name: &str) -> Value {
+    json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": name, "arguments": ""})
+}
+
+const ARGUMENTS: &str = "response.function_call_arguments";
+
+#[test]
+fn r4_a_text_that_ends_again_and_again_is_not_compared_each_time() {
+    let message = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
+    let long = r"\n".repeat(1 << 20);
+    let wholes = vec!["x"; PIECES];
+    let text = "response.output_text";
+    for (item, name, field) in [
+        (message, text, "text"),
+        (function_call("f"), ARGUMENTS, "arguments"),
+        (function_call("g"), ARGUMENTS, "arguments"),
+    ] {
+        let events = relayed(&item, name, &[&long], &wholes, field);
+        let answer = answered(RelayQuirks::default().into(), &events, false);
+        checked(&answer, false);
+    }
+}
+
+/// A fragment of the arguments was lost, and the end names all of them.
+#[test]
+fn r5_lost_fragments_of_relayed_arguments_are_taken_from_their_end() {
+    let whole = r#"{"name":"remember"}"#;
+    let lost = [r#"{"name":"r"#, r#"ember"}"#];
+    for (tool, codex, status, arguments) in [
+        // Codex gets a call when it is whole.
+        ("f", true, "completed", whole),
+        ("g", true, "completed", whole),
+        // Others have the pieces by then, and the answer fails.
+        ("f", false, "incomplete", r#"{"name":"rember"}"#),
+        ("g", false, "incomplete", r#"{"name":"rember"}"#),
+    ] {
+        let events = relayed(
+            &function_call(tool),
+            ARGUMENTS,
+            &lost,
+            &[whole],
+            "arguments",
+        );
+        let answer = answered(RelayQuirks::default().into(), &events, codex);
+        let stream = checked(&answer, codex);
+        assert_eq!(stream.terminal == "response.failed", status == "incomplete");
+        let call = &stream.calls()[0];
+        assert_eq!(
+            (call.status.as_str(), call.arguments.as_str()),
+            (status, arguments),
+            "{tool} {codex}"
+        );
+    }
+    // The same arguments, written in another way, are no others.
+    let events = relayed(
+        &function_call("f"),
+        ARGUMENTS,
+        &[r#"{"a": 1}"#],
+        &[r#"{"a":1}"#],
+        "arguments",
+    );
+    let answer = answered(RelayQuirks::default().into(), &events, false);
+    let call = &checked(&answer, false).calls()[0];
+    assert_eq!(
+        (call.status.as_str(), call.arguments.as_str()),
+        ("completed", r#"{"a": 1}"#)
+    );
+    // Only the end of the arguments arrived.
+    let events = relayed(
+        &function_call("f"),
+        ARGUMENTS,
+        &[r#"ember"}"#],
+        &[whole],
+        "arguments",
+    );
+    let answer = answered(RelayQuirks::default().into(), &events, true);
+    assert_eq!(checked(&answer, true).calls()[0].arguments, whole);
+}
