@@ -72,6 +72,7 @@ has_test() {
     adapters) grep --quiet --recursive --word-regexp "fn $2" adapters/src ;;
     outputs) grep --quiet --word-regexp "fn $2" adapters/tests/bounded_outputs.rs ;;
     lib) grep --quiet --recursive --word-regexp "fn $2" src ;;
+    hostile) grep --quiet --word-regexp "fn $2" tests/hostile/tests/corpora.rs ;;
     it) grep --quiet --recursive --fixed-strings "$2" tests/it ;;
     *) return 1 ;;
   esac
@@ -83,6 +84,7 @@ run_test() {
     adapters) cargo test --quiet -p respondent-adapters --lib -- "$2" ;;
     outputs) cargo test --quiet -p respondent-adapters --test bounded_outputs -- --exact "$2" ;;
     lib) cargo test --quiet -p respondent --lib -- "$2" ;;
+    hostile) cargo test --quiet -p respondent-hostile --test corpora -- --exact "$2" ;;
     it) cargo test --quiet -p respondent --test it -- "$2" ;;
   esac > "$work/output" 2>&1
 }
@@ -370,6 +372,9 @@ row R8 "a plan that was stopped goes on" $plan/bound_outputs/output_reader.rs \
 row R31 "long ids are remembered as they are" src/net/bounded_id.rs \
   's/^const MAX_BYTES: usize = 256;/const MAX_BYTES: usize = usize::MAX \/ 2;/' \
   lib r31_a_long_session_id_is_hashed
+row R30 "a line feed after a carriage return ends a second line in the next read" adapters/src/sse.rs \
+  's/rest = rest.strip_prefix(b"\\n").unwrap_or(rest);/let _ = rest;/' \
+  hostile r30_server_sent_events
 }
 
 mutants() {
