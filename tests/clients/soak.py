@@ -41,7 +41,8 @@ keep_size = 20000000
 # How long the upstream may be silent.
 IDLE = '[providers.{name}.timeouts]\nidle = "2s"\n'
 SESSIONS = 64
-LONG_TEXT = 2_000
+# A long answer has this many pieces. The server remembers the items of its answers, up to 112 MB: these fill that.
+PIECE, LONG_TEXT = "word " * 5, 2_000
 OUTPUT_LINES = 1_500
 # Plain turns in a pause, one after the other.
 PROBES = 200
@@ -70,7 +71,7 @@ def script() -> dict:
     broken = [{"text": "Let me "}, {"cut": "rst"}]
     return {
         "answers": [
-            when("please-long", steps=[{"repeat": {"times": LONG_TEXT, "steps": [{"text": "word "}]}}]),
+            when("please-long", steps=[{"repeat": {"times": LONG_TEXT, "steps": [{"text": PIECE}]}}]),
             when("please-slow", steps=[{"repeat": {"times": 20 * LONG_TEXT, "steps": [{"text": "a longer piece of text, again and again "}]}}]),
             when("please-call", steps=[{"reasoning": "A command tells."}, {"call": call}]),
             when("please-reset", steps=broken),
@@ -135,7 +136,7 @@ class Soak:
 
     def long_answer(self, connection, rng):
         events = self.stream(connection, request("please-long", rng))
-        if text_of(events[-1]["response"]) != "word " * LONG_TEXT:
+        if text_of(events[-1]["response"]) != PIECE * LONG_TEXT:
             raise Lost("a long answer is not whole")
 
     def call_and_result(self, connection, rng):

@@ -172,8 +172,8 @@ fn start(plan: &[Measurement], folder: &Path) -> anyhow::Result<Child> {
     fs::write(&list, lines.collect::<String>())?;
     let child = Command::new("valgrind")
         .arg("--tool=callgrind")
-        .arg(format!("--toggle-collect=*{MEASURED}*"))
-        .arg(format!("--dump-after=*{MEASURED}*"))
+        .arg(format!("--toggle-collect={MEASURED}"))
+        .arg(format!("--dump-after={MEASURED}"))
         .arg("--dump-line=no")
         .arg(format!(
             "--callgrind-out-file={}",
