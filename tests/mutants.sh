@@ -73,6 +73,7 @@ has_test() {
     outputs) grep --quiet --word-regexp "fn $2" adapters/tests/bounded_outputs.rs ;;
     hostile) grep --quiet --word-regexp "fn $2" adapters/tests/hostile_*.rs ;;
     lib) grep --quiet --recursive --word-regexp "fn $2" src ;;
+    corpora) grep --quiet --word-regexp "fn $2" tests/hostile/tests/corpora.rs ;;
     it) grep --quiet --recursive --fixed-strings "$2" tests/it ;;
     *) return 1 ;;
   esac
@@ -85,6 +86,7 @@ run_test() {
     outputs) cargo test --quiet -p respondent-adapters --test bounded_outputs -- --exact "$2" ;;
     hostile) cargo test --quiet -p respondent-adapters --test 'hostile_*' -- --exact "$2" ;;
     lib) cargo test --quiet -p respondent --lib -- "$2" ;;
+    corpora) cargo test --quiet -p respondent-hostile --test corpora -- --exact "$2" ;;
     it) cargo test --quiet -p respondent --test it -- "$2" ;;
   esac > "$work/output" 2>&1
 }
@@ -420,6 +422,9 @@ row R23 "an answer ends before it began when the clock is set back" $assembler/e
 row S31 "a port may have a sign" src/serve/guard.rs \
   's/port.bytes().all(|byte| byte.is_ascii_digit())/port.bytes().all(|byte| byte != b" "[0])/' \
   lib hosts
+row R30 "a line feed after a carriage return ends a second line in the next read" adapters/src/sse.rs \
+  's/rest = rest.strip_prefix(b"\\n").unwrap_or(rest);/let _ = rest;/' \
+  corpora r30_server_sent_events
 }
 
 mutants() {

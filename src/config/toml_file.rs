@@ -7,6 +7,8 @@ use registry::suggest;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
+use crate::log::escape_lines;
+
 /// Why a configuration is refused. It never contains a value that may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -38,7 +40,8 @@ impl fmt::Display for ConfigError {
                 None => f.write_str(" ")?,
             }
         }
-        f.write_str(&self.message)
+        // A key or a name from the file may hold what a terminal takes for a command.
+        f.write_str(&escape_lines(&self.message))
     }
 }
 
@@ -147,14 +150,63 @@ impl TomlFile {
         }
     }
 
-    /// The key whose value begins at `offset`, read from the text of that line.
-    fn key_before(&self, offset: usize) -> Option<String> {
-        let before = self.text.get(..offset)?;
-        let line = before.rsplit('\n').next().unwrap_or(before);
-        let key = line.rsplit_once('=').map(|(key, _)| key)?.trim();
-        let key = key.rsplit(['{', ',', ' ']).next().unwrap_or(key);
-        (!key.is_empty()).then(|| key.to_owned())
+    /// The key whose value begins or lies at `offset`, if it is written without quotes. What is
+    /// in a string is never taken for a key, because it may be part of a secret.
+    fn key_before(&self, offset: usize) -> Option<&str> {
+        let mut rest = self.text.get(..offset)?;
+        let mut key = None;
+        while let Some(at) = rest.find(['"', '\'', '#', '=', '\n', '{', ',']) {
+            let Some((before, from)) = rest.split_at_checked(at) else {
+                break;
+            };
+            rest = from.get(1..).unwrap_or_default();
+            match from.as_bytes().first() {
+                Some(b'"' | b'\'') => rest = after_string(from),
+                Some(b'#') => rest = from_line_end(rest),
+                Some(b'\n') => key = None,
+                Some(b'=') => key = Some(before.trim()).filter(|key| is_bare_key(key)),
+                _ => {}
+            }
+        }
+        key
     }
+}
+
+fn is_bare_key(text: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.chars().all(is_allowed)
+}
+
+fn from_line_end(text: &str) -> &str {
+    let end = text.find('\n').and_then(|end| text.get(end..));
+    end.unwrap_or_default()
+}
+
+/// The text behind the string with which `text` begins; empty if the string does not end.
+fn after_string(text: &str) -> &str {
+    let quote = ["\"\"\"", "'''", "\"", "'"];
+    let quote = quote.into_iter().find(|quote| text.starts_with(quote));
+    let quote = quote.unwrap_or_default();
+    let is_multi_line = quote.len() == 3;
+    let mut rest = text.get(quote.len()..).unwrap_or_default();
+    while let Some(at) = rest.find(['\\', '"', '\'', '\n']) {
+        let from = rest.get(at..).unwrap_or_default();
+        if from.starts_with(quote) {
+            return from.get(quote.len()..).unwrap_or_default();
+        }
+        if from.starts_with('\n') && !is_multi_line {
+            return from;
+        }
+        // An escaped quote ends nothing.
+        let is_escape = from.starts_with('\\') && quote.starts_with('"');
+        let mut chars = from.chars();
+        chars
+            .by_ref()
+            .take(1 + usize::from(is_escape))
+            .for_each(drop);
+        rest = chars.as_str();
+    }
+    ""
 }
 
 /// Turns "`lisen`, expected one of `listen`, `log`" into a sentence that suggests a key.

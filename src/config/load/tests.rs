@@ -231,6 +231,28 @@ fn the_users_providers_directory_is_read_without_a_file() {
 }
 
 #[test]
+fn s40_an_error_shows_no_part_of_a_string() {
+    let lab = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\n";
+    for line in [
+        "api_key = \"sk-live==\" oops",
+        "api_key = 'sk-live==' oops",
+        "headers = { Authorization = \"sk-live=\", X = oops }",
+        "api_key = \"\"\"\nsk-live=\u{1}\"\"\"",
+        "api_key = \"sk-live=\u{1}\"",
+    ] {
+        let error = TestInputs::new(&format!("{lab}{line}\n"));
+        let error = error.load().unwrap_err().to_string();
+        assert!(!error.contains("sk-live"), "{error:?}");
+    }
+    let error = TestInputs::new("[server]\n\"\\u001b[31mred\" = 1\n");
+    let error = error.load().unwrap_err().to_string();
+    assert!(
+        error.contains("[31mred") && !error.contains('\u{1b}'),
+        "{error:?}"
+    );
+}
+
+#[test]
 fn the_error_for_an_unknown_key_names_its_line_and_a_similar_key() {
     for (config, expected) in [
         (

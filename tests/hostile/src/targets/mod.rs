@@ -1,0 +1,63 @@
+//! The fuzz targets.
+
+mod answer;
+mod bundle;
+mod config;
+mod provider_error;
+mod request;
+mod search;
+mod sse;
+
+pub(crate) use answer::tools_request;
+pub(crate) use bundle::pack_entries;
+pub(crate) use request::dialects;
+
+/// A kind of untrusted input.
+#[derive(Clone, Copy)]
+pub struct FuzzTarget {
+    /// The name of the target, and of its folder in `fixtures/fuzz`.
+    pub name: &'static str,
+    /// Takes one input, and panics if something does not hold.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: [FuzzTarget; 8] = [
+    FuzzTarget {
+        name: "request",
+        run: request::run,
+    },
+    FuzzTarget {
+        name: "chunks",
+        run: answer::run_chat,
+    },
+    FuzzTarget {
+        name: "relay",
+        run: answer::run_relay,
+    },
+    FuzzTarget {
+        name: "sse",
+        run: sse::run,
+    },
+    FuzzTarget {
+        name: "provider_error",
+        run: provider_error::run,
+    },
+    FuzzTarget {
+        name: "bundle",
+        run: bundle::run,
+    },
+    FuzzTarget {
+        name: "search",
+        run: search::run,
+    },
+    FuzzTarget {
+        name: "config",
+        run: config::run,
+    },
+];
+
+/// The target with this name.
+pub fn named(name: &str) -> Option<FuzzTarget> {
+    TARGETS.into_iter().find(|target| target.name == name)
+}

@@ -1,0 +1,86 @@
+//! R30: the inputs of the fuzz targets, run as tests. `tests/fuzz.sh` starts from them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy does not see that helpers of an integration test are tests"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hostile::targets::{self, TARGETS};
+
+/// Runs all inputs of a target.
+fn replay(name: &str) {
+    let target = targets::named(name).unwrap();
+    let files = inputs(name);
+    assert!(files.len() >= 5, "{name} has {} inputs", files.len());
+    for file in files {
+        let input = fs::read(&file).unwrap();
+        let result = std::panic::catch_unwind(|| (target.run)(&input));
+        assert!(result.is_ok(), "{}", file.display());
+    }
+}
+
+fn inputs(name: &str) -> Vec<PathBuf> {
+    let folder = corpora().join(name);
+    let files =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+fn corpora() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/fuzz")
+}
+
+#[test]
+fn every_target_has_inputs_and_every_folder_a_target() {
+    let mut folders: Vec<String> = fs::read_dir(corpora())
+        .unwrap()
+        .map(|folder| folder.unwrap().file_name().into_string().unwrap())
+        .collect();
+    folders.sort_unstable();
+    let mut names = TARGETS.map(|target| target.name);
+    names.sort_unstable();
+    assert_eq!(folders, names);
+}
+
+#[test]
+fn r30_requests() {
+    replay("request");
+}
+
+#[test]
+fn r30_chat_answers() {
+    replay("chunks");
+}
+
+#[test]
+fn r30_relayed_answers() {
+    replay("relay");
+}
+
+#[test]
+fn r30_server_sent_events() {
+    replay("sse");
+}
+
+#[test]
+fn r30_provider_errors() {
+    replay("provider_error");
+}
+
+#[test]
+fn r30_bundles() {
+    replay("bundle");
+}
+
+#[test]
+fn r30_artifact_searches() {
+    replay("search");
+}
+
+#[test]
+fn r30_configurations() {
+    replay("config");
+}
