@@ -13,7 +13,7 @@ use respondent::commands::cli::{
     EXIT_REPLAY_FAILED,
 };
 use respondent::commands::{self, print_error, print_text};
-use respondent::config::{self, ConfigError, Inputs};
+use respondent::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
 
@@ -37,20 +37,26 @@ fn main() -> ExitCode {
             };
         }
     };
+    commands::set_color(cli.color);
     let inputs = match Inputs::from_process(cli.flags) {
         Ok(inputs) => inputs,
         Err(error) => return fail(1, &error),
     };
     match run(cli.command.unwrap_or_default(), inputs) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => fail(exit_code(&error), &format!("{error:#}")),
+        Err(error) => match error.downcast_ref::<ConfigErrors>() {
+            Some(errors) => {
+                for error in errors.all() {
+                    fail(EXIT_BAD_USAGE, error);
+                }
+                ExitCode::from(EXIT_BAD_USAGE)
+            }
+            None => fail(exit_code(&error), &format!("{error:#}")),
+        },
     }
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<ConfigError>() {
-        return EXIT_BAD_USAGE;
-    }
     if error.is::<UnusableFile>() {
         return EXIT_BAD_FILE;
     }
@@ -70,33 +76,31 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 /// Runs a command and returns its exit code.
 fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
-        CliCommand::Check => print_text(&config::report::report(&config::load(&inputs)?))?,
-        CliCommand::Models { provider, json } => {
+        CliCommand::Check => {
+            let config = config::load(&inputs, LoadPurpose::Serve)?;
+            print_text(&config::report::report(&config))?;
+        }
+        CliCommand::Models {
+            provider,
+            all,
+            json,
+        } => {
             let options = commands::models::ModelListOptions {
                 provider: provider.as_deref(),
+                all,
                 json,
             };
-            print_text(&commands::models::model_list(
-                &config::load(&inputs)?,
-                options,
-            )?)?;
+            let config = load_without_keys(&inputs)?;
+            print_text(&commands::models::model_list(&config, options)?)?;
         }
-        CliCommand::Codex(CodexCommand::Print) => {
-            print_text(&commands::codex::config_block(&config::load(&inputs)?))?;
-        }
-        CliCommand::Codex(CodexCommand::Catalog { codex, output }) => {
-            let config = config::load(&inputs)?;
-            print_text(&block_on(commands::codex::write_catalog(
-                &config, &codex, output,
-            ))?)?;
-        }
+        CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
         CliCommand::Bundle(command) => return bundle(command, &inputs),
         CliCommand::Artifacts(command) => {
-            let config = config::load(&inputs)?;
+            let config = load_without_keys(&inputs)?;
             block_on(commands::artifacts::run(&config, command))?;
         }
         CliCommand::Mcp => {
-            let config = config::load(&inputs)?;
+            let config = load_without_keys(&inputs)?;
             block_on(commands::mcp::serve(config))?;
         }
         CliCommand::Replay {
@@ -113,19 +117,61 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             return match live {
                 None => commands::replay::offline(options),
                 Some(model) => {
-                    let config = config::load(&inputs)?;
+                    let config = load_for(&inputs, LoadPurpose::AskProvider)?;
                     install_tls()?;
                     commands::replay::against_provider(options, &config, &model)
                 }
             };
         }
+        CliCommand::Completions { shell } => commands::manual::print_completions(shell)?,
+        CliCommand::Man { dir } => commands::manual::manual(dir.as_deref())?,
         CliCommand::Serve => {
-            let config = config::load(&inputs)?;
+            let config = config::load(&inputs, LoadPurpose::Serve)?;
             log::init(&config.server.log, config.server.log_format)?;
             block_on(commands::serve::run_server(inputs, config))?;
         }
     }
     Ok(EXIT_OK)
+}
+
+/// Runs a `codex` command and returns what to print.
+fn codex(command: CodexCommand, inputs: &Inputs) -> anyhow::Result<String> {
+    match command {
+        CodexCommand::Setup {
+            model,
+            default,
+            dry_run,
+            codex,
+        } => {
+            let config = load_without_keys(inputs)?;
+            let options = commands::codex::SetupOptions {
+                model: model.as_deref(),
+                as_default: default,
+                dry_run,
+                codex: &codex,
+            };
+            block_on(commands::codex::setup(&config, options))
+        }
+        CodexCommand::Remove => commands::codex::remove(),
+        CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?),
+    }
+}
+
+/// The configuration of a command that needs no key of a provider.
+fn load_without_keys(inputs: &Inputs) -> Result<Config, ConfigErrors> {
+    load_for(inputs, LoadPurpose::NeedNoKey)
+}
+
+/// The configuration of a command that ignores a file in the working directory; it says so.
+fn load_for(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigErrors> {
+    let config = config::load(inputs, purpose)?;
+    if let Some(file) = &config.paths.ignored {
+        print_error(&format!(
+            "respondent: {} is not read: only serve and check read a file that was found in the working directory. Name it with --config to use it.\n",
+            file.display()
+        ));
+    }
+    Ok(config)
 }
 
 /// Runs a `bundle` command. Commands that only read bundle files load no configuration, so
@@ -138,13 +184,13 @@ fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
             images,
             encrypted,
         } => {
-            let config = config::load(inputs)?;
+            let config = load_without_keys(inputs)?;
             let wanted = select.wanted(images, encrypted);
             let create = commands::bundle::create(&config, &wanted, output.as_deref());
             block_on(create)?;
         }
         BundleCommand::List { json } => {
-            let config = config::load(inputs)?;
+            let config = load_without_keys(inputs)?;
             block_on(commands::bundle::list(&config, json))?;
         }
         BundleCommand::Show { file } => commands::bundle::show(&file)?,

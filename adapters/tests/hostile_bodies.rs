@@ -225,7 +225,7 @@ fn r27_a_request_has_a_hundred_thousand_items_at_most() {
     let message = r#"{"role":"user","content":"x"}"#;
     assert_eq!(items(message, 100_000).turn().unwrap().items.len(), 100_000);
     for item in [message, "{}"] {
-        let fault = items(item, 100_001).turn().unwrap_err();
+        let fault = items(item, 100_001).turn().err().unwrap();
         assert_eq!(fault.kind, Kind::InvalidRequest);
         assert_eq!(fault.param.as_deref(), Some("input"));
         assert_eq!(fault.code(), Some("too_many_items"));
@@ -238,7 +238,7 @@ fn r27_a_request_has_a_hundred_thousand_items_at_most() {
     ] {
         let parts = |count: usize| list.replace("PARTS", &vec!["{}"; count].join(","));
         assert!(items(&parts(10_000), 1).turn().is_ok(), "{list}");
-        let fault = items(&parts(10_001), 1).turn().unwrap_err();
+        let fault = items(&parts(10_001), 1).turn().err().unwrap();
         assert_eq!(fault.param.as_deref(), Some("input[0]"), "{list}");
         assert_eq!(fault.code(), Some("too_many_elements"), "{list}");
     }

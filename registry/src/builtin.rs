@@ -83,6 +83,34 @@ pub fn is_builtin(id: &str) -> bool {
     ids().any(|known| known == id)
 }
 
+/// Whether `base_url` is the address of the built-in provider `id`. A part in braces of that
+/// address stands for any name.
+pub fn has_address(id: &str, base_url: &str) -> bool {
+    let (own, base_url) = (address(id), base_url.trim_end_matches('/'));
+    let Some((before, rest)) = own.split_once('{') else {
+        return has_fixed_address(id, base_url);
+    };
+    let after = rest.split_once('}').map_or("", |(_, after)| after);
+    let name = base_url.strip_prefix(before);
+    let name = name.and_then(|rest| rest.strip_suffix(after));
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(is_allowed))
+}
+
+/// Whether `base_url` is the address of the built-in provider `id` to the letter, apart from a
+/// slash at its end.
+pub fn has_fixed_address(id: &str, base_url: &str) -> bool {
+    let own = address(id);
+    !own.is_empty() && own == base_url.trim_end_matches('/')
+}
+
+/// The address of a built-in provider; empty if it has none or is not built in.
+fn address(id: &str) -> String {
+    let spec = build(id, Table::new());
+    let base_url = spec.ok().and_then(|spec| spec.base_url);
+    base_url.map_or_else(String::new, |url| url.trim_end_matches('/').to_owned())
+}
+
 /// The id of the first built-in provider that lists a model with this id.
 pub fn provider_listing(model: &str) -> Option<&'static str> {
     let line = format!("\nid = \"{model}\"\n");
@@ -306,6 +334,35 @@ mod tests {
         assert_eq!(provider.models.len(), plain.models.len() + 1);
         let known = provider.model("gpt-4o").unwrap();
         assert_eq!((known.window, known.images), (Some(1000), true));
+    }
+
+    #[test]
+    fn an_address_is_a_providers_own_only_if_it_leads_to_its_server() {
+        for (id, base_url, expected) in [
+            ("openai", "https://api.openai.com/v1", true),
+            ("openai", "https://api.openai.com/v1/", true),
+            ("openai", "https://api.openai.com.evil.example/v1", false),
+            ("openai", "https://evil.example/v1", false),
+            (
+                "azure-openai",
+                "https://mine.openai.azure.com/openai/v1",
+                true,
+            ),
+            ("azure-openai", "https://.openai.azure.com/openai/v1", false),
+            (
+                "azure-openai",
+                "https://evil.example/.openai.azure.com/openai/v1",
+                false,
+            ),
+            (
+                "azure-openai",
+                "https://evil.example#.openai.azure.com/openai/v1",
+                false,
+            ),
+            ("mine", "https://llm.example/v1", false),
+        ] {
+            assert_eq!(has_address(id, base_url), expected, "{id} {base_url}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`lookup`] | [`Registry`], which resolves a model name to a [`Route`] |
+//! | [`check`] | finds names in the configuration that lead to no model |
 //! | [`provider`] | [`Provider`], its timeouts and keys; [`ProviderSpec`], its TOML form |
 //! | [`wire`] | [`Wire`], and [`WireQuirks`]: a wire with its quirks |
 //! | [`chat_quirks`] | how a provider differs from plain Chat Completions |
@@ -20,6 +21,7 @@
 
 pub mod builtin;
 pub mod chat_quirks;
+pub mod check;
 pub mod dialect;
 pub mod duration;
 pub mod enum_set;
@@ -39,9 +41,10 @@ pub use chat_quirks::{
     ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole,
     ThinkTags, ToolChoiceMode,
 };
+pub use check::{RegistryError, UnresolvedName};
 pub use dialect::{Dialect, ModelFamily, ModelPatterns};
 pub use enum_set::EnumSet;
-pub use lookup::{EVERY_MODEL, Registry, RegistryError, ResolvedBy, Route, UnknownModel};
+pub use lookup::{EVERY_MODEL, Registry, ResolvedBy, Route, UnknownModel};
 pub use model::{Model, Price, Window, WindowSource};
 pub use provider::{Provider, ProviderSpec, Timeouts};
 pub use relay_quirks::{RelayQuirks, RelayToolKind};

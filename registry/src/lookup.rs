@@ -15,6 +15,9 @@ use crate::suggest;
 pub struct Registry {
     /// The enabled providers, in the order of the configuration.
     pub providers: Vec<Arc<Provider>>,
+    /// The configured providers that are off, because they are disabled or have no key. Nothing
+    /// resolves to them, and names that begin with their ids go to no other provider.
+    pub off: Vec<Provider>,
     /// Aliases, as (alias, model name).
     pub aliases: Vec<(String, String)>,
     /// The model for unknown names that Codex asks for.
@@ -73,24 +76,6 @@ pub struct UnknownModel {
     hint: String,
 }
 
-/// A name in the configuration that cannot be resolved; found when it is loaded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RegistryError {
-    /// An alias of an alias: alias, target. Aliases have one level, so that there are no
-    /// cycles.
-    #[error("alias '{0}' points to '{1}', which is an alias itself; aliases have one level")]
-    AliasOfAlias(String, String),
-    /// An alias whose target is unknown.
-    #[error("alias '{0}' leads nowhere. {1}")]
-    UnresolvedAlias(String, UnknownModel),
-    /// The default model is unknown.
-    #[error("default_model leads nowhere. {0}")]
-    UnresolvedDefault(UnknownModel),
-    /// The name that has fallbacks (first field) or one of the fallbacks is unknown.
-    #[error("fallbacks of '{0}': '{name}' leads nowhere. {1}", name = .1.requested)]
-    UnresolvedFallback(String, UnknownModel),
-}
-
 /// The name in [`Registry::fallbacks`] that means every model.
 pub const EVERY_MODEL: &str = "*";
 
@@ -105,7 +90,7 @@ impl Registry {
     /// 4. The default model answers, for Codex only. Codex requests helper models by fixed
     ///    names, which a provider that accepts any name would refuse or misunderstand.
     /// 5. Exactly one provider accepts any name, and the name does not begin with the id of
-    ///    another provider.
+    ///    another provider, on or off.
     pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, UnknownModel> {
         if let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) {
             let route = self.resolve_target(target);
@@ -213,45 +198,11 @@ impl Registry {
         }
     }
 
-    /// Checks that all aliases, the default model and all fallbacks can be resolved.
-    pub fn check(&self) -> Result<(), RegistryError> {
-        for (alias, target) in &self.aliases {
-            if self.aliases.iter().any(|(other, _)| other == target) {
-                return Err(RegistryError::AliasOfAlias(alias.clone(), target.clone()));
-            }
-            if self.resolve_target(target).is_none() {
-                return Err(RegistryError::UnresolvedAlias(
-                    alias.clone(),
-                    self.unknown_model(target),
-                ));
-            }
-        }
-        if let Some(name) = &self.default_model
-            && self.resolve_without_default(name).is_none()
-        {
-            return Err(RegistryError::UnresolvedDefault(self.unknown_model(name)));
-        }
-        for (of, others) in &self.fallbacks {
-            let subject = Some(of).filter(|of| *of != EVERY_MODEL);
-            if let Some(unknown) = subject
-                .into_iter()
-                .chain(others)
-                .find(|name| self.resolve_without_default(name).is_none())
-            {
-                return Err(RegistryError::UnresolvedFallback(
-                    of.clone(),
-                    self.unknown_model(unknown),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn resolve_without_default(&self, name: &str) -> Option<Route> {
+    pub(crate) fn resolve_without_default(&self, name: &str) -> Option<Route> {
         self.resolve(name, false).ok()
     }
 
-    fn resolve_target(&self, name: &str) -> Option<Route> {
+    pub(crate) fn resolve_target(&self, name: &str) -> Option<Route> {
         self.resolve_listed(name)
             .or_else(|| self.resolve_passthrough(name))
     }
@@ -288,7 +239,9 @@ impl Registry {
             .filter(|provider| provider.passthrough);
         let (only, more) = (open.next()?, open.next());
         let prefix = name.split_once('/').map(|(prefix, _)| prefix);
-        let taken = prefix.is_some_and(|prefix| self.provider(prefix).is_some());
+        let taken = prefix.is_some_and(|prefix| {
+            self.provider(prefix).is_some() || self.off.iter().any(|off| off.id == prefix)
+        });
         (more.is_none() && !taken && !name.is_empty()).then(|| {
             route(
                 only,

@@ -103,6 +103,12 @@ impl RegistrySnapshot {
             for provider in providers {
                 Arc::make_mut(provider).passthrough = self.open.contains(&provider.id);
             }
+            // Its provider may have been off, so that no other one got the name.
+            let prefix = self.asked.split_once('/').map(|(prefix, _)| prefix);
+            registry.off = prefix
+                .map(|id| ProviderSpec::default().to_provider(id))
+                .into_iter()
+                .collect();
             return registry;
         }
         let mut names = self.routes.iter().map(RouteSnapshot::full_name);
@@ -214,6 +220,7 @@ mod tests {
                 "fast".into(),
                 vec!["lab/one".into(), "hall/any/thing".into()],
             )],
+            ..Registry::default()
         }
     }
 
@@ -263,6 +270,17 @@ mod tests {
         let another = Arc::new(another.unwrap().to_provider("shed"));
         registry.providers.push(another);
         for asked in ["twoo", "anyy", "nobody/knows"] {
+            let error = registry.resolve(asked, false).unwrap_err();
+            let snapshot =
+                RegistrySnapshot::for_unknown_model(asked, &registry, &error.suggestions);
+            let restored = snapshot.to_registry().resolve(asked, false).unwrap_err();
+            assert_eq!(restored.to_string(), error.to_string());
+        }
+        registry.providers.pop();
+        registry
+            .off
+            .push(ProviderSpec::default().to_provider("attic"));
+        for asked in ["attic/x", "lab/nothing"] {
             let error = registry.resolve(asked, false).unwrap_err();
             let snapshot =
                 RegistrySnapshot::for_unknown_model(asked, &registry, &error.suggestions);

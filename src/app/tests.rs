@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::artifacts::Artifacts;
-use crate::config::{Flags, Inputs, UserDirs, load};
+use crate::config::{Flags, Inputs, LoadPurpose, UserDirs, load};
 use crate::metrics::Metrics;
 use crate::net::memory::ProcessMemory;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
@@ -37,11 +37,12 @@ fn service() -> RouteService {
 fn app() -> AppState {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("proxy-config.toml"), CONFIG).unwrap();
-    let config = load(&Inputs {
+    let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
-    });
+    };
+    let config = load(&inputs, LoadPurpose::Serve);
     let service = Service::new(
         Arc::new(ArcSwap::from_pointee(config.unwrap())),
         Arc::new(Metrics::new()),
@@ -271,7 +272,6 @@ async fn a_404_says_what_is_served() {
 #[tokio::test]
 async fn every_route_but_healthz_requires_the_token() {
     let guard = GuardSettings {
-        port: 80,
         token: Some(Token::new("open-sesame").unwrap()),
         ..GuardSettings::default()
     };

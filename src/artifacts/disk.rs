@@ -259,7 +259,9 @@ impl DiskState {
             } else {
                 ""
             };
-            tracing::warn!("{warning}: {message}{instead}; this is told once");
+            tracing::warn!(
+                "{message}{instead}; further failures of this kind are only counted [{warning}]"
+            );
         }
         ArtifactError { warning, message }
     }

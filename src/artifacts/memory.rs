@@ -104,9 +104,11 @@ impl MemoryBackend {
     pub(super) fn list(&self, owner: &str, filter: &ArtifactFilter) -> Vec<ArtifactEntry> {
         let texts = self.0.lock();
         let session = filter.session.as_deref();
+        let prefix = filter.id_prefix.as_deref().unwrap_or_default();
         let mut all: Vec<(u64, ArtifactEntry)> = texts
             .held
             .iter()
+            .filter(|(id, _)| id.starts_with(prefix))
             .filter_map(|(id, held)| held.entry(id, owner, session))
             .collect();
         all.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));

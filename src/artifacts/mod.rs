@@ -129,7 +129,7 @@ impl Artifacts {
                 if let Some(moved_to) = store.moved_aside() {
                     counts.failed(MOVED_ASIDE);
                     tracing::warn!(
-                        "{MOVED_ASIDE}: the store of artifacts was damaged; it is now {}, and a new one was begun",
+                        "the store of artifacts was damaged; it is now {}, and a new one was begun [{MOVED_ASIDE}]",
                         moved_to.display()
                     );
                 }
@@ -138,7 +138,7 @@ impl Artifacts {
             (ArtifactMode::Disk, Some(Err(UnusableStore { database, error }))) => {
                 counts.failed(OPEN_FAILED);
                 tracing::warn!(
-                    "{OPEN_FAILED}: {} cannot be used, so artifacts are kept in memory until the end of the program: {error}",
+                    "{} cannot be used, so artifacts are kept in memory until the end of the program: {error} [{OPEN_FAILED}]",
                     database.display()
                 );
                 None
@@ -289,6 +289,7 @@ impl Artifacts {
         // What is on disk and what is not is put in order before a page is cut out.
         let all = ArtifactFilter {
             session: filter.session.clone(),
+            id_prefix: filter.id_prefix.clone(),
             ..ArtifactFilter::default()
         };
         let in_memory = self.0.memory.list(owner, &all);
@@ -339,13 +340,10 @@ impl Artifacts {
         Some((text, position))
     }
 
-    /// Waits for the turn of a search.
-    async fn search_permit(&self, quick: bool) -> Option<OwnedSemaphorePermit> {
-        let SearchSlots {
-            quick: of_quick,
-            slow,
-        } = &self.0.searches;
-        let slots = if quick { of_quick } else { slow };
+    /// Waits until a search may begin. Quick ones do not wait behind slow ones.
+    async fn search_permit(&self, is_quick: bool) -> Option<OwnedSemaphorePermit> {
+        let slots = &self.0.searches;
+        let slots = if is_quick { &slots.quick } else { &slots.slow };
         Arc::clone(slots).acquire_owned().await.ok()
     }
 
@@ -390,7 +388,7 @@ impl Artifacts {
 }
 
 impl ArtifactCommit {
-    /// Takes the ids of the artifacts of which is known already that they cannot be kept.
+    /// Takes the ids of the artifacts that are already known to be unkept: nobody can read them back.
     pub fn take_unkept(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.unkept)
     }

@@ -47,7 +47,7 @@ impl Drop for StopOnDrop {
 pub enum ReadError {
     /// No artifact has this id, or it is expired.
     #[error(
-        "There is no artifact {id}: it is unknown or expired. Artifacts go {keep_days} days after their last use."
+        "There is no artifact {id}: it is unknown or expired. Artifacts are deleted {keep_days} days after their last use."
     )]
     Missing {
         /// The requested id.
@@ -56,7 +56,7 @@ pub enum ReadError {
         keep_days: u32,
     },
     /// The requested id is malformed.
-    #[error("This is no artifact id; one is art_ and 32 hexadecimal digits.")]
+    #[error("This is not an artifact id: expected art_ followed by 32 hexadecimal digits.")]
     MalformedId,
     /// A search took too long.
     #[error("The search took longer than {} seconds; search for a plain text or a simpler expression.", SEARCH_TIMEOUT.as_secs())]

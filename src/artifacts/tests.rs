@@ -249,6 +249,11 @@ async fn lists_are_the_newest_first_and_have_pages() {
             session: session.map(str::to_owned),
             limit,
             after: after.map(id),
+            id_prefix: None,
+        };
+        let beginning = |text: &str, length| ArtifactFilter {
+            id_prefix: Some(id(text).chars().take(length).collect()),
+            ..ArtifactFilter::default()
         };
         for (filter, texts) in [
             (of(None, 0, None), vec!["4", "3", "2", "1"]),
@@ -258,6 +263,9 @@ async fn lists_are_the_newest_first_and_have_pages() {
             (of(Some("b"), 1, Some("4")), vec!["2"]),
             (of(Some("b"), 1, Some("3")), vec![]),
             (of(None, 0, Some("unknown")), vec![]),
+            (beginning("1", "art_".len()), vec!["4", "3", "2", "1"]),
+            (beginning("1", "art_01234567".len()), vec!["1"]),
+            (beginning("unknown", "art_01234567".len()), vec![]),
         ] {
             let wanted: Vec<String> = texts.into_iter().map(id).collect();
             let found = ids(&artifacts, "me", filter.clone()).await;
@@ -357,7 +365,6 @@ async fn pieces(owned: &OwnerArtifacts, id: &str, range: &ArtifactRange) -> (Ope
     (said, String::from_utf8(text).unwrap())
 }
 
-// R18
 #[tokio::test]
 async fn r18_an_artifact_is_read_in_pieces_across_chunks_and_characters() {
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Writes a local model catalog (`model_catalog_json` in Codex's config.toml) that gives our
+//! Makes a local model catalog (`model_catalog_json` in Codex's configuration) that gives our
 //! models the prompt of the user's installed Codex.
 //!
 //! That prompt is tuned for Codex's tools. It is too long to repeat for every model in the
@@ -6,7 +6,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,10 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::app::models::list::{CatalogEntry, codex_info};
-
-/// The default name of the catalog file, in Codex's directory.
-pub const FILE_NAME: &str = "respondent-models.json";
+use crate::app::models::list::{CatalogEntry, codex_infos};
 
 /// Time limit for `codex debug models`.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -70,18 +66,10 @@ pub enum CatalogError {
     },
     /// Every model of this Codex has a prompt for tools that only OpenAI's models know.
     #[error(
-        "this Codex has no prompt for ordinary models. Write one into a file and give it to the \
-         server, or use the server's own model list"
+        "this Codex has no prompt for ordinary models. Codex will use the one of the server; another \
+         can be set with `instructions` in [codex]"
     )]
     NoPrompt,
-    /// The file could not be written.
-    #[error("{} could not be written", path.display())]
-    NotWritten {
-        /// The path of the file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
 }
 
 /// Builds a catalog of `models` from the output of `codex debug models`.
@@ -95,14 +83,10 @@ pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, Cat
     let plain = printed
         .models
         .iter()
-        .filter(|model| model.is_plain() && models.iter().all(|own| own.slug != model.slug))
+        .filter(|model| model.is_plain() && models.iter().all(|own| !own.is_named(&model.slug)))
         .min_by_key(|model| (model.visibility.as_deref() == Some("hide"), model.priority))
         .ok_or(CatalogError::NoPrompt)?;
-    let entries = models
-        .iter()
-        .enumerate()
-        .map(|(at, model)| codex_info(at, model, &plain.base_instructions))
-        .collect::<Vec<_>>();
+    let entries: Vec<_> = codex_infos(models, &plain.base_instructions).collect();
     Ok(CodexCatalog {
         json: format!("{:#}", json!({ "models": entries })),
         prompt_model: plain.slug.clone(),
@@ -148,42 +132,6 @@ async fn run(program: &OsStr, arguments: &[&str]) -> Result<String, CatalogError
         .unwrap_or("nothing")
         .to_owned();
     Err(CatalogError::Failed { last_line })
-}
-
-/// The default path of the catalog: in Codex's directory, which is `CODEX_HOME`, or else
-/// `.codex` in the home directory. `None` if neither is set. `variable` reads an environment
-/// variable.
-pub fn default_path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| {
-        variable(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let dir = set("CODEX_HOME").or_else(|| {
-        let home = set("HOME").or_else(|| set("USERPROFILE"))?;
-        Some(home.join(".codex"))
-    })?;
-    Some(dir.join(FILE_NAME))
-}
-
-/// Writes the catalog. An earlier one is replaced atomically, so that a Codex that starts in
-/// the meantime reads either file whole.
-pub fn write(path: &Path, catalog: &CodexCatalog) -> Result<(), CatalogError> {
-    let failed = |source| CatalogError::NotWritten {
-        path: path.to_owned(),
-        source,
-    };
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir).map_err(failed)?;
-    }
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.new", std::process::id()));
-    std::fs::write(&temporary, &catalog.json)
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .map_err(|source| {
-            let _ = std::fs::remove_file(&temporary);
-            failed(source)
-        })
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,19 @@
-//! Setup of the Codex CLI: the block for its config.toml ([`mod@print`]), and a local model
-//! catalog with Codex's own prompt ([`catalog`]).
+//! Setup of the Codex CLI.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`home`] | the folder in which Codex keeps its files |
+//! | [`settings`] | the settings that point Codex at this server |
+//! | [`profile`] | a profile of Codex's with these settings |
+//! | [`default_config`] | these settings in Codex's own `config.toml`, and how they are taken out |
+//! | [`catalog`] | a local model catalog with Codex's own prompt |
+//! | `file` | how a file is replaced |
 
 pub mod catalog;
-pub mod print;
+pub mod default_config;
+mod file;
+pub mod home;
+pub mod profile;
+pub mod settings;
+
+pub use file::{FileError, remove as remove_file, write as write_file};

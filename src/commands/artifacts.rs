@@ -14,22 +14,26 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
 use super::cli::ArtifactsCommand;
+use super::ids::complete_id;
 use super::{print_bytes, print_text};
 use crate::app::answer_artifact_request;
 use crate::app::artifacts::{ArtifactList, ArtifactMatches};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
-use crate::artifacts::search::format_lines;
+use crate::artifacts::search::{SearchQuery, format_lines};
 use crate::artifacts::{Artifacts, OPEN_FAILED};
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
-use crate::diagnostics::listing::time_ago;
-use crate::log::{SafeText, table};
+use crate::diagnostics::listing::age;
+use crate::log::{SafeText, short_id, table};
 use crate::store::{ArtifactEntry, DataDir, OpenError, Store, SweepResult};
 
 const ARTIFACTS_PATH: &str = "/v1/artifacts";
 
 /// Maximum number of artifacts that the server returns in one page of a list.
 const MAX_PAGE: usize = 100;
+
+/// The characters of a session in the table, so that its lines fit a terminal.
+const MAX_SESSION_CHARS: usize = 7;
 
 /// Runs a `respondent artifacts` command.
 pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<()> {
@@ -47,7 +51,8 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
             bytes,
             json,
         } => {
-            let mut path = artifact_path(&id)? + "?format=" + if json { "json" } else { "text" };
+            let id = client.whole_id(&id).await?;
+            let mut path = artifact_path(&id) + "?format=" + if json { "json" } else { "text" };
             for (name, value) in [("lines", lines), ("bytes", bytes)] {
                 if let Some(value) = value {
                     let _ = write!(path, "&{name}={}", percent_encoded(&value));
@@ -64,9 +69,13 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
             limit,
             json,
         } => {
+            // The server would name a parameter of its API, which the user did not type.
+            SearchQuery::new(&query, regex, ignore_case)
+                .with_context(|| format!("cannot search for `{}`", SafeText::new(&query)))?;
+            let id = client.whole_id(&id).await?;
             let path = format!(
                 "{}/search?q={}&regex={regex}&ignore_case={ignore_case}&context={context}&limit={limit}",
-                artifact_path(&id)?,
+                artifact_path(&id),
                 percent_encoded(&query)
             );
             let body = client.get(&path).await?;
@@ -77,10 +86,9 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
             print_text(&matches_text(&found))
         }
         ArtifactsCommand::Delete { ids } => {
-            for id in ids {
-                client
-                    .request(&Method::DELETE, &artifact_path(&id)?)
-                    .await?;
+            for typed in ids {
+                let id = client.whole_id(&typed).await?;
+                client.request(&Method::DELETE, &artifact_path(&id)).await?;
                 print_text(&format!("Deleted {id}.\n"))?;
             }
             Ok(())
@@ -108,6 +116,10 @@ async fn list(
     session: Option<String>,
     json: bool,
 ) -> anyhow::Result<()> {
+    let after = match after {
+        Some(typed) => Some(client.whole_id(&typed).await?),
+        None => None,
+    };
     // The server limits the size of a page, so a longer list needs several requests.
     let mut list = ArtifactList {
         data: Vec::new(),
@@ -141,13 +153,14 @@ async fn list(
         print_text(&note)?;
     }
     if list.data.is_empty() {
-        return print_text("No artifact is kept.\n");
+        return print_text("No artifacts are stored.\n");
     }
     print_text(&artifact_table(&list.data, SystemTime::now()))?;
     match list.last_id {
-        Some(last) if list.has_more => {
-            print_text(&format!("There are older ones: --after {last}\n"))
-        }
+        Some(last) if list.has_more => print_text(&format!(
+            "There are older ones: `respondent artifacts list --after {}` lists them.\n",
+            short_id(&last)
+        )),
         Some(_) | None => Ok(()),
     }
 }
@@ -155,31 +168,25 @@ async fn list(
 /// The list of artifacts as a table.
 fn artifact_table(rows: &[ArtifactEntry], now: SystemTime) -> String {
     let columns = [
-        ("id", Left, 36),
+        ("id", Left, 8),
         ("kind", Left, 4),
-        ("bytes", Right, 11),
-        ("lines", Right, 9),
-        ("made", Right, 10),
-        ("last used", Right, 10),
+        ("bytes", Right, 9),
+        ("lines", Right, 7),
+        ("age", Right, 4),
+        ("used", Right, 4),
         ("kept", Left, 6),
-        ("call", Left, 4),
         ("session", Left, 0),
     ];
     let cells = |row: &ArtifactEntry| {
-        let call = match row.call_id.as_str() {
-            "" => "-",
-            call => call,
-        };
         [
-            SafeText::up_to(&row.id, 64).to_string(),
+            SafeText::new(&short_id(&row.id)).to_string(),
             row.kind.name().to_owned(),
             row.bytes.to_string(),
             row.lines.to_string(),
-            time_ago(row.created.saturating_mul(1000), now),
-            time_ago(row.accessed.saturating_mul(1000), now),
+            age(row.created.saturating_mul(1000), now),
+            age(row.accessed.saturating_mul(1000), now),
             if row.persistent { "disk" } else { "memory" }.to_owned(),
-            SafeText::up_to(call, 32).to_string(),
-            SafeText::up_to(&row.session, 64).to_string(),
+            SafeText::up_to(&row.session, MAX_SESSION_CHARS).to_string(),
         ]
     };
     table(columns, rows.iter().map(cells))
@@ -206,11 +213,21 @@ fn matches_text(found: &ArtifactMatches) -> String {
     out
 }
 
-/// The path of an artifact. A malformed id is refused here, because in a path it could name
-/// something else.
-fn artifact_path(id: &str) -> Result<String, ReadError> {
-    if is_artifact_id(id) {
-        Ok(format!("{ARTIFACTS_PATH}/{id}"))
+/// The path of an artifact.
+fn artifact_path(id: &str) -> String {
+    format!("{ARTIFACTS_PATH}/{id}")
+}
+
+/// The beginning of an artifact id that a person typed, with `art_` before it. Anything else is
+/// refused, because in a path it could name something else.
+fn id_prefix(typed: &str) -> Result<String, ReadError> {
+    let digits = typed.strip_prefix("art_").unwrap_or(typed);
+    let fits = (1..=32).contains(&digits.len())
+        && digits
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if fits {
+        Ok(format!("art_{digits}"))
     } else {
         Err(ReadError::MalformedId)
     }
@@ -250,6 +267,20 @@ impl<'a> ArtifactClient<'a> {
             control: ControlClient::new(config),
             offline: false.into(),
         }
+    }
+
+    /// The whole id of the artifact that a person means by the beginning of its id.
+    async fn whole_id(&self, typed: &str) -> anyhow::Result<String> {
+        let prefix = id_prefix(typed)?;
+        if is_artifact_id(&prefix) {
+            return Ok(prefix);
+        }
+        let path = format!("{ARTIFACTS_PATH}?prefix={prefix}&limit={MAX_PAGE}");
+        let list: ArtifactList = parse_json(&self.get(&path).await?)?;
+        let ids = list.data.into_iter().map(|artifact| artifact.id);
+        complete_id(&prefix, ids)?.with_context(|| {
+            format!("no artifact has an id that begins with {typed}; `respondent artifacts list` shows the ids")
+        })
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<Bytes> {
@@ -307,7 +338,7 @@ pub(super) fn open_offline(config: &Config) -> anyhow::Result<OwnerArtifacts> {
         Err(OpenError::InUse(error)) => {
             anyhow::bail!("{error}; name the address that it listens on with --listen")
         }
-        Err(OpenError::Unusable(error)) => anyhow::bail!("{OPEN_FAILED}: {error}"),
+        Err(OpenError::Unusable(error)) => anyhow::bail!("{error} [{OPEN_FAILED}]"),
     };
     Ok(OwnerArtifacts::local(artifacts, settings.keep_days))
 }
@@ -322,10 +353,31 @@ mod tests {
 
     #[test]
     fn a_malformed_id_never_becomes_a_path() {
-        let id = "art_0123456789abcdef0123456789abcdef";
-        assert_eq!(artifact_path(id).unwrap(), format!("/v1/artifacts/{id}"));
-        for malformed in ["", "..", "expired", "art_1/search", "art_\n"] {
-            assert_eq!(artifact_path(malformed), Err(ReadError::MalformedId));
+        let whole = "art_0123456789abcdef0123456789abcdef";
+        for (typed, prefix) in [
+            (whole, whole),
+            ("art_0f", "art_0f"),
+            ("0f", "art_0f"),
+            ("0123456789abcdef0123456789abcdef", whole),
+        ] {
+            assert_eq!(id_prefix(typed).as_deref(), Ok(prefix));
+        }
+        let long = format!("{whole}0");
+        for malformed in [
+            "",
+            "art_",
+            "..",
+            "expired",
+            "art_1/search",
+            "0F",
+            "art_\n",
+            &long,
+        ] {
+            assert_eq!(
+                id_prefix(malformed),
+                Err(ReadError::MalformedId),
+                "{malformed}"
+            );
         }
     }
 
@@ -337,7 +389,7 @@ mod tests {
             chars: 9,
             lines: 4711,
             bytes: 901_234,
-            session: "s\x1b[31m".to_owned(),
+            session: "s\x1b[31m-0123456789".to_owned(),
             call_id: String::new(),
             created: 1000,
             accessed: 1240,
@@ -354,16 +406,16 @@ mod tests {
         let lines: Vec<_> = table.lines().map(cells).collect();
         assert_eq!(lines[0].len(), lines[1].len());
         assert_eq!(
-            lines[1][1..],
+            lines[1],
             [
+                "00000000",
                 "command_output",
                 "901234",
                 "4711",
-                "5m ago",
-                "60s ago",
+                "5m",
+                "60s",
                 "disk",
-                "-",
-                r"s\u001b[31m"
+                r"s\u001b[31m-…"
             ]
         );
     }

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, ColorChoice, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::config::Flags;
+use crate::config::inputs::GLOBAL_OPTIONS;
 use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan, TurnId};
 
 /// Exit code for success, and for turns that are equal.
@@ -22,13 +24,28 @@ pub const EXIT_BAD_FILE: u8 = 65;
 /// Exit code for an invalid configuration or command line; `EX_USAGE` of sysexits.
 pub const EXIT_BAD_USAGE: u8 = 64;
 
-/// Answers the OpenAI Responses API for every model.
+mod examples;
+
+/// A local server that lets Codex and OpenAI SDKs use the models of other providers
+///
+/// Respondent answers the OpenAI Responses API on this machine and translates each request for the
+/// provider of the model: Kimi, GLM, DeepSeek, Qwen, Gemini, OpenRouter, a local server and others.
+/// Without a command it starts the server. Without a key an offline demo model answers.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(version, about, max_term_width = 100, after_help = examples::TOP)]
 pub struct Cli {
     /// The flags that override the configuration.
     #[command(flatten)]
     pub flags: Flags,
+    /// When to use colours: auto means on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = GLOBAL_OPTIONS
+    )]
+    pub color: ColorChoice,
     /// The command to run; without one, the server is started.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
@@ -39,38 +56,45 @@ pub struct Cli {
 pub enum CliCommand {
     /// Start the server (the default)
     #[default]
+    #[command(after_help = examples::SERVE)]
     Serve,
     /// Check the configuration and print the settings, providers and models in use
+    #[command(after_help = examples::CHECK)]
     Check,
-    /// List the models of every provider with their prices
+    /// List the models that can be used, with their prices
+    #[command(after_help = examples::MODELS)]
     Models {
         /// List the models of this provider only
         #[arg(long, value_name = "ID")]
         provider: Option<String>,
+        /// List the providers that are off, too, and how to turn them on
+        #[arg(long)]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Set up Codex
+    /// Set up the Codex CLI to use this server
     #[command(subcommand)]
     Codex(CodexCommand),
-    /// Write recorded turns to a file, to report or replay them
+    /// List recorded turns, and write them to files that can be reported and replayed
     #[command(subcommand)]
     Bundle(BundleCommand),
-    /// Read the full text of tool outputs that were shortened
+    /// Read and delete the stored tool outputs, which were sent to a model shortened
     #[command(subcommand)]
     Artifacts(ArtifactsCommand),
-    /// Run an MCP server on standard input and output, with tools that read artifacts
+    /// Run an MCP server on standard input and output, with tools that read stored tool outputs
     ///
     /// This is for programs that start their MCP servers themselves. The running server
     /// offers the same tools at /mcp.
+    #[command(after_help = examples::MCP)]
     Mcp,
     /// Replay a recorded turn offline and compare the result with the recording
     ///
     /// The recorded request runs through this program against the recorded bytes of the
     /// provider, with the recorded clock, ids and timing. Nothing leaves this machine, unless
     /// --live sends the request to a provider.
-    #[command(after_help = REPLAY_EXIT_CODES)]
+    #[command(after_help = examples::REPLAY)]
     Replay {
         /// The bundle file
         file: PathBuf,
@@ -85,19 +109,25 @@ pub enum CliCommand {
         #[arg(long)]
         events: bool,
     },
+    /// Print a script that completes commands and flags in a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write the pages of all commands to a directory
+    #[command(after_help = examples::MAN)]
+    Man {
+        /// The directory to write the pages to; without it, the main page is printed
+        dir: Option<PathBuf>,
+    },
 }
-
-const REPLAY_EXIT_CODES: &str = "Exit code: 0 if everything is equal, 1 if something differs (the \
-    differences are printed), 65 if the file cannot be used, 70 if the replay could not be run to \
-    its end, 64 if the command line or the configuration is invalid.";
-
-const DIFF_EXIT_CODES: &str =
-    "Exit code: 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
 
 /// `respondent bundle`: files with recorded turns.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum BundleCommand {
     /// Write recorded turns to a new file; by default the newest turn that failed
+    #[command(after_help = examples::BUNDLE_CREATE)]
     Create {
         /// The turns to write.
         #[command(flatten)]
@@ -113,19 +143,21 @@ pub enum BundleCommand {
         #[arg(long)]
         encrypted: bool,
     },
-    /// List the recorded turns
+    /// List the recorded turns, newest first
+    #[command(after_help = examples::BUNDLE_LIST)]
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the turns in a bundle
+    /// Show what happened in the turns of a bundle file, without their contents
+    #[command(after_help = examples::BUNDLE_SHOW)]
     Show {
         /// The bundle file
         file: PathBuf,
     },
-    /// Show the differences between the turns of two bundles
-    #[command(after_help = DIFF_EXIT_CODES)]
+    /// Show the differences between the turns of two bundle files
+    #[command(after_help = examples::BUNDLE_DIFF)]
     Diff {
         /// The first bundle file
         a: PathBuf,
@@ -137,24 +169,26 @@ pub enum BundleCommand {
 /// `respondent artifacts`: the full text of tool outputs that were shortened.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum ArtifactsCommand {
-    /// List artifacts, newest first
+    /// List the stored tool outputs, newest first
+    #[command(after_help = examples::ARTIFACTS_LIST)]
     List {
-        /// Maximum number of artifacts to list
+        /// Maximum number of outputs to list
         #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
         limit: usize,
-        /// List only artifacts that come after this one in the list
+        /// List only outputs that come after this one in the list
         #[arg(long, value_name = "ID")]
         after: Option<String>,
-        /// List only artifacts of this session
+        /// List only outputs of this session
         #[arg(long, value_name = "ID")]
         session: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print an artifact or a part of it, byte for byte
+    /// Print a stored tool output or a part of it, byte for byte
+    #[command(after_help = examples::ARTIFACTS_SHOW)]
     Show {
-        /// The id of the artifact
+        /// The id of the output, or the beginning of it
         id: String,
         /// Print these lines, counted from 1; without the second number, all following lines
         #[arg(long, value_name = "FROM-TO", conflicts_with = "bytes")]
@@ -162,13 +196,14 @@ pub enum ArtifactsCommand {
         /// Print these bytes, counted from 0 and extended to whole characters
         #[arg(long, value_name = "FROM-TO")]
         bytes: Option<String>,
-        /// Print JSON, with the artifact's metadata
+        /// Print JSON, with the metadata of the output
         #[arg(long)]
         json: bool,
     },
-    /// Print the lines of an artifact that match a text
+    /// Print the lines of a stored tool output that contain a text
+    #[command(after_help = examples::ARTIFACTS_SEARCH)]
     Search {
-        /// The id of the artifact
+        /// The id of the output, or the beginning of it
         id: String,
         /// The text to search for
         query: String,
@@ -188,13 +223,15 @@ pub enum ArtifactsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Delete artifacts
+    /// Delete stored tool outputs
+    #[command(after_help = examples::ARTIFACTS_DELETE)]
     Delete {
-        /// The ids of the artifacts
+        /// The ids of the outputs, or the beginnings of them
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Delete artifacts that have expired or exceed the quota
+    /// Delete the stored tool outputs that have expired or exceed the quota
+    #[command(after_help = examples::ARTIFACTS_GC)]
     Gc {
         /// Print JSON
         #[arg(long)]
@@ -209,10 +246,11 @@ pub struct SelectArgs {
     /// Write the newest turn, failed or not
     #[arg(long)]
     last: bool,
-    /// Write the turn with this response id
+    /// Write the turn with this response id, or the only one whose id begins with this
     #[arg(long, value_name = "ID")]
     response: Option<TurnId>,
-    /// Write the turn with this request id, the x-request-id of its response
+    /// Write the turn with this request id (the x-request-id of its response), or the only one
+    /// whose id begins with this
     #[arg(long, value_name = "ID")]
     request: Option<TurnId>,
     /// Write all turns of the last 90s, 15m, 1h or 2d, for example
@@ -261,17 +299,31 @@ fn positive(text: &str) -> Result<usize, &'static str> {
 /// `respondent codex`: setup of the Codex CLI.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum CodexCommand {
-    /// Print the block for Codex's config.toml
-    Print,
-    /// Write a model catalog with the prompt of the installed Codex
-    Catalog {
-        /// The Codex program to take the prompt from
+    /// Write a Codex profile for this server, with a catalog of its models
+    ///
+    /// `codex -p respondent` uses the profile. Codex's own configuration stays as it is, unless
+    /// --default is given.
+    #[command(after_help = examples::CODEX_SETUP)]
+    Setup {
+        /// The model to start with; the default model if left out
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
+        /// Change Codex's config.toml instead, so that plain `codex` uses this server
+        #[arg(long)]
+        default: bool,
+        /// Print what would be written, and write nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// The Codex program, whose prompt the model catalog takes over
         #[arg(long, value_name = "PROGRAM", default_value = "codex")]
         codex: std::ffi::OsString,
-        /// The file to write, or - for standard output; in Codex's directory if left out
-        #[arg(long, value_name = "FILE")]
-        output: Option<PathBuf>,
     },
+    /// Undo `codex setup`: take out what it wrote, and nothing else
+    #[command(after_help = examples::CODEX_REMOVE)]
+    Remove,
+    /// Show whether Codex is set up for this server, and with which model
+    #[command(after_help = examples::CODEX_STATUS)]
+    Status,
 }
 
 #[cfg(test)]
@@ -279,6 +331,7 @@ mod tests {
     use std::time::Duration;
 
     use clap::CommandFactory;
+    use clap::error::ErrorKind;
 
     use super::*;
 
@@ -289,6 +342,61 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_valid() {
         Cli::command().debug_assert();
+    }
+
+    /// The command with this path, such as `bundle create`, and all those below it.
+    fn commands(path: &str, command: &clap::Command) -> Vec<(String, clap::Command)> {
+        let mut all = vec![(path.to_owned(), command.clone())];
+        for inner in command.get_subcommands() {
+            if inner.get_name() != "help" {
+                all.extend(commands(&format!("{path} {}", inner.get_name()), inner));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_command_has_examples_that_can_be_parsed() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut examples = 0;
+        for (path, command) in commands("respondent", &cli) {
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let has_inner = command.get_subcommands().next().is_some();
+            assert!(has_inner || help.contains(&format!("  {path}")), "{path}");
+            for line in help.lines() {
+                let Some(line) = line.strip_prefix("  respondent") else {
+                    continue;
+                };
+                // What follows two spaces explains the example; what follows a sign is the shell's.
+                let line = line.split("  ").next().unwrap();
+                let line = line.split([';', '|', '>', '&']).next().unwrap();
+                let words = line.split_whitespace().map(|word| word.trim_matches('\''));
+                let parsed = Cli::try_parse_from(std::iter::once("respondent").chain(words));
+                let is_help = |error: &clap::Error| error.kind() == ErrorKind::DisplayHelp;
+                assert!(
+                    parsed.as_ref().map_or_else(is_help, |_| true),
+                    "{path}: {line}: {parsed:?}"
+                );
+                examples += 1;
+            }
+        }
+        assert!(examples > 20, "{examples}");
+    }
+
+    #[test]
+    fn the_global_flags_have_a_heading_of_their_own() {
+        let mut cli = Cli::command();
+        cli.build();
+        for (path, command) in commands("respondent", &cli) {
+            let help = command.clone().render_long_help().to_string();
+            let (own, global) = help.split_once("\nGlobal options:\n").unwrap();
+            for flag in ["--config", "--listen", "--data-dir", "--log", "--color"] {
+                assert!(!own.contains(&format!("{flag} <")), "{path}: {flag}");
+                assert!(global.contains(&format!("{flag} <")), "{path}: {flag}");
+            }
+        }
     }
 
     #[test]

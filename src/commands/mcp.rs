@@ -2,6 +2,7 @@
 //! artifacts. Each call is sent to the running server. While none runs, the store is opened
 //! for that one call, so that a server can start at any time.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::artifacts::open_offline;
+use super::print_error;
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
 use crate::mcp::call::answer;
@@ -18,6 +20,9 @@ use crate::mcp::{ToolCallHandler, stdio};
 
 /// Runs the MCP server until standard input ends.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
+    if std::io::stdin().is_terminal() {
+        print_error("Waiting for MCP messages on standard input; press Ctrl-D to stop.\n");
+    }
     let control = ControlClient::new(&config);
     let config = Arc::new(config);
     stdio::serve(ServerOrStore { control, config }).await

@@ -7,6 +7,8 @@ pub mod artifacts;
 pub mod bundle;
 pub mod cli;
 pub mod codex;
+mod ids;
+pub mod manual;
 pub mod mcp;
 pub mod models;
 pub mod replay;
@@ -15,6 +17,16 @@ pub mod serve;
 use std::io::{self, IsTerminal, Write};
 
 use crate::log::escape_lines;
+
+/// Sets when the program uses colours; `auto` means on a terminal, unless the environment says no.
+pub fn set_color(choice: clap::ColorChoice) {
+    let choice = match choice {
+        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+        clap::ColorChoice::Always => anstream::ColorChoice::Always,
+        clap::ColorChoice::Never => anstream::ColorChoice::Never,
+    };
+    choice.write_global();
+}
 
 /// Writes text to standard output. A closed pipe is not an error: the reader has what it
 /// wanted.

@@ -1,4 +1,4 @@
-//! `respondent models`: lists the models of every provider, enabled or not.
+//! `respondent models`: lists the models of the providers that are on, or of all.
 
 use std::fmt::Write;
 
@@ -6,15 +6,23 @@ use registry::{Model, Provider, builtin, suggest};
 use serde_json::{Value, json};
 
 use crate::config::Config;
+use crate::config::inputs::CONFIG_FILE_NAME;
 
 /// The options of `respondent models`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelListOptions<'a> {
     /// List the models of this provider only.
     pub provider: Option<&'a str>,
+    /// List the providers that are off, too.
+    pub all: bool,
     /// Return JSON instead of tables.
     pub json: bool,
 }
+
+/// The width of the column with the names of models. A longer name has a line of its own.
+const NAME_WIDTH: usize = 22;
+/// The width of the column with the reasoning levels.
+const REASONING_WIDTH: usize = 13;
 
 /// The list as text: a table for each provider, or JSON. The error of an unknown provider
 /// names similar ids.
@@ -25,13 +33,17 @@ pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Res
             let known = providers.iter().map(|status| status.provider.id.as_str());
             let near: Vec<&str> = suggest::similar(id, known).into_iter().take(3).collect();
             let hint = if near.is_empty() {
-                "respondent models lists all".to_owned()
+                "`respondent models --all` lists the known ones".to_owned()
             } else {
-                format!("near: {}", near.join(", "))
+                format!("did you mean {}?", near.join(" or "))
             };
             anyhow::bail!("there is no provider '{id}'; {hint}");
         }
         providers.retain(|status| status.provider.id == id);
+    }
+    let known = providers.len();
+    if !options.all && options.provider.is_none() {
+        providers.retain(|status| status.on);
     }
     if options.json {
         let providers = providers.iter().map(provider_json).collect();
@@ -43,6 +55,18 @@ pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Res
             text.push('\n');
         }
         write_provider(status, &mut text)?;
+    }
+    let hidden = known - providers.len();
+    if hidden > 0 {
+        let are = if hidden == 1 {
+            "provider is"
+        } else {
+            "providers are"
+        };
+        let _ = writeln!(
+            text,
+            "\n{hidden} more {are} off: `respondent models --all` lists them."
+        );
     }
     Ok(text)
 }
@@ -78,18 +102,31 @@ fn all_providers(config: &Config) -> anyhow::Result<Vec<ProviderStatus>> {
 
 fn write_provider(status: &ProviderStatus, out: &mut String) -> std::fmt::Result {
     let ProviderStatus { provider, on } = status;
-    let state = match (on, provider.key_env.first()) {
-        (true, _) => "on".to_owned(),
-        (false, Some(_)) if provider.has_address_placeholder() => "off: needs a table".to_owned(),
-        (false, Some(name)) => format!("off: needs {name}"),
-        (false, None) => "off: needs a table".to_owned(),
-    };
-    writeln!(out, "{} ({}), {state}", provider.id, provider.name)?;
+    let id = &provider.id;
+    writeln!(
+        out,
+        "{id} ({}), {}",
+        provider.name,
+        if *on { "on" } else { "off" }
+    )?;
+    if !on {
+        match provider.key_env.first() {
+            Some(name) if !provider.has_address_placeholder() => {
+                writeln!(out, "  to turn it on: set {name}")?;
+            }
+            Some(_) | None => {
+                writeln!(
+                    out,
+                    "  to turn it on: add `[providers.{id}]` to {CONFIG_FILE_NAME}"
+                )?;
+            }
+        }
+    }
     let width = provider.models.iter().map(|model| model.id.len());
-    let width = width.max().unwrap_or(0).clamp(5, 34);
+    let width = width.max().unwrap_or(0).clamp(5, NAME_WIDTH);
     if !provider.models.is_empty() {
         let line = format!(
-            "  {:<width$} {:>6} {:>6} {:<5} {:<21} {:>6} {:>6} {:>6}",
+            "  {:<width$} {:>6} {:>6} {:<5} {:<REASONING_WIDTH$} {:>6} {:>6} {:>6}",
             "model", "window", "output", "image", "reasoning", "in", "cached", "out"
         );
         writeln!(out, "{line}")?;
@@ -113,7 +150,7 @@ fn write_model(model: &Model, width: usize, out: &mut String) -> std::fmt::Resul
     };
     let price = model.price.as_ref();
     let mut line = format!(
-        "  {name:<width$} {:>6} {:>6} {:<5} {:<21} {:>6} {:>6} {:>6}",
+        "  {name:<width$} {:>6} {:>6} {:<5} {:<REASONING_WIDTH$} {:>6} {:>6} {:>6}",
         model.window.map_or_else(|| "?".to_owned(), short_count),
         model.max_output.map_or_else(|| "?".to_owned(), short_count),
         if model.images { "yes" } else { "" },
@@ -146,14 +183,12 @@ fn short_count(tokens: u64) -> String {
 fn reasoning_levels(levels: &[String]) -> String {
     let all = levels.join(" ");
     match (levels.first(), levels.last()) {
-        (Some(first), Some(last)) if all.len() > 21 => {
-            format!("{first} to {last} ({})", levels.len())
-        }
+        (Some(first), Some(last)) if all.len() > REASONING_WIDTH => format!("{first}-{last}"),
         _ => all,
     }
 }
 
-/// A price in dollars with at most four decimal dirs.
+/// A price in dollars with at most four decimal places.
 fn dollars(price: f64) -> String {
     let text = format!("{price:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -203,7 +238,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::config::{Flags, Inputs, UserDirs};
+    use crate::config::{Flags, Inputs, LoadPurpose, UserDirs};
 
     /// A configuration with one enabled provider.
     fn config() -> Config {
@@ -233,13 +268,13 @@ mod tests {
             environment: Box::new(HashMap::<String, String>::new()),
             dirs,
         };
-        crate::config::load(&inputs).unwrap()
+        crate::config::load(&inputs, LoadPurpose::NeedNoKey).unwrap()
     }
 
     fn only(id: &str) -> ModelListOptions<'_> {
         ModelListOptions {
             provider: Some(id),
-            json: false,
+            ..ModelListOptions::default()
         }
     }
 
@@ -249,23 +284,40 @@ mod tests {
             model_list(&config(), only("acme")).unwrap(),
             "\
 acme (acme), on
-  model                              window output image reasoning                 in cached    out
+  model                  window output image reasoning         in cached    out
   acme-large-model-with-a-name-that-is-longer-than-its-column
-                                       1.5M      ?
-  a-1                                  200k    65k yes   none to high (5)        1.25 0.0036     10+
+                           1.5M      ?
+  a-1                      200k    65k yes   none-high       1.25 0.0036     10+
   any other name: acme/...
 "
         );
     }
 
     #[test]
-    fn every_provider_is_listed_with_its_state() {
+    fn the_list_has_the_providers_that_are_on_and_counts_the_others() {
         let text = model_list(&config(), ModelListOptions::default()).unwrap();
-        assert!(text.starts_with("acme (acme), on\n"));
-        assert!(text.contains("openai (OpenAI), off: needs OPENAI_API_KEY\n"));
-        assert!(text.contains("azure-openai (Azure OpenAI), off: needs a table\n"));
-        assert!(text.contains("ollama (Ollama), off: needs a table\n"));
-        assert_eq!(text.lines().find(|line| line.len() > 100), None);
+        assert!(text.starts_with("acme (acme), on\n"), "{text}");
+        assert_eq!(text.matches("), o").count(), 1, "{text}");
+        let hidden = format!("\n{} more providers are off: ", builtin::ids().count());
+        assert!(text.contains(&hidden), "{text}");
+    }
+
+    #[test]
+    fn every_provider_that_is_off_says_how_to_turn_it_on() {
+        let options = ModelListOptions {
+            all: true,
+            ..ModelListOptions::default()
+        };
+        let text = model_list(&config(), options).unwrap();
+        for off in [
+            "openai (OpenAI), off\n  to turn it on: set OPENAI_API_KEY\n",
+            "azure-openai (Azure OpenAI), off\n  to turn it on: add `[providers.azure-openai]` to proxy-config.toml\n",
+            "ollama (Ollama), off\n  to turn it on: add `[providers.ollama]` to proxy-config.toml\n",
+        ] {
+            assert!(text.contains(off), "{off}");
+        }
+        let wide = text.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None);
         for id in builtin::ids() {
             assert!(text.contains(&format!("{id} (")), "{id}");
         }
@@ -274,8 +326,11 @@ acme (acme), on
     #[test]
     fn the_error_for_an_unknown_provider_names_similar_ones() {
         let error = |id| model_list(&config(), only(id)).unwrap_err().to_string();
-        assert_eq!(error("opnai"), "there is no provider 'opnai'; near: openai");
-        assert!(error("telex").contains("respondent models lists all"));
+        assert_eq!(
+            error("opnai"),
+            "there is no provider 'opnai'; did you mean openai?"
+        );
+        assert!(error("telex").contains("respondent models --all"));
     }
 
     #[test]
@@ -283,6 +338,7 @@ acme (acme), on
         let options = ModelListOptions {
             provider: Some("acme"),
             json: true,
+            ..ModelListOptions::default()
         };
         let read: Value = serde_json::from_str(&model_list(&config(), options).unwrap()).unwrap();
         assert_eq!(

@@ -1,6 +1,8 @@
 //! `respondent serve`: starts the server with a configuration, and ends when all its turns have
 //! ended.
 
+mod banner;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,14 +11,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::print_text;
-use crate::app::{AppState, models, routes};
+use crate::app::{AppState, routes};
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
-use crate::config::{ArtifactMode, Config, ConfigWatcher, Flags, Inputs, address};
+use crate::config::{ArtifactMode, Config, ConfigWatcher, Inputs, report};
 use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
 use crate::log;
@@ -27,7 +28,7 @@ use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
-use crate::turn::Service;
+use crate::turn::{RunningTurns, Service};
 
 /// Starts the server and runs it until SIGTERM or SIGINT. Returns when all turns have ended.
 pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
@@ -40,13 +41,13 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
     };
     let program = std::env::args().next();
     let program = program.as_deref().unwrap_or("respondent");
-    let codex_print = codex_print_command(program, &inputs.flags, &config, address);
-    // Watches the files before the greeting, so that every edit after it takes effect.
+    let codex_setup = banner::codex_setup_command(program, &inputs.flags, &config, address);
+    // Watches the files before the banner, so that every edit after it takes effect.
     let watch = ConfigWatcher::new(inputs, config);
     let live = watch.live();
     let config = live.load_full();
     let memory = ProcessMemory::new(config.memory_limit());
-    let settings = edge_settings(&config, address, &memory)?;
+    let settings = edge_settings(&config, &memory)?;
     let settings = Arc::new(ArcSwap::from_pointee(settings));
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -59,7 +60,8 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
         Arc::new(System),
         metrics.artifacts(),
     );
-    print_text(&greeting(&config, address, &codex_print))?;
+    print_text(&report::found_file_notice(&config).unwrap_or_default())?;
+    print_text(&banner::banner(&config, address, &codex_setup))?;
 
     let limits = ListenLimits {
         header_timeout: config.server.header_timeout,
@@ -77,6 +79,7 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
         Arc::new(capture.clone()),
         artifacts,
     );
+    let running = Arc::clone(&service.running);
     service.count_memory(&memory);
     capture.count_memory(&memory);
     let app = AppState {
@@ -89,13 +92,15 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
     let applied = move |config: &Config| {
         limited.apply_limits(config);
         memory.set_limit(config.memory_limit());
-        match edge_settings(config, address, &memory) {
+        match edge_settings(config, &memory) {
             Ok(new) => settings.store(Arc::new(new)),
             Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
         }
     };
     tokio::spawn(watch.run(crate::config::watch::POLL_INTERVAL, applied));
-    tokio::spawn(drain_on_signal(shutdown.drain.clone())?);
+    let reported = Arc::clone(&running);
+    tokio::spawn(async move { reported.report_long_turns().await });
+    tokio::spawn(stop_on_signals(shutdown.clone(), running)?);
     serve::serve(listener, edge, limits, shutdown).await;
     tokio::task::spawn_blocking(move || flushed.flush())
         .await
@@ -138,26 +143,19 @@ fn open_store(config: &Config) -> anyhow::Result<Option<Result<Arc<Store>, Unusa
     }
 }
 
-fn edge_settings(
-    config: &Config,
-    address: SocketAddr,
-    memory: &ProcessMemory,
-) -> anyhow::Result<EdgeSettings> {
+fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<EdgeSettings> {
     let server = &config.server;
     let token = match &server.token {
         Some(secret) => Some(Token::new(secret.expose())?),
         None => None,
     };
-    let mut hosts = server.allowed_hosts.clone();
-    if !address.ip().is_unspecified() {
-        hosts.push(address.to_string());
-    }
     Ok(EdgeSettings {
         guard: GuardSettings {
-            hosts,
-            port: address.port(),
+            redactor: config.redactor().clone(),
+            hosts: server.allowed_hosts.clone(),
             origins: server.allowed_origins.clone(),
             token,
+            config_file: config.paths.shown.clone(),
         },
         body: BodyLimits {
             max: server.body_limit,
@@ -166,65 +164,6 @@ fn edge_settings(
             ..BodyLimits::default()
         },
     })
-}
-
-/// The text that is printed at the start: the models that are served, and how to use them.
-fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
-    let mut lines = vec![format!(
-        "Respondent {} serves the Responses API on http://{address}/v1",
-        env!("CARGO_PKG_VERSION")
-    )];
-    for provider in &config.registry.providers {
-        let mut models: Vec<String> = provider
-            .models
-            .iter()
-            .map(|model| config.registry.public_name(provider, model))
-            .collect();
-        let listed = models.len();
-        models.truncate(4);
-        if listed > models.len() {
-            models.push(format!("and {} more", listed - models.len()));
-        }
-        if provider.passthrough {
-            models.push(format!("{} (any name)", provider.prefixed_name("...")));
-        }
-        lines.push(format!("  {}: {}", provider.id, models.join(", ")));
-    }
-    if config.sandbox {
-        lines.push("The sandbox is a scripted offline model. For a real one set its key, such as OPENAI_API_KEY, or write a proxy-config.toml (see proxy-config.example.toml).".to_owned());
-    }
-    if address::accepts_remote_clients(address) {
-        lines
-            .push("Other machines reach this server: whoever has the token may use it.".to_owned());
-    }
-    let base = format!("http://{}/v1", address::local_client_address(address));
-    let model = models::first_model(config);
-    lines.push(format!(
-        "Codex: its config.toml is printed by: {codex_print}"
-    ));
-    lines.push(format!("SDKs:  base_url {base}, model {model}"));
-    lines.push(String::new());
-    lines.join("\n")
-}
-
-/// The command that prints Codex's configuration for this server, with the flags
-/// that this one was started with.
-fn codex_print_command(
-    program: &str,
-    flags: &Flags,
-    config: &Config,
-    address: SocketAddr,
-) -> String {
-    let file = match &flags.config {
-        Some(file) => format!(" --config {}", file.display()),
-        None => String::new(),
-    };
-    let listen = if flags.listen.is_some() || address != config.server.listen {
-        format!(" --listen {address}")
-    } else {
-        String::new()
-    };
-    format!("{program}{file}{listen} codex print")
 }
 
 /// Deletes old recorded turns and artifacts, and artifacts beyond the size limit: every hour, and
@@ -256,18 +195,48 @@ async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
     }
 }
 
-/// Cancels the token at the first SIGTERM or SIGINT.
-fn drain_on_signal(drain: CancellationToken) -> io::Result<impl Future<Output = ()> + Send> {
+/// Begins the shutdown at the first SIGTERM or SIGINT. The second one does not wait for the running
+/// turns any longer.
+fn stop_on_signals(
+    shutdown: Shutdown,
+    running: Arc<RunningTurns>,
+) -> io::Result<impl Future<Output = ()> + Send> {
+    let Shutdown {
+        drain,
+        ending,
+        grace,
+        ..
+    } = shutdown;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping: running turns may finish, new ones are not taken");
+        either_signal(&mut terminate, &mut interrupt).await;
+        tracing::info!("{}", stopping_sentence(running.count(), grace));
         drain.cancel();
+        either_signal(&mut terminate, &mut interrupt).await;
+        tracing::info!("stopping now");
+        ending.cancel();
     })
+}
+
+/// Waits for one of two signals.
+async fn either_signal(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+fn stopping_sentence(running: usize, grace: Duration) -> String {
+    let turns = match running {
+        0 => return "stopping".to_owned(),
+        1 => "1 turn is".to_owned(),
+        count => format!("{count} turns are"),
+    };
+    let seconds = grace.as_secs();
+    format!(
+        "stopping: {turns} still running, waiting up to {seconds} s (press Ctrl-C again to stop now)"
+    )
 }
 
 fn now_ms() -> u64 {
@@ -277,59 +246,16 @@ fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
-    use crate::config::{self, UserDirs};
-
-    fn default_config(flags: &Flags) -> Config {
-        let folder = tempfile::tempdir().unwrap();
-        config::load(&Inputs {
-            flags: flags.clone(),
-            environment: Box::new(HashMap::<String, String>::new()),
-            dirs: UserDirs::under(folder.path()),
-        })
-        .unwrap()
-    }
 
     #[test]
-    fn the_greeting_says_what_is_served_and_how_to_use_it() {
-        let config = default_config(&Flags::default());
-        let text = greeting(&config, config.server.listen, "respondent codex print");
-        let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].ends_with(" serves the Responses API on http://127.0.0.1:8787/v1"));
-        assert_eq!(lines[1], "  sandbox: sandbox-1");
+    fn the_end_says_how_many_turns_are_waited_for() {
+        let sentence = |running| stopping_sentence(running, Duration::from_secs(20));
+        assert_eq!(sentence(0), "stopping");
         assert_eq!(
-            lines[lines.len() - 2..],
-            [
-                "Codex: its config.toml is printed by: respondent codex print",
-                "SDKs:  base_url http://127.0.0.1:8787/v1, model sandbox-1",
-            ]
+            sentence(1),
+            "stopping: 1 turn is still running, waiting up to 20 s (press Ctrl-C again to stop now)"
         );
-    }
-
-    #[test]
-    fn an_open_server_is_used_through_loopback() {
-        let config = default_config(&Flags::default());
-        let text = greeting(&config, "0.0.0.0:9".parse().unwrap(), "");
-        assert!(text.contains("whoever has the token may use it"), "{text}");
-        assert!(text.contains("base_url http://127.0.0.1:9/v1"), "{text}");
-    }
-
-    #[test]
-    fn the_command_for_codex_finds_this_server() {
-        let command = |listen: Option<&str>, address: &str| {
-            let flags = Flags {
-                listen: listen.map(str::to_owned),
-                ..Flags::default()
-            };
-            let config = default_config(&flags);
-            codex_print_command("respondent", &flags, &config, address.parse().unwrap())
-        };
-        assert_eq!(command(None, "127.0.0.1:8787"), "respondent codex print");
-        assert_eq!(
-            command(Some("127.0.0.1:0"), "127.0.0.1:40000"),
-            "respondent --listen 127.0.0.1:40000 codex print"
-        );
+        assert!(sentence(2).starts_with("stopping: 2 turns are still running, "));
     }
 }

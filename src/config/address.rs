@@ -1,11 +1,68 @@
 //! Checks of addresses: which ones are safe to send keys to, and which listen addresses
 //! other machines can reach.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
+use serde::de::{self, Deserializer, Unexpected, Visitor};
 
 use crate::secrets::Secret;
+
+/// The port that the server listens on unless another one is configured.
+pub const DEFAULT_PORT: u16 = 9797;
+
+/// What a listen address looks like, for messages.
+pub const LISTEN_FORM: &str = "ADDRESS:PORT such as 127.0.0.1:9797";
+
+/// Parses a listen address: an IP address or `localhost` with a port, or a port alone, which
+/// means the loopback address.
+pub fn parse_listen(text: &str) -> Option<SocketAddr> {
+    let text = text.trim();
+    let is_port = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = |name| text.strip_prefix(name);
+    let port = name("localhost:").or_else(|| name(":")).unwrap_or(text);
+    match Some(port)
+        .filter(is_port)
+        .and_then(|port| port.parse().ok())
+    {
+        Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        None => text.parse().ok(),
+    }
+}
+
+/// Reads a listen address from TOML: a string as [`parse_listen`] takes it, or a port.
+pub fn deserialize_listen<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    struct ListenVisitor;
+    impl Visitor<'_> for ListenVisitor {
+        type Value = SocketAddr;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(LISTEN_FORM)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<SocketAddr, E> {
+            parse_listen(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        }
+
+        fn visit_i64<E: de::Error>(self, port: i64) -> Result<SocketAddr, E> {
+            match u16::try_from(port) {
+                Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+                Err(_) => Err(E::invalid_value(Unexpected::Signed(port), &self)),
+            }
+        }
+    }
+    from.deserialize_any(ListenVisitor)
+}
+
+/// The end of a base URL that names an endpoint of the API instead of the API, such as
+/// `/chat/completions`; such an end is a mistake, because the program appends it.
+pub fn endpoint_in_base_url(base_url: &str) -> Option<&'static str> {
+    let base_url = base_url.trim_end_matches('/');
+    ["/chat/completions", "/responses"]
+        .into_iter()
+        .find(|end| base_url.ends_with(end))
+}
 
 /// Why a provider's base URL is refused; `None` if it is accepted. `http` to another host
 /// needs `allow_http`, because keys and prompts would travel unencrypted.
@@ -70,6 +127,28 @@ pub fn is_loopback(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_listen_address_may_be_a_port_alone() {
+        for (text, expected) in [
+            ("127.0.0.1:1", Some("127.0.0.1:1")),
+            ("[::1]:2", Some("[::1]:2")),
+            ("0.0.0.0:3", Some("0.0.0.0:3")),
+            ("localhost:4", Some("127.0.0.1:4")),
+            ("5", Some("127.0.0.1:5")),
+            (":6", Some("127.0.0.1:6")),
+            ("", None),
+            (":", None),
+            ("localhost", None),
+            ("127.0.0.1", None),
+            ("example.com:7", None),
+            ("+8", None),
+            ("99999", None),
+        ] {
+            let address = parse_listen(text).map(|address| address.to_string());
+            assert_eq!(address.as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn safe_addresses_are_accepted() {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
+use super::purpose::LoadPurpose;
+
 /// The name of the configuration file, in the working directory and in the user's
 /// configuration directory.
 pub const CONFIG_FILE_NAME: &str = "proxy-config.toml";
@@ -37,21 +39,28 @@ impl<S: std::hash::BuildHasher + Send + Sync> Environment
     }
 }
 
+/// The heading of these flags in the help of every command.
+pub const GLOBAL_OPTIONS: &str = "Global options";
+
 /// The command-line flags that override the configuration. Each has a `RESPONDENT_*`
 /// variable.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
-    /// Configuration file [env: RESPONDENT_CONFIG]
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The configuration file
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     pub config: Option<PathBuf>,
-    /// Address to listen on [env: RESPONDENT_LISTEN]
-    #[arg(long, global = true, value_name = "ADDR:PORT")]
+    /// The address on which the server listens, and at which commands look for it
+    #[arg(long, global = true, value_name = "ADDR:PORT", help_heading = GLOBAL_OPTIONS)]
     pub listen: Option<String>,
-    /// Directory for stored data [env: RESPONDENT_DATA_DIR]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// File with the token that clients must send [env: RESPONDENT_TOKEN_FILE, or
+    /// RESPONDENT_TOKEN for the token itself]
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
+    pub token_file: Option<PathBuf>,
+    /// The directory of recorded turns and stored tool outputs
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL_OPTIONS)]
     pub data_dir: Option<PathBuf>,
-    /// Log filter, such as info or respondent=debug [env: RESPONDENT_LOG]
-    #[arg(long, global = true, value_name = "FILTER")]
+    /// What the server logs, such as warn or info,respondent=debug
+    #[arg(long, global = true, value_name = "FILTER", help_heading = GLOBAL_OPTIONS)]
     pub log: Option<String>,
 }
 
@@ -80,12 +89,13 @@ impl UserDirs {
         })
     }
 
-    /// Directories inside `dir`, separate from the user's; for tests.
+    /// Directories inside `dir`, separate from the user's; for tests. `dir` itself is the
+    /// configuration directory.
     pub fn under(dir: &Path) -> Self {
         Self {
-            working: dir.to_owned(),
+            working: dir.join("working"),
             home: dir.to_owned(),
-            config: dir.join("config"),
+            config: dir.to_owned(),
             data: dir.join("data"),
         }
     }
@@ -95,6 +105,14 @@ impl UserDirs {
     pub fn resolve(&self, dir: &Path, path: &Path) -> PathBuf {
         path.strip_prefix("~")
             .map_or_else(|_| dir.join(path), |rest| self.home.join(rest))
+    }
+
+    /// The path with `~` for the home directory, for messages to clients.
+    fn shorten(&self, path: &Path) -> String {
+        path.strip_prefix(&self.home).map_or_else(
+            |_| path.display().to_string(),
+            |rest| format!("~/{}", rest.display()),
+        )
     }
 }
 
@@ -109,12 +127,21 @@ pub struct Inputs {
 }
 
 /// Where the configuration is read from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigPaths {
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
+    /// Whether the file was found in the working directory, so that whoever made the directory
+    /// may have written it: neither was it named, nor is it in the user's configuration
+    /// directory. Such a file runs no command, reads no other file and moves no key.
+    pub is_found: bool,
+    /// A file in the working directory that is not read because it was not named.
+    pub ignored: Option<PathBuf>,
     /// The directory with one file per provider; it need not exist.
     pub providers_dir: PathBuf,
+    /// The file in which the user can change a setting, as messages name it: the one that is
+    /// read, or else the one in the user's configuration directory.
+    pub shown: String,
 }
 
 impl Inputs {
@@ -127,23 +154,45 @@ impl Inputs {
         })
     }
 
+    /// The value of a flag, or else of its variable.
+    pub fn path_override(&self, flag: Option<&PathBuf>, variable: &str) -> Option<PathBuf> {
+        let value = || self.environment.get(variable).map(PathBuf::from);
+        flag.cloned().or_else(value)
+    }
+
     /// Finds the configuration file: the one named by flag or variable, else the one in the
-    /// working directory, else the one in the user's configuration directory. The
-    /// `providers/` directory is beside the file; without a file it is the user's.
-    pub fn config_paths(&self) -> ConfigPaths {
-        let named = self.flags.config.clone();
-        let named = named.or_else(|| self.environment.get("RESPONDENT_CONFIG").map(PathBuf::from));
-        let defaults =
-            [&self.dirs.working, &self.dirs.config].map(|dir| dir.join(CONFIG_FILE_NAME));
-        let file = named.or_else(|| defaults.into_iter().find(|path| path.is_file()));
-        let dir = file
-            .as_deref()
-            .map_or(self.dirs.config.as_path(), parent_dir);
+    /// working directory, which not every command reads, else the one in the user's
+    /// configuration directory. The `providers/` directory is beside the file; without a file
+    /// it is the user's.
+    pub fn config_paths(&self, purpose: LoadPurpose) -> ConfigPaths {
+        let dirs = &self.dirs;
+        let named = self.path_override(self.flags.config.as_ref(), "RESPONDENT_CONFIG");
+        let [here, own] = [&dirs.working, &dirs.config].map(|dir| dir.join(CONFIG_FILE_NAME));
+        let here = Some(here).filter(|path| {
+            named.is_none() && path.is_file() && !is_same_dir(&dirs.working, &dirs.config)
+        });
+        let is_found = here.is_some() && purpose.searches_working_directory();
+        let (found, ignored) = if is_found { (here, None) } else { (None, here) };
+        let is_own = named.is_none() && found.is_none();
+        let file = named.or(found);
+        let file = file.or_else(|| Some(own.clone()).filter(|path| path.is_file()));
+        let dir = file.as_deref().map_or(dirs.config.as_path(), parent_dir);
         ConfigPaths {
+            is_found,
+            ignored,
             providers_dir: dir.join("providers"),
+            shown: match &file {
+                Some(file) if !is_own => file.display().to_string(),
+                _ => dirs.shorten(&own),
+            },
             file,
         }
     }
+}
+
+fn is_same_dir(one: &Path, other: &Path) -> bool {
+    let is_same = one.canonicalize().ok().zip(other.canonicalize().ok());
+    is_same.is_some_and(|(one, other)| one == other)
 }
 
 /// The directory that contains `file`.

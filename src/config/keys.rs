@@ -48,7 +48,8 @@ impl std::fmt::Display for KeyOrigin {
 /// The API keys of one provider and where they come from.
 #[derive(Debug)]
 pub struct ApiKeys {
-    /// The keys, at least one.
+    /// The keys, at least one; none if they are in a file or come from a command and were not to
+    /// be read.
     pub secrets: Vec<Secret>,
     /// Where they come from.
     pub origin: KeyOrigin,
@@ -56,15 +57,23 @@ pub struct ApiKeys {
     pub unset_variables: Vec<String>,
 }
 
-/// Why keys cannot be used: the name of the setting at fault, and the reason.
-pub type KeyError = (&'static str, String);
+/// Why keys cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// There is no key where the configuration says that one is: the variable is unset, the file
+    /// cannot be read, the command has failed. The provider cannot be used until that changes.
+    Missing(String),
+    /// The configuration has a mistake: the name of the setting at fault, and the reason.
+    Mistake(&'static str, String),
+}
 
 /// The API keys this table configures; `None` if it configures none. `resolve` turns the
-/// path in `api_key_file` into one that can be opened. Blocks: a file is read or a command
-/// is run.
+/// path in `api_key_file` into one that can be opened. If `reads_keys` is false, no key file is
+/// read and no command is run, and the keys from there are absent. Otherwise this blocks.
 pub fn api_keys(
     spec: &ProviderSpec,
     environment: &dyn Environment,
+    reads_keys: bool,
     resolve: impl Fn(&Path) -> PathBuf,
 ) -> Result<Option<ApiKeys>, KeyError> {
     let sources = [
@@ -78,35 +87,49 @@ pub fn api_keys(
         .filter(|(_, is_set)| *is_set)
         .map(|(setting, _)| *setting);
     if let (Some(first), Some(second)) = (configured.next(), configured.next()) {
-        return Err((second, format!("give {first} or {second}, not both")));
+        let why = format!("give {first} or {second}, not both");
+        return Err(KeyError::Mistake(second, why));
     }
     let (setting, keys) = if let Some(names) = &spec.api_key_env {
         ("api_key_env", from_environment(&names.0, environment)?)
     } else if let Some(path) = &spec.api_key_file {
         let path = resolve(path);
-        let text = read_limited(&path).map_err(|why| ("api_key_file", why))?;
-        (
-            "api_key_file",
-            with_origin(parse_lines(&text), KeyOrigin::File(path)),
-        )
+        let origin = KeyOrigin::File(path.clone());
+        if !reads_keys {
+            return Ok(Some(with_origin(Vec::new(), origin)));
+        }
+        let missing = |why| KeyError::Missing(format!("api_key_file: {why}"));
+        let secrets = parse_lines(&read_limited(&path).map_err(missing)?);
+        if secrets.is_empty() {
+            return Err(missing(format!("{} holds no key", path.display())));
+        }
+        ("api_key_file", with_origin(secrets, origin))
     } else if let Some(command) = &spec.api_key_command {
-        let text = run_command(command, COMMAND_TIMEOUT).map_err(|why| ("api_key_command", why))?;
-        (
-            "api_key_command",
-            with_origin(parse_lines(&text), KeyOrigin::Command),
-        )
+        if !reads_keys {
+            return Ok(Some(with_origin(Vec::new(), KeyOrigin::Command)));
+        }
+        let missing = |why| KeyError::Missing(format!("api_key_command {why}"));
+        let secrets = parse_lines(&run_command(command, COMMAND_TIMEOUT).map_err(missing)?);
+        if secrets.is_empty() {
+            return Err(missing("printed no key".to_owned()));
+        }
+        ("api_key_command", with_origin(secrets, KeyOrigin::Command))
     } else if let Some(literal) = &spec.api_key {
-        let secrets = literal
-            .0
-            .iter()
-            .filter_map(|text| Secret::new(text))
-            .collect();
-        ("api_key", with_origin(secrets, KeyOrigin::Literal))
+        let keys: Option<Vec<Secret>> = literal.0.iter().map(|text| Secret::new(text)).collect();
+        let secrets = keys.filter(|keys| !keys.is_empty());
+        let empty = || KeyError::Mistake("api_key", "api_key is empty".to_owned());
+        (
+            "api_key",
+            with_origin(secrets.ok_or_else(empty)?, KeyOrigin::Literal),
+        )
     } else {
         return Ok(None);
     };
-    check_sendable(&keys).map_err(|why| (setting, why.to_owned()))?;
-    Ok(Some(keys))
+    if is_sendable(&keys) {
+        Ok(Some(keys))
+    } else {
+        Err(KeyError::Mistake(setting, NOT_SENDABLE.to_owned()))
+    }
 }
 
 /// The key in the first variable of `names` that is set. These are the variables that the
@@ -118,7 +141,9 @@ pub fn default_keys(
     for name in names {
         if let Some(secret) = environment.get(name).as_deref().and_then(Secret::new) {
             let keys = with_origin(vec![secret], KeyOrigin::Environment(vec![name.clone()]));
-            check_sendable(&keys).map_err(|why| ("api_key_env", format!("{name}: {why}")))?;
+            if !is_sendable(&keys) {
+                return Err(KeyError::Missing(format!("{name}: {NOT_SENDABLE}")));
+            }
             return Ok(Some(keys));
         }
     }
@@ -126,12 +151,16 @@ pub fn default_keys(
 }
 
 /// The weights of the keys in `keys`, or none. `weights` must be empty or have one entry for
-/// each configured key; entries of keys whose variable is unset are dropped.
+/// each configured key; entries of keys whose variable is unset are dropped. Of keys that were
+/// not read, nobody knows how many there are.
 pub fn key_weights(
     spec: &ProviderSpec,
     weights: &[u32],
     keys: Option<&ApiKeys>,
-) -> Result<Vec<u32>, KeyError> {
+) -> Result<Vec<u32>, String> {
+    if keys.is_some_and(|keys| keys.secrets.is_empty()) {
+        return Ok(weights.to_vec());
+    }
     let (count, unset) = match keys {
         Some(keys) => (
             keys.secrets.len() + keys.unset_variables.len(),
@@ -148,12 +177,11 @@ pub fn key_weights(
         return Ok(used.map(|(weight, _)| *weight).collect());
     }
     let plural = |count, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let why = format!(
+    Err(format!(
         "key_weights has {} for {}; each key needs one",
         plural(weights.len(), "weight"),
         plural(count, "key")
-    );
-    Err(("key_weights", why))
+    ))
 }
 
 /// The first line of a small file that is not blank.
@@ -183,24 +211,18 @@ fn from_environment(names: &[String], environment: &dyn Environment) -> Result<A
     }
     if set.is_empty() {
         let names = names.join(", ");
-        return Err(("api_key_env", format!("the environment has no {names}")));
+        return Err(KeyError::Missing(format!("the environment has no {names}")));
     }
     found.origin = KeyOrigin::Environment(set);
     Ok(found)
 }
 
-/// Checks that there is a key and that each one fits into a header, which takes visible
-/// ASCII only.
-fn check_sendable(keys: &ApiKeys) -> Result<(), &'static str> {
-    if keys.secrets.is_empty() {
-        return Err("there is no key");
-    }
+const NOT_SENDABLE: &str = "a key holds characters that no header can carry";
+
+/// Whether each key fits into a header, which takes visible ASCII only.
+fn is_sendable(keys: &ApiKeys) -> bool {
     let visible = |secret: &Secret| secret.expose().bytes().all(|byte| byte.is_ascii_graphic());
-    if keys.secrets.iter().all(visible) {
-        Ok(())
-    } else {
-        Err("a key holds characters that no header can carry")
-    }
+    keys.secrets.iter().all(visible)
 }
 
 fn parse_lines(text: &str) -> Vec<Secret> {
@@ -279,7 +301,7 @@ mod tests {
     }
 
     fn keys_of(toml: &str) -> Vec<String> {
-        let keys = api_keys(&spec(toml), &environment(), Path::to_owned)
+        let keys = api_keys(&spec(toml), &environment(), true, Path::to_owned)
             .unwrap()
             .unwrap();
         keys.secrets
@@ -289,8 +311,10 @@ mod tests {
     }
 
     fn error(toml: &str) -> String {
-        let (key, why) = api_keys(&spec(toml), &environment(), Path::to_owned).unwrap_err();
-        format!("{key}: {why}")
+        match api_keys(&spec(toml), &environment(), true, Path::to_owned).unwrap_err() {
+            KeyError::Missing(why) => why,
+            KeyError::Mistake(key, why) => format!("{key}: {why}"),
+        }
     }
 
     #[test]
@@ -310,7 +334,7 @@ mod tests {
     #[test]
     fn without_a_source_there_is_no_key() {
         assert!(
-            api_keys(&spec(""), &environment(), Path::to_owned)
+            api_keys(&spec(""), &environment(), true, Path::to_owned)
                 .unwrap()
                 .is_none()
         );
@@ -320,7 +344,11 @@ mod tests {
     fn two_sources_and_empty_sources_are_refused() {
         assert!(error("api_key = \"a\"\napi_key_env = \"A_KEY\"").contains("not both"));
         assert!(error("api_key_env = \"EMPTY\"").contains("EMPTY"));
-        assert!(error("api_key = \"\"").contains("no key"));
+        assert_eq!(error("api_key = \"\""), "api_key: api_key is empty");
+        assert_eq!(
+            error("api_key = [\"a\", \" \"]"),
+            "api_key: api_key is empty"
+        );
         assert!(error("api_key_file = \"/nonexistent/key\"").contains("/nonexistent/key"));
     }
 
@@ -334,11 +362,8 @@ mod tests {
     fn weights_follow_their_keys() {
         let weights_of = |toml: &str| {
             let spec = spec(toml);
-            let keys = api_keys(&spec, &environment(), Path::to_owned).unwrap();
-            key_weights(&spec, &spec.key_weights, keys.as_ref()).map_err(|(key, why)| {
-                assert_eq!(key, "key_weights");
-                why
-            })
+            let keys = api_keys(&spec, &environment(), true, Path::to_owned).unwrap();
+            key_weights(&spec, &spec.key_weights, keys.as_ref())
         };
         for (toml, weights) in [
             (
@@ -391,6 +416,25 @@ mod tests {
             assert!(
                 error("api_key_command = [\"/nonexistent/x\", \"y\"]").contains("cannot be run")
             );
+        }
+
+        #[test]
+        fn nothing_is_read_or_run_for_a_command_that_needs_no_key() {
+            let folder = tempfile::tempdir().unwrap();
+            let ran = folder.path().join("ran");
+            let command = format!("api_key_command = [\"touch\", {ran:?}]");
+            for (toml, origin) in [
+                (
+                    "api_key_file = \"/nonexistent\"",
+                    KeyOrigin::File("/nonexistent".into()),
+                ),
+                (command.as_str(), KeyOrigin::Command),
+            ] {
+                let keys = api_keys(&spec(toml), &environment(), false, Path::to_owned);
+                let keys = keys.unwrap().unwrap();
+                assert_eq!((keys.secrets.len(), keys.origin), (0, origin));
+            }
+            assert!(!ran.exists());
         }
 
         #[test]

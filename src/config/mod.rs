@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`purpose`] | what a configuration is loaded for, which decides what is read |
 //! | [`inputs`] | flags, environment variables, the user's directories, and where the file is |
 //! | [`settings`] | the schema of `proxy-config.toml`: every key with its default |
 //! | [`toml_file`] | a TOML file with its text, so that errors can name a line |
@@ -10,13 +11,20 @@
 //! | [`address`] | checks of listen addresses, base URLs and proxy URLs |
 //! | [`keys`] | API keys from the environment, a file, a command or the configuration |
 //! | [`report`] | the text that `respondent check` prints |
+//! | [`error`] | the mistakes of a configuration, with file and line |
+//! | [`callers`] | host names and origins that may call the server |
+//! | [`changes`] | what an edit has changed |
 //! | [`watch`] | reloads the configuration when its files change |
 
 pub mod address;
+mod callers;
+mod changes;
+pub mod error;
 mod for_replay;
 pub mod inputs;
 pub mod keys;
 pub mod load;
+pub mod purpose;
 pub mod report;
 pub mod settings;
 pub mod toml_file;
@@ -29,11 +37,12 @@ use std::sync::{Arc, OnceLock};
 
 use registry::Registry;
 
-pub use inputs::{Environment, Flags, Inputs, ProcessEnvironment, UserDirs};
+pub use error::{ConfigError, ConfigErrors};
+pub use inputs::{ConfigPaths, Environment, Flags, Inputs, ProcessEnvironment, UserDirs};
 pub use keys::KeyOrigin;
 pub use load::load;
+pub use purpose::LoadPurpose;
 pub use settings::{ArtifactConfig, ArtifactMode, CaptureMode};
-pub use toml_file::ConfigError;
 pub use watch::ConfigWatcher;
 
 use crate::secrets::{Redactor, Secret};
@@ -73,6 +82,8 @@ pub struct Config {
     pub capture: CaptureConfig,
     /// Whether the embedded provider is enabled and the server must start it.
     pub sandbox: bool,
+    /// Where the configuration file is.
+    pub paths: ConfigPaths,
     /// Every file that was read, including key files and the instructions file.
     pub source_files: Vec<PathBuf>,
     /// Problems that do not prevent serving, as sentences for the log and for `check`.

@@ -15,7 +15,22 @@ pub fn report(config: &Config) -> String {
     text
 }
 
+/// The line that says that the configuration was found in the working directory; `None` if it
+/// was not. It is the first that `serve` and `check` print.
+pub fn found_file_notice(config: &Config) -> Option<String> {
+    let file = config
+        .paths
+        .file
+        .as_ref()
+        .filter(|_| config.paths.is_found)?;
+    Some(format!(
+        "Using {}, which was found in the working directory. Only serve and check read it; name it with --config for the other commands.\n",
+        file.display()
+    ))
+}
+
 fn write(config: &Config, out: &mut String) -> std::fmt::Result {
+    out.push_str(&found_file_notice(config).unwrap_or_default());
     let server = &config.server;
     writeln!(out, "listen     http://{}", server.listen)?;
     writeln!(

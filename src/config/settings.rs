@@ -15,6 +15,7 @@ use registry::lists::{OneOrMany, Pairs};
 use serde::Deserialize;
 use strum::IntoStaticStr;
 
+use super::address::{self, DEFAULT_PORT};
 use crate::log::RecordFormat;
 use crate::secrets::Secret;
 
@@ -44,6 +45,7 @@ pub struct ConfigFile {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ServerConfig {
     /// The address to listen on.
+    #[serde(deserialize_with = "address::deserialize_listen")]
     pub listen: SocketAddr,
     /// The directory for bundles and artifacts. Empty if the file names none; loading puts in
     /// our directory in the user's data directory.
@@ -93,7 +95,7 @@ pub struct ServerConfig {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8787)),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
             data_dir: PathBuf::new(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),

@@ -1,51 +1,15 @@
 //! A TOML file with its text, and errors that name the file, the line and what is expected.
 
-use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use registry::suggest;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use toml::de::{DeTable, DeValue};
+use toml::Table;
+use toml::de::{DeTable, DeValue, Deserializer};
 
-use crate::log::escape_lines;
-
-/// Why a configuration is refused. It never contains a value that may be a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The file; `None` if the mistake is in a flag or variable.
-    pub file: Option<PathBuf>,
-    /// The line number, counted from 1.
-    pub line: Option<usize>,
-    /// The message: the mistake, and what is expected instead.
-    pub message: String,
-}
-
-impl ConfigError {
-    /// An error without a file and line.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            file: None,
-            line: None,
-            message: message.into(),
-        }
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(f, "{}:", file.display())?;
-            match self.line {
-                Some(line) => write!(f, "{line}: ")?,
-                None => f.write_str(" ")?,
-            }
-        }
-        // A key or a name from the file may hold what a terminal takes for a command.
-        f.write_str(&escape_lines(&self.message))
-    }
-}
-
-impl std::error::Error for ConfigError {}
+use super::error::{ConfigError, MAX_ERRORS};
 
 /// The text of a TOML file. The default is empty and stands for a configuration without a
 /// file.
@@ -72,13 +36,50 @@ impl TomlFile {
         &self.text
     }
 
-    /// Parses the text as a `T`. Errors name the line and never quote a value.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
-        toml::from_str(&self.text).map_err(|error| ConfigError {
+    /// Parses the text as a `T`. An entry that has a mistake is left out, so that the mistakes
+    /// after it are found, too. Errors name the line and never quote a value.
+    pub fn parse<T: DeserializeOwned>(&self) -> Parsed<T> {
+        let mut parsed = Parsed {
+            value: None,
+            table: Table::new(),
+            errors: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let mut document = match DeTable::parse(&self.text) {
+            Ok(document) => document,
+            Err(error) => {
+                parsed.errors.push(self.parse_error(&error));
+                return parsed;
+            }
+        };
+        loop {
+            let read = T::deserialize(Deserializer::from(document.clone())).and_then(|value| {
+                let table = Table::deserialize(Deserializer::from(document.clone()))?;
+                Ok((value, table))
+            });
+            let error = match read {
+                Ok((value, table)) => {
+                    parsed.value = Some(value);
+                    parsed.table = table;
+                    return parsed;
+                }
+                Err(error) => error,
+            };
+            parsed.errors.push(self.parse_error(&error));
+            let span = error.span().filter(|_| parsed.errors.len() < MAX_ERRORS);
+            match span.and_then(|span| remove_entry(document.get_mut(), &span)) {
+                Some(path) => parsed.left_out.push(path),
+                None => return parsed,
+            }
+        }
+    }
+
+    fn parse_error(&self, error: &toml::de::Error) -> ConfigError {
+        ConfigError {
             file: self.path.clone(),
             line: error.span().map(|span| self.line_at(span.start)),
-            message: self.explain_parse_error(&error),
-        })
+            message: self.explain_parse_error(error),
+        }
     }
 
     /// An error about the value at `path`. If the file has no such value, it names the line
@@ -170,6 +171,55 @@ impl TomlFile {
         }
         key
     }
+}
+
+/// What could be read of a file, and its mistakes. Made by [`TomlFile::parse`].
+pub struct Parsed<T> {
+    /// The contents without the entries that have mistakes; `None` if nothing can be used.
+    pub value: Option<T>,
+    /// The same contents as a table.
+    pub table: Table,
+    /// The mistakes, at most [`MAX_ERRORS`].
+    pub errors: Vec<ConfigError>,
+    /// The keys that lead to each entry that was left out.
+    pub left_out: Vec<Vec<String>>,
+}
+
+impl<T> Parsed<T> {
+    /// Whether an entry was left out of the table to which these keys lead.
+    pub fn is_incomplete(&self, path: &[&str]) -> bool {
+        let leads_there = |left_out: &Vec<String>| {
+            let keys = left_out.iter().map(String::as_str);
+            keys.take(path.len()).eq(path.iter().copied())
+        };
+        self.left_out.iter().any(leads_there)
+    }
+}
+
+/// Removes the innermost entry whose key or value holds this part of the text. Returns the keys
+/// that lead to it.
+fn remove_entry(table: &mut DeTable<'_>, part: &Range<usize>) -> Option<Vec<String>> {
+    for (key, value) in table.iter_mut() {
+        let inner = match value.get_mut() {
+            DeValue::Table(inner) => remove_entry(inner, part),
+            DeValue::Array(items) => items.iter_mut().find_map(|item| match item.get_mut() {
+                DeValue::Table(inner) => remove_entry(inner, part),
+                _ => None,
+            }),
+            _ => None,
+        };
+        if let Some(mut path) = inner {
+            path.insert(0, key.get_ref().to_string());
+            return Some(path);
+        }
+    }
+    let holds = |span: Range<usize>| span.start <= part.start && part.end <= span.end;
+    let (key, _) = table
+        .iter()
+        .find(|(key, value)| holds(key.span()) || holds(value.span()))?;
+    let key = key.get_ref().to_string();
+    table.remove(key.as_str());
+    Some(vec![key])
 }
 
 fn is_bare_key(text: &str) -> bool {

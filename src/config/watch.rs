@@ -8,9 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 
+use super::changes::changes;
 use super::inputs::CONFIG_FILE_NAME;
 use super::load::provider_files;
-use super::{Config, ConfigError, Inputs, load};
+use super::purpose::LoadPurpose;
+use super::{Config, ConfigError, ConfigErrors, Inputs, load};
 
 /// How often the files are checked for changes.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -28,11 +30,16 @@ pub struct ConfigWatcher {
 pub enum ReloadOutcome {
     /// No file changed.
     Unchanged,
-    /// A new configuration is live. The warnings include one for each changed setting that
-    /// takes effect only after a restart.
-    Applied(Vec<String>),
+    /// A new configuration is live.
+    Applied {
+        /// What is different, such as `provider mine added`.
+        changes: Vec<String>,
+        /// Its warnings, with one for each changed setting that takes effect only after a
+        /// restart.
+        warnings: Vec<String>,
+    },
     /// The edit is invalid; the old configuration stays.
-    Rejected(ConfigError),
+    Rejected(ConfigErrors),
 }
 
 /// Path, modification time and size of each watched file; `None` for one that is absent.
@@ -63,7 +70,8 @@ impl ConfigWatcher {
             return ReloadOutcome::Unchanged;
         }
         self.stamps.clone_from(&now);
-        match load(&self.inputs).and_then(|new| keep_restart_settings(&old, new)) {
+        let loaded = load(&self.inputs, LoadPurpose::Serve);
+        match loaded.and_then(|new| keep_restart_settings(&old, new).map_err(ConfigErrors::from)) {
             Ok(new) => {
                 // Keep the stamps from before the load, so that an edit made while the files
                 // were read is noticed at the next poll.
@@ -74,10 +82,11 @@ impl ConfigWatcher {
                     }
                 }
                 let warnings = new.warnings.clone();
+                let changes = changes(&old, &new);
                 self.live.store(Arc::new(new));
-                ReloadOutcome::Applied(warnings)
+                ReloadOutcome::Applied { changes, warnings }
             }
-            Err(error) => ReloadOutcome::Rejected(error),
+            Err(errors) => ReloadOutcome::Rejected(errors),
         }
     }
 
@@ -97,15 +106,21 @@ impl ConfigWatcher {
             self = watcher;
             match outcome {
                 ReloadOutcome::Unchanged => {}
-                ReloadOutcome::Applied(warnings) => {
+                ReloadOutcome::Applied { changes, warnings } => {
                     on_applied(&self.live.load());
-                    tracing::info!("configuration changed");
+                    let what = match changes.as_slice() {
+                        [] => "nothing changed".to_owned(),
+                        changes => changes.join(", "),
+                    };
+                    tracing::info!("configuration reloaded: {what}");
                     for warning in warnings {
                         tracing::warn!("{warning}");
                     }
                 }
-                ReloadOutcome::Rejected(error) => {
-                    tracing::error!("configuration not changed: {error}");
+                ReloadOutcome::Rejected(errors) => {
+                    for error in errors.all() {
+                        tracing::error!("configuration not changed: {error}");
+                    }
                 }
             }
         }
@@ -145,7 +160,7 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
 }
 
 fn file_stamps(inputs: &Inputs, config: &Config) -> FileStamps {
-    let found = inputs.config_paths();
+    let found = inputs.config_paths(LoadPurpose::Serve);
     let mut paths = config.source_files.clone();
     paths.extend(found.file);
     paths.extend([

@@ -48,8 +48,8 @@ pub enum ControlError {
     NotRespondent(SocketAddr),
     /// The server requires a token and this configuration has none.
     #[error(
-        "the server on {0} asks for a token: set token_env or token_file in [server] of the \
-         configuration that this command reads, or name the server's with --config"
+        "the server on {0} asks for a token: set RESPONDENT_TOKEN, or token_env or token_file in \
+         [server] of the configuration that this command reads, or name the server's with --config"
     )]
     TokenMissing(SocketAddr),
     /// The server does not accept the token of this configuration.

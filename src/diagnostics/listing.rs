@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::selection::{ListedTurn, Selection};
 use crate::clock::{MAX_DATE_MS, http_date};
-use crate::log::{SafeText, table};
+use crate::log::{SafeText, short_id, table};
 use crate::turn::Outcome;
+
+/// The characters of a route in the table, so that its lines fit a terminal.
+const MAX_ROUTE_CHARS: usize = 23;
 
 /// The recorded turns of a server, or of its folder of bundles while it does not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -27,25 +30,26 @@ impl TurnListing {
     /// relative to.
     pub fn table(&self, now: SystemTime) -> String {
         let columns = [
-            ("began", Right, 10),
-            ("took", Right, 7),
+            ("age", Right, 4),
+            ("took", Right, 6),
             ("outcome", Left, 12),
             ("route", Left, 5),
-            ("request", Left, 36),
-            ("response", Left, 37),
-            ("kept in", Left, 0),
+            ("request", Left, 8),
+            ("response", Left, 8),
+            ("kept", Left, 0),
         ];
-        let shown = |text: Option<&str>, max_chars| {
-            SafeText::up_to(text.unwrap_or("-"), max_chars).to_string()
+        let id = |id: Option<&str>| {
+            let short = id.map_or_else(|| "-".to_owned(), short_id);
+            SafeText::new(&short).to_string()
         };
         let cells = |row: &ListedTurn| {
             [
-                time_ago(row.began_ms, now),
+                age(row.began_ms, now),
                 short_duration(row.took_us),
                 row.outcome.map_or("-", Outcome::label).to_owned(),
-                shown(row.route.as_deref(), 40),
-                shown(Some(&row.request_id), 64),
-                shown(row.response_id.as_deref(), 64),
+                SafeText::up_to(row.route.as_deref().unwrap_or("-"), MAX_ROUTE_CHARS).to_string(),
+                id(Some(&row.request_id)),
+                id(row.response_id.as_deref()),
                 storage_label(row).to_owned(),
             ]
         };
@@ -89,22 +93,22 @@ impl TurnListing {
 
 fn storage_label(row: &ListedTurn) -> &'static str {
     match (row.memory, row.disk) {
-        (true, true) => "memory, disk",
+        (true, true) => "both",
         (true, false) => "memory",
         (false, true) => "disk",
         (false, false) => "-",
     }
 }
 
-/// The age of a moment in milliseconds since 1970, such as `5m ago`.
-pub fn time_ago(ms: u64, now: SystemTime) -> String {
+/// The age of a moment in milliseconds since 1970, such as `5m`.
+pub fn age(ms: u64, now: SystemTime) -> String {
     let then = UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS));
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
     match seconds {
-        0..120 => format!("{seconds}s ago"),
-        120..7200 => format!("{}m ago", seconds / 60),
-        7200..172_800 => format!("{}h ago", seconds / 3600),
-        _ => format!("{}d ago", seconds / 86_400),
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
     }
 }
 
@@ -158,9 +162,26 @@ mod tests {
             panic!("{table}")
         };
         assert_eq!(head.len(), row.len());
-        let cells = ["5m ago", "1.2s", "failed", r"up/m\u001b[31m", "req_1", "-"];
-        assert_eq!(row[..6], cells);
-        assert_eq!(row[6], "memory, disk");
+        let cells = ["5m", "1.2s", "failed", r"up/m\u001b[31m", "1", "-", "both"];
+        assert_eq!(row[..], cells);
+    }
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let widest = ListedTurn {
+            request_id: format!("req_{:032x}", 1),
+            response_id: Some(format!("resp_{:032x}", 2)),
+            began_ms: 0,
+            took_us: 119_900_000,
+            outcome: Some(Outcome::Disconnected),
+            route: Some("aggregator/some-maker/a-model-with-a-long-name".to_owned()),
+            disk: false,
+            ..row()
+        };
+        let table = listing(vec![widest]).table(UNIX_EPOCH + Duration::from_hours(24 * 999));
+        let widths = table.lines().map(|line| line.chars().count());
+        assert!(widths.max() <= Some(80), "{table}");
+        assert!(table.contains(" 00000000  00000000 "), "{table}");
     }
 
     #[test]
@@ -184,16 +205,16 @@ mod tests {
     fn ages_and_durations_are_short() {
         let now = UNIX_EPOCH + Duration::from_hours(100);
         for (ago_s, text) in [
-            (0, "0s ago"),
-            (119, "119s ago"),
-            (120, "2m ago"),
-            (7200, "2h ago"),
-            (172_800, "2d ago"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (7200, "2h"),
+            (172_800, "2d"),
         ] {
-            assert_eq!(time_ago((360_000 - ago_s) * 1000, now), text);
+            assert_eq!(age((360_000 - ago_s) * 1000, now), text);
         }
         // The clock was set back since.
-        assert_eq!(time_ago(u64::MAX, now), "0s ago");
+        assert_eq!(age(u64::MAX, now), "0s");
         for (us, text) in [
             (900, "0ms"),
             (999_999, "999ms"),

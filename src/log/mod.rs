@@ -1,29 +1,34 @@
 //! The log of the process on standard error.
 //!
-//! `safe_text` keeps every record on one line, whatever a field holds; `human` turns the record
-//! of a turn into a sentence for people.
+//! `safe_text` keeps every record on one line, whatever a field holds; `human` is the format for
+//! people, and `turn_sentence` what it says about a turn.
 
 mod human;
 mod safe_text;
+mod short_id;
 mod table;
+mod turn_sentence;
 
-use std::{io, panic};
+use std::io::{self, IsTerminal};
+use std::panic;
 
 use serde::Deserialize;
 use thiserror::Error;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use safe_text::{SafeText, escape_lines};
-pub use table::table;
+pub use short_id::{is_id_prefix, short_id};
+pub use table::{TERMINAL_WIDTH, labelled, table};
 
 use human::HumanFormat;
 use safe_text::SafeWriter;
 
-/// The target of the record that is written when a turn ends. `human` reads its fields.
+/// The target of the records that are written about a turn: while it runs for long, and when it
+/// ends. `turn_sentence` reads their fields.
 pub const TURN_TARGET: &str = "respondent::turn";
 
 /// The target of records about turns that are kept on disk.
@@ -54,11 +59,19 @@ pub enum LogError {
 /// Sets up the log of the process. From then on, panics are logged as well.
 ///
 /// `filter` has the syntax of tracing-subscriber's `EnvFilter`: `info`, or
-/// `respondent=debug,warn`.
+/// `respondent=debug,warn`. On a terminal, text for people has a short time and colours; the
+/// global choice of anstream and the variable `NO_COLOR` say whether there are colours.
 pub fn init(filter: &str, format: RecordFormat) -> Result<(), LogError> {
-    let filter = EnvFilter::builder().parse(filter)?;
+    let filter = parse_filter(filter)?;
     match format {
-        RecordFormat::Human => human(filter, || SafeWriter(io::stderr())).try_init()?,
+        RecordFormat::Human => {
+            let stderr = io::stderr();
+            let format = HumanFormat {
+                short_time: stderr.is_terminal(),
+                colors: anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never,
+            };
+            human(filter, format, io::stderr).try_init()?;
+        }
         RecordFormat::Json => json(filter, || SafeWriter(io::stderr())).try_init()?,
     }
     panic::set_hook(Box::new(|info| {
@@ -69,14 +82,30 @@ pub fn init(filter: &str, format: RecordFormat) -> Result<(), LogError> {
     Ok(())
 }
 
-fn human<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
+/// The filter for a text. rmcp logs several lines of structures for each client that connects, so
+/// it is limited to warnings unless the text names it.
+fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
+    const NOISY: &str = "rmcp";
+    let filter = EnvFilter::builder().parse(text)?;
+    // A filter with spans or fields is no list of targets; whoever writes one sees everything.
+    let Ok(targets) = text.parse::<Targets>() else {
+        return Ok(filter);
+    };
+    let is_named = targets.iter().any(|(target, _)| target.starts_with(NOISY));
+    if is_named || targets.default_level() <= Some(LevelFilter::WARN) {
+        return Ok(filter);
+    }
+    Ok(filter.add_directive(format!("{NOISY}=warn").parse()?))
+}
+
+fn human<W>(filter: EnvFilter, format: HumanFormat, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        .event_format(HumanFormat::default())
+        .event_format(format)
         .with_writer(writer)
         .finish()
 }
@@ -93,10 +122,32 @@ where
         .finish()
 }
 
-/// Runs `action` and returns what it logged.
+/// Runs `action` and returns the only line that it logged with the filter `info`, for a file.
 #[cfg(test)]
 pub(crate) fn captured(format: RecordFormat, action: impl FnOnce()) -> String {
+    let lines = captured_lines(format, action);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines.concat() + "\n"
+}
+
+/// Runs `action` and returns the lines that it logged with the filter `info`, for a file.
+#[cfg(test)]
+pub(crate) fn captured_lines(format: RecordFormat, action: impl FnOnce()) -> Vec<String> {
+    let text = tests::captured_as(format, HumanFormat::default(), "info", action);
+    assert!(text.is_empty() || text.ends_with('\n'));
+    text.lines().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
     use std::sync::{Arc, Mutex};
+
+    use super::human::HumanFormat;
+    use super::safe_text::SafeWriter;
+    use super::{RecordFormat, captured, human, json, parse_filter};
+
+    const FORGED: &str = "m\r\n2026-01-01T00:00:00Z ERROR forged\x1b[2J\u{9b}1m\u{2028}";
 
     #[derive(Clone, Default)]
     struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -111,27 +162,29 @@ pub(crate) fn captured(format: RecordFormat, action: impl FnOnce()) -> String {
         }
     }
 
-    let buffer = Buffer::default();
-    let written = buffer.clone();
-    let writer = move || SafeWriter(buffer.clone());
-    let filter = EnvFilter::new("info");
-    match format {
-        RecordFormat::Human => tracing::subscriber::with_default(human(filter, writer), action),
-        RecordFormat::Json => tracing::subscriber::with_default(json(filter, writer), action),
+    /// Runs `action` and returns what it logged.
+    pub(super) fn captured_as(
+        format: RecordFormat,
+        style: HumanFormat,
+        filter: &str,
+        action: impl FnOnce(),
+    ) -> String {
+        use tracing::subscriber::with_default;
+
+        let buffer = Buffer::default();
+        let written = buffer.clone();
+        let filter = parse_filter(filter).unwrap();
+        match format {
+            RecordFormat::Human => {
+                with_default(human(filter, style, move || buffer.clone()), action);
+            }
+            RecordFormat::Json => {
+                with_default(json(filter, move || SafeWriter(buffer.clone())), action);
+            }
+        }
+        let bytes = std::mem::take(&mut *written.0.lock().unwrap());
+        String::from_utf8(bytes).unwrap()
     }
-    let bytes = std::mem::take(&mut *written.0.lock().unwrap());
-    let text = String::from_utf8(bytes).unwrap();
-    assert!(text.ends_with('\n'));
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use super::{RecordFormat, captured};
-
-    const FORGED: &str = "m\r\n2026-01-01T00:00:00Z ERROR forged\x1b[2J\u{9b}1m\u{2028}";
 
     fn log_forged_values() {
         let error = io::Error::other(FORGED);
@@ -162,5 +215,42 @@ mod tests {
         let record: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(record["model"], FORGED);
         assert_eq!(record["level"], "INFO");
+    }
+
+    #[test]
+    fn on_a_terminal_the_time_is_short_and_only_the_level_is_coloured() {
+        let line = |colors| {
+            let style = HumanFormat {
+                short_time: true,
+                colors,
+            };
+            let text = captured_as(RecordFormat::Human, style, "info", || {
+                tracing::warn!("\x1b[31mforged");
+            });
+            // The time of day is whatever it is.
+            text.replace(|c: char| c.is_ascii_digit(), "0")
+        };
+        assert_eq!(line(false), "00:00:00  WARN \\x0b[00mforged\n");
+        let colored = "\x1b[0m00:00:00\x1b[0m \x1b[00m WARN\x1b[0m \\x0b[00mforged\n";
+        assert_eq!(line(true), colored);
+    }
+
+    #[test]
+    fn rmcp_is_quiet_unless_the_filter_names_it() {
+        for (filter, shown) in [
+            ("info", 1),
+            ("respondent=debug,info", 1),
+            ("info,rmcp=info", 2),
+            ("info,rmcp::service=info", 2),
+            ("warn", 1),
+            ("error", 0),
+            ("off", 0),
+        ] {
+            let log = captured_as(RecordFormat::Human, HumanFormat::default(), filter, || {
+                tracing::info!(target: "rmcp::service", "initialized");
+                tracing::warn!(target: "rmcp::service", "lost");
+            });
+            assert_eq!(log.lines().count(), shown, "{filter}: {log}");
+        }
     }
 }

@@ -38,6 +38,7 @@ pub(super) async fn list(
         session: arguments.session,
         limit: limit + 1,
         after: None,
+        id_prefix: None,
     };
     let entries = owned.list(&filter).await?;
     let mut out = match entries.len().min(limit) {

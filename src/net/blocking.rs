@@ -5,7 +5,7 @@ use tokio::task::block_in_place;
 
 /// Work on this many bytes or more is handed over. Work on fewer bytes takes about as long
 /// as the pause between two events of a stream.
-pub(crate) const LARGE_BYTES: usize = 1 << 20;
+const LARGE_BYTES: usize = 1 << 20;
 
 /// Whether work on a body of so many bytes is handed over on this runtime.
 pub(crate) fn is_handed_over(bytes: usize) -> bool {

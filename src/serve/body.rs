@@ -26,7 +26,7 @@ pub struct BodyLimits {
     pub grace: Duration,
     /// Bytes a second that must arrive on average after the grace.
     pub min_rate: u32,
-    /// The budget that bodies take their memory of.
+    /// The budget in which the memory of bodies counts.
     pub memory: ProcessMemory,
 }
 
@@ -141,10 +141,7 @@ where
             }
         }
     }
-    let mut body = decoder.finish()?;
-    if body.capacity() - body.len() >= memory::STEP {
-        body.shrink_to_fit();
-    }
+    let body = decoder.finish()?;
     share
         .request(body.capacity() + body.len() + memory::STEP)
         .await?;

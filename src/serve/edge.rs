@@ -18,6 +18,7 @@ use super::body::RefusedBody;
 use super::counted_body::count_body;
 use super::error::{close, internal};
 use super::guard::{GuardVerdict, add_cors_headers, check};
+use super::refused_names::RefusedNames;
 use super::{BodyLimits, GuardSettings, RefusalReason};
 use crate::net::RequestId;
 
@@ -53,6 +54,7 @@ pub trait RefusalObserver: Send + Sync + 'static {
 
 struct EdgeShared {
     settings: Arc<ArcSwap<EdgeSettings>>,
+    refused_names: RefusedNames,
     observer: Box<dyn RefusalObserver>,
 }
 
@@ -70,7 +72,11 @@ where
         let observer = Box::new(observer);
         Self {
             service,
-            shared: Arc::new(EdgeShared { settings, observer }),
+            shared: Arc::new(EdgeShared {
+                settings,
+                refused_names: RefusedNames::default(),
+                observer,
+            }),
         }
     }
 
@@ -103,7 +109,10 @@ where
         let (mut head, body) = request.into_parts();
         match check(&settings.guard, &head) {
             GuardVerdict::Answer(response) => response,
-            GuardVerdict::Refuse(reason, mut response) => {
+            GuardVerdict::Refuse(reason, mut response, refused) => {
+                if let Some(refused) = refused {
+                    self.shared.refused_names.warn_once(&refused);
+                }
                 self.observe(reason, &head.headers, &mut response);
                 response
             }

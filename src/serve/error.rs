@@ -81,7 +81,7 @@ pub fn unauthorized() -> Response<Body> {
     let response = invalid_request(
         StatusCode::UNAUTHORIZED,
         "invalid_api_key",
-        "A valid token is needed in the Authorization header (Bearer).",
+        "A valid token is needed in the header Authorization (Bearer), x-api-key or api-key.",
     );
     with(response, WWW_AUTHENTICATE, "Bearer")
 }

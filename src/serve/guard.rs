@@ -1,9 +1,13 @@
 //! Checks who may use the server, on every route and before the body is read.
 //!
-//! A web page can reach a port on loopback. DNS rebinding is visible in `Host`; a page
-//! of another site is visible in `Origin` and `Sec-Fetch-Site`; a form post that needs
-//! no preflight is visible in its content type. Only configured origins get a CORS
-//! permission, and never as `*`.
+//! A web page can reach a port on loopback. DNS rebinding needs a name that an attacker
+//! controls, and that name is in `Host`; a page of another site is visible in `Origin` and
+//! `Sec-Fetch-Site`; a form post that needs no preflight is visible in its content type.
+//! Where a token is required, a page that was rebound does not have it, so `Host` says nothing
+//! more. Only configured origins get a CORS permission, and never as `*`.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -16,20 +20,23 @@ use strum::IntoStaticStr;
 
 use super::Token;
 use super::error::{invalid_request, unauthorized};
+use crate::secrets::Redactor;
 use axum::body::Body;
 
 /// Who may use the server. Replaced as a whole when the configuration changes.
 #[derive(Debug, Clone, Default)]
 pub struct GuardSettings {
-    /// Allowed hosts in addition to the loopback names: `name` for any port, or
+    /// Allowed hosts besides loopback names and IP addresses: `name` for any port, or
     /// `name:port`.
     pub hosts: Vec<String>,
-    /// The port that the server listens on; loopback names must have it.
-    pub port: u16,
     /// Origins whose web pages may call, such as `http://localhost:3000`.
     pub origins: Vec<String>,
     /// The token that every route except `/healthz` requires.
     pub token: Option<Token>,
+    /// The configuration file, as a refusal names it.
+    pub config_file: String,
+    /// Redacts the names of hosts and origins, which may be a key that a client put there.
+    pub redactor: Redactor,
 }
 
 /// Why a request was refused, as counted in the metrics.
@@ -71,50 +78,61 @@ pub(super) enum GuardVerdict {
     Pass(Option<HeaderValue>),
     /// This is the complete response, to a preflight from an allowed origin.
     Answer(Response<Body>),
-    /// The request is refused with this response.
-    Refuse(RefusalReason, Response<Body>),
+    /// The request is refused with this response. A refused host or origin is also logged.
+    Refuse(RefusalReason, Response<Body>, Option<RefusedName>),
 }
 
-/// The path that needs no token, for process supervisors.
+/// A host or an origin that is refused.
+#[derive(Debug)]
+pub(super) struct RefusedName {
+    /// The host without its port, or the origin; empty if the request does not say.
+    pub(super) name: String,
+    /// The message for the client and the log, which says how to allow it.
+    pub(super) message: String,
+}
+
+impl RefusedName {
+    fn unknown(message: &str) -> Self {
+        Self {
+            name: String::new(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// The most characters of a name that a message quotes.
+const MAX_NAME_LENGTH: usize = 255;
+
+/// The path that needs no token and answers to any host name, for process supervisors.
 const OPEN_PATH: &str = "/healthz";
 
 /// Checks everything of a request but its body.
 pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
-    let forbid = |reason, code, message| {
-        GuardVerdict::Refuse(
-            reason,
-            invalid_request(StatusCode::FORBIDDEN, code, message),
-        )
-    };
-    if !host_allowed(settings, head) {
-        return forbid(
-            RefusalReason::Host,
-            "host_not_allowed",
-            "The Host header names a host that is not served here; add it to allowed_hosts.",
-        );
+    let is_open = needs_no_token(head.uri.path());
+    if !is_open
+        && settings.token.is_none()
+        && let Err(refused) = check_host(settings, head)
+    {
+        return forbid(settings, RefusalReason::Host, "host_not_allowed", &refused);
     }
     let is_preflight = head.method == Method::OPTIONS;
+    let of_page = if is_preflight {
+        RefusalReason::Preflight
+    } else {
+        RefusalReason::Origin
+    };
     let origin = match allowed_origin(settings, &head.headers) {
         Ok(origin) => origin,
-        Err(reason) => {
-            return forbid(
-                if is_preflight {
-                    RefusalReason::Preflight
-                } else {
-                    reason
-                },
-                "origin_not_allowed",
-                "Web pages of this origin may not call this server.",
-            );
-        }
+        Err(refused) => return forbid(settings, of_page, "origin_not_allowed", &refused),
     };
     if is_preflight {
         return match &origin {
             Some(origin) => GuardVerdict::Answer(preflight(origin, &head.headers)),
             None => forbid(
-                RefusalReason::Preflight,
+                settings,
+                of_page,
                 "origin_not_allowed",
-                "Preflight requests need an allowed origin.",
+                &RefusedName::unknown("Preflight requests need an allowed origin."),
             ),
         };
     }
@@ -122,10 +140,10 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
         if let Some(origin) = &origin {
             add_cors_headers(response.headers_mut(), origin);
         }
-        GuardVerdict::Refuse(reason, response)
+        GuardVerdict::Refuse(reason, response, None)
     };
     if let Some(token) = &settings.token
-        && !needs_no_token(head.uri.path())
+        && !is_open
         && !token_presented(token, &head.headers)
     {
         return refuse(RefusalReason::Token, unauthorized());
@@ -143,6 +161,21 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
     GuardVerdict::Pass(origin)
 }
 
+fn forbid(
+    settings: &GuardSettings,
+    reason: RefusalReason,
+    code: &str,
+    refused: &RefusedName,
+) -> GuardVerdict {
+    let redact = |text: &str| settings.redactor.redact(text).into_owned();
+    let refused = RefusedName {
+        name: redact(&refused.name),
+        message: redact(&refused.message),
+    };
+    let response = invalid_request(StatusCode::FORBIDDEN, code, &refused.message);
+    GuardVerdict::Refuse(reason, response, Some(refused))
+}
+
 /// One trailing slash makes no difference, as on every route.
 fn needs_no_token(path: &str) -> bool {
     path.strip_suffix('/').unwrap_or(path) == OPEN_PATH
@@ -158,62 +191,102 @@ pub(super) fn add_cors_headers(headers: &mut HeaderMap, origin: &HeaderValue) {
     );
 }
 
-/// Whether there is exactly one `Host` header, it is allowed, and it equals the host of
-/// the request target if that has one.
-fn host_allowed(settings: &GuardSettings, head: &Parts) -> bool {
-    let Some(host) = single(&head.headers, &HOST).and_then(|value| value.to_str().ok()) else {
-        return false;
+/// Checks that there is exactly one `Host` header, that it is allowed, and that it equals the
+/// host of the request target if that has one.
+fn check_host(settings: &GuardSettings, head: &Parts) -> Result<(), RefusedName> {
+    let host = single(&head.headers, &HOST).and_then(|value| value.to_str().ok());
+    let same_target = |host: &&str| {
+        let target = head.uri.authority();
+        target.is_none_or(|target| target.as_str().eq_ignore_ascii_case(host))
     };
-    let same_target = head
-        .uri
-        .authority()
-        .is_none_or(|authority| authority.as_str().eq_ignore_ascii_case(host));
-    same_target && name_allowed(settings, host)
+    let host = host
+        .filter(same_target)
+        .and_then(|host| Some((host, parse_host(host)?)));
+    let Some((host, authority)) = host else {
+        return Err(RefusedName::unknown(
+            "A request needs one Host header, with a valid name of a host.",
+        ));
+    };
+    if host_allowed(settings, &authority) {
+        return Ok(());
+    }
+    let (host, name) = (shortened(host), shortened(authority.host()));
+    Err(RefusedName {
+        name: name.to_ascii_lowercase(),
+        message: format!(
+            "This server does not answer to the host name {host:?}. Add {name:?} to \
+             allowed_hosts under [server] in {}.",
+            settings.config_file
+        ),
+    })
 }
 
-fn name_allowed(settings: &GuardSettings, host: &str) -> bool {
-    // User information in a Host header is an attack or a mistake, and so is a port with a sign.
-    let Ok(authority) = host.parse::<Authority>() else {
-        return false;
+/// The parts of a `Host` header. User information is an attack or a mistake, and so is a port
+/// with a sign.
+fn parse_host(host: &str) -> Option<Authority> {
+    let authority: Authority = host.parse().ok()?;
+    let after_name = host.strip_prefix(authority.host())?;
+    let is_port =
+        |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let is_valid = match after_name.strip_prefix(':') {
+        Some(port) => is_port(port),
+        None => after_name.is_empty(),
     };
-    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-    if host.contains('@')
-        || authority
-            .port()
-            .is_some_and(|port| !is_number(port.as_str()))
-    {
-        return false;
-    }
-    let name = authority.host();
-    let loopback = ["127.0.0.1", "localhost", "[::1]"];
-    // Clients omit the default port of the scheme.
-    let has_port = |port: u16| authority.port_u16().unwrap_or(80) == port;
-    if loopback.iter().any(|own| own.eq_ignore_ascii_case(name)) && has_port(settings.port) {
+    (is_valid && !authority.host().is_empty()).then_some(authority)
+}
+
+/// Whether a host is no name that an attacker could control: a loopback name, an IP address, or
+/// a configured name.
+fn host_allowed(settings: &GuardSettings, host: &Authority) -> bool {
+    let name = host.host();
+    let lower = name.to_ascii_lowercase();
+    let bare = lower
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let is_address = match bare {
+        Some(bare) => bare.parse::<Ipv6Addr>().is_ok(),
+        None => lower.parse::<Ipv4Addr>().is_ok(),
+    };
+    // Names below `localhost` belong to nobody (RFC 6761, 6.3).
+    let below_localhost = lower.strip_suffix(".localhost");
+    if is_address || lower == "localhost" || below_localhost.is_some_and(|name| !name.is_empty()) {
         return true;
     }
-    settings
-        .hosts
-        .iter()
+    // Clients leave out the usual port of the scheme.
+    let port = host.port_u16().unwrap_or(80);
+    let entries = settings.hosts.iter();
+    entries
         .filter_map(|entry| entry.parse::<Authority>().ok())
         .any(|entry| {
-            entry.host().eq_ignore_ascii_case(name) && entry.port_u16().is_none_or(has_port)
+            entry.host().eq_ignore_ascii_case(name)
+                && entry.port_u16().is_none_or(|allowed| allowed == port)
         })
+}
+
+/// A name for a message: a client can send one of any length.
+fn shortened(name: &str) -> &str {
+    name.get(..MAX_NAME_LENGTH).unwrap_or(name)
 }
 
 /// The allowed origin that sends the request; `None` for programs other than browsers.
 fn allowed_origin(
     settings: &GuardSettings,
     headers: &HeaderMap,
-) -> Result<Option<HeaderValue>, RefusalReason> {
+) -> Result<Option<HeaderValue>, RefusedName> {
     if headers.contains_key(ORIGIN) {
-        let origin = single(headers, &ORIGIN).ok_or(RefusalReason::Origin)?;
+        let origin = single(headers, &ORIGIN);
+        let Some(origin) = origin.filter(|origin| !origin.is_empty()) else {
+            return Err(RefusedName::unknown(
+                "A request needs at most one Origin header, with one origin.",
+            ));
+        };
         let known = settings.origins.iter().any(|allowed| {
             allowed != "*" && allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes())
         });
         return if known {
             Ok(Some(origin.clone()))
         } else {
-            Err(RefusalReason::Origin)
+            Err(foreign_origin(settings, origin))
         };
     }
     // Browsers send no Origin with plain GETs, but Sec-Fetch-Site.
@@ -223,9 +296,28 @@ fn allowed_origin(
         .iter()
         .any(|value| !matches!(value.as_bytes(), b"same-origin" | b"none"));
     if foreign {
-        Err(RefusalReason::Origin)
+        Err(RefusedName::unknown(
+            "A web page of another site sent this request without saying which one.",
+        ))
     } else {
         Ok(None)
+    }
+}
+
+/// The refusal of an origin. The origin `null` can be that of any page, so it cannot be allowed.
+fn foreign_origin(settings: &GuardSettings, origin: &HeaderValue) -> RefusedName {
+    let origin = String::from_utf8_lossy(origin.as_bytes());
+    let origin: String = origin.chars().take(MAX_NAME_LENGTH).collect();
+    let refusal = format!("Web pages of the origin {origin:?} may not call this server.");
+    let message = if origin.contains("://") {
+        let file = &settings.config_file;
+        format!("{refusal} Add it to allowed_origins under [server] in {file}.")
+    } else {
+        refusal
+    };
+    RefusedName {
+        name: origin,
+        message,
     }
 }
 
@@ -255,13 +347,22 @@ fn preflight(origin: &HeaderValue, request: &HeaderMap) -> Response<Body> {
     response
 }
 
+/// Whether one of the headers in which clients send an API key holds the token.
 fn token_presented(token: &Token, headers: &HeaderMap) -> bool {
-    // Without a usable header the comparison still runs, with an empty token.
-    let presented = single(headers, &AUTHORIZATION).and_then(|value| {
+    let bearer = single(headers, &AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
     });
-    token.matches(presented.unwrap_or_default())
+    let bare = ["x-api-key", "api-key"].map(|name| {
+        let value = single(headers, &HeaderName::from_static(name));
+        value.map(HeaderValue::as_bytes)
+    });
+    // Every header is compared, a missing one as an empty token, so that the time says nothing.
+    let mut found = false;
+    for presented in bare.into_iter().chain([bearer]) {
+        found |= token.matches(presented.unwrap_or_default());
+    }
+    found
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -280,65 +381,66 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderVal
 
 #[cfg(test)]
 mod tests {
-    use super::{GuardSettings, name_allowed};
+    use super::*;
+
+    fn is_allowed(settings: &GuardSettings, host: &str) -> bool {
+        parse_host(host).is_some_and(|host| host_allowed(settings, &host))
+    }
 
     // S31
     #[test]
     fn hosts() {
+        let hosts = ["box.lan", "proxy.lan:9000"].map(str::to_owned);
         let settings = GuardSettings {
-            hosts: vec![
-                "box.lan".into(),
-                "proxy.lan:9000".into(),
-                "[fd00::1]".into(),
-            ],
-            port: 8787,
+            hosts: hosts.into(),
             ..GuardSettings::default()
         };
         for good in [
-            "127.0.0.1:8787",
-            "localhost:8787",
-            "LOCALHOST:8787",
-            "[::1]:8787",
+            "127.0.0.1",
+            "127.0.0.1:9797",
+            "127.0.0.1:8080",
+            "localhost",
+            "localhost:1",
+            "LOCALHOST:9797",
+            "app.localhost:9797",
+            "[::1]",
+            "[::1]:9797",
+            "[::ffff:127.0.0.1]:9797",
+            "[fd00::1]:9797",
+            "0.0.0.0:9797",
+            "192.0.2.2:9797",
             "box.lan",
             "BOX.lan:1234",
             "proxy.lan:9000",
-            "[fd00::1]:8787",
         ] {
-            assert!(name_allowed(&settings, good), "{good}");
+            assert!(is_allowed(&settings, good), "{good}");
         }
         for bad in [
             "",
-            "127.0.0.1",
-            "127.0.0.1:8788",
-            "localhost",
-            "localhost.:8787",
-            "evil.example:8787",
-            "127.0.0.1.evil.example:8787",
+            "localhost.",
+            "localhost.evil.example",
+            ".localhost",
+            "evillocalhost",
+            "127.0.0.1.evil.example:9797",
+            "127.1:9797",
+            "0x7f.1",
+            "2130706433",
             "proxy.lan",
-            "proxy.lan:8787",
-            "user@localhost:8787",
-            "localhost:8787@evil.example",
-            "0.0.0.0:8787",
-            "127.1:8787",
-            "[::ffff:127.0.0.1]:8787",
-            "localhost:8787/",
+            "proxy.lan:9797",
+            "evil.example:9797",
+            "user@localhost:9797",
+            "localhost:9797@evil.example",
+            "localhost:9797/",
             "box.lan.evil.example",
             "[::1",
+            "[::1%25lo]",
+            "[localhost]",
             "localhost:",
             "localhost:99999",
-            "localhost:+8787",
+            "localhost:+9797",
             "box.lan:+1234",
         ] {
-            assert!(!name_allowed(&settings, bad), "{bad}");
+            assert!(!is_allowed(&settings, bad), "{bad}");
         }
-    }
-
-    #[test]
-    fn the_port_may_be_left_out_where_it_is_80() {
-        let settings = GuardSettings {
-            port: 80,
-            ..GuardSettings::default()
-        };
-        assert!(name_allowed(&settings, "localhost"));
     }
 }

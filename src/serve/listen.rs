@@ -67,7 +67,7 @@ const LINGER_BYTES: usize = 64 << 20;
 pub struct Shutdown {
     /// Cancelled by the caller to begin the shutdown.
     pub drain: CancellationToken,
-    /// Cancelled by [`serve`] when the grace is over.
+    /// Cancelled by [`serve`] when the grace is over, or by the caller to end the grace early.
     pub ending: CancellationToken,
     /// How long open requests may go on after the drain.
     pub grace: Duration,
@@ -147,7 +147,12 @@ where
     shutdown.drain.run_until_cancelled(accepting).await;
     drop(listener);
     tasks.close();
-    if timeout(shutdown.grace, tasks.wait()).await.is_err() {
+    let grace_over = timeout(shutdown.grace, shutdown.ending.cancelled());
+    let is_idle = tokio::select! {
+        () = tasks.wait() => true,
+        _ = grace_over => false,
+    };
+    if !is_idle {
         shutdown.ending.cancel();
         if timeout(shutdown.last, tasks.wait()).await.is_err() {
             dropped.cancel();

@@ -15,6 +15,7 @@ pub mod error;
 pub mod guard;
 pub mod listen;
 mod path;
+mod refused_names;
 pub mod routes;
 mod token;
 

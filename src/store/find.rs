@@ -44,12 +44,16 @@ pub(super) fn list(
         0 => -1,
         limit => i64::try_from(limit).unwrap_or(i64::MAX),
     };
-    let sql = format!("{SELECT_ENTRIES} WHERE mine.latest < ?4 ORDER BY mine.latest DESC LIMIT ?5");
+    let sql = format!(
+        "{SELECT_ENTRIES}
+         WHERE mine.latest < ?4 AND (?6 IS NULL OR substr(blobs.id, 1, length(?6)) = ?6)
+         ORDER BY mine.latest DESC LIMIT ?5"
+    );
+    let prefix = filter.id_prefix.as_deref();
     let mut select = transaction.prepare_cached(&sql)?;
     let nothing: Option<&str> = None;
-    let rows = select.query_map(params![owner, session, nothing, before, limit], |row| {
-        entry(row)
-    })?;
+    let values = params![owner, session, nothing, before, limit, prefix];
+    let rows = select.query_map(values, entry)?;
     Ok(rows.collect::<Result<Vec<ArtifactEntry>, _>>()?)
 }
 

@@ -41,7 +41,6 @@ mod tests {
     use super::*;
     use crate::store::{DataDir, schema};
 
-    // R17
     #[test]
     fn r17_one_operation_waits_for_a_locked_database() {
         let folder = tempfile::tempdir().unwrap();

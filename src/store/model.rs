@@ -85,6 +85,8 @@ pub struct ArtifactText {
 pub struct ArtifactFilter {
     /// Only artifacts of this session.
     pub session: Option<String>,
+    /// Only artifacts whose id begins with this.
+    pub id_prefix: Option<String>,
     /// The most artifacts to return; 0 means all.
     pub limit: usize,
     /// Only artifacts that follow the one with this id in the list.

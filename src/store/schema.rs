@@ -102,7 +102,6 @@ pub(super) mod tests {
         assert!(is_sound(&connection).unwrap());
     }
 
-    // R19
     #[tokio::test]
     async fn r19_every_version_is_migrated_and_keeps_its_data() {
         let mut text = String::new();

@@ -25,6 +25,7 @@ use super::context::TurnContext;
 use super::observer::TurnObserver;
 use super::prefix::{PrefixReport, RequestFingerprint};
 use super::prepared::RoutedHistory;
+use super::record::redacted_route_name;
 use super::shared::SharedState;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
@@ -253,17 +254,9 @@ impl Failover {
         };
         fault.patch = None;
         tracing::warn!(
-            "{LIMIT_NOT_BELIEVED}: {} refused a request as if {patch}; nothing is changed, because {reason}",
-            self.loggable_name(&attempt.route),
+            "{} refused a request as if {patch}; nothing is changed, because {reason} [{LIMIT_NOT_BELIEVED}]",
+            SafeText::new(&redacted_route_name(&self.config, &attempt.route)),
         );
-    }
-
-    /// The full name of a route for the log. The client chooses the name of a model that is not
-    /// listed.
-    fn loggable_name(&self, route: &Route) -> String {
-        let name = route.full_name();
-        let redacted = self.config.redactor().redact_known(&name);
-        SafeText::new(&redacted).to_string()
     }
 
     /// Remembers a quirk patch for the route's model. False if it was known. A limit is logged,
@@ -272,8 +265,8 @@ impl Failover {
         let is_new = self.shared.upstreams.learned_quirks().learn(route, patch);
         if is_new && is_limit(patch) {
             tracing::warn!(
-                "{LIMIT_LEARNED}: {} refused a request: {patch}; requests are fitted to this for {} minutes, or until a larger one is answered",
-                self.loggable_name(route),
+                "{} refused a request: {patch}; requests are fitted to this for {} minutes, or until a larger one is answered [{LIMIT_LEARNED}]",
+                SafeText::new(&redacted_route_name(&self.config, route)),
                 LIMIT_LIFETIME.as_secs() / 60,
             );
         }

@@ -12,13 +12,14 @@ use super::context::TurnContext;
 use crate::net::ClientConnection;
 use crate::net::blocking::{block_in_place_if_large, is_handed_over};
 
-/// How often it is looked whether the work is still wanted.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How often the watcher checks whether the work is still wanted. Work looks at its stop flag far
+/// more often, so this decides how soon it ends.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 impl TurnContext {
-    /// Runs CPU-bound `work` on a body of `bytes` bytes. While it works on a large one, the
-    /// connection of the client is not polled; so a task looks whether the client has left, the
-    /// turn has taken too long or the process is ending, and raises [`Self::stop`] then.
+    /// Runs CPU-bound `work` on a body of `bytes` bytes. During work on a large body nothing polls
+    /// the connection of the client, so a watcher raises [`Self::stop`] when the client leaves, the
+    /// turn is past its limit or the process ends.
     pub(super) fn run_work<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         let _watch = is_handed_over(bytes).then(|| {
             let watch = WorkWatch {
@@ -33,7 +34,7 @@ impl TurnContext {
     }
 }
 
-/// What decides whether the work is still wanted. Ends with the work.
+/// Watches whether the result of the work is still wanted. Ends with the work.
 struct WorkWatch {
     client: Option<ClientConnection>,
     deadline: Instant,
@@ -48,7 +49,7 @@ impl WorkWatch {
                 self.stop.raise(reason);
                 return;
             }
-            sleep(PAUSE).await;
+            sleep(CHECK_INTERVAL).await;
         }
     }
 

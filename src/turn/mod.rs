@@ -17,6 +17,7 @@
 //! | `large_work` | long computations, which end early when nobody wants their result |
 //! | `turn_memory` | the memory of a turn, as the budget of the process counts it |
 //! | `record` | the log line and the metrics of the turn, with its `outcome` |
+//! | `running` | the turns that are running, and the log line of those that take long |
 //!
 //! State that outlives a turn is in `shared`, bounded and in memory: `session_memory` (what is
 //! remembered of a session: its route, tools and items, its last requests as fingerprints from
@@ -41,6 +42,7 @@ mod recovery;
 mod reply;
 mod respond;
 mod response_headers;
+mod running;
 mod service;
 mod session_memory;
 mod shared;
@@ -60,6 +62,7 @@ pub use outcome::Outcome;
 pub use prefix::PrefixReason;
 pub use respond::{input_tokens, respond};
 pub use response_headers::PREFIX_HEADER;
+pub use running::RunningTurns;
 pub use service::Service;
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};

@@ -18,6 +18,7 @@ use super::failover::PreparedAttempt;
 use super::observer::TurnObserver;
 use super::outcome::Outcome;
 use super::prefix::PrefixReport;
+use super::running::{RunningTurn, RunningTurns};
 use crate::config::Config;
 use crate::metrics::{Metrics, OpenStream};
 use crate::secrets::Redactor;
@@ -60,12 +61,14 @@ pub(super) struct Record {
     /// The final fault with its secrets, for the observer.
     raw_fault: Option<Fault>,
     observer: Option<Arc<dyn TurnObserver>>,
+    running: RunningTurn,
     _open: OpenStream,
 }
 
 impl Record {
     pub(super) fn new(
         metrics: &Arc<Metrics>,
+        running: &Arc<RunningTurns>,
         config: &Arc<Config>,
         request_id: Arc<str>,
         caller: Caller,
@@ -74,6 +77,7 @@ impl Record {
         Self {
             metrics: Arc::clone(metrics),
             config: Arc::clone(config),
+            running: running.begin(&request_id),
             request_id,
             caller,
             provider: String::new(),
@@ -110,12 +114,7 @@ impl Record {
 
     /// The full name of a route for people: [`Route::full_name`] without secrets.
     pub(super) fn route_name(&self, route: &Route) -> String {
-        let name = route.full_name();
-        if route.model.unlisted {
-            self.config.redactor().redact_known(&name).into_owned()
-        } else {
-            name
-        }
+        redacted_route_name(&self.config, route)
     }
 
     /// The name of a route's model for people. A client may name a model that is not listed, by
@@ -133,6 +132,11 @@ impl Record {
         if self.first_event.is_none() {
             self.first_event = Some(self.started.elapsed());
         }
+    }
+
+    /// The provider has sent this many more bytes.
+    pub(super) fn received(&self, bytes: usize) {
+        self.running.add_received(bytes);
     }
 
     /// The same request will be sent again.
@@ -183,6 +187,8 @@ impl Record {
         self.estimated_input = attempt.answer_params.estimated_input_tokens;
         self.provider.clone_from(&attempt.route.provider.id);
         self.model = self.model_name(&attempt.route).into_owned();
+        self.running
+            .set_route(format!("{}/{}", self.provider, self.model));
         self.price.clone_from(&attempt.route.model.price);
         self.notes.extend(&attempt.notes);
     }
@@ -248,6 +254,18 @@ fn cost_of(price: &Price, usage: Usage) -> f64 {
     price.cost(usage.input, usage.cached, usage.cache_write, usage.output)
 }
 
+/// The full name of a route without secrets: [`Route::full_name`]. The client chooses the name of a
+/// model that is not listed.
+pub(super) fn redacted_route_name(config: &Config, route: &Route) -> String {
+    let name = route.full_name();
+    if route.model.unlisted
+        && let Cow::Owned(redacted) = config.redactor().redact_known(&name)
+    {
+        return redacted;
+    }
+    name
+}
+
 /// Redacts the secrets in a fault's texts.
 pub(super) fn redact(fault: &mut Fault, redactor: &Redactor) {
     let redact = |text: &str| redactor.redact(text).into_owned();
@@ -275,7 +293,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::{Flags, Inputs, UserDirs};
+    use crate::config::{Flags, Inputs, LoadPurpose, UserDirs};
     use crate::log::{RecordFormat, captured};
     use crate::turn::TurnKind;
     use crate::turn::prefix::{PrefixReason, RequestPart};
@@ -287,9 +305,10 @@ mod tests {
             environment: Box::new(HashMap::<String, String>::new()),
             dirs: UserDirs::under(folder.path()),
         };
-        let config = Arc::new(crate::config::load(&inputs).unwrap());
+        let config = Arc::new(crate::config::load(&inputs, LoadPurpose::Serve).unwrap());
         Record::new(
             &Arc::new(Metrics::new()),
+            &Arc::default(),
             &config,
             "req_1".into(),
             Caller::default(),
@@ -357,7 +376,7 @@ mod tests {
     /// A human-readable log line without its time and its duration.
     fn sentence(log: fn()) -> String {
         let line = captured(RecordFormat::Human, log);
-        let (_, sentence) = line.trim_end().split_once("INFO ").unwrap();
+        let (_, sentence) = line.trim_end().split_once("Z ").unwrap();
         let (before, rest) = sentence.split_once(" after ").unwrap();
         let (_, after) = rest.split_once(" ms").unwrap();
         format!("{before}{after}")
@@ -367,18 +386,18 @@ mod tests {
     async fn a_person_reads_a_sentence() {
         assert_eq!(
             sentence(completed),
-            "acme/m-1 completed, 1000 tokens in (87% cached, 1201 estimated), \
-             PREFIX BROKEN (epoch at item 7, 99.9% shared), 50 out (20 reasoning), $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
+            " INFO acme/m-1 completed, 1000 tokens in (87% cached, 1201 estimated), \
+             50 out (20 reasoning), $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
              codex compaction req_1"
         );
         assert_eq!(
             sentence(refused),
-            r"refused: model_not_found: No model 'a\nb'; req_1"
+            r" WARN refused: No model 'a\nb' [model_not_found]; req_1"
         );
-        assert_eq!(sentence(|| drop(record())), "disconnected; req_1");
+        assert_eq!(sentence(|| drop(record())), " INFO disconnected; req_1");
         assert_eq!(
             sentence(with_kept_prefix),
-            "disconnected, 1000 tokens in, prefix kept; req_1"
+            " INFO disconnected, 1000 tokens in (0% cached); req_1"
         );
     }
 
@@ -404,6 +423,7 @@ mod tests {
             })
         );
         let refused = read(refused);
+        assert_eq!(refused["level"], "WARN");
         assert_eq!(refused["fault"], "model_not_found");
         assert_eq!(refused["message"], r"No model 'a\nb'.");
     }

@@ -46,6 +46,7 @@ pub async fn respond(
     ctx.observe(TurnEvent::ClientRequest { head, body: &body });
     let mut record = Record::new(
         &service.metrics,
+        &service.running,
         &config,
         Arc::clone(&ctx.request_id),
         ctx.caller.clone(),

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::caller::{Caller, Session};
 use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 use super::prepared::resolve_routes;
+use super::running::RunningTurns;
 use super::shared::SharedState;
 use super::state::TurnState;
 use crate::artifacts::Artifacts;
@@ -30,6 +31,8 @@ pub struct Service {
     pub config: Arc<ArcSwap<Config>>,
     /// The counters of all turns.
     pub metrics: Arc<Metrics>,
+    /// The turns that are running now.
+    pub running: Arc<RunningTurns>,
     /// Cancelled when running turns have to end because the process shuts down.
     pub shutdown: CancellationToken,
     pub(super) shared: Arc<SharedState>,
@@ -48,6 +51,7 @@ impl Service {
         Self {
             config,
             metrics,
+            running: Arc::default(),
             shutdown,
             shared: Arc::new(SharedState::new(artifacts)),
             environments,

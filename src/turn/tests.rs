@@ -20,7 +20,7 @@ use super::{
 };
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
-use crate::config::{Config, Flags, Inputs, UserDirs, load};
+use crate::config::{Config, Flags, Inputs, LoadPurpose, UserDirs, load};
 use crate::metrics::Metrics;
 use crate::net::ClientConnection;
 use axum::body::Body;
@@ -41,17 +41,12 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         format!("[providers.acme]\nwire = \"chat\"\nbase_url = \"{base}\"\n{settings}\n"),
     )
     .unwrap();
-    let config = load(&Inputs {
+    let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::new()),
-        dirs: UserDirs {
-            working: root.to_owned(),
-            home: root.to_owned(),
-            config: root.join("config"),
-            data: root.join("data"),
-        },
-    })
-    .unwrap();
+        dirs: UserDirs::under(root),
+    };
+    let config = load(&inputs, LoadPurpose::Serve).unwrap();
     let service = Service::new(
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),

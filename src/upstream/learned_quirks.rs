@@ -98,7 +98,7 @@ impl LearnedQuirks {
     /// Applies the patches of a route's model to the route. Returns whether there were any.
     pub fn apply(&self, route: &mut Route) -> bool {
         let known = self.patches.read();
-        let Some(patches) = known.get(&key(&route.provider.id, &route.upstream_model)) else {
+        let Some(patches) = find(&known, &route.provider.id, &route.upstream_model) else {
             return false;
         };
         let dialect = Arc::make_mut(&mut route.dialect);
@@ -209,10 +209,7 @@ impl LearnedQuirks {
     /// The most that a model has answered so far.
     pub fn largest_answer(&self, provider: &str, model: &str) -> LargestAnswer {
         let answers = self.answers.read();
-        answers
-            .get(&key(provider, model))
-            .copied()
-            .unwrap_or_default()
+        find(&answers, provider, model).copied().unwrap_or_default()
     }
 
     /// The context window that the provider stated in an overflow error, if it did.
@@ -232,8 +229,7 @@ impl LearnedQuirks {
     /// The patches of a model, in the order in which they were learned.
     pub fn patches(&self, provider: &str, model: &str) -> Vec<QuirkPatch> {
         let known = self.patches.read();
-        let patches = known.get(&key(provider, model));
-        let patches = patches.into_iter().flatten();
+        let patches = find(&known, provider, model).into_iter().flatten();
         patches
             .filter(|learned| learned.is_valid())
             .map(|learned| learned.patch)
@@ -254,6 +250,18 @@ pub fn is_limit(patch: QuirkPatch) -> bool {
         patch,
         QuirkPatch::Model(ModelPatch::Window(_) | ModelPatch::MaxOutput(_))
     )
+}
+
+/// What is known of a model. Mostly there is nothing of any model, and then no key is made.
+fn find<'m, V>(
+    known: &'m LinkedHashMap<ModelKey, V>,
+    provider: &str,
+    model: &str,
+) -> Option<&'m V> {
+    if known.is_empty() {
+        return None;
+    }
+    known.get(&key(provider, model))
 }
 
 fn key(provider: &str, model: &str) -> ModelKey {

@@ -4,7 +4,7 @@ use registry::{Route, WireQuirks};
 
 use super::*;
 use crate::clock::System;
-use crate::config::{Environment, Flags, Inputs, UserDirs, load};
+use crate::config::{Environment, Flags, Inputs, LoadPurpose, UserDirs, load};
 
 /// A configuration with one provider, `lab`, whose table contains `table`.
 fn config(table: &str) -> Config {
@@ -16,12 +16,12 @@ fn config_at(base_url: &str, table: &str) -> Config {
     let text = format!("[providers.lab]\nbase_url = \"{base_url}\"\n{table}");
     std::fs::write(dir.path().join("proxy-config.toml"), text).unwrap();
     let environment: Box<dyn Environment> = Box::new(HashMap::<String, String>::new());
-    load(&Inputs {
+    let inputs = Inputs {
         flags: Flags::default(),
         environment,
         dirs: UserDirs::under(dir.path()),
-    })
-    .unwrap()
+    };
+    load(&inputs, LoadPurpose::Serve).unwrap()
 }
 
 fn route(config: &Config) -> Route {

@@ -12,7 +12,9 @@ import http.client
 import json
 import os
 import pty
+import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -199,8 +201,6 @@ def many_tools(folder):
 
 @attack
 def expressions_over_artifacts(folder):
-    import random
-
     line = "".join(random.Random(1).choices("ab", k=10_000_000))
     slow = "/search?q=a%5Bab%5D%7B400%7Dc&regex=true"
     with Upstream(hello) as upstream, Target(folder, upstream, server='grace = "1s"') as target:
@@ -222,6 +222,38 @@ def expressions_over_artifacts(folder):
         for _ in range(2):
             target.leave({}, 0.1, path + slow, "GET")
         yield "SIGTERM to exit s", target.stop(), 3
+
+
+@attack
+def work_that_nobody_waits_for(folder):
+    search = "/v1/artifacts/{}/search?q=a%5Bab%5D%7B400%7Dc&regex=true"
+    line = "".join(random.Random(1).choices("ab", k=10_000_000))
+    # Distinct outputs, so that none is found in a cache.
+    def history():
+        return output_turn(*(f"{random.random()} " + "a line of a log\n" * 80 for _ in range(40_000)))
+
+    with Upstream(hello) as upstream, Target(folder, upstream, server='grace = "1s"') as target:
+        _, cpu, (status, _, _) = spent(target, lambda: target.send(history()))
+        yield f"planning 40,000 outputs to its end (status {status}): CPU s", cpu, None
+        for after in (0.05, 0.1, 0.2):
+            yield f"planning: works on for s after the client left at {after} s", work_after(target, history(), after), 0.2
+        target.send(output_turn(line))
+        artifact = re.search(rb"art_[0-9a-f]{32}", upstream.bodies[-1])[0].decode()
+        for after in (0.3, 1.0):
+            yield f"search: works on for s after the client left at {after} s", work_after(target, {}, after, search.format(artifact), "GET"), 0.2
+
+
+def work_after(target: Target, *request) -> float:
+    """Seconds for which the process still works after the client of this request has left."""
+    target.leave(*request)
+    start = last = time.monotonic()
+    cpu = target.cpu()
+    while (now := time.monotonic()) < last + 0.5:
+        time.sleep(0.005)
+        used = target.cpu()
+        if used > cpu:
+            cpu, last = used, now
+    return last - start
 
 
 @attack
@@ -363,6 +395,46 @@ def many_large_bodies(folder):
             client.close()
         time.sleep(1)
         yield "a small turn afterwards: status", target.send(turn())[0], "200"
+
+
+@attack
+def bundles_of_costly_turns(folder):
+    properties = {f"p{n}": {"$ref": "#/$defs/a"} for n in range(10_000)}
+    bomb = {"properties": properties, "$defs": {"a": {"type": "string", "description": "d" * 100_000}}}
+    turns = {
+        "60,000 tools": turn(tools=tools(60_000)),
+        "a schema bomb": turn(tools=[{"type": "function", "name": "f", "parameters": bomb}]),
+    }
+    for n, (name, body) in enumerate(turns.items()):
+        place = folder / str(n)
+        quirks = 'quirks = { schema = ["inline_refs"] }'
+        with Upstream(hello) as upstream, Target(place, upstream, '[capture]\nmode = "all"', quirks) as target:
+            status, _, _ = target.send(body)
+            yield f"{name}: status", status, None
+            bundle = place / "turn.bundle"
+            for command in (["bundle", "create", "--since", "1h", "--output", bundle, *target.flags], ["bundle", "show", bundle], ["replay", bundle]):
+                start = time.monotonic()
+                done = subprocess.run([kit.binary(), *map(str, command)], cwd=place, env=kit.plain_env(place), capture_output=True, timeout=120)
+                what = " ".join(map(str, command[: 2 if command[0] == "bundle" else 1]))
+                yield f"{name}: {what} (exit {done.returncode}): s", time.monotonic() - start, 5
+                yield f"{name}: MB of the largest command so far", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, 500
+
+
+@attack
+def few_descriptors(folder):
+    with Upstream(hello) as upstream, Target(folder, upstream) as target:
+        resource.prlimit(target.child.pid, resource.RLIMIT_NOFILE, (64, 64))
+        clients = [socket.create_connection(("127.0.0.1", target.port)) for _ in range(120)]
+        time.sleep(1)
+        cpu = target.cpu()
+        time.sleep(3)
+        yield "no descriptor left: CPU s in 3 s", target.cpu() - cpu, 0.3
+        for client in clients:
+            client.close()
+        start = time.monotonic()
+        status, _, _ = target.send(turn())
+        yield "connections closed: status", status, "200"
+        yield "connections closed: turn after s", time.monotonic() - start, 3
 
 
 @attack

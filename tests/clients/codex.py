@@ -47,6 +47,8 @@ def run(case: dict, folder: Path):
             kit.check(kit.mismatch(f"~{pattern}", proxy.text(), "log"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
             raise kit.Failure(f"{posts} POSTs reached the proxy, expected {expect['posts']}")
+        if session.is_set_up:
+            session.undo_setup()
         if "bundle" in case:
             bundle.check(case["bundle"], proxy, folder, turn.message or "")
         failure = "" if turn.failure is None else f", {turn.failure!r}"
@@ -118,21 +120,30 @@ class Session:
             (self.work / name).write_bytes(base64.b64decode(content))
         home = folder / "codex"
         home.mkdir()
-        self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": options.get("token", "any"), "RESPONDENT_KEY": "any"}
-        provider = own_provider(proxy, options)
-        if "setup" in options:
-            provider = self.printed_provider(proxy, options["setup"])
-        (home / "config.toml").write_text("\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options)]))
+        self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": options.get("token", "any")}
+        self.proxy, self.config, self.is_set_up = proxy, home / "config.toml", "setup" in options
+        provider = "" if self.is_set_up else own_provider(proxy, options)
+        self.user_config = "\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options)])
+        self.config.write_text(self.user_config)
+        if self.is_set_up:
+            self.proxy_command("codex", "setup", *options["setup"])
+            if "--default" not in options["setup"]:
+                self.args = ["-p", "respondent", *self.args]
 
-    def printed_provider(self, proxy: kit.Proxy, commands: list[list[str]]) -> str:
-        """The output of the last of these commands of the proxy, which a user would paste into the configuration."""
+    def proxy_command(self, *arguments: str):
         env = self.env | {"PATH": f"{CODEX.parent}:{self.env['PATH']}"}
-        for arguments in commands:
-            argv = [kit.binary(), *arguments, *proxy.flags]
-            code, stdout, stderr = kit.run_program(argv, self.folder, env, 60, "-".join(arguments))
-            if code != 0:
-                raise kit.Failure(f"{' '.join(arguments)} exited with {code}")
-        return stdout
+        argv = [kit.binary(), *arguments, *self.proxy.flags]
+        code, _, _ = kit.run_program(argv, self.folder, env, 60, "-".join(arguments[:2]))
+        if code != 0:
+            raise kit.Failure(f"{' '.join(arguments)} exited with {code}")
+
+    def undo_setup(self):
+        """Undoes the setup; nothing may be left of it."""
+        self.proxy_command("codex", "remove")
+        if (left := self.config.read_text()) != self.user_config:
+            raise kit.Failure(f"config.toml is not as it was:\n{left}")
+        if left := [path.name for path in self.config.parent.glob("*respondent*")]:
+            raise kit.Failure(f"the setup left {left}")
 
     def turn(self, prompt: str, seconds: float, model: str | None = None) -> Turn:
         # Some tests have a dead upstream, so the client must not wait for the network without a limit.

@@ -39,7 +39,7 @@ memory = 1000000
 keep_size = 20000000
 """
 # How long the upstream may be silent.
-IDLE = '[providers.{name}.timeouts]\nidle = "2s"\n'
+IDLE = '[providers.{name}.timeouts]\nidle = "4s"\n'
 SESSIONS = 64
 # A long answer has this many pieces. The server remembers the items of its answers, up to 112 MB: these fill that.
 PIECE, LONG_TEXT = "word " * 5, 2_000
@@ -54,6 +54,9 @@ MAX_RSS_SLOPE = 1.0  # MB a minute
 MAX_COUNT_SLOPE = 0.2  # descriptors or threads a minute
 MAX_P99_GROWTH = 2.0
 MAX_UNCOUNTED = 0.2  # of the memory above that of the idle server
+
+# An idle server is one that has worked for so long and rests: its code, stacks and database caches are in memory.
+WARM_UP = 20  # seconds
 
 
 class Lost(Exception):
@@ -411,12 +414,15 @@ def main() -> int:
     try:
         with kit.Player(script(), folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds, more=more) as proxy:
             soak = Soak(proxy, begin + chosen.minutes * 60)
-            idle = rss(Path(f"/proc/{proxy.child.pid}"))
             soak.running.set()
             threads = [threading.Thread(target=soak.run, args=(number,)) for number in range(chosen.workers)]
             threads.append(threading.Thread(target=edit, args=(folder / "proxy-config.toml", soak)))
             for thread in threads:
                 thread.start()
+            time.sleep(min(WARM_UP, chosen.minutes * 10))
+            with soak.pause():
+                warm = soak.sample((time.monotonic() - begin) / 60)
+            idle = warm.rss - (warm.counted or 0)
             samples = []
             while not soak.is_over():
                 time.sleep(max(0.0, min(interval, soak.end - time.monotonic())))

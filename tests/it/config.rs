@@ -2,6 +2,7 @@
 use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, write};
@@ -23,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
             bad_edit,
         ),
         case("default_model is for Codex only", default_model),
+        case("a refused host and origin are logged once", refused_names),
         case("the directory providers/ is read", providers_dir),
         case("a new provider is one file", new_provider),
         case("models are listed with their prices", models_command),
@@ -74,15 +76,9 @@ async fn bad_files() {
             "base_url",
         ),
         (
-            "a key variable that is not set",
-            base.clone()
-                .tables("[providers.x]\nbase_url = \"http://127.0.0.1:1\"\napi_key_env = \"NOT_SET\""),
-            "NOT_SET",
-        ),
-        (
             "an alias to an unknown provider",
             base.clone().tables("[routing.aliases]\na = \"nobody/x\"\n[providers.y]\nbase_url = \"http://127.0.0.1:1\"\nkey_required = false"),
-            "alias 'a'",
+            "alias `a`: there is no provider `nobody`",
         ),
         (
             "a bad file in providers/",
@@ -136,7 +132,9 @@ async fn good_edit() {
     let new = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
     let text = new.config(&player.base_url());
     write(proxy.folder.path(), "proxy-config.toml", &text);
-    proxy.wait_for_log("configuration changed").await;
+    proxy
+        .wait_for_log("configuration reloaded: aliases changed")
+        .await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/small");
 }
 
@@ -153,8 +151,41 @@ async fn bad_edit() {
     // The next valid edit is applied.
     let repaired = good.replace("up/small", "up/large");
     write(proxy.folder.path(), "proxy-config.toml", &repaired);
-    proxy.wait_for_log("configuration changed").await;
+    proxy.wait_for_log("configuration reloaded: ").await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/large");
+}
+
+async fn refused_names() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let origin = [("origin", "http://evil.example")];
+    for _ in 0..3 {
+        let reply = proxy.get_with("/v1/models", &origin).await;
+        assert_eq!(reply.error(403)["code"], "origin_not_allowed");
+    }
+    let named = "This server does not answer to the host name \"box.lan:1\". Add \"box.lan\" to \
+         allowed_hosts under [server] in ./proxy-config.toml.";
+    for port in [1, 1, 2] {
+        let mut stream = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
+        let head =
+            format!("GET /v1/models HTTP/1.1\r\nHost: box.lan:{port}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
+        if port == 1 {
+            assert!(reply.contains(&named.replace('"', "\\\"")), "{reply}");
+        }
+    }
+    proxy.wait_for_log(named).await;
+    let origin = "refused: Web pages of the origin \"http://evil.example\" may not call";
+    let log = proxy.log();
+    assert_eq!(log.matches(origin).count(), 1, "{log}");
+    assert_eq!(
+        log.matches("refused: This server does not").count(),
+        1,
+        "{log}"
+    );
 }
 
 async fn default_model() {
@@ -273,7 +304,7 @@ async fn models_command() {
     assert_eq!(code, 0);
     assert!(out.starts_with("acme (Acme), on\n"), "{out}");
     assert!(out.contains("100k"), "{out}");
-    let (_, out, _) = run(&["--json"]).await;
+    let (_, out, _) = run(&["--json", "--all"]).await;
     let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
     let providers = listed.as_array().unwrap();
     assert!(providers.len() > 25, "{}", providers.len());
@@ -281,7 +312,7 @@ async fn models_command() {
     assert_eq!(acme["models"][0]["price"]["output"], 4.0);
     let (code, _, err) = run(&["--provider", "acne"]).await;
     assert_eq!(code, 1);
-    assert!(err.contains("near: acme"), "{err}");
+    assert!(err.contains("did you mean acme?"), "{err}");
 }
 
 async fn precedence() {

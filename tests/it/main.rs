@@ -32,6 +32,7 @@ mod secrets;
 mod store;
 mod supply;
 mod trial;
+mod trust;
 mod turns;
 mod wires;
 
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         prefix::trials(),
         recordings::trials(),
         relay::trials(),
+        trust::trials(),
         requests::trials(),
         requirements::trials(),
         rounds::trials(),

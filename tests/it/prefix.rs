@@ -47,7 +47,8 @@ fn answer_with_usage() -> ScriptedAnswer {
 
 async fn prefix_report() {
     let player = repeating_player(PlayerWire::Chat, answer_with_usage()).await;
-    let proxy = Proxy::start(&player).await;
+    let setup = Setup::new().server("log = \"info,respondent::turn=debug\"");
+    let proxy = Proxy::start_with(&player, setup).await;
     let history = [user("one"), user("two"), user("three")];
     let other = [user("one"), user("2"), user("three"), user("four")];
     for (items, header) in [
@@ -60,12 +61,16 @@ async fn prefix_report() {
         assert!(shared.ends_with(header), "{shared}");
     }
     let log = proxy.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("/m ")).collect();
-    assert!(!lines[0].to_lowercase().contains("prefix"), "{log}");
-    assert!(lines[1].contains("(40% cached, "), "{log}");
-    assert!(lines[1].contains(" estimated), prefix kept, "), "{log}");
-    let broken = ", PREFIX BROKEN (client_changed_history at item 1, ";
-    assert!(lines[2].contains(broken), "{log}");
+    let cached = log.matches(" tokens in (40% cached, ").count();
+    assert_eq!(cached, 3, "{log}");
+    let debug = log.lines().filter(|line| line.contains("DEBUG"));
+    let debug: Vec<&str> = debug.filter(|line| line.contains("req_")).collect();
+    let [kept, missed] = debug.as_slice() else {
+        panic!("{log}")
+    };
+    assert!(kept.contains("continues the previous one"), "{log}");
+    let missed_at = "cache miss (client changed the history at item 1, ";
+    assert!(missed.contains(missed_at), "{log}");
     for reason in ["first", "new_turn", "client_changed_history"] {
         let label = format!("reason=\"{reason}\"");
         let count = proxy.metric("respondent_prefixes_total", &label).await;

@@ -35,6 +35,8 @@ pub struct Setup {
     args: Vec<String>,
     env: Vec<(String, String)>,
     files: Vec<(String, String)>,
+    /// Whether the program has to find its configuration in the working directory.
+    is_unnamed: bool,
 }
 
 impl Setup {
@@ -100,6 +102,13 @@ impl Setup {
         self
     }
 
+    /// Does not name the configuration to the program.
+    #[must_use]
+    pub fn unnamed(mut self) -> Self {
+        self.is_unnamed = true;
+        self
+    }
+
     /// Adds a file next to the configuration.
     #[must_use]
     pub fn file(mut self, path: &str, text: &str) -> Self {
@@ -140,10 +149,11 @@ impl Setup {
     /// A command that runs the program in this folder, without the environment of the test.
     pub fn command(&self, folder: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_respondent"));
+        command.current_dir(folder).env_clear().env("HOME", folder);
+        if !self.is_unnamed {
+            command.env("RESPONDENT_CONFIG", "./proxy-config.toml");
+        }
         command
-            .current_dir(folder)
-            .env_clear()
-            .env("HOME", folder)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .args(&self.args)
             .stdin(Stdio::null())
@@ -176,6 +186,8 @@ pub fn write(folder: &Path, path: &str, text: &str) {
 pub struct Proxy {
     pub address: SocketAddr,
     pub folder: TempDir,
+    /// What the program printed before its greeting.
+    pub first_line: Option<String>,
     child: Child,
     output: Arc<OutputLog>,
 }
@@ -224,11 +236,16 @@ impl Proxy {
         let mut greeting = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         greeting.read_line(&mut line).await.unwrap();
+        let mut first_line = None;
+        if setup.is_unnamed {
+            first_line = Some(line.trim_end().to_owned());
+            line.clear();
+            greeting.read_line(&mut line).await.unwrap();
+        }
         let address = line
             .trim_end()
             .rsplit_once("http://")
-            .and_then(|(_, rest)| rest.strip_suffix("/v1"))
-            .and_then(|address| address.parse().ok());
+            .and_then(|(_, address)| address.parse().ok());
         let Some(address) = address else {
             let mut rest = String::new();
             let _ = greeting.read_to_string(&mut rest).await;
@@ -242,6 +259,7 @@ impl Proxy {
         Self {
             address,
             folder,
+            first_line,
             child,
             output,
         }

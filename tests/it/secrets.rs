@@ -274,7 +274,7 @@ async fn canaries() {
     for headers in [
         vec![("authorization", format!("Bearer {one}"))],
         vec![("authorization", format!("Basic {}", STANDARD.encode(four)))],
-        vec![("x-api-key", four.to_owned())],
+        vec![("x-token", four.to_owned())],
         vec![
             ("authorization", gate.clone()),
             ("origin", format!("http://{one}")),
@@ -359,7 +359,10 @@ async fn canaries() {
                 .replace(three, ""),
         );
     }
-    for args in [&["check"][..], &["codex", "print"]] {
+    for args in [
+        &["check"][..],
+        &["codex", "setup", "--dry-run", "--model", "up/m"],
+    ] {
         let mut setup = setup.clone();
         for arg in args {
             setup = setup.arg(arg);
@@ -515,12 +518,7 @@ async fn one_line() {
                 serde_json::from_str::<Value>(line).unwrap();
             }
         }
-        let greeting_lines = log
-            .lines()
-            .filter(|line| {
-                line.starts_with("  ") || line.starts_with("Codex: ") || line.starts_with("SDKs: ")
-            })
-            .count();
+        let greeting_lines = log.lines().filter(|line| line.starts_with("  ")).count();
         let records = log.lines().filter(|line| !line.is_empty()).count() - greeting_lines;
         assert!(
             records >= turns && ended(&log) == turns,

@@ -18,7 +18,7 @@ use adapters::plan::output::OutputKind;
 use libtest_mimic::Trial;
 use respondent::artifacts::Artifacts;
 use respondent::clock::{Clock, System};
-use respondent::config::{self, Config, Flags, Inputs, UserDirs};
+use respondent::config::{self, Config, Flags, Inputs, LoadPurpose, UserDirs};
 use respondent::metrics::ArtifactCounts;
 use respondent::store::{ArtifactFilter, ArtifactRange, DataDir, NewArtifact, OpenError, Store};
 use sha2::{Digest, Sha256};
@@ -159,12 +159,12 @@ fn artifact_id_of(text: &str) -> String {
 }
 
 fn config(folder: &Path) -> Config {
-    config::load(&Inputs {
+    let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder),
-    })
-    .unwrap()
+    };
+    config::load(&inputs, LoadPurpose::Serve).unwrap()
 }
 
 fn open(folder: &Path) -> Artifacts {

@@ -25,12 +25,13 @@ pub struct ArtifactList {
     pub last_id: Option<String>,
 }
 
-/// Lists artifacts, with the parameters `limit`, `after` and `session`.
+/// Lists artifacts, with the parameters `limit`, `after`, `session` and `prefix`, with which the
+/// ids begin.
 pub(in crate::app) async fn list(
     State(owned): State<OwnerArtifacts>,
     RawQuery(query): RawQuery,
 ) -> Result<Response<Body>, ArtifactHttpError> {
-    let params = QueryParams::parse(query.as_deref(), &["limit", "after", "session"])?;
+    let params = QueryParams::parse(query.as_deref(), &["limit", "after", "session", "prefix"])?;
     let limit = params.number("limit", &(1..=MAX_LIMIT as u64), DEFAULT_LIMIT as u64)?;
     let limit = usize::try_from(limit).unwrap_or(MAX_LIMIT);
     let after = params.text("after").map(str::to_owned);
@@ -39,6 +40,7 @@ pub(in crate::app) async fn list(
     }
     let filter = ArtifactFilter {
         session: params.text("session").map(str::to_owned),
+        id_prefix: params.text("prefix").map(str::to_owned),
         // One more shows whether there is another page.
         limit: limit + 1,
         after,

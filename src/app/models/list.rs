@@ -15,6 +15,8 @@ pub const BODY_LIMIT: usize = 900 * 1024;
 pub struct CatalogEntry {
     /// The name that clients send, unique in the list.
     pub slug: String,
+    /// Another name that leads to the same model: `provider/model`, where that is not the first.
+    pub other_slug: Option<String>,
     /// The name in Codex's model picker.
     pub display_name: String,
     /// One line for the model picker.
@@ -35,6 +37,11 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
+    /// Whether this is one of its names.
+    pub fn is_named(&self, slug: &str) -> bool {
+        self.slug == slug || self.other_slug.as_deref() == Some(slug)
+    }
+
     /// Codex's own threshold, 90 % of the window, or less where that would leave too
     /// little room for the output.
     pub fn default_auto_compact(window: u64) -> u64 {
@@ -86,14 +93,11 @@ fn build_within(limit: usize, models: &[CatalogEntry], instructions: &str) -> Mo
     );
     let mut infos: Vec<Box<RawValue>> = fill(
         &mut free,
-        models
-            .iter()
-            .enumerate()
-            .filter_map(|(at, model)| raw(&codex_info(at, model, short))),
+        codex_infos(models, short).filter_map(|info| raw(&info)),
     );
     let mut full = 0;
-    for (at, (slot, model)) in infos.iter_mut().zip(models).enumerate() {
-        let Some(longer) = raw(&codex_info(at, model, instructions)) else {
+    for (slot, longer) in infos.iter_mut().zip(codex_infos(models, instructions)) {
+        let Some(longer) = raw(&longer) else {
             break;
         };
         let more = longer.get().len().saturating_sub(slot.get().len());
@@ -104,6 +108,8 @@ fn build_within(limit: usize, models: &[CatalogEntry], instructions: &str) -> Mo
         *slot = longer;
         full += 1;
     }
+    let others = models.iter().filter(|model| model.other_slug.is_some());
+    let wanted = models.len() + others.count();
     let list = ModelList {
         object: "list",
         data: &data,
@@ -112,7 +118,7 @@ fn build_within(limit: usize, models: &[CatalogEntry], instructions: &str) -> Mo
     ModelListBody {
         json: serde_json::to_string(&list).unwrap_or_else(|_| EMPTY.to_owned()),
         shortened: infos.len().saturating_sub(full),
-        dropped: models.len().saturating_sub(infos.len()),
+        dropped: wanted.saturating_sub(infos.len()),
     }
 }
 
@@ -145,10 +151,32 @@ pub(super) fn model_object(id: &str, owned_by: &str) -> Value {
     json!({"id": id, "object": "model", "created": 0, "owned_by": owned_by})
 }
 
+/// The entries for Codex: each model under its name, and after these, not shown in the model picker,
+/// under its other name. Codex treats a name without an entry as an unknown model, to which it gives
+/// neither `apply_patch` nor the right window.
+pub(crate) fn codex_infos(
+    models: &[CatalogEntry],
+    instructions: &str,
+) -> impl Iterator<Item = Value> {
+    let listed = models
+        .iter()
+        .enumerate()
+        .map(move |(at, model)| codex_info(at, model, instructions));
+    let others = models.iter().enumerate().filter_map(move |(at, model)| {
+        let other = model.other_slug.as_ref()?;
+        let mut info = codex_info(at, model, instructions);
+        let fields = info.as_object_mut()?;
+        fields.insert("slug".to_owned(), other.as_str().into());
+        fields.insert("visibility".to_owned(), "hide".into());
+        Some(info)
+    });
+    listed.chain(others)
+}
+
 /// The entry of a model for Codex, its `ModelInfo`: all fields that Codex 0.169 requires, and the
 /// optional ones that change what it does. One entry that does not decode makes Codex drop the
 /// whole list. `at` is the model's index in the list.
-pub(crate) fn codex_info(at: usize, model: &CatalogEntry, instructions: &str) -> Value {
+fn codex_info(at: usize, model: &CatalogEntry, instructions: &str) -> Value {
     // Codex 0.169 accepts any word, including `max` and unknown ones.
     let level =
         |effort: &String| json!({"effort": effort, "description": level_description(effort)});

@@ -96,8 +96,10 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
                 .and_then(|learned_quirks| learned_quirks.window(&provider.id, &model.id))
                 .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
             let window = learned.unwrap_or_else(|| model.window()).tokens;
+            let slug = registry.public_name(provider, model);
             CatalogEntry {
-                slug: registry.public_name(provider, model),
+                other_slug: Some(provider.prefixed_name(&model.id)).filter(|name| *name != slug),
+                slug,
                 display_name: model.display_name().to_owned(),
                 description: if model.description.is_empty() {
                     format!("by {}", provider.name)
@@ -154,7 +156,7 @@ mod tests {
     use adapters::quirk_patch::ModelPatch;
 
     use super::*;
-    use crate::config::{Flags, Inputs, UserDirs, load};
+    use crate::config::{Flags, Inputs, LoadPurpose, UserDirs, load};
 
     #[test]
     fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
@@ -162,12 +164,12 @@ mod tests {
         let text = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\nkey_required = false\n\
             models = [{ id = \"unknown\" }, { id = \"small\", window = 4096 }, { id = \"big\", window = 9000000 }]";
         std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-        let config = load(&Inputs {
+        let inputs = Inputs {
             flags: Flags::default(),
             environment: Box::new(HashMap::<String, String>::new()),
             dirs: UserDirs::under(folder.path()),
-        })
-        .unwrap();
+        };
+        let config = load(&inputs, LoadPurpose::Serve).unwrap();
         let learned_quirks = LearnedQuirks::default();
         let windows = || {
             let catalog = catalog(&config, Some(&learned_quirks));

@@ -69,7 +69,7 @@ pub enum InvalidQuery {
     #[error("the text to search for is longer than {MAX_PATTERN} bytes")]
     TooLong,
     /// The pattern is not a regular expression; contains the reason.
-    #[error("this is no regular expression: {0}")]
+    #[error("this is not a regular expression: {0}")]
     Syntax(String),
     /// The expression would take too much memory, or too long.
     #[error("this regular expression is too large; use smaller repetitions")]

@@ -129,7 +129,7 @@ fn invalid_expressions_are_refused() {
     assert_eq!(refused(r"\w{1000}{1000}"), InvalidQuery::TooLarge);
     assert_eq!(
         refused("a(b").to_string(),
-        "this is no regular expression: unclosed group"
+        "this is not a regular expression: unclosed group"
     );
 }
 

@@ -57,68 +57,6 @@ fn unusable_output_of_codex_is_refused() {
     ));
 }
 
-#[test]
-fn the_file_is_in_the_directory_of_codex() {
-    let with = |set: &[(&str, &str)]| {
-        default_path(|name| {
-            set.iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.into())
-        })
-    };
-    let cases = [
-        (
-            vec![("CODEX_HOME", "/c"), ("HOME", "/h")],
-            Some("/c/respondent-models.json"),
-        ),
-        (
-            vec![("CODEX_HOME", ""), ("HOME", "/h")],
-            Some("/h/.codex/respondent-models.json"),
-        ),
-        (
-            vec![("HOME", "/h")],
-            Some("/h/.codex/respondent-models.json"),
-        ),
-        (
-            vec![("USERPROFILE", "/u")],
-            Some("/u/.codex/respondent-models.json"),
-        ),
-        (vec![], None),
-    ];
-    for (set, path) in cases {
-        assert_eq!(with(&set), path.map(PathBuf::from));
-    }
-}
-
-#[test]
-fn a_catalog_replaces_the_earlier_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("new/models.json");
-    for json in ["first", "second"] {
-        let catalog = CodexCatalog {
-            json: json.to_owned(),
-            prompt_model: String::new(),
-        };
-        write(&path, &catalog).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), json);
-    }
-    assert_eq!(
-        std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
-        1
-    );
-
-    let catalog = CodexCatalog {
-        json: String::new(),
-        prompt_model: String::new(),
-    };
-    let below_a_file = path.join("x.json");
-    let error = write(&below_a_file, &catalog).unwrap_err();
-    assert!(
-        error.to_string().contains("x.json could not be written"),
-        "{error}"
-    );
-}
-
 #[tokio::test]
 async fn the_error_for_a_missing_codex_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();

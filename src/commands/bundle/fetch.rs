@@ -6,11 +6,12 @@ use bytes::Bytes;
 use http::StatusCode;
 
 use crate::app::diagnostics::NOT_FOUND;
+use crate::commands::ids::complete_id;
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
 use crate::diagnostics::capture::TurnCapture;
 use crate::diagnostics::listing::TurnListing;
-use crate::diagnostics::selection::BundleQuery;
+use crate::diagnostics::selection::{BundleQuery, Selection};
 use crate::log::SafeText;
 
 const TURNS_PATH: &str = "/diagnostics/turns";
@@ -25,6 +26,7 @@ pub(super) struct FetchedBundle {
 /// A bundle of the wanted turns. The error for a selection without turns says which turns
 /// there are.
 pub(super) async fn fetch(config: &Config, wanted: &BundleQuery) -> anyhow::Result<FetchedBundle> {
+    let wanted = &with_whole_id(config, wanted).await?;
     let control = ControlClient::new(config);
     let path = format!("/diagnostics/bundle?{}", wanted.to_query());
     let (status, body) = match control.get(&path).await {
@@ -48,6 +50,34 @@ pub(super) async fn fetch(config: &Config, wanted: &BundleQuery) -> anyhow::Resu
         anyhow::bail!("{}", listing.explain_no_match(&wanted.selection));
     }
     Err(server_error(status, &body))
+}
+
+/// Replaces the beginning of an id in a selection with the only id that it fits. A text that fits
+/// none stays as it is.
+async fn with_whole_id(config: &Config, wanted: &BundleQuery) -> anyhow::Result<BundleQuery> {
+    let (typed, is_request) = match &wanted.selection {
+        Selection::Request(typed) => (typed, true),
+        Selection::Response(typed) => (typed, false),
+        Selection::Failed | Selection::Last | Selection::Since(_) => return Ok(wanted.clone()),
+    };
+    let (listing, _) = listing(config).await?;
+    let ids = listing.turns.into_iter().filter_map(|turn| {
+        if is_request {
+            Some(turn.request_id)
+        } else {
+            turn.response_id
+        }
+    });
+    let id = complete_id(typed, ids)?.unwrap_or_else(|| typed.clone());
+    let selection = if is_request {
+        Selection::Request(id)
+    } else {
+        Selection::Response(id)
+    };
+    Ok(BundleQuery {
+        selection,
+        ..wanted.clone()
+    })
 }
 
 /// The recorded turns, and a note for the user if they come from disk.

@@ -47,7 +47,7 @@ pub async fn create(
     let to_stdout = output == Some(Path::new("-"));
     if to_stdout && std::io::stdout().is_terminal() {
         anyhow::bail!(
-            "a bundle is no text for a terminal: name a file with --output, or send standard output to one"
+            "a bundle is not text: name a file with --output, or redirect standard output to one"
         );
     }
     let fetched = fetch::fetch(config, wanted).await?;
@@ -154,7 +154,7 @@ pub fn turn<'a>(
 
 /// `respondent bundle show`: prints the turns of a bundle.
 pub fn show(file: &Path) -> anyhow::Result<()> {
-    print_text(&bundle::show(&read(file)?.turns))
+    print_text(&bundle::show(&read(file)?.turns, file))
 }
 
 /// `respondent bundle diff`: prints where the turns of two bundles differ. Returns the exit

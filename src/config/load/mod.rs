@@ -1,124 +1,139 @@
 //! Reads files, environment and flags, checks them, and builds a [`Config`].
 
 mod provider;
+mod routing;
 mod server;
+mod trust;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
-use registry::Registry;
 use toml::Table;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Config;
+use super::error::{ConfigError, ConfigErrors, MAX_ERRORS};
 use super::inputs::{Inputs, parent_dir};
-use super::settings::ConfigFile;
-use super::toml_file::{ConfigError, TomlFile};
-use provider::ProviderTable;
+use super::purpose::LoadPurpose;
+use super::settings::{CaptureConfig, ConfigFile};
+use super::toml_file::{Parsed, TomlFile};
 pub use provider::provider_files;
 
-/// Loads the configuration. The first mistake found ends it with an error that names file
-/// and line where possible. Blocks: files are read and key commands are run.
-pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
-    let paths = inputs.config_paths();
+/// Loads the configuration. Fails with all mistakes that were found, which name file and line
+/// where possible. Blocks: files are read and, if the purpose needs keys, key commands are run.
+pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigErrors> {
+    let paths = inputs.config_paths(purpose);
     let main = match &paths.file {
         Some(path) => TomlFile::read(path)?,
         None => TomlFile::default(),
     };
-    let mut file: ConfigFile = main.parse()?;
+    let mut parsed: Parsed<ConfigFile> = main.parse();
     let mut loader = ConfigLoader {
         inputs,
+        purpose,
         config_dir: parent_dir(&paths.providers_dir).to_owned(),
         configured_ids: BTreeSet::new(),
+        has_bad_provider: parsed.is_incomplete(&["providers"]),
+        errors: std::mem::take(&mut parsed.errors),
         config: Config::default(),
         digest: Xxh3::new(),
     };
+    loader.config.paths = paths;
+    let Some(mut file) = parsed.value.take() else {
+        return Err(loader.into_errors());
+    };
     loader.add_source(&main);
-    loader.server(&main, &mut file.server)?;
-    loader.codex(&main, &mut file.codex)?;
-    let compiled = file.capture.patterns.iter().map(|text| Regex::new(text));
-    file.capture.compiled_patterns = compiled
-        .collect::<Result<_, _>>()
-        .map_err(|error| main.error(&["capture", "patterns"], error.to_string()))?;
-    let tables = main.parse::<Table>()?.remove("providers");
-    let mut tables = tables
-        .and_then(|value| value.try_into::<Table>().ok())
-        .unwrap_or_default();
-    for (id, spec) in file.providers.0 {
-        let overrides = tables
-            .remove(&id)
-            .and_then(|value| value.try_into().ok())
-            .unwrap_or_default();
-        let table = ProviderTable {
-            path: vec!["providers", &id],
-            id: &id,
-            spec,
-            overrides,
-            file: &main,
-        };
-        loader.add_provider(table)?;
+    loader.distrust_files(&main, &file);
+    if !parsed.is_incomplete(&["server"]) {
+        loader.server(&main, &mut file.server);
     }
-    loader.add_provider_files(&paths.providers_dir)?;
-    loader.add_providers_by_environment()?;
-    loader.add_sandbox_if_alone()?;
-    let mut config = loader.config;
-    let fallbacks = file.routing.fallbacks.0.into_iter();
-    let registry = Registry {
-        fallbacks: fallbacks.map(|(of, others)| (of, others.0)).collect(),
-        aliases: file.routing.aliases.0,
-        default_model: file.routing.default_model,
-        ..config.registry
-    };
-    registry.check().map_err(|refused| {
-        let key = match &refused {
-            registry::RegistryError::AliasOfAlias(alias, _)
-            | registry::RegistryError::UnresolvedAlias(alias, _) => {
-                ["routing", "aliases", alias.as_str()]
-            }
-            registry::RegistryError::UnresolvedDefault(_) => ["routing", "default_model", ""],
-            registry::RegistryError::UnresolvedFallback(of, _) => {
-                ["routing", "fallbacks", of.as_str()]
-            }
-        };
-        main.error(&key, refused.to_string())
-    })?;
-    let sandbox = registry.provider(registry::SANDBOX);
-    config.sandbox = sandbox.is_some_and(|provider| provider.base_url.is_empty());
-    let config = Config {
-        server: file.server,
-        registry,
-        codex: file.codex,
-        context: file.context,
-        artifacts: file.artifacts,
-        capture: file.capture,
-        digest: loader.digest.digest(),
-        ..config
-    };
+    if !loader.config.paths.is_found {
+        loader.codex(&main, &mut file.codex);
+    }
+    loader.capture(&main, &mut file.capture);
+    loader.add_provider_tables(&main, &mut parsed, file.providers.0);
+    loader.add_provider_files();
+    loader.add_providers_by_environment();
+    loader.add_sandbox_if_alone();
+    loader.routing(&main, file.routing);
+    let sandbox = loader.config.registry.provider(registry::SANDBOX);
+    let has_sandbox = sandbox.is_some_and(|provider| provider.base_url.is_empty());
+    let config = &mut loader.config;
+    config.sandbox = has_sandbox;
+    config.server = file.server;
+    config.codex = file.codex;
+    config.context = file.context;
+    config.artifacts = file.artifacts;
+    config.capture = file.capture;
+    config.digest = loader.digest.digest();
     let least = config.least_memory();
-    match config.server.memory {
-        Some(memory) if memory < least => Err(main.error(
+    if config.server.memory.is_some_and(|memory| memory < least) {
+        loader.fail(main.error(
             &["server", "memory"],
             format!(
                 "`memory` must be at least {least}: 3 times `body_limit`, `memory` of [capture] and of [artifacts], and 120 MiB for what is remembered of sessions"
             ),
-        )),
-        Some(_) | None => Ok(config),
+        ));
+    }
+    if loader.errors.is_empty() {
+        Ok(loader.config)
+    } else {
+        Err(loader.into_errors())
     }
 }
 
 /// The parts of a configuration that have been read so far.
 struct ConfigLoader<'a> {
     inputs: &'a Inputs,
+    purpose: LoadPurpose,
     config_dir: PathBuf,
     configured_ids: BTreeSet<String>,
+    /// Whether a provider has a mistake, so that names of its models cannot be judged.
+    has_bad_provider: bool,
+    errors: Vec<ConfigError>,
     /// Its providers, keys, files and warnings are filled in as they are found.
     config: Config,
     digest: Xxh3,
 }
 
 impl ConfigLoader<'_> {
+    /// Notes a mistake.
+    fn fail(&mut self, error: ConfigError) {
+        if !self.has_enough_errors() {
+            self.errors.push(error);
+        }
+    }
+
+    /// Whether no further mistake would be told.
+    fn has_enough_errors(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.config.warnings.contains(&warning) {
+            self.config.warnings.push(warning);
+        }
+    }
+
+    /// The mistakes in the order in which they are written, those of the main file first.
+    fn into_errors(mut self) -> ConfigErrors {
+        let main = self.config.paths.file;
+        self.errors
+            .sort_by_key(|error| (error.file != main, error.file.clone(), error.line));
+        ConfigErrors::new(self.errors)
+    }
+
+    fn capture(&mut self, main: &TomlFile, capture: &mut CaptureConfig) {
+        for text in &capture.patterns {
+            match Regex::new(text) {
+                Ok(pattern) => capture.compiled_patterns.push(pattern),
+                Err(error) => self.fail(main.error(&["capture", "patterns"], error.to_string())),
+            }
+        }
+    }
+
     fn add_source(&mut self, source: &TomlFile) {
         self.digest.update(source.text().as_bytes());
         self.config.source_files.extend(source.path.clone());
@@ -134,10 +149,9 @@ impl ConfigLoader<'_> {
             return;
         };
         let path = path.display();
-        let warning = format!("{path} holds a secret and others can read it; chmod 600 {path}");
-        if !self.config.warnings.contains(&warning) {
-            self.config.warnings.push(warning);
-        }
+        self.warn(format!(
+            "{path} holds a secret and others can read it; chmod 600 {path}"
+        ));
     }
 
     fn resolve(&self, path: &Path) -> PathBuf {
@@ -148,6 +162,13 @@ impl ConfigLoader<'_> {
 fn readable_by_others(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
+}
+
+/// The table of each provider in a file, by id.
+fn provider_tables(file: &mut Table) -> Table {
+    let tables = file.remove("providers");
+    let tables = tables.and_then(|value| value.try_into::<Table>().ok());
+    tables.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use registry::{Provider, ProviderSpec, builtin};
+use registry::{Provider, ProviderSpec, builtin, suggest};
 use toml::Table;
 
-use super::ConfigLoader;
-use crate::config::keys::{self, ApiKeys};
-use crate::config::toml_file::{ConfigError, TomlFile};
+use super::{ConfigLoader, provider_tables};
+use crate::config::error::ConfigError;
+use crate::config::keys::{self, ApiKeys, KeyError};
+use crate::config::settings::ConfigFile;
+use crate::config::toml_file::{Parsed, TomlFile};
 use crate::config::{KeyOrigin, address};
 
 /// A provider's table as it is in a configuration file.
@@ -26,7 +28,7 @@ pub(super) struct ProviderTable<'a> {
 }
 
 impl ProviderTable<'_> {
-    fn error(&self, key: &str, why: &str) -> ConfigError {
+    pub(super) fn error(&self, key: &str, why: &str) -> ConfigError {
         let mut path = self.path.clone();
         path.push(key);
         self.file
@@ -35,74 +37,169 @@ impl ProviderTable<'_> {
 }
 
 impl ConfigLoader<'_> {
-    /// Adds every provider file of a directory, in the order of names. A directory that does
-    /// not exist counts as empty.
-    pub(super) fn add_provider_files(&mut self, dir: &Path) -> Result<(), ConfigError> {
-        for path in provider_files(dir) {
-            let source = TomlFile::read(&path)?;
-            let Some(id) = path.file_stem().and_then(|stem| stem.to_str()) else {
-                return Err(source.error(&[], "the file name must be the provider's id"));
-            };
-            self.add_source(&source);
-            let (spec, over) = (source.parse()?, source.parse()?);
+    /// Adds the providers of the main file, except those with entries that were left out.
+    pub(super) fn add_provider_tables(
+        &mut self,
+        main: &TomlFile,
+        parsed: &mut Parsed<ConfigFile>,
+        specs: Vec<(String, ProviderSpec)>,
+    ) {
+        let mut tables = provider_tables(&mut parsed.table);
+        for (id, spec) in specs {
+            let overrides = tables.remove(&id).and_then(|value| value.try_into().ok());
+            let path = vec!["providers", &id];
+            if parsed.is_incomplete(&path) || self.has_enough_errors() {
+                self.configured_ids.insert(id);
+                continue;
+            }
             self.add_provider(ProviderTable {
-                id,
+                path,
+                id: &id,
                 spec,
-                overrides: over,
-                file: &source,
-                path: Vec::new(),
-            })?;
+                overrides: overrides.unwrap_or_default(),
+                file: main,
+            });
         }
-        Ok(())
     }
 
-    pub(super) fn add_provider(&mut self, mut table: ProviderTable) -> Result<(), ConfigError> {
+    /// Adds every file of the directory for providers, in the order of names. A directory that
+    /// does not exist counts as empty.
+    pub(super) fn add_provider_files(&mut self) {
+        for path in provider_files(&self.config.paths.providers_dir) {
+            if self.has_enough_errors() {
+                return;
+            }
+            let source = match TomlFile::read(&path) {
+                Ok(source) => source,
+                Err(error) => {
+                    self.fail(error);
+                    continue;
+                }
+            };
+            let Some(id) = path.file_stem().and_then(|stem| stem.to_str()) else {
+                self.fail(source.error(&[], "the file name must be the provider's id"));
+                continue;
+            };
+            self.add_source(&source);
+            let parsed: Parsed<ProviderSpec> = source.parse();
+            let is_whole = parsed.errors.is_empty();
+            for error in parsed.errors {
+                self.fail(error);
+            }
+            match parsed.value {
+                Some(spec) if is_whole => self.add_provider(ProviderTable {
+                    id,
+                    spec,
+                    overrides: parsed.table,
+                    file: &source,
+                    path: Vec::new(),
+                }),
+                Some(_) | None => {
+                    self.has_bad_provider = true;
+                    self.configured_ids.insert(id.to_owned());
+                }
+            }
+        }
+    }
+
+    fn add_provider(&mut self, table: ProviderTable) {
+        let errors_before = self.errors.len();
+        self.add_checked_provider(table);
+        self.has_bad_provider |= self.errors.len() > errors_before;
+    }
+
+    fn add_checked_provider(&mut self, mut table: ProviderTable) {
         let id = table.id;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if id.is_empty() || !id.bytes().all(allowed) {
-            return Err(table.error("", "an id is made of letters, digits, '.', '_' and '-'"));
+            let why = "an id is made of letters, digits, '.', '_' and '-'";
+            return self.fail(table.error("", why));
         }
         if !self.configured_ids.insert(id.to_owned()) {
-            return Err(table.error("", "it is configured twice"));
-        }
-        if !table.spec.enabled {
-            return Ok(());
+            return self.fail(table.error("", "it is configured twice"));
         }
         let overrides = std::mem::take(&mut table.overrides);
-        let spec = builtin::build(id, overrides)
-            .map_err(|error| table.error("quirks", error.message()))?;
+        let spec = match builtin::build(id, overrides) {
+            Ok(spec) => spec,
+            Err(error) => return self.fail(table.error("quirks", error.message())),
+        };
         let mut provider = spec.to_provider(id);
+        if !table.spec.enabled {
+            self.config.registry.off.push(provider);
+            return;
+        }
         provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
         if provider.has_address_placeholder() {
-            return Err(table.error("base_url", &base_url_hint(&provider)));
+            return self.fail(table.error("base_url", &base_url_hint(&provider)));
         }
-        check_provider(&provider).map_err(|(key, why)| table.error(key, why))?;
-        let environment = self.inputs.environment.as_ref();
-        let configured = keys::api_keys(&table.spec, environment, |path| self.resolve(path));
-        let keys = match configured.map_err(|(key, why)| table.error(key, &why))? {
-            Some(keys) => Some(keys),
-            None => keys::default_keys(&provider.key_env, environment)
-                .map_err(|(key, why)| table.error(key, &why))?,
+        if let Some(end) = address::endpoint_in_base_url(&provider.base_url) {
+            let kept = provider.base_url.trim_end_matches('/');
+            let kept = kept.trim_end_matches(end).trim_end_matches('/').len();
+            provider.base_url.truncate(kept);
+            self.warn(format!(
+                "provider `{id}`: base_url ends in {end}, which is cut, because it is appended \
+                 to every address"
+            ));
+        }
+        let mistakes = provider_mistakes(&provider);
+        for (key, why) in &mistakes {
+            self.fail(table.error(key, why));
+        }
+        if !self.trusts(&table) || !mistakes.is_empty() {
+            return;
+        }
+        let keys = match self.keys_of(&table, &provider) {
+            Ok(keys) => keys,
+            Err(KeyError::Mistake(key, why)) => return self.fail(table.error(key, &why)),
+            Err(KeyError::Missing(why)) => {
+                self.warn(format!("provider `{id}` is off: {why}"));
+                self.config.registry.off.push(provider);
+                return;
+            }
         };
-        if keys.is_none() && provider.key_required {
-            let why = match provider.key_env.first() {
-                Some(name) => format!(
-                    "it needs a key: set {name}, or give api_key_env, \
-                     api_key_file, api_key_command or api_key"
-                ),
-                None => "it needs a key: give api_key_env, api_key_file, api_key_command \
-                     or api_key"
-                    .to_owned(),
-            };
-            return Err(table.error("", &why));
+        match keys::key_weights(&table.spec, &provider.key_weights, keys.as_ref()) {
+            Ok(weights) => provider.key_weights = weights,
+            Err(why) => return self.fail(table.error("key_weights", &why)),
         }
-        provider.key_weights = keys::key_weights(&table.spec, &provider.key_weights, keys.as_ref())
-            .map_err(|(key, why)| table.error(key, &why))?;
         if table.spec.api_key.is_some() {
             self.warn_if_readable(table.file.path.as_deref());
         }
         self.enable(provider, keys);
-        Ok(())
+    }
+
+    /// The keys of a provider: the configured ones, or those in the variable that is usual for a
+    /// built-in provider. A usual variable holds a key for the provider's own address, so
+    /// another address gets it only if `api_key_env` says so.
+    fn keys_of(
+        &self,
+        table: &ProviderTable,
+        provider: &Provider,
+    ) -> Result<Option<ApiKeys>, KeyError> {
+        let environment = self.inputs.environment.as_ref();
+        let reads_keys = self.purpose.reads_keys();
+        let resolve = |path: &Path| self.resolve(path);
+        if let Some(keys) = keys::api_keys(&table.spec, environment, reads_keys, resolve)? {
+            return Ok(Some(keys));
+        }
+        let usual = provider.key_env.first();
+        let is_replaced = !builtin::has_address(&provider.id, &provider.base_url);
+        if !is_replaced && let Some(keys) = keys::default_keys(&provider.key_env, environment)? {
+            return Ok(Some(keys));
+        }
+        if !provider.key_required {
+            return Ok(None);
+        }
+        let other_sources = "api_key_file, api_key_command or api_key";
+        Err(KeyError::Missing(match usual {
+            Some(name) if is_replaced => format!(
+                "it needs a key, and {name} is not sent to another base_url unless you write \
+                 api_key_env = \"{name}\"; or give {other_sources}"
+            ),
+            Some(name) => {
+                format!("it needs a key: set {name}, or give api_key_env, {other_sources}")
+            }
+            None => format!("it needs a key: give api_key_env, {other_sources}"),
+        }))
     }
 
     /// Enables the built-in providers that have no table and whose key variable is set.
@@ -111,7 +208,7 @@ impl ConfigLoader<'_> {
     /// site. So a variable enables one site only: the configured one, or else the first; and
     /// none if the configured one is disabled. A provider whose base URL contains a name of
     /// the user's own is not enabled this way: it needs a table.
-    pub(super) fn add_providers_by_environment(&mut self) -> Result<(), ConfigError> {
+    pub(super) fn add_providers_by_environment(&mut self) {
         let mut used_variables: BTreeSet<String> = BTreeSet::new();
         for id in builtin::ids().filter(|id| self.configured_ids.contains(*id)) {
             let is_enabled = self
@@ -131,10 +228,13 @@ impl ConfigLoader<'_> {
             .collect::<Vec<_>>()
         {
             let names = builtin::key_env(id);
-            let keys = keys::default_keys(&names, self.inputs.environment.as_ref())
-                .map_err(|(_, why)| ConfigError::new(format!("provider `{id}`: {why}")))?;
-            let Some(keys) = keys else {
-                continue;
+            let keys = match keys::default_keys(&names, self.inputs.environment.as_ref()) {
+                Ok(Some(keys)) => keys,
+                Ok(None) => continue,
+                Err(KeyError::Missing(why) | KeyError::Mistake(_, why)) => {
+                    self.warn(format!("provider `{id}` is off: {why}"));
+                    continue;
+                }
             };
             if let KeyOrigin::Environment(names) = &keys.origin {
                 if names.iter().any(|name| used_variables.contains(name)) {
@@ -142,46 +242,49 @@ impl ConfigLoader<'_> {
                 }
                 used_variables.extend(names.iter().cloned());
             }
-            let provider = builtin_provider(id)?;
+            let provider = match builtin_provider(id) {
+                Ok(provider) => provider,
+                Err(error) => {
+                    self.fail(error);
+                    continue;
+                }
+            };
             if provider.has_address_placeholder() {
                 let why = base_url_hint(&provider);
-                self.config
-                    .warnings
-                    .push(format!("provider `{id}` has a key and stays off: {why}"));
+                self.warn(format!("provider `{id}` has a key and stays off: {why}"));
                 continue;
             }
             self.enable(provider, Some(keys));
         }
-        Ok(())
     }
 
     /// Enables the embedded provider if no other provider is enabled.
-    pub(super) fn add_sandbox_if_alone(&mut self) -> Result<(), ConfigError> {
-        if !self.config.registry.providers.is_empty() {
-            return Ok(());
+    pub(super) fn add_sandbox_if_alone(&mut self) {
+        if !self.config.registry.providers.is_empty() || self.has_bad_provider {
+            return;
         }
         if self.configured_ids.contains(registry::SANDBOX) {
-            return Err(ConfigError::new(
-                "no provider is on; give a key or configure one",
-            ));
+            let why = "no provider is on; give a key or configure one";
+            return self.fail(ConfigError::new(why));
         }
-        let provider = builtin_provider(registry::SANDBOX)?;
-        self.enable(provider, None);
-        Ok(())
+        match builtin_provider(registry::SANDBOX) {
+            Ok(provider) => self.enable(provider, None),
+            Err(error) => self.fail(error),
+        }
     }
 
     fn enable(&mut self, provider: Provider, keys: Option<ApiKeys>) {
         if let Some(keys) = keys {
             for name in &keys.unset_variables {
                 let id = &provider.id;
-                self.config
-                    .warnings
-                    .push(format!("provider `{id}`: the environment has no {name}"));
+                self.warn(format!("provider `{id}`: the environment has no {name}"));
             }
             if let KeyOrigin::File(path) = &keys.origin {
                 self.add_secret_file(&path.clone());
             }
-            self.config.keys.insert(provider.id.clone(), keys.secrets);
+            if !keys.secrets.is_empty() {
+                self.config.keys.insert(provider.id.clone(), keys.secrets);
+            }
             self.config
                 .key_origins
                 .insert(provider.id.clone(), keys.origin);
@@ -216,70 +319,68 @@ fn base_url_hint(provider: &Provider) -> String {
     )
 }
 
-/// Checks a provider's settings. The error is the setting at fault and the reason.
-fn check_provider(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
+/// The mistakes in a provider's settings: the setting at fault and the reason.
+fn provider_mistakes(provider: &Provider) -> Vec<(&'static str, String)> {
+    let mut mistakes: Vec<(&'static str, String)> = Vec::new();
+    let mut refuse = |setting, why: &str| mistakes.push((setting, why.to_owned()));
     let is_embedded = provider.id == registry::SANDBOX && provider.base_url.is_empty();
     if provider.base_url.is_empty() && !is_embedded {
-        return Err(("base_url", "it is not built in and needs base_url"));
-    }
-    if !is_embedded
+        let why = "it is not built in and needs base_url";
+        match suggest::nearest(&provider.id, builtin::ids()) {
+            Some(near) => refuse("base_url", &format!("{why}; did you mean `{near}`?")),
+            None => refuse("base_url", why),
+        }
+    } else if !is_embedded
         && let Some(why) = address::base_url_error(&provider.base_url, provider.allow_http)
     {
-        return Err(("base_url", why));
+        refuse("base_url", why);
     }
     if let Some(why) = provider.proxy.as_deref().and_then(address::proxy_error) {
-        return Err(("proxy", why));
+        refuse("proxy", why);
     }
-    if provider
-        .ca_file
-        .as_deref()
-        .is_some_and(|path| !path.is_file())
-    {
-        return Err(("ca_file", "ca_file is not a file"));
+    let is_absent = |path: &Path| !path.is_file();
+    if provider.ca_file.as_deref().is_some_and(is_absent) {
+        refuse("ca_file", "ca_file is not a file");
     }
-    for (name, value) in &provider.headers {
-        let valid = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
-        if !valid {
-            return Err((
-                "headers",
-                "headers holds a name or value that cannot be sent",
-            ));
-        }
+    let is_sendable = |(name, value): &(String, String)| {
+        HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok()
+    };
+    if !provider.headers.iter().all(is_sendable) {
+        refuse(
+            "headers",
+            "headers holds a name or value that cannot be sent",
+        );
     }
     if let Some(name) = &provider.key_header
         && HeaderName::try_from(name).is_err()
     {
-        return Err(("key_header", "key_header is no name of a header"));
+        refuse("key_header", "key_header is no name of a header");
     }
     if provider.max_concurrent == Some(0) {
-        return Err(("max_concurrent", "max_concurrent must be above zero"));
+        refuse("max_concurrent", "max_concurrent must be above zero");
     }
     let mut ids = BTreeSet::new();
-    if !provider
-        .models
-        .iter()
-        .all(|model| !model.id.is_empty() && ids.insert(&model.id))
-    {
-        return Err(("models", "models lists an id twice or an empty one"));
+    let is_new =
+        |model: &Arc<registry::Model>| !model.id.is_empty() && ids.insert(model.id.clone());
+    if !provider.models.iter().all(is_new) {
+        refuse("models", "models lists an id twice or an empty one");
     }
     let has_default_level = |model: &Arc<registry::Model>| {
-        model
-            .default_reasoning
-            .as_ref()
-            .is_none_or(|level| model.reasoning.contains(level))
+        let level = model.default_reasoning.as_ref();
+        level.is_none_or(|level| model.reasoning.contains(level))
     };
     if !provider.models.iter().all(has_default_level) {
-        return Err((
+        refuse(
             "models",
             "a model's default_reasoning is not among its reasoning levels",
-        ));
+        );
     }
-    if provider.models.iter().any(|model| {
-        model
-            .bytes_per_token
-            .is_some_and(|ratio| ratio.is_nan() || ratio <= 0.0)
-    }) {
-        return Err(("models", "bytes_per_token must be above zero"));
+    let has_bad_ratio = |model: &Arc<registry::Model>| {
+        let ratio = model.bytes_per_token;
+        ratio.is_some_and(|ratio| ratio.is_nan() || ratio <= 0.0)
+    };
+    if provider.models.iter().any(has_bad_ratio) {
+        refuse("models", "bytes_per_token must be above zero");
     }
-    Ok(())
+    mistakes
 }

@@ -1,60 +1,44 @@
 //! Loads `[server]` and `[codex]`. Environment variables override the file, and flags
 //! override both.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::Path;
 
 use tracing_subscriber::EnvFilter;
 
 use super::ConfigLoader;
-use crate::config::inputs::Inputs;
+use crate::config::error::ConfigError;
 use crate::config::settings::{CodexConfig, ServerConfig};
-use crate::config::toml_file::{ConfigError, TomlFile};
-use crate::config::{address, keys};
+use crate::config::toml_file::TomlFile;
+use crate::config::{address, callers, keys};
 use crate::secrets::Secret;
 
 impl ConfigLoader<'_> {
-    pub(super) fn server(
-        &mut self,
-        main: &TomlFile,
-        server: &mut ServerConfig,
-    ) -> Result<(), ConfigError> {
-        let Inputs {
-            flags,
-            environment,
-            dirs,
-        } = self.inputs;
-        let overridden =
-            |flag: &Option<String>, name| flag.clone().or_else(|| environment.get(name));
-        let listen_override = overridden(&flags.listen, "RESPONDENT_LISTEN");
-        let listen_error = |why: String| match listen_override {
-            Some(_) => ConfigError::new(format!("--listen (RESPONDENT_LISTEN): {why}")),
-            None => main.error(&["server", "listen"], why),
+    pub(super) fn server(&mut self, main: &TomlFile, server: &mut ServerConfig) {
+        let flags = &self.inputs.flags;
+        let overridden = |flag: &Option<String>, name| {
+            let flag = flag.clone();
+            flag.or_else(|| self.inputs.environment.get(name))
         };
-        if let Some(text) = &listen_override {
-            server.listen = text.parse().map_err(|_| {
-                listen_error(format!("{text:?} is not ADDR:PORT such as 127.0.0.1:8787"))
-            })?;
-        }
-        let in_file = Some(&server.data_dir).filter(|path| !path.as_os_str().is_empty());
-        let data_dir = flags.data_dir.clone();
-        server.data_dir = data_dir
-            .or_else(|| environment.get("RESPONDENT_DATA_DIR").map(PathBuf::from))
-            .or_else(|| in_file.map(|path| self.resolve(path)))
-            .unwrap_or_else(|| dirs.data.clone());
+        let listen = overridden(&flags.listen, "RESPONDENT_LISTEN");
         if let Some(log) = overridden(&flags.log, "RESPONDENT_LOG") {
             server.log = log;
         }
-        EnvFilter::try_new(&server.log)
-            .map_err(|error| ConfigError::new(format!("log filter {:?}: {error}", server.log)))?;
-        server.token = self.token(main, server)?;
-        if address::accepts_remote_clients(server.listen) && server.token.is_none() {
-            let why = format!(
-                "listening on {} lets other machines in; set token_env or token_file \
-                 in [server], or listen on 127.0.0.1",
-                server.listen
-            );
-            return Err(listen_error(why));
+        let in_file = Some(&server.data_dir).filter(|path| !path.as_os_str().is_empty());
+        server.data_dir = self
+            .inputs
+            .path_override(flags.data_dir.as_ref(), "RESPONDENT_DATA_DIR")
+            .or_else(|| in_file.map(|path| self.resolve(path)))
+            .unwrap_or_else(|| self.inputs.dirs.data.clone());
+        if let Err(error) = EnvFilter::try_new(&server.log) {
+            let why = format!("log filter {:?}: {error}", server.log);
+            self.fail(ConfigError::new(why));
         }
+        let errors_before = self.errors.len();
+        server.token = self.token(main, server);
+        let has_token = server.token.is_some() || self.errors.len() > errors_before;
+        self.listen(main, listen.as_deref(), &mut server.listen, has_token);
+        self.callers(main, server, has_token);
         for (key, zero) in [
             ("body_limit", server.body_limit == 0),
             ("max_connections", server.max_connections == 0),
@@ -64,62 +48,134 @@ impl ConfigLoader<'_> {
             ("turn_timeout", server.turn_timeout.is_zero()),
         ] {
             if zero {
-                return Err(main.error(&["server", key], format!("`{key}` must be above zero")));
+                self.fail(main.error(&["server", key], format!("`{key}` must be above zero")));
             }
         }
-        Ok(())
     }
 
-    fn token(
+    /// Puts the address of the flag or variable in place of the file's, and checks it.
+    fn listen(
         &mut self,
         main: &TomlFile,
-        server: &ServerConfig,
-    ) -> Result<Option<Secret>, ConfigError> {
-        match (&server.token_env, &server.token_file) {
-            (None, None) => Ok(None),
-            (Some(_), Some(_)) => Err(main.error(
-                &["server", "token_file"],
-                "give token_env or token_file, not both",
-            )),
-            (Some(name), None) => {
-                let token = self
-                    .inputs
-                    .environment
-                    .get(name)
-                    .as_deref()
-                    .and_then(Secret::new);
-                let why = || format!("token_env: the environment has no {name}");
-                token
-                    .map(Some)
-                    .ok_or_else(|| main.error(&["server", "token_env"], why()))
+        overridden: Option<&str>,
+        listen: &mut SocketAddr,
+        has_token: bool,
+    ) {
+        let error = |why: String| match overridden {
+            Some(_) => ConfigError::new(format!("--listen (RESPONDENT_LISTEN): {why}")),
+            None => main.error(&["server", "listen"], why),
+        };
+        if let Some(text) = overridden {
+            let Some(address) = address::parse_listen(text) else {
+                let form = address::LISTEN_FORM;
+                return self.fail(error(format!("expected {form}, found {text:?}")));
+            };
+            *listen = address;
+        }
+        if address::accepts_remote_clients(*listen) && !has_token {
+            self.fail(error(format!(
+                "listening on {listen} lets other machines in; set a token with \
+                 RESPONDENT_TOKEN, --token-file, or token_env or token_file in [server], or \
+                 listen on 127.0.0.1"
+            )));
+        }
+    }
+
+    /// Brings the names and origins that may call into the form that requests have.
+    fn callers(&mut self, main: &TomlFile, server: &mut ServerConfig, has_token: bool) {
+        for host in &mut server.allowed_hosts {
+            match callers::normalize_host(host, has_token) {
+                Ok(normal) => *host = normal,
+                Err(why) => self.fail(main.error(&["server", "allowed_hosts"], why)),
             }
+        }
+        for origin in &mut server.allowed_origins {
+            match callers::normalize_origin(origin) {
+                Ok(normal) => *origin = normal,
+                Err(why) => self.fail(main.error(&["server", "allowed_origins"], why)),
+            }
+        }
+    }
+
+    /// The token: of `--token-file`, else of a variable, else the one that the file names. Notes
+    /// a mistake if there is none where there should be one.
+    fn token(&mut self, main: &TomlFile, server: &ServerConfig) -> Option<Secret> {
+        let inputs = self.inputs;
+        let flag = inputs.flags.token_file.as_ref();
+        if let Some(path) = inputs.path_override(flag, "RESPONDENT_TOKEN_FILE") {
+            let path = inputs.dirs.resolve(&inputs.dirs.working, &path);
+            return self.token_in_file(&path, |why| {
+                ConfigError::new(format!("--token-file (RESPONDENT_TOKEN_FILE): {why}"))
+            });
+        }
+        let variable = |name: &str| {
+            inputs
+                .environment
+                .get(name)
+                .as_deref()
+                .and_then(Secret::new)
+        };
+        if let Some(token) = variable("RESPONDENT_TOKEN") {
+            return Some(token);
+        }
+        match (&server.token_env, &server.token_file) {
+            (None, None) => None,
+            (Some(_), Some(_)) => {
+                let why = "give token_env or token_file, not both";
+                self.fail(main.error(&["server", "token_file"], why));
+                None
+            }
+            (Some(name), None) => {
+                let token = variable(name);
+                if token.is_none() {
+                    let why = format!("token_env: the environment has no {name}");
+                    self.fail(main.error(&["server", "token_env"], why));
+                }
+                token
+            }
+            // The file is not read: this is refused already.
+            (None, Some(_)) if self.config.paths.is_found => None,
             (None, Some(path)) => {
                 let path = self.resolve(path);
-                let token = keys::read_first_line(&path)
-                    .and_then(|token| token.ok_or_else(|| format!("{} is empty", path.display())));
-                let token = token.map_err(|why| main.error(&["server", "token_file"], why))?;
-                self.add_secret_file(&path);
-                Ok(Some(token))
+                self.token_in_file(&path, |why| main.error(&["server", "token_file"], why))
             }
         }
     }
 
-    pub(super) fn codex(
+    fn token_in_file(
         &mut self,
-        main: &TomlFile,
-        codex: &mut CodexConfig,
-    ) -> Result<(), ConfigError> {
+        path: &Path,
+        error: impl Fn(String) -> ConfigError,
+    ) -> Option<Secret> {
+        let token = keys::read_first_line(path)
+            .and_then(|token| token.ok_or_else(|| format!("{} is empty", path.display())));
+        match token {
+            Ok(token) => {
+                self.add_secret_file(path);
+                Some(token)
+            }
+            Err(why) => {
+                self.fail(error(why));
+                None
+            }
+        }
+    }
+
+    pub(super) fn codex(&mut self, main: &TomlFile, codex: &mut CodexConfig) {
         let Some(path) = codex.instructions_file.as_deref() else {
-            return Ok(());
+            return;
         };
         let path = self.resolve(path);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            let why = format!("instructions_file {}: {error}", path.display());
-            main.error(&["codex", "instructions_file"], why)
-        })?;
-        self.digest.update(text.as_bytes());
-        self.config.source_files.push(path);
-        codex.instructions = Some(text.into());
-        Ok(())
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                self.digest.update(text.as_bytes());
+                self.config.source_files.push(path);
+                codex.instructions = Some(text.into());
+            }
+            Err(error) => {
+                let why = format!("instructions_file {}: {error}", path.display());
+                self.fail(main.error(&["codex", "instructions_file"], why));
+            }
+        }
     }
 }

@@ -4,8 +4,11 @@ use registry::builtin;
 
 use super::*;
 use crate::config::KeyOrigin;
-use crate::config::{Flags, UserDirs};
+use crate::config::{ConfigErrors, Flags, UserDirs};
 use crate::secrets::Secret;
+
+mod mistakes;
+mod trust;
 
 /// The inputs of one test: a temporary directory, variables and flags.
 struct TestInputs {
@@ -16,6 +19,15 @@ struct TestInputs {
 
 impl TestInputs {
     fn new(config: &str) -> Self {
+        let mut inputs = Self::found(config);
+        if !config.is_empty() {
+            inputs.flags.config = Some(inputs.dir.path().join("here/proxy-config.toml"));
+        }
+        inputs
+    }
+
+    /// With a configuration file in the working directory that is not named.
+    fn found(config: &str) -> Self {
         let inputs = Self {
             dir: tempfile::tempdir().unwrap(),
             environment: HashMap::new(),
@@ -39,9 +51,13 @@ impl TestInputs {
         self
     }
 
-    fn load(&self) -> Result<Config, ConfigError> {
+    fn load(&self) -> Result<Config, ConfigErrors> {
+        self.load_for(LoadPurpose::Serve)
+    }
+
+    fn load_for(&self, purpose: LoadPurpose) -> Result<Config, ConfigErrors> {
         let root = self.dir.path();
-        load(&Inputs {
+        let inputs = Inputs {
             flags: self.flags.clone(),
             environment: Box::new(self.environment.clone()),
             dirs: UserDirs {
@@ -50,7 +66,8 @@ impl TestInputs {
                 config: root.join("config/respondent"),
                 data: root.join("data/respondent"),
             },
-        })
+        };
+        load(&inputs, purpose)
     }
 
     fn config(&self) -> Config {
@@ -82,7 +99,7 @@ fn without_any_configuration_the_sandbox_is_enabled() {
     let mut config = TestInputs::new("").config();
     assert_eq!(enabled(&config), [registry::SANDBOX]);
     assert!(config.sandbox && config.source_files.is_empty() && config.warnings.is_empty());
-    assert_eq!(config.server.listen, "127.0.0.1:8787".parse().unwrap());
+    assert_eq!(config.server.listen, "127.0.0.1:9797".parse().unwrap());
     assert!(config.server.data_dir.ends_with("data/respondent"));
     config.set_sandbox_address("127.0.0.1:4321".parse().unwrap());
     let route = config.registry.resolve("sandbox-1", false).unwrap();
@@ -170,10 +187,14 @@ fn a_builtin_needs_only_its_key() {
     let config = TestInputs::new("[providers.openai]\napi_key = [\"k1\", \"k2\"]").config();
     let keys: Vec<&str> = config.keys.values().flatten().map(Secret::expose).collect();
     assert_eq!(keys, ["k1", "k2"]);
+    let off = TestInputs::new("[providers.openai]").config();
+    assert_eq!(enabled(&off), [registry::SANDBOX]);
     assert_eq!(
-        error("\n[providers.openai]"),
-        "proxy-config.toml:2: provider `openai`: it needs a key: set OPENAI_API_KEY, or give \
-         api_key_env, api_key_file, api_key_command or api_key"
+        off.warnings,
+        [
+            "provider `openai` is off: it needs a key: set OPENAI_API_KEY, or give api_key_env, \
+             api_key_file, api_key_command or api_key"
+        ]
     );
 }
 
@@ -355,8 +376,9 @@ fn errors_in_provider_files_name_the_file() {
         "config/respondent/providers/lab.toml",
         "base_url = \"https://x/v1\"\nmodel = 1",
     );
-    let error = inputs.load().unwrap_err();
-    assert!(error.file.unwrap().ends_with("providers/lab.toml"));
+    let errors = inputs.load().unwrap_err();
+    let error = &errors.all()[0];
+    assert!(error.file.as_ref().unwrap().ends_with("providers/lab.toml"));
     assert_eq!(error.line, Some(2));
 }
 
@@ -382,7 +404,7 @@ fn unsafe_addresses_are_refused_unless_allowed() {
 
 #[test]
 fn an_open_address_needs_a_token() {
-    let open = "[server]\nlisten = \"0.0.0.0:8787\"\n";
+    let open = "[server]\nlisten = \"0.0.0.0:9797\"\n";
     let why = error(open);
     assert!(
         why.starts_with("proxy-config.toml:2: ") && why.contains("token_env"),
@@ -395,8 +417,12 @@ fn an_open_address_needs_a_token() {
     let mut flag = TestInputs::new("");
     flag.flags.listen = Some("[::]:80".into());
     assert!(flag.error().contains("lets other machines in"));
-    flag.flags.listen = Some("8787".into());
-    assert!(flag.error().contains("--listen"));
+    flag.flags.listen = Some("nowhere".into());
+    assert_eq!(
+        flag.error(),
+        "--listen (RESPONDENT_LISTEN): expected ADDRESS:PORT such as 127.0.0.1:9797, found \
+         \"nowhere\""
+    );
 }
 
 #[test]
@@ -413,7 +439,7 @@ fn errors_in_model_names_point_at_their_line() {
                models = [{ id = \"big\" }]\n[routing]\n";
     let why = error(&format!("{lab}default_model = \"bug\""));
     assert!(
-        why.starts_with("proxy-config.toml:6: ") && why.contains("Near: big"),
+        why.ends_with(":6: default_model: there is no model `bug`; did you mean `big`?"),
         "{why}"
     );
     let why = error(&format!("{lab}aliases = {{ a = \"b\", b = \"big\" }}"));
@@ -425,7 +451,7 @@ fn errors_in_model_names_point_at_their_line() {
         "{lab}fallbacks = {{ \"lab/big\" = [\"big\", \"bug\"] }}"
     ));
     assert!(
-        why.starts_with("proxy-config.toml:6: ") && why.contains("'bug' leads nowhere. The model"),
+        why.ends_with(":6: fallbacks of `lab/big`: there is no model `bug`; did you mean `big`?"),
         "{why}"
     );
     let config = TestInputs::new(&format!(
@@ -517,7 +543,7 @@ fn the_report_lists_what_would_run() {
     .set("OPENAI_API_KEY", "sk-1");
     let report = crate::config::report::report(&inputs.config());
     for line in [
-        "listen     http://127.0.0.1:8787",
+        "listen     http://127.0.0.1:9797",
         "proxy-config.toml",
         "  address  http://127.0.0.1:8000/v1",
         "  key      environment OPENAI_API_KEY",
@@ -548,4 +574,25 @@ fn the_memory_must_hold_what_the_other_limits_allow() {
     let message = error(&format!("[server]\nmemory = {}", least - 1));
     let begin = format!("proxy-config.toml:2: `memory` must be at least {least}: ");
     assert!(message.starts_with(&begin), "{message}");
+}
+
+#[test]
+fn a_token_needs_no_file() {
+    let inputs = TestInputs::new("").set("RESPONDENT_TOKEN", "of-the-variable");
+    let token = |inputs: &TestInputs| inputs.config().server.token.unwrap().expose().to_owned();
+    assert_eq!(token(&inputs), "of-the-variable");
+    let path = inputs.write("variable", "of-the-other-variable\n");
+    let mut inputs = inputs.set("RESPONDENT_TOKEN_FILE", path.to_str().unwrap());
+    assert_eq!(token(&inputs), "of-the-other-variable");
+    inputs.write("here/flag", "of-the-flag\n");
+    inputs.flags.token_file = Some("flag".into());
+    assert_eq!(token(&inputs), "of-the-flag");
+    inputs.flags.listen = Some("0.0.0.0:1".into());
+    assert_eq!(token(&inputs), "of-the-flag");
+    inputs.flags.token_file = Some("absent".into());
+    assert!(
+        inputs
+            .error()
+            .starts_with("--token-file (RESPONDENT_TOKEN_FILE): ")
+    );
 }

@@ -18,7 +18,7 @@ fn watcher(dir: &Path) -> ConfigWatcher {
         environment: Box::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(dir),
     };
-    let mut first = load(&inputs).unwrap();
+    let mut first = load(&inputs, LoadPurpose::Serve).unwrap();
     if first.sandbox {
         first.set_sandbox_address("127.0.0.1:4321".parse().unwrap());
     }
@@ -41,7 +41,7 @@ fn a_valid_edit_is_applied() {
     let mut watcher = watcher(dir.path());
     assert!(matches!(watcher.poll(), ReloadOutcome::Unchanged));
     write(dir.path(), CONFIG_FILE_NAME, &LAB.replace("lab", "attic"));
-    assert!(matches!(watcher.poll(), ReloadOutcome::Applied(_)));
+    assert!(matches!(watcher.poll(), ReloadOutcome::Applied { .. }));
     assert_eq!(enabled(&watcher), ["attic"]);
     assert!(matches!(watcher.poll(), ReloadOutcome::Unchanged));
 }
@@ -60,7 +60,7 @@ fn an_invalid_edit_is_reported_once_and_not_applied() {
         CONFIG_FILE_NAME,
         &format!("{LAB}max_retries = 7"),
     );
-    assert!(matches!(watcher.poll(), ReloadOutcome::Applied(_)));
+    assert!(matches!(watcher.poll(), ReloadOutcome::Applied { .. }));
     assert_eq!(watcher.live.load().registry.providers[0].max_retries, 7);
 }
 
@@ -70,17 +70,17 @@ fn created_and_deleted_files_are_noticed() {
     let mut watcher = watcher(dir.path());
     assert!(watcher.live.load().sandbox);
     write(dir.path(), CONFIG_FILE_NAME, LAB);
-    assert!(matches!(watcher.poll(), ReloadOutcome::Applied(_)));
+    assert!(matches!(watcher.poll(), ReloadOutcome::Applied { .. }));
     write(
         dir.path(),
         "providers/den.toml",
         "base_url = \"https://den.example/v1\"",
     );
-    assert!(matches!(watcher.poll(), ReloadOutcome::Applied(_)));
+    assert!(matches!(watcher.poll(), ReloadOutcome::Applied { .. }));
     assert_eq!(enabled(&watcher), ["lab", "den"]);
     std::fs::remove_dir_all(dir.path().join("providers")).unwrap();
     std::fs::remove_file(dir.path().join(CONFIG_FILE_NAME)).unwrap();
-    assert!(matches!(watcher.poll(), ReloadOutcome::Applied(_)));
+    assert!(matches!(watcher.poll(), ReloadOutcome::Applied { .. }));
     let live = watcher.live.load();
     let route = live.registry.resolve("sandbox-1", false).unwrap();
     assert_eq!(route.provider.base_url, "http://127.0.0.1:4321/v1");
@@ -106,12 +106,13 @@ fn settings_that_need_a_restart_are_kept_with_a_warning() {
     let mut watcher = watcher(dir.path());
     let edit = format!("[server]\nlisten = \"127.0.0.1:1\"\nheartbeat = \"3s\"\n{LAB}");
     write(dir.path(), CONFIG_FILE_NAME, &edit);
-    let ReloadOutcome::Applied(warnings) = watcher.poll() else {
+    let ReloadOutcome::Applied { changes, warnings } = watcher.poll() else {
         panic!("the edit is good");
     };
+    assert_eq!(changes, ["[server] changed"]);
     assert_eq!(warnings, ["server.listen changes only with a restart"]);
     let server = &watcher.live.load().server;
-    assert_eq!(server.listen.port(), 8787);
+    assert_eq!(server.listen.port(), 9797);
     assert_eq!(server.heartbeat, Duration::from_secs(3));
 }
 
@@ -126,7 +127,41 @@ fn an_edited_instructions_file_is_noticed() {
     write(dir.path(), "p.md", "short");
     let mut watcher = watcher(dir.path());
     write(dir.path(), "p.md", "somewhat longer");
-    assert!(matches!(watcher.poll(), ReloadOutcome::Applied(_)));
+    assert!(matches!(watcher.poll(), ReloadOutcome::Applied { .. }));
     let live = watcher.live.load();
     assert_eq!(live.codex.instructions.as_deref(), Some("somewhat longer"));
+}
+
+#[test]
+fn a_reload_says_what_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = |text: &str| write(dir.path(), CONFIG_FILE_NAME, text);
+    config(LAB);
+    let mut watcher = watcher(dir.path());
+    let den = "[providers.den]\nbase_url = \"https://den.example/v1\"\n";
+    let alias = "[routing.aliases]\nfast = \"den/x\"\n";
+    for (text, expected) in [
+        (format!("{LAB}{den}"), "provider den added"),
+        (format!("{den}{LAB}"), "order of providers changed"),
+        (format!("{den}{LAB}{alias}"), "aliases changed"),
+        (
+            format!("{den}api_key = \"k-1\"\n{LAB}{alias}"),
+            "keys of provider den changed",
+        ),
+        (
+            format!("{den}name = \"The den\"\n"),
+            "provider den changed, provider lab removed, aliases changed",
+        ),
+        (format!("# A comment\n{den}name = \"The den\"\n"), ""),
+        (
+            format!("[capture]\nkeep = 7\n{den}name = \"The den\"\n"),
+            "[capture] changed",
+        ),
+    ] {
+        config(&text);
+        let ReloadOutcome::Applied { changes, .. } = watcher.poll() else {
+            panic!("the edit is good: {text}");
+        };
+        assert_eq!(changes.join(", "), expected, "{text}");
+    }
 }

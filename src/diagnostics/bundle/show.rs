@@ -5,6 +5,7 @@ mod tests;
 mod timeline;
 
 use std::fmt::{self, Write as _};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use adapters::fault::{Fault, Retry};
@@ -17,9 +18,10 @@ use crate::log::SafeText;
 /// Longer lines are cut.
 const MAX_LINE_CHARS: usize = 240;
 
-/// A report with a section for each turn, and the commands that can be run next. It is
-/// safe to print to a terminal even if the file is hostile.
-pub fn show(turns: &[BundleTurn]) -> String {
+/// A report with a section for each turn of a file, and the commands that can be run next with it.
+/// It is safe to print to a terminal even if the file is hostile.
+pub fn show(turns: &[BundleTurn], file: &Path) -> String {
+    let file = file.display();
     let mut page = ReportText::default();
     for (index, turn) in turns.iter().enumerate() {
         if index > 0 {
@@ -37,16 +39,16 @@ pub fn show(turns: &[BundleTurn]) -> String {
     ));
     page.line(format_args!("next:"));
     if turns.iter().all(BundleTurn::is_complete) {
-        page.line(format_args!("  respondent replay FILE"));
+        page.line(format_args!("  respondent replay {file}"));
         page.line(format_args!(
-            "  respondent replay FILE --live PROVIDER/MODEL"
+            "  respondent replay {file} --live PROVIDER/MODEL"
         ));
     } else {
         page.line(format_args!(
             "  no replay: a turn that lacks something cannot be run again"
         ));
     }
-    page.line(format_args!("  respondent bundle diff FILE OTHER"));
+    page.line(format_args!("  respondent bundle diff {file} OTHER"));
     page.0
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{Flags, Inputs, UserDirs, load};
+use crate::config::{Flags, Inputs, LoadPurpose, UserDirs, load};
 use crate::turn::Outcome;
 use crate::turn::{TurnEvent, TurnObserver};
 
@@ -15,7 +15,7 @@ fn config(capture: &str) -> Arc<Config> {
         environment: Box::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
     };
-    Arc::new(load(&inputs).unwrap())
+    Arc::new(load(&inputs, LoadPurpose::Serve).unwrap())
 }
 
 /// Records a turn whose request has this many bytes, which hardly can be compressed, and waits

@@ -158,7 +158,7 @@ fn log_written(turn: &FinishedTurn, last_warning: &mut String) {
         Ok(Ok(path)) => {
             last_warning.clear();
             let path = path.display().to_string();
-            tracing::info!(target: log::CAPTURE_TARGET, "turn kept: {}", SafeText::new(&path));
+            tracing::debug!(target: log::CAPTURE_TARGET, "turn kept: {}", SafeText::new(&path));
             return;
         }
         Ok(Err(error)) => format!("{error:#}"),

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::live::LiveRecorder;
 use super::{ReplayError, live, remake, replay};
 use crate::artifacts::Artifacts;
-use crate::config::{Config, Flags, Inputs, UserDirs, load};
+use crate::config::{Config, Flags, Inputs, LoadPurpose, UserDirs, load};
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::Metrics;
@@ -142,12 +142,12 @@ impl Scene<'_> {
 fn config(text: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-    load(&Inputs {
+    let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
-    })
-    .unwrap()
+    };
+    load(&inputs, LoadPurpose::Serve).unwrap()
 }
 
 /// A turn without times, addresses and headers of connections: those of a replay come from another

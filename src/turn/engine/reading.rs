@@ -84,6 +84,7 @@ impl<S: Sink> Answer<'_, S> {
                 }
             };
             last_chunk = Instant::now();
+            self.record.received(chunk.as_ref().map_or(0, Bytes::len));
             match &chunk {
                 Some(bytes) => ctx.observe(TurnEvent::UpstreamBody(bytes)),
                 None => ctx.observe(TurnEvent::UpstreamEnd),

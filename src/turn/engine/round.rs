@@ -208,7 +208,10 @@ impl<S: Sink> Answer<'_, S> {
     /// is encoded again and does not name them.
     async fn wait_for_artifacts(&mut self, round: &mut Round) -> Result<(), Fault> {
         while let Some(commit) = round.attempt.artifact_commit.take() {
-            let unkept = self.wait_with_heartbeat(commit.wait()).await?;
+            // Boxed because it is large and most requests need none: every open stream has room for
+            // what is awaited in place.
+            let waiting = Box::pin(commit.wait());
+            let unkept = self.wait_with_heartbeat(waiting).await?;
             if !unkept.is_empty() {
                 let route = round.attempt.route.clone();
                 let attempt = round.failover.encode_without(self.ctx, unkept, &route)?;

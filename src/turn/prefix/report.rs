@@ -63,6 +63,26 @@ impl PrefixReport {
         part.checked_div(self.previous_bytes).unwrap_or(0)
     }
 
+    /// What the provider's prompt cache can do for the request, for people. It can hit if the
+    /// request begins with the whole previous one.
+    pub(in crate::turn) fn cache_sentence(&self) -> String {
+        let reason = match self.reason {
+            PrefixReason::First => return "no earlier request of this session".to_owned(),
+            PrefixReason::NewTurn | PrefixReason::ParametersChanged => {
+                return "the request continues the previous one of its session".to_owned();
+            }
+            PrefixReason::Epoch => "old outputs became notices",
+            PrefixReason::Compaction => "history summarized",
+            PrefixReason::ClientChangedHistory => "client changed the history",
+            PrefixReason::ToolsChanged => "tools changed",
+            PrefixReason::InstructionsChanged => "instructions changed",
+            PrefixReason::ModelChanged => "model changed",
+        };
+        let place = self.differs_at.map(|part| format!(" at {part}"));
+        let place = place.unwrap_or_default();
+        format!("cache miss ({reason}{place}, {}% shared)", self.percent())
+    }
+
     /// The shared bytes in percent of the previous request, such as `98.7`.
     pub(in crate::turn) fn percent(&self) -> String {
         let permille = self.permille();

@@ -26,7 +26,7 @@ impl Drop for Record {
             });
         }
         self.metrics.turn(&figures);
-        self.log(&figures);
+        self.log(outcome, &figures);
     }
 }
 
@@ -53,7 +53,7 @@ impl Record {
         }
     }
 
-    fn log(&self, figures: &TurnFigures<'_>) {
+    fn log(&self, outcome: Outcome, figures: &TurnFigures<'_>) {
         let usage = figures.usage;
         let prefix = self
             .prefix
@@ -74,30 +74,45 @@ impl Record {
             // Notes quote the client and the provider, so they may hold secrets.
             notes = self.config.redactor().redact(&notes).into_owned();
         }
-        tracing::info!(
-            target: log::TURN_TARGET,
-            request = %self.request_id,
-            outcome = figures.outcome,
-            route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
-            caller = self.caller.name(),
-            kind = self.caller.kind.name(),
-            session = %SafeText::up_to(&self.session_name(), 64),
-            input = usage.input,
-            cached_percent = cached,
-            estimated_input = figures.estimated,
-            shared_percent = prefix.map(|prefix| prefix.percent()),
-            prefix = prefix.map(|prefix| prefix.reason.name()),
-            prefix_differs_at = prefix.and_then(|prefix| prefix.differs_at).map(|part| part.to_string()),
-            output = usage.output,
-            reasoning = usage.reasoning,
-            cost = figures.cost,
-            first_event_ms = self.first_event.map(milliseconds),
-            ms = milliseconds(figures.duration),
-            retries = self.retries,
-            notes = %SafeText::up_to(&notes, 1000),
-            fault = self.fault.as_ref().map(|fault| fault.kind.name()),
-            message = self.fault.as_ref().map(|fault| SafeText::up_to(&fault.message, 500).to_string()),
-            cause = self.fault.as_ref().and_then(|fault| fault.cause.as_deref()).map(|cause| SafeText::up_to(cause, 500).to_string()),
-        );
+        if let Some(prefix) = prefix {
+            let sentence = prefix.cache_sentence();
+            tracing::debug!("{sentence}; {}", self.request_id);
+        }
+        // The level of a record is a constant.
+        macro_rules! log_at {
+            ($level:expr) => {
+                tracing::event!(
+                    target: log::TURN_TARGET,
+                    $level,
+                    request = %self.request_id,
+                    outcome = figures.outcome,
+                    route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
+                    caller = self.caller.name(),
+                    kind = self.caller.kind.name(),
+                    session = %SafeText::up_to(&self.session_name(), 64),
+                    input = usage.input,
+                    cached_percent = cached,
+                    estimated_input = figures.estimated,
+                    shared_percent = prefix.map(|prefix| prefix.percent()),
+                    prefix = prefix.map(|prefix| prefix.reason.name()),
+                    prefix_differs_at = prefix.and_then(|prefix| prefix.differs_at).map(|part| part.to_string()),
+                    output = usage.output,
+                    reasoning = usage.reasoning,
+                    cost = figures.cost,
+                    first_event_ms = self.first_event.map(milliseconds),
+                    ms = milliseconds(figures.duration),
+                    retries = self.retries,
+                    notes = %SafeText::up_to(&notes, 1000),
+                    fault = self.fault.as_ref().map(|fault| fault.kind.name()),
+                    message = self.fault.as_ref().map(|fault| SafeText::up_to(&fault.message, 500).to_string()),
+                    cause = self.fault.as_ref().and_then(|fault| fault.cause.as_deref()).map(|cause| SafeText::up_to(cause, 500).to_string()),
+                )
+            };
+        }
+        if outcome.is_failure() {
+            log_at!(tracing::Level::WARN);
+        } else {
+            log_at!(tracing::Level::INFO);
+        }
     }
 }

@@ -6,8 +6,9 @@ use adapters::hidden_rounds::HiddenRounds;
 use hashlink::LinkedHashMap;
 use serde::Deserialize;
 
-/// The bytes that a record takes besides its key and value: its places in map, order and index.
-const RECORD_BASE: usize = 256;
+/// The bytes that a record takes besides its key and value: its places in map, order and index, and
+/// the blocks of memory that these are in.
+const RECORD_BASE: usize = 384;
 
 /// The records of one session, the oldest first.
 #[derive(Debug, Default)]
@@ -52,7 +53,8 @@ impl RecordValue {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Text(text) => text.len(),
+            // The allocator rounds a block up to its next size, by about an eighth.
+            Self::Text(text) => text.len() + text.len() / 8,
             Self::Rounds(rounds) => rounds.bytes(),
         }
     }

@@ -114,7 +114,7 @@ impl CommittedBundle {
             self.bless(&file, &expected).await;
         }
         let bundle = Bundle::read(&file).unwrap();
-        let shown = show(&bundle.turns);
+        let shown = show(&bundle.turns, Path::new("a.tar.zst"));
         assert!(shown.contains(self.shown), "{shown}");
         let [turn] = bundle.turns.as_slice() else {
             panic!("{} turns", bundle.turns.len());

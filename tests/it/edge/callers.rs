@@ -12,8 +12,8 @@ pub fn trials() -> Vec<Trial> {
             foreign_host,
         ),
         case(
-            "S31 loopback names and configured hosts are served",
-            own_hosts,
+            "S31 loopback names, addresses, configured hosts and holders of the token are served",
+            host_table,
         ),
         case("S32 pages of other origins are refused", foreign_origins),
         case("S32 posts that need no preflight are refused", simple_posts),
@@ -61,13 +61,11 @@ async fn guarded(guard: GuardSettings) -> Server {
 async fn foreign_host() {
     let server = Server::start().await;
     let port = server.addr.port();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| **route != "GET /healthz") {
         for host in [
             "Host: evil.example\r\n".to_owned(),
             format!("Host: evil.example:{port}\r\n"),
             format!("Host: 127.0.0.1.evil.example:{port}\r\n"),
-            "Host: 127.0.0.1\r\n".to_owned(),
-            "Host: localhost:1\r\n".to_owned(),
             format!("Host: 127.0.0.1:{port}\r\nHost: evil.example\r\n"),
             "Host: \r\n".to_owned(),
             String::new(),
@@ -93,24 +91,72 @@ async fn foreign_host() {
     );
 }
 
-async fn own_hosts() {
+/// Whether a host is served: by a server without a token, and by one whose token is sent.
+async fn host_table() {
     let hosts = vec!["box.lan".to_owned(), "named.lan:9".to_owned()];
-    let server = guarded(GuardSettings {
+    let open = guarded(GuardSettings {
         hosts,
         ..GuardSettings::default()
     })
     .await;
-    let port = server.addr.port();
-    for host in [
-        format!("127.0.0.1:{port}"),
-        format!("LocalHost:{port}"),
-        format!("[::1]:{port}"),
-        "box.lan".to_owned(),
-        "box.lan:1234".to_owned(),
-        "named.lan:9".to_owned(),
+    let closed = guarded(GuardSettings {
+        token: Some(Token::new("open-sesame").unwrap()),
+        ..GuardSettings::default()
+    })
+    .await;
+    for (host, without_token) in [
+        // Directly.
+        ("127.0.0.1:9797", true),
+        ("localhost:9797", true),
+        ("[::1]:9797", true),
+        // Through a forwarded port.
+        ("localhost:8080", true),
+        ("127.0.0.1:8080", true),
+        // Through a reverse proxy.
+        ("localhost", true),
+        ("LocalHost", true),
+        ("127.0.0.1", true),
+        // By an address of the machine.
+        ("192.0.2.2:9797", true),
+        ("0.0.0.0:9797", true),
+        ("[fd00::1]:9797", true),
+        // By a name below localhost.
+        ("app.localhost:9797", true),
+        // By a name that is configured, with its port if it has one.
+        ("box.lan", true),
+        ("box.lan:1234", true),
+        ("named.lan:9", true),
+        ("named.lan", false),
+        // By a name that is not.
+        ("respondent:9797", false),
+        ("host.docker.internal:9797", false),
+        ("my-mac.local:9797", false),
+        ("localhost.evil.example:9797", false),
     ] {
-        let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        server.send_raw(request.as_bytes()).await.assert_ok("ok");
+        let get = |path: &str, token: &str| {
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{token}\r\n")
+        };
+        let reply = open.send_raw(get("/models", "").as_bytes()).await;
+        if without_token {
+            reply.assert_ok("models");
+        } else {
+            let message = reply.assert_error(403, "host_not_allowed");
+            let name = host.split(':').next().unwrap();
+            let expected = format!(
+                "This server does not answer to the host name \"{host}\". Add \"{name}\" to \
+                 allowed_hosts under [server] in "
+            );
+            assert!(message.starts_with(&expected), "{message}");
+        }
+        let token = "Authorization: Bearer open-sesame\r\n";
+        let reply = closed.send_raw(get("/models", token).as_bytes()).await;
+        reply.assert_ok("models");
+        let reply = closed.send_raw(get("/models", "").as_bytes()).await;
+        reply.assert_error(401, "invalid_api_key");
+        for server in [&open, &closed] {
+            let reply = server.send_raw(get("/healthz", "").as_bytes()).await;
+            reply.assert_ok("ok");
+        }
     }
 }
 
@@ -130,7 +176,10 @@ async fn foreign_origins() {
             let reply = server
                 .request(route, &format!("{JSON}{header}\r\n"), b"")
                 .await;
-            reply.assert_error(403, "origin_not_allowed");
+            let message = reply.assert_error(403, "origin_not_allowed");
+            if header == "Origin: http://evil.example" {
+                assert!(message.contains("\"http://evil.example\""), "{message}");
+            }
         }
     }
     let typed = server
@@ -251,6 +300,16 @@ async fn token_everywhere() {
         .post_turn(b"{}", "Authorization: bearer open-sesame\r\n")
         .await
         .assert_ok("2 bytes");
+    for header in ["X-Api-Key", "Api-Key"] {
+        let headers = format!("{header}: open-sesame\r\n");
+        let reply = server.post_turn(b"{}", &headers).await;
+        reply.assert_ok("2 bytes");
+        for wrong in ["", "open-sesam", "Bearer open-sesame"] {
+            let headers = format!("{header}: {wrong}\r\n");
+            let reply = server.post_turn(b"{}", &headers).await;
+            reply.assert_error(401, "invalid_api_key");
+        }
+    }
 }
 
 async fn wrong_tokens() {

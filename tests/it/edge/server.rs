@@ -205,7 +205,7 @@ impl Server {
         Self::with(EdgeSettings::default(), ListenLimits::default()).await
     }
 
-    /// With these settings, to which the port is added, and these limits.
+    /// With these settings and limits.
     pub async fn with(settings: EdgeSettings, limits: ListenLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
@@ -216,11 +216,10 @@ impl Server {
     pub fn on(
         source: impl listen::Accept + Sync + 'static,
         addr: SocketAddr,
-        mut settings: EdgeSettings,
+        settings: EdgeSettings,
         limits: ListenLimits,
         grace: Duration,
     ) -> Self {
-        settings.guard.port = addr.port();
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let shutdown = Shutdown::new(grace);
         let log = Arc::new(AppLog::default());

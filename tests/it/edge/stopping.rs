@@ -29,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
             end_after_grace,
         ),
         case("R15 streams that do not end are dropped", dropped),
+        case("R15 the grace period can be ended early", grace_ended_early),
         case("R21 the server goes on after accept errors", accept_errors),
     ]
 }
@@ -108,6 +109,14 @@ async fn dropped() {
             .ends_with("0\r\n\r\n")
     );
     server.log.dropped.notified().await;
+}
+
+async fn grace_ended_early() {
+    let server = stopping(LONG).await;
+    let _stuck = begun(&server, b"stuck").await;
+    server.shutdown.drain.cancel();
+    server.shutdown.ending.cancel();
+    server.serving.await.unwrap();
 }
 
 /// Fails a few times with errors of Linux, then accepts.

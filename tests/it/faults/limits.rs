@@ -171,7 +171,7 @@ async fn refuted_window(wire: PlayerWire) {
     body["max_output_tokens"] = json!(9000);
     proxy.stream(&body).await;
     proxy
-        .wait_for_log("MODEL_LIMIT_LEARNED: up/m refused a request: the window has 8192 tokens;")
+        .wait_for_log("up/m refused a request: the window has 8192 tokens;")
         .await;
     assert_eq!(listed_window().await, 8_192);
     proxy.stream(&super::body()).await;

@@ -20,6 +20,11 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
             "R15 SIGTERM without turns ends the server at once",
             idle,
         ),
+        wire_case(
+            wire,
+            "R15 a second SIGTERM does not wait for running turns",
+            second_signal,
+        ),
     ]
 }
 
@@ -76,5 +81,22 @@ async fn idle(wire: PlayerWire) {
     let mut proxy = Proxy::start_with(&player, setup).await;
     assert_eq!(proxy.get("/healthz").await.status, 200);
     proxy.terminate().await;
+    assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+}
+
+async fn second_signal(wire: PlayerWire) {
+    let player = player(wire).await;
+    let setup = Setup::new().server("grace = \"10m\"");
+    let mut proxy = Proxy::start_with(&player, setup).await;
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
+    reply.read_until("begun").await;
+    proxy.terminate().await;
+    let waiting = "stopping: 1 turn is still running, waiting up to 600 s";
+    proxy.wait_for_log(waiting).await;
+    proxy.terminate().await;
+    proxy.wait_for_log("stopping now").await;
+    let stream = reply.read_to_end().await.stream();
+    assert_eq!(stream.terminal, "response.failed");
     assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
 }

@@ -16,7 +16,7 @@ use kit::strict::CheckedStream;
 use kit::tools::{ScriptedTool, ScriptedTools};
 use respondent::artifacts::Artifacts;
 use respondent::clock::System;
-use respondent::config::{self, Config, Flags, Inputs, UserDirs};
+use respondent::config::{self, Config, Flags, Inputs, LoadPurpose, UserDirs};
 use respondent::diagnostics::bundle::{BundleTurn, Scope, compare};
 use respondent::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
 use respondent::diagnostics::replay::replay;
@@ -110,12 +110,12 @@ impl RoundServer {
             text.push_str("[routing.fallbacks]\n\"acme/m\" = [\"brand/m\"]\n");
         }
         std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-        let config = config::load(&Inputs {
+        let inputs = Inputs {
             flags: Flags::default(),
             environment: Box::new(HashMap::<String, String>::new()),
             dirs: UserDirs::under(folder.path()),
-        })
-        .unwrap();
+        };
+        let config = config::load(&inputs, LoadPurpose::Serve).unwrap();
         let tools = Arc::new(ScriptedTools::new(tools));
         let finished = Arc::new(LastRecording::default());
         let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());

@@ -5,6 +5,7 @@ use super::*;
 pub(crate) fn entry(slug: &str) -> CatalogEntry {
     CatalogEntry {
         slug: slug.to_owned(),
+        other_slug: None,
         display_name: slug.to_uppercase(),
         description: format!("{slug} through Respondent"),
         owned_by: "someone".to_owned(),
@@ -133,6 +134,35 @@ fn codex_lets_more_of_an_output_through_where_the_window_is_large() {
             "{window}"
         );
     }
+}
+
+#[test]
+fn a_model_has_an_entry_for_each_of_its_names() {
+    let mut kimi = entry("kimi-k3");
+    kimi.other_slug = Some("moonshot/kimi-k3".into());
+    let body = parsed(&build(&[kimi, entry("glm-5")], "Work."));
+    let models = body["models"].as_array().unwrap();
+    let told: Vec<_> = models
+        .iter()
+        .map(|model| {
+            (
+                model["slug"].as_str().unwrap(),
+                model["visibility"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("kimi-k3", "list"),
+            ("glm-5", "list"),
+            ("moonshot/kimi-k3", "hide")
+        ]
+    );
+    assert_eq!(models[2]["context_window"], models[0]["context_window"]);
+    assert_eq!(models[2]["apply_patch_tool_type"], "freeform");
+    // An SDK sees each model once.
+    assert_eq!(body["data"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use adapters::quirk_patch::ModelPatch;
 
 use super::show;
@@ -33,14 +35,14 @@ const PAGE: &str = r#"turn 1 of 1
 
 Secrets are replaced by marks such as [redacted-1]. What was said is in the file: read it before you pass it on.
 next:
-  respondent replay FILE
-  respondent replay FILE --live PROVIDER/MODEL
-  respondent bundle diff FILE OTHER
+  respondent replay a.tar.zst
+  respondent replay a.tar.zst --live PROVIDER/MODEL
+  respondent bundle diff a.tar.zst OTHER
 "#;
 
 #[test]
 fn a_turn_is_shown_from_its_request_to_its_end() {
-    let page = show(&[sample::turn(1)]);
+    let page = show(&[sample::turn(1)], Path::new("a.tar.zst"));
     assert_eq!(page, PAGE);
 }
 
@@ -48,7 +50,7 @@ fn a_turn_is_shown_from_its_request_to_its_end() {
 fn learned_quirks_are_shown() {
     let mut turn = sample::turn(1);
     turn.attempts[0].fault.as_mut().unwrap().patch = Some(ModelPatch::NoImages.into());
-    let page = show(&[turn]);
+    let page = show(&[turn], Path::new("a.tar.zst"));
     assert!(
         page.contains("learned: the model takes no images"),
         "{page}"
@@ -64,7 +66,7 @@ fn an_incomplete_turn_is_shown_without_a_replay_command() {
         total: 2000,
         kept: 100,
     });
-    let page = show(&[sample::turn(2), turn]);
+    let page = show(&[sample::turn(2), turn], Path::new("a.tar.zst"));
     assert!(page.contains("answer: 100 of 2000 bytes kept"), "{page}");
     assert!(!page.contains("respondent replay"), "{page}");
 }
@@ -77,7 +79,7 @@ fn what_a_rerun_showed_is_said() {
         events: vec![3, 7],
         parts: vec!["attempt 1 request".into()],
     };
-    let page = show(&[turn]);
+    let page = show(&[turn], Path::new("a.tar.zst"));
     for line in [
         "  rerun      not possible: the replay stood still\n",
         "  rerun      differs from what was sent: event 3, event 7, attempt 1 request\n",
@@ -100,7 +102,7 @@ fn a_hostile_file_drives_no_terminal_and_no_prompt_is_shown() {
     turn.attempts[0].route.push_str(evil);
     turn.request.path.push_str(evil);
     turn.answer.body = format!("event: {}\ndata: {{}}\n\n", "\x1b[2J").into_bytes();
-    let page = show(&[turn]);
+    let page = show(&[turn], Path::new("a.tar.zst"));
     assert!(page.contains("forged"));
     assert!(page.lines().all(|line| line.chars().count() < 3000));
     let risky = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';

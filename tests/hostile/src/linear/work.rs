@@ -1,8 +1,7 @@
 //! What is done with an input: the same functions that the program calls for it.
 
-use std::collections::HashMap;
-use std::fs;
 use std::hint::black_box;
+use std::path::Path;
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
@@ -17,7 +16,6 @@ use adapters::wire::{EncodeOptions, encode, error};
 use kit::drive;
 use registry::{ChatQuirks, Dialect, Model, RelayQuirks, WireQuirks};
 use respondent::artifacts::search::{SearchQuery, search};
-use respondent::config::{Flags, Inputs, UserDirs, load};
 use respondent::diagnostics::bundle::{
     Bundle, BundleAttempt, BundleTurn, Scope, compare, diff, show,
 };
@@ -25,7 +23,7 @@ use respondent::diagnostics::redact::{Keep, Scrubber};
 use respondent::log::SafeText;
 use respondent::secrets::{Redactor, Secret};
 
-use crate::targets::{dialects, tools_request};
+use crate::targets::{dialects, load_file, tools_request};
 
 /// The key that the redactor knows.
 const KEY: &str = "canary-0123456789abcdef";
@@ -173,7 +171,7 @@ pub(super) fn compare_turns(input: &[u8]) {
         std::slice::from_ref(&left),
         std::slice::from_ref(&right),
     ));
-    black_box(show(std::slice::from_ref(&left)));
+    black_box(show(std::slice::from_ref(&left), Path::new("a.tar.zst")));
 }
 
 /// Unpacks a bundle.
@@ -199,16 +197,5 @@ pub(super) fn turn_with_body(body: Vec<u8>) -> BundleTurn {
 
 /// Loads a configuration file.
 pub(super) fn configure(input: &[u8]) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("proxy-config.toml");
-    fs::write(&file, input).unwrap();
-    let inputs = Inputs {
-        flags: Flags {
-            config: Some(file),
-            ..Flags::default()
-        },
-        environment: Box::new(HashMap::<String, String>::new()),
-        dirs: UserDirs::under(folder.path()),
-    };
-    let _ = black_box(load(&inputs));
+    let _ = black_box(load_file(text(input)));
 }

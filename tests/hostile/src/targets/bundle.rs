@@ -3,6 +3,8 @@
 //! An input is either the bytes of a file, or its entries in a plain form that a fuzzer can
 //! change: each begins with a line `=== NAME`, and is packed as the program packs it.
 
+use std::path::Path;
+
 use respondent::diagnostics::bundle::{Bundle, Scope, compare, diff, show};
 use respondent::diagnostics::redact::{Keep, Scrubber};
 use respondent::secrets::Redactor;
@@ -28,7 +30,7 @@ fn read(file: &[u8]) {
             return;
         }
     };
-    assert!(!show(&bundle.turns).is_empty());
+    assert!(!show(&bundle.turns, Path::new("a.tar.zst")).is_empty());
     let _ = diff(&bundle.turns, &bundle.turns);
     let scrubber = Scrubber::new(Redactor::default(), Keep::default());
     for turn in &bundle.turns {

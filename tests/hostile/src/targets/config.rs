@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use respondent::config::{Flags, Inputs, UserDirs, load};
+use respondent::config::{Config, ConfigErrors, Flags, Inputs, LoadPurpose, UserDirs, load};
 use toml::Value;
 
 /// Settings that make the program read another file or run a command: what a fuzzer wrote must
@@ -20,6 +20,17 @@ pub(super) fn run(input: &[u8]) {
     }) {
         return;
     }
+    match load_file(text) {
+        Ok(config) => {
+            let _ = config.redactor();
+            let _ = config.registry.models().count();
+        }
+        Err(error) => assert!(!error.to_string().contains('\u{1b}'), "{error:?}"),
+    }
+}
+
+/// Loads a configuration file with this text.
+pub(crate) fn load_file(text: &str) -> Result<Config, ConfigErrors> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("proxy-config.toml");
     fs::write(&file, text).unwrap();
@@ -31,13 +42,7 @@ pub(super) fn run(input: &[u8]) {
         environment: Box::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
     };
-    match load(&inputs) {
-        Ok(config) => {
-            let _ = config.redactor();
-            let _ = config.registry.models().count();
-        }
-        Err(error) => assert!(!error.to_string().contains('\u{1b}'), "{error:?}"),
-    }
+    load(&inputs, LoadPurpose::Serve)
 }
 
 fn reaches_out(value: &Value) -> bool {

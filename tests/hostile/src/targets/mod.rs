@@ -10,6 +10,7 @@ mod sse;
 
 pub(crate) use answer::tools_request;
 pub(crate) use bundle::pack_entries;
+pub(crate) use config::load_file;
 pub(crate) use request::dialects;
 
 /// A kind of untrusted input.

@@ -104,7 +104,7 @@ pub(super) fn shape(item: &Value, stage: ItemStage, report: &mut ViolationReport
             report.require(
                 known || stage == ItemStage::Added,
                 StreamRule::ItemShape,
-                || format!("action {action:?}"),
+                || format!("{kind} with action {action:?}"),
             );
         }
         // They run at the upstream, and come as that wrote them.
@@ -122,7 +122,7 @@ pub(super) fn shape(item: &Value, stage: ItemStage, report: &mut ViolationReport
             report.require(
                 item.get("tools").is_some_and(Value::is_array),
                 StreamRule::ItemShape,
-                || "no tools".into(),
+                || format!("{kind} without tools"),
             );
         }
         _ => call(item, kind, stage, report),
@@ -162,7 +162,7 @@ fn message(item: &Value, stage: ItemStage, report: &mut ViolationReport) {
     report.require(
         string(item, "role") == Some("assistant"),
         StreamRule::ItemShape,
-        || format!("role {:?}", item.get("role")),
+        || format!("message with role {:?}", item.get("role")),
     );
     let content = item.get("content").and_then(Value::as_array);
     report.require(
@@ -228,7 +228,7 @@ fn reasoning(item: &Value, stage: ItemStage, report: &mut ViolationReport) {
         report.require(
             string(part, "type") == Some(kind) && string(part, "text").is_some(),
             StreamRule::ItemShape,
-            || format!("{part} as a {kind}"),
+            || format!("reasoning part {part} as a {kind}"),
         );
     }
 }
@@ -313,7 +313,7 @@ pub(super) fn content_part(part: &Value, report: &mut ViolationReport) {
         }
         Some("refusal") => text_of(part, "refusal", report),
         Some("reasoning_text" | "summary_text") => text_of(part, "text", report),
-        other => report.add(StreamRule::ItemShape, format!("a part of type {other:?}")),
+        other => report.add(StreamRule::ItemShape, format!("part of type {other:?}")),
     }
 }
 
@@ -324,9 +324,10 @@ fn text_of(part: &Value, key: &str, report: &mut ViolationReport) {
 }
 
 fn text(item: &Value, keys: &[&str], report: &mut ViolationReport) {
+    let kind = string(item, "type").unwrap_or_default();
     for key in keys {
         report.require(string(item, key).is_some(), StreamRule::ItemShape, || {
-            format!("`{key}` is missing in {item}")
+            format!("{kind} without `{key}`: {item}")
         });
     }
 }

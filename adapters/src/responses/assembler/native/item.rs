@@ -198,6 +198,7 @@ impl NativeItem {
             None => self.item_type.has_status().then_some("completed"),
         };
         changes.extend(new_status.map(|status| ("status", Some(quoted(status)))));
+        changes.extend(self.kept_identity(&members));
         match self.item_type.clone() {
             ItemType::Message => {
                 let Some(content) = self.close_parts(&members, "content", out) else {
@@ -232,6 +233,24 @@ impl NativeItem {
         let mut item = Vec::with_capacity(base.len() + 64);
         rewrite(&mut item, &members, &changes);
         out.items.item_done(&position, &item);
+    }
+
+    /// The type and the name with which the item began, where its last event says something else:
+    /// the client knows the item by them.
+    fn kept_identity(&self, done: &Members<'_>) -> MemberChanges {
+        let added = Members::read(&self.added).unwrap_or_default();
+        let mut changes: MemberChanges = Vec::new();
+        if let Some(kind) = added.text("type")
+            && done.text("type").is_none_or(|now| now != kind)
+        {
+            changes.push(("type", Some(quoted(&kind))));
+        }
+        if let Some(name) = added.text("name").filter(|name| !name.is_empty())
+            && done.text("name").is_none_or(|now| now.is_empty())
+        {
+            changes.push(("name", Some(quoted(&name))));
+        }
+        changes
     }
 
     /// Ends the item because the answer broke off. Codex keeps no item that is incomplete.

@@ -92,6 +92,11 @@ impl ItemType {
         *self == Self::Body(&FUNCTION_CALL)
     }
 
+    /// Whether it names the tool of the client that it calls.
+    pub(super) fn has_name(&self) -> bool {
+        matches!(self, Self::Body(body) if body.is_call)
+    }
+
     /// Whether the client runs it and answers with an output.
     pub(super) fn is_call(&self) -> bool {
         match self {

@@ -245,6 +245,12 @@ impl Assembler {
             return self.writer.notes.add("item_dropped", "it has no type");
         };
         let item_type = ItemType::of(&kind);
+        if item_type.has_name() && members.text("name").is_none_or(|name| name.is_empty()) {
+            return self
+                .writer
+                .notes
+                .add("item_dropped", "it is a call without a name");
+        }
         if item_type.is_function_call() && members.present("namespace").is_none() {
             let name = members.text("name").unwrap_or_default();
             let target = self.settings.tool_names.resolve(&name).target;

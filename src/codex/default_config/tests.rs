@@ -1,0 +1,239 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+
+const SETTINGS: CodexSettings<'_> = CodexSettings {
+    origin: "http://127.0.0.1:9797",
+    model: "kimi-k3",
+    token: None,
+    catalog: None,
+    artifacts: true,
+};
+
+/// Configurations of many kinds of people.
+const CONFIGS: [(&str, &str); 18] = [
+    ("empty", ""),
+    ("one line without an end", "model = \"gpt-6\""),
+    ("a comment alone", "# Nothing yet.\n"),
+    (
+        "a model and a provider",
+        "model = \"gpt-6\" # the best\nmodel_provider = \"openai\"\n",
+    ),
+    (
+        "ends in a table",
+        "approval_policy = \"never\"\n\n[projects.\"/home/me/app\"]\ntrust_level = \"trusted\"\n",
+    ),
+    (
+        "tables alone",
+        "[tui]\nnotifications = true\n\n[[hooks]]\nname = \"a\"\n",
+    ),
+    (
+        "other providers",
+        "[model_providers.ollama]\nname = \"Ollama\"\nbase_url = \"http://localhost:11434/v1\"\n",
+    ),
+    (
+        "an inline group of providers",
+        "model_providers = { ollama = { name = \"Ollama\", base_url = \"http://localhost:1/v1\" } }\n",
+    ),
+    (
+        "dotted keys",
+        "model_providers.ollama.name = \"Ollama\"\nmcp_servers.a.command = \"x\"\n",
+    ),
+    (
+        "a provider of our name",
+        "model_provider = \"respondent\"\n[model_providers.respondent]\nname = \"mine\" # keep\nbase_url = \"http://10.0.0.1/v1\"\n",
+    ),
+    (
+        "MCP servers",
+        "[mcp_servers.files]\ncommand = \"npx\"\nargs = [\n  \"-y\", # yes\n  \"files\",\n]\n[mcp_servers.files.env]\nA = \"b\"\n",
+    ),
+    (
+        "profiles",
+        "profile = \"work\"\n[profiles.work]\nmodel = \"gpt-6-codex\"\n[profiles.home]\nmodel = \"o9\"\n",
+    ),
+    (
+        "CRLF",
+        "model = \"gpt-6\"\r\n\r\n# Mine.\r\n[tui]\r\nnotifications = true\r\n",
+    ),
+    ("a byte order mark", "\u{feff}model = \"gpt-6\"\n"),
+    (
+        "odd spaces",
+        "  model   =   'gpt-6'   \n\n\n\n  [ tui ]\n\tnotifications=true\n",
+    ),
+    (
+        "a text of many lines",
+        "developer_instructions = \"\"\"\nmodel = \"no\"\n[tables]\n\"\"\"\n",
+    ),
+    ("web search", "web_search = \"live\"\n"),
+    (
+        "letters of all kinds",
+        "# Für später 漢字 😀\n[projects.\"/home/ü/漢字\"]\ntrust_level = \"trusted\"\n",
+    ),
+];
+
+fn home() -> (tempfile::TempDir, CodexHome) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("codex");
+    fs::create_dir(&path).unwrap();
+    let home = CodexHome::find(|name| (name == "CODEX_HOME").then(|| path.clone().into()));
+    (folder, home.unwrap())
+}
+
+fn files(home: &CodexHome) -> Vec<String> {
+    let entries = fs::read_dir(home.folder()).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_configuration_is_restored_byte_for_byte() {
+    for (what, config) in CONFIGS {
+        let (_folder, home) = home();
+        fs::write(home.config(), config).unwrap();
+        // A second setup, with another model, does not take the first for the user's.
+        for model in ["kimi-k3", "glm-5"] {
+            write(&home, &CodexSettings { model, ..SETTINGS }).unwrap();
+            let text = fs::read_to_string(home.config()).unwrap();
+            let text = text.trim_start_matches(BYTE_ORDER_MARK);
+            let written: toml::Table = text
+                .parse()
+                .unwrap_or_else(|e| panic!("{what}: {e}\n{text}"));
+            assert_eq!(written["model"].as_str(), Some(model), "{what}");
+            assert_eq!(written["model_provider"].as_str(), Some("respondent"));
+            for group in GROUPS {
+                assert!(written[group]["respondent"].is_table(), "{what}: {group}");
+            }
+            let lines = |text: &str| text.matches('\n').count();
+            let crlf = text.matches("\r\n").count();
+            assert!(crlf == 0 || crlf == lines(text), "{what}: {text:?}");
+        }
+        assert_eq!(remove(&home).unwrap(), Some(Restored::Whole), "{what}");
+        assert_eq!(fs::read_to_string(home.config()).unwrap(), config, "{what}");
+        assert_eq!(files(&home), ["config.toml"], "{what}");
+        assert_eq!(remove(&home).unwrap(), None, "{what}");
+    }
+}
+
+#[test]
+fn the_other_settings_and_their_comments_stay() {
+    for (what, config) in CONFIGS {
+        let (_folder, home) = home();
+        fs::write(home.config(), config).unwrap();
+        write(&home, &SETTINGS).unwrap();
+        let written = fs::read_to_string(home.config()).unwrap();
+        let replaced = [
+            "model",
+            "model_provider",
+            "web_search",
+            "name = \"mine\"",
+            "base_url = \"http://10",
+        ];
+        for line in config
+            .lines()
+            .map(|line| line.trim_start_matches(BYTE_ORDER_MARK))
+        {
+            let is_replaced = replaced
+                .iter()
+                .any(|start| line.trim_start().starts_with(start));
+            assert!(
+                is_replaced || written.lines().any(|kept| kept == line),
+                "{what}: {line:?} is missing in\n{written}"
+            );
+        }
+        if config.contains("# the best") {
+            assert!(
+                written.contains("model = \"kimi-k3\" # the best"),
+                "{written}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_edit_after_the_setup_stays() {
+    for (what, config) in CONFIGS {
+        let (_folder, home) = home();
+        fs::write(home.config(), config).unwrap();
+        write(&home, &SETTINGS).unwrap();
+        let written = fs::read_to_string(home.config()).unwrap();
+        let edited = written.replace("\"kimi-k3\"", "\"my-choice\"") + "\n[edited]\nlater = 1\n";
+        fs::write(home.config(), edited).unwrap();
+
+        assert_eq!(remove(&home).unwrap(), Some(Restored::Edited), "{what}");
+        let left = fs::read_to_string(home.config()).unwrap();
+        let parse = |text: &str| -> toml::Table {
+            text.trim_start_matches(BYTE_ORDER_MARK).parse().unwrap()
+        };
+        let (mut left, mut expected) = (parse(&left), parse(config));
+        expected.insert("model".into(), "my-choice".into());
+        let later = left.remove("edited").unwrap();
+        assert_eq!(later["later"].as_integer(), Some(1), "{what}");
+        assert_eq!(left, expected, "{what}");
+        assert_eq!(files(&home), ["config.toml"], "{what}");
+    }
+}
+
+#[test]
+fn an_absent_file_is_absent_again() {
+    let (_folder, home) = home();
+    assert_eq!(write(&home, &SETTINGS).unwrap(), None);
+    assert!(is_set_up(&home));
+    remove(&home).unwrap();
+    assert_eq!(files(&home), [""; 0]);
+}
+
+#[test]
+fn a_link_stays_a_link_and_permissions_stay() {
+    let (folder, home) = home();
+    let dotfile = folder.path().join("dotfile.toml");
+    fs::write(&dotfile, "model = \"gpt-6\"\n").unwrap();
+    fs::set_permissions(&dotfile, PermissionsExt::from_mode(0o640)).unwrap();
+    symlink(&dotfile, home.config()).unwrap();
+    write(&home, &SETTINGS).unwrap();
+    assert!(home.config().is_symlink());
+    let written = fs::read_to_string(&dotfile).unwrap();
+    assert!(written.contains("kimi-k3"), "{written}");
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(dotfile.clone()), 0o640);
+    // The copies may hold what only the owner may read.
+    assert_eq!(mode(home.config_before()), 0o600);
+    remove(&home).unwrap();
+    assert!(home.config().is_symlink());
+    assert_eq!(fs::read_to_string(&dotfile).unwrap(), "model = \"gpt-6\"\n");
+}
+
+#[test]
+fn what_cannot_be_changed_is_left_alone() {
+    let (_folder, home) = home();
+    for (text, expected) in [
+        ("model = ", "is not valid TOML, so nothing was changed"),
+        ("mcp_servers = 1\n", "`mcp_servers` in "),
+    ] {
+        fs::write(home.config(), text).unwrap();
+        let error = write(&home, &SETTINGS).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(fs::read_to_string(home.config()).unwrap(), text);
+        assert_eq!(files(&home), ["config.toml"]);
+    }
+    fs::remove_file(home.config()).unwrap();
+    symlink("/nowhere/config.toml", home.config()).unwrap();
+    assert!(write(&home, &SETTINGS).is_err());
+    assert!(home.config().is_symlink());
+}
+
+#[test]
+fn a_read_only_file_is_respected() {
+    let (_folder, home) = home();
+    fs::write(home.config(), "model = \"gpt-6\"\n").unwrap();
+    fs::set_permissions(home.config(), PermissionsExt::from_mode(0o444)).unwrap();
+    let error = write(&home, &SETTINGS).unwrap_err().to_string();
+    assert!(
+        error.ends_with("is read-only; make it writable first"),
+        "{error}"
+    );
+    assert_eq!(files(&home), ["config.toml"]);
+}

@@ -1,0 +1,186 @@
+//! The settings that point Codex at this server.
+
+use std::path::Path;
+
+use toml_edit::{DocumentMut, InlineTable, Item, Table};
+
+use crate::secrets::Secret;
+
+/// The id of our provider and of our MCP server in Codex's configuration. Codex files its sessions
+/// by the id of their provider, so another id would hide those of earlier versions.
+pub const ID: &str = "respondent";
+
+/// The key that Codex sends to a server that asks for none. Codex reads the list of models only from
+/// a provider that has a key.
+const NO_KEY: &str = "local";
+
+/// The values of the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct CodexSettings<'a> {
+    /// The server's origin as a client writes it, such as `http://127.0.0.1:9797`.
+    pub origin: &'a str,
+    /// The model that Codex starts with.
+    pub model: &'a str,
+    /// The token that the server asks for.
+    pub token: Option<&'a Secret>,
+    /// The file of the model catalog. Without one Codex asks the server for its models.
+    pub catalog: Option<&'a Path>,
+    /// Whether shortened tool outputs are kept, so that MCP tools can read them back.
+    pub artifacts: bool,
+}
+
+impl CodexSettings<'_> {
+    /// The settings as a document of their own, with comments.
+    pub fn document(&self) -> DocumentMut {
+        let mut document = DocumentMut::new();
+        document.insert("model", toml_edit::value(self.model));
+        document.insert("model_provider", toml_edit::value(ID));
+        if let Some(catalog) = self.catalog {
+            document.insert(
+                "model_catalog_json",
+                toml_edit::value(catalog.to_string_lossy().as_ref()),
+            );
+        }
+        // No model is offered the tool that Codex means by this, and asking for it costs tokens.
+        document.insert("web_search", toml_edit::value("disabled"));
+        for (group, mut settings) in self.groups() {
+            // Each table gets a header of its own, and the group gets none.
+            let mut parent = Table::new();
+            parent.set_implicit(true);
+            if group == "mcp_servers" {
+                settings.decor_mut().set_prefix(MCP_COMMENT);
+            }
+            parent.insert(ID, Item::Table(settings));
+            document.insert(group, Item::Table(parent));
+        }
+        document
+    }
+
+    /// The tables, with the name of the group that each belongs to.
+    fn groups(&self) -> Vec<(&'static str, Table)> {
+        let origin = self.origin.trim_end_matches('/');
+        let mut provider = Table::new();
+        provider.insert("name", toml_edit::value(PROVIDER_NAME));
+        if let Some(mut name) = provider.key_mut("name") {
+            name.leaf_decor_mut().set_prefix(NAME_COMMENT);
+        }
+        provider.insert("base_url", toml_edit::value(format!("{origin}/v1")));
+        provider.insert("wire_api", toml_edit::value("responses"));
+        let key = self.token.map_or(NO_KEY, Secret::expose);
+        // Written here and not read from the environment: Codex keeps a server in the background
+        // that has the environment of the first start, and its desktop app reads no shell profile.
+        provider.insert("experimental_bearer_token", toml_edit::value(key));
+        provider.insert(
+            "model_catalog_url",
+            toml_edit::value(format!("{origin}/v1/models")),
+        );
+        let mut groups = vec![("model_providers", provider)];
+        if self.artifacts {
+            let mut server = Table::new();
+            server.insert("url", toml_edit::value(format!("{origin}/mcp")));
+            if let Some(token) = self.token {
+                let mut headers = InlineTable::new();
+                headers.insert("Authorization", format!("Bearer {}", token.expose()).into());
+                server.insert("http_headers", toml_edit::value(headers));
+            }
+            groups.push(("mcp_servers", server));
+        }
+        groups
+    }
+}
+
+/// The provider's name decides how Codex 0.169 compacts a long session. With the name
+/// `OpenAI` the compaction request is the next turn of the session including its tools, which
+/// the provider answers from its prompt cache. With any other name the tools are missing, and
+/// the cached prefix begins with them; the server then restores them from its memory of the
+/// session, which does not survive a restart. With this name Codex also keeps up to 64,000
+/// tokens of the user's messages instead of 20,000, and adds metadata to its items, which the
+/// server does not send on. Its list of models shows a warning that the address of OpenAI was
+/// changed. Measured: it changes no other request, tool, header or address.
+const PROVIDER_NAME: &str = "OpenAI";
+
+const NAME_COMMENT: &str = "\
+# With this name Codex compacts long sessions in a way that the provider's prompt cache serves.\n\
+# Requests go to base_url, and nothing is sent to OpenAI.\n";
+
+const MCP_COMMENT: &str =
+    "\n# Tools with which the model reads the full text of tool outputs that were shortened.\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: CodexSettings<'_> = CodexSettings {
+        origin: "http://127.0.0.1:9797",
+        model: "moonshot/kimi-k2.6",
+        token: None,
+        catalog: None,
+        artifacts: true,
+    };
+
+    fn parsed(settings: &CodexSettings<'_>) -> toml::Table {
+        settings.document().to_string().parse().unwrap()
+    }
+
+    #[test]
+    fn the_settings_point_at_the_server() {
+        let document = parsed(&SETTINGS);
+        assert_eq!(document["model"].as_str(), Some("moonshot/kimi-k2.6"));
+        assert_eq!(document["model_provider"].as_str(), Some("respondent"));
+        assert_eq!(document["web_search"].as_str(), Some("disabled"));
+        assert_eq!(document.get("model_catalog_json"), None);
+        let provider = &document["model_providers"]["respondent"];
+        for (key, value) in [
+            ("name", "OpenAI"),
+            ("base_url", "http://127.0.0.1:9797/v1"),
+            ("wire_api", "responses"),
+            ("experimental_bearer_token", "local"),
+            ("model_catalog_url", "http://127.0.0.1:9797/v1/models"),
+        ] {
+            assert_eq!(provider[key].as_str(), Some(value), "{key}");
+        }
+        let server = &document["mcp_servers"]["respondent"];
+        assert_eq!(server["url"].as_str(), Some("http://127.0.0.1:9797/mcp"));
+        assert_eq!(server.get("http_headers"), None);
+    }
+
+    #[test]
+    fn a_token_goes_into_the_provider_and_the_mcp_server() {
+        let token = Secret::new("s3cret").unwrap();
+        let guarded = CodexSettings {
+            token: Some(&token),
+            ..SETTINGS
+        };
+        let document = parsed(&guarded);
+        let provider = &document["model_providers"]["respondent"];
+        assert_eq!(
+            provider["experimental_bearer_token"].as_str(),
+            Some("s3cret")
+        );
+        let headers = &document["mcp_servers"]["respondent"]["http_headers"];
+        assert_eq!(headers["Authorization"].as_str(), Some("Bearer s3cret"));
+    }
+
+    #[test]
+    fn the_mcp_server_is_configured_where_artifacts_are_kept() {
+        assert!(parsed(&SETTINGS).get("mcp_servers").is_some());
+        let document = parsed(&CodexSettings {
+            artifacts: false,
+            ..SETTINGS
+        });
+        assert_eq!(document.get("mcp_servers"), None);
+    }
+
+    #[test]
+    fn odd_names_are_quoted() {
+        let catalog = Path::new("C:\\Users\\\"me\"\\models.json");
+        let model = "a\"b\\c\n[x]";
+        let document = parsed(&CodexSettings {
+            model,
+            catalog: Some(catalog),
+            ..SETTINGS
+        });
+        assert_eq!(document["model"].as_str(), Some(model));
+        assert_eq!(document["model_catalog_json"].as_str(), catalog.to_str());
+    }
+}

@@ -1,0 +1,129 @@
+//! The texts below the options in the help of each command: examples, environment variables and
+//! exit codes.
+
+pub(super) const TOP: &str = "\
+Examples:
+  respondent                               start the server
+  respondent codex setup                   set Codex up for it
+  respondent check                         see what it would serve
+  respondent models                        list the models that can be used
+  respondent bundle create                 save the newest failed turn, to report it
+  respondent help artifacts show           explain one command
+
+Environment variables (flags override them, and they override the file):
+  OPENAI_API_KEY, MOONSHOT_API_KEY, ...    the key of a provider, which turns it on;
+                                           `respondent models --all` names them all
+  RESPONDENT_CONFIG                        the configuration file, like --config
+  RESPONDENT_LISTEN                        the address, like --listen
+  RESPONDENT_DATA_DIR                      the directory for data, like --data-dir
+  RESPONDENT_TOKEN, RESPONDENT_TOKEN_FILE  the token of clients, or a file with it
+  RESPONDENT_LOG                           what is logged, like --log
+  HTTPS_PROXY, HTTP_PROXY, NO_PROXY        the proxy on the way to providers
+  NO_COLOR                                 no colours, like --color never";
+
+pub(super) const SERVE: &str = "\
+Examples:
+  respondent serve
+  respondent serve --listen 127.0.0.1:9000 --log warn";
+
+pub(super) const CHECK: &str = "\
+Examples:
+  respondent check
+  respondent check --config proxy-config.toml";
+
+pub(super) const MODELS: &str = "\
+Examples:
+  respondent models                        the models of the providers that are on
+  respondent models --all                  those of all providers that are known
+  respondent models --provider moonshot    those of one provider
+  respondent models --json
+
+Prices are US dollars for a million tokens; + marks higher prices for long requests.";
+
+pub(super) const MCP: &str = "\
+Examples:
+  respondent mcp
+  codex mcp add respondent -- respondent mcp";
+
+pub(super) const REPLAY: &str = "\
+Examples:
+  respondent replay respondent-req_0f5a19f7.tar.zst
+  respondent replay turns.tar.zst --turn 2 --events
+  respondent replay turns.tar.zst --turn 2 --live moonshot/kimi-k3
+
+Exit code: 0 if everything is equal, 1 if something differs (the differences are printed), 65 if \
+the file cannot be used, 70 if the replay could not be run to its end, 64 if the command line or \
+the configuration is invalid.";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  respondent completions bash >> ~/.bash_completion
+  respondent completions zsh > ~/.zfunc/_respondent
+  respondent completions fish > ~/.config/fish/completions/respondent.fish";
+
+pub(super) const MAN: &str = "\
+Examples:
+  respondent man | man -l -
+  respondent man ~/.local/share/man/man1";
+
+pub(super) const BUNDLE_CREATE: &str = "\
+Examples:
+  respondent bundle create                     the newest turn that failed
+  respondent bundle create --last              the newest turn
+  respondent bundle create --request 0f5a19f7  the turn with this id
+  respondent bundle create --since 1h --output turns.tar.zst";
+
+pub(super) const BUNDLE_LIST: &str = "\
+Examples:
+  respondent bundle list
+  respondent bundle list --json                with whole ids";
+
+pub(super) const BUNDLE_SHOW: &str = "\
+Examples:
+  respondent bundle show respondent-req_0f5a19f7.tar.zst";
+
+pub(super) const BUNDLE_DIFF: &str = "\
+Examples:
+  respondent bundle diff before.tar.zst after.tar.zst
+
+Exit code: 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
+
+pub(super) const ARTIFACTS_LIST: &str = "\
+Examples:
+  respondent artifacts list
+  respondent artifacts list --limit 100
+  respondent artifacts list --json             with whole ids";
+
+pub(super) const ARTIFACTS_SHOW: &str = "\
+Examples:
+  respondent artifacts show 0f5a19f7
+  respondent artifacts show 0f5a19f7 --lines 10-40";
+
+pub(super) const ARTIFACTS_SEARCH: &str = "\
+Examples:
+  respondent artifacts search 0f5a19f7 error -i -C 2
+  respondent artifacts search 0f5a19f7 'warn|error' --regex";
+
+pub(super) const ARTIFACTS_DELETE: &str = "\
+Examples:
+  respondent artifacts delete 0f5a19f7
+  respondent artifacts delete 0f5a19f7 1b2c3d4e";
+
+pub(super) const ARTIFACTS_GC: &str = "\
+Examples:
+  respondent artifacts gc";
+
+pub(super) const CODEX_SETUP: &str = "\
+Examples:
+  respondent codex setup                       then: codex -p respondent
+  respondent codex setup --model kimi-k3
+  respondent codex setup --default             for plain `codex`, the app and the IDE
+  respondent codex setup --dry-run             see what would be written";
+
+pub(super) const CODEX_REMOVE: &str = "\
+Examples:
+  respondent codex remove";
+
+pub(super) const CODEX_STATUS: &str = "\
+Examples:
+  respondent codex status";

@@ -1,0 +1,223 @@
+//! The text that the server prints when it starts: what is served, and how to use it.
+
+use std::net::SocketAddr;
+
+use registry::Provider;
+
+use crate::app::models::first_model;
+use crate::config::{CaptureMode, Config, Flags, KeyOrigin, address};
+use crate::log::{TERMINAL_WIDTH, labelled};
+
+/// The width of the column with the labels, in characters.
+const LABEL_WIDTH: u16 = 9;
+/// The models of one provider that are named; of the others only the number.
+const MAX_MODELS: usize = 3;
+
+/// The banner. The first line ends with the address, and no line is longer than a terminal is wide.
+/// `codex_setup` is the command that sets up Codex for this server.
+pub(super) fn banner(config: &Config, address: SocketAddr, codex_setup: &str) -> String {
+    let origin = format!("http://{}", address::local_client_address(address));
+    let mut rows = Vec::new();
+    for (index, provider) in config.registry.providers.iter().enumerate() {
+        let label = if index == 0 { "Models" } else { "" };
+        rows.push((label, provider_text(config, provider)));
+    }
+    rows.push(("Codex", codex_text(codex_setup)));
+    let api_key = match config.server.token {
+        Some(_) => "TOKEN",
+        None => "local",
+    };
+    let model = first_model(config);
+    rows.push((
+        "SDKs",
+        format!("base_url={origin}/v1  api_key={api_key}  model={model}"),
+    ));
+    if address::accepts_remote_clients(address) {
+        let text = "other machines can reach this server; its token lets them in";
+        rows.push(("Network", text.to_owned()));
+    }
+    if let Some(turns) = kept_turns(config.capture.mode) {
+        let text = format!("{turns}, prompts included; off with mode = \"off\" in [capture]");
+        rows.push(("Kept", text));
+    }
+    rows.push(("Status", format!("{origin}/metrics      Ctrl-C to stop")));
+    format!(
+        "Respondent {} is listening on http://{address}\n\n{}\n",
+        env!("CARGO_PKG_VERSION"),
+        labelled(LABEL_WIDTH, rows.into_iter())
+    )
+}
+
+/// The models of a provider, and what turned it on.
+fn provider_text(config: &Config, provider: &Provider) -> String {
+    let mut models: Vec<String> = provider
+        .models
+        .iter()
+        .take(MAX_MODELS)
+        .map(|model| config.registry.public_name(provider, model))
+        .collect();
+    let others = provider.models.len() - models.len();
+    if others > 0 {
+        models.push(format!("{others} more"));
+    }
+    if provider.passthrough {
+        models.push(format!("{} (any name)", provider.prefixed_name("...")));
+    }
+    let models = models.join(", ");
+    if config.sandbox && provider.id == registry::SANDBOX {
+        return format!("{models} (offline demo; set a key, such as OPENAI_API_KEY)");
+    }
+    let key = match config.key_origins.get(&provider.id) {
+        Some(KeyOrigin::Environment(names)) => names.join(", "),
+        Some(KeyOrigin::File(_)) => "key from a file".to_owned(),
+        Some(KeyOrigin::Command) => "key from a command".to_owned(),
+        Some(KeyOrigin::Literal) => "key in the configuration".to_owned(),
+        None => "no key".to_owned(),
+    };
+    format!("{} ({key}): {models}", provider.id)
+}
+
+/// The command that sets up Codex and the one that uses it, on one line if they fit.
+fn codex_text(setup: &str) -> String {
+    let room = usize::from(TERMINAL_WIDTH - LABEL_WIDTH - 4);
+    let line = format!("{setup}     then: codex -p respondent");
+    if line.chars().count() <= room {
+        line
+    } else {
+        format!("{setup}\nthen: codex -p respondent")
+    }
+}
+
+/// Which turns are written to disk; `None` if none are.
+fn kept_turns(mode: CaptureMode) -> Option<&'static str> {
+    match mode {
+        CaptureMode::Off => None,
+        CaptureMode::Failures => Some("failing turns"),
+        CaptureMode::All => Some("all turns"),
+    }
+}
+
+/// The command that sets up Codex for this server, with the flags that this one was started with.
+pub(super) fn codex_setup_command(
+    program: &str,
+    flags: &Flags,
+    config: &Config,
+    address: SocketAddr,
+) -> String {
+    let found = config.paths.file.as_ref().filter(|_| config.paths.is_found);
+    let file = match flags.config.as_ref().or(found) {
+        Some(file) => format!(" --config {}", file.display()),
+        None => String::new(),
+    };
+    let listen = if flags.listen.is_some() || address != config.server.listen {
+        format!(" --listen {address}")
+    } else {
+        String::new()
+    };
+    format!("{program}{file}{listen} codex setup")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::config::{self, Inputs, LoadPurpose, UserDirs};
+
+    fn config_of(toml: &str, variables: &[(&str, &str)], flags: &Flags) -> Config {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, toml).unwrap();
+        let variables = variables.iter();
+        let environment: HashMap<String, String> = variables
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let inputs = Inputs {
+            flags: Flags {
+                config: Some(file),
+                ..flags.clone()
+            },
+            environment: Box::new(environment),
+            dirs: UserDirs::under(folder.path()),
+        };
+        config::load(&inputs, LoadPurpose::Serve).unwrap()
+    }
+
+    fn banner_of(toml: &str, variables: &[(&str, &str)], address: &str) -> String {
+        let config = config_of(toml, variables, &Flags::default());
+        let text = banner(&config, address.parse().unwrap(), "respondent codex setup");
+        let (_, text) = text.split_once(" is listening on ").unwrap();
+        assert_eq!(text.lines().find(|line| line.chars().count() > 80), None);
+        text.to_owned()
+    }
+
+    #[test]
+    fn without_a_key_the_banner_shows_the_offline_demo() {
+        assert_eq!(
+            banner_of("", &[], "127.0.0.1:9"),
+            "\
+http://127.0.0.1:9
+
+  Models     sandbox-1 (offline demo; set a key, such as OPENAI_API_KEY)
+  Codex      respondent codex setup     then: codex -p respondent
+  SDKs       base_url=http://127.0.0.1:9/v1  api_key=local  model=sandbox-1
+  Kept       failing turns, prompts included; off with mode = \"off\" in [capture]
+  Status     http://127.0.0.1:9/metrics      Ctrl-C to stop
+
+"
+        );
+    }
+
+    #[test]
+    fn the_banner_names_what_turned_each_provider_on() {
+        let toml = "[capture]\nmode = \"off\"\n[providers.mine]\nbase_url = \"http://127.0.0.1:1\"\n\
+            [[providers.mine.models]]\nid = \"m-1\"";
+        let text = banner_of(toml, &[("OPENAI_API_KEY", "sk-canary-1")], "127.0.0.1:9");
+        assert!(text.contains("(OPENAI_API_KEY): "), "{text}");
+        assert!(text.contains(" more"), "{text}");
+        assert!(
+            text.contains("mine (no key): m-1, mine/... (any name)\n"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("sk-canary") && !text.contains("Kept"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_open_server_is_used_through_loopback() {
+        let token = "[server]\ntoken_env = \"GATE\"";
+        let text = banner_of(token, &[("GATE", "open-sesame")], "0.0.0.0:9");
+        assert!(text.contains("its token lets them in"), "{text}");
+        assert!(text.contains("base_url=http://127.0.0.1:9/v1"), "{text}");
+        assert!(text.contains("api_key=TOKEN "), "{text}");
+    }
+
+    #[test]
+    fn the_command_for_codex_finds_this_server() {
+        let command = |listen: Option<&str>, to: Option<&str>| {
+            let flags = Flags {
+                listen: listen.map(str::to_owned),
+                ..Flags::default()
+            };
+            let config = config_of("", &[], &flags);
+            let address = to.map_or(config.server.listen, |to| to.parse().unwrap());
+            codex_setup_command("respondent", &flags, &config, address)
+        };
+        assert_eq!(command(None, None), "respondent codex setup");
+        assert_eq!(
+            command(Some("127.0.0.1:0"), Some("127.0.0.1:40000")),
+            "respondent --listen 127.0.0.1:40000 codex setup"
+        );
+    }
+
+    #[test]
+    fn a_long_command_has_a_line_of_its_own() {
+        let long = "/some/where/respondent --listen 127.0.0.1:40000 codex setup";
+        assert_eq!(
+            codex_text(long),
+            format!("{long}\nthen: codex -p respondent")
+        );
+    }
+}

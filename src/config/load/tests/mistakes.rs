@@ -1,0 +1,206 @@
+//! What is forgiven, and what is told of the mistakes that are not.
+use super::*;
+
+#[test]
+fn a_listen_address_may_be_a_port_alone() {
+    for (listen, expected) in [
+        ("\"localhost:1\"", "127.0.0.1:1"),
+        ("\"2\"", "127.0.0.1:2"),
+        ("\":3\"", "127.0.0.1:3"),
+        ("4", "127.0.0.1:4"),
+    ] {
+        let config = TestInputs::new(&format!("[server]\nlisten = {listen}")).config();
+        assert_eq!(config.server.listen.to_string(), expected, "{listen}");
+    }
+    for bad in ["\"localhost\"", "\"http://localhost:1\"", "123456"] {
+        assert_eq!(
+            error(&format!("[server]\nlisten = {bad}")),
+            "proxy-config.toml:2: `listen`: expected ADDRESS:PORT such as 127.0.0.1:9797",
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn an_endpoint_at_the_end_of_a_base_url_is_cut() {
+    for end in ["/chat/completions", "/responses", "/responses/"] {
+        let table = format!("[providers.lab]\nbase_url = \"https://x.example/v1{end}\"");
+        let config = TestInputs::new(&table).config();
+        let provider = config.registry.provider("lab").unwrap();
+        assert_eq!(provider.base_url, "https://x.example/v1");
+        let warning = &config.warnings[0];
+        let end = end.trim_end_matches('/');
+        assert!(
+            warning.starts_with(&format!("provider `lab`: base_url ends in {end}, ")),
+            "{warning}"
+        );
+    }
+}
+
+#[test]
+fn misspelt_providers_are_told_with_the_nearest_name() {
+    assert_eq!(
+        error("[providers.opanai]"),
+        "proxy-config.toml:1: provider `opanai`: it is not built in and needs base_url; did you \
+         mean `openai`?"
+    );
+    let mine = "[providers.mine]\nbase_url = \"https://x/v1\"\n";
+    let config = TestInputs::new(&format!("{mine}[routing.aliases]\nfast = \"minee/foo\""));
+    assert_eq!(
+        config.config().warnings,
+        [
+            "`minee/foo` is passed on as the name of a model, because there is no provider \
+             `minee`; did you mean `mine`?"
+        ]
+    );
+    let closed = format!("{mine}passthrough = false\n[routing]\n");
+    for (line, begin) in [
+        ("aliases = { fast = \"minee/foo\" }", "alias `fast`: "),
+        ("default_model = \"minee/foo\"", "default_model: "),
+        (
+            "fallbacks = { \"*\" = \"minee/foo\" }",
+            "fallbacks of `*`: ",
+        ),
+    ] {
+        assert_eq!(
+            error(&format!("{closed}{line}")),
+            format!(
+                "proxy-config.toml:5: {begin}there is no provider `minee`; did you mean `mine`?"
+            )
+        );
+    }
+}
+
+#[test]
+fn hosts_and_origins_are_normalised_or_refused() {
+    let server = |line: &str| TestInputs::new(&format!("[server]\n{line}"));
+    let config = server(
+        "allowed_hosts = [\"http://Foo.lan/\"]\nallowed_origins = [\"http://localhost:3000/\"]",
+    );
+    let config = config.config();
+    assert_eq!(config.server.allowed_hosts, ["foo.lan"]);
+    assert_eq!(config.server.allowed_origins, ["http://localhost:3000"]);
+    for (line, expected) in [
+        ("allowed_hosts = [\"*\"]", "only if clients need a token"),
+        (
+            "allowed_hosts = [\"*.lan\"]",
+            "\"*.lan\" is not a host name",
+        ),
+        ("allowed_origins = [\"*\"]", "write each origin"),
+        (
+            "allowed_origins = [\"localhost:3000\"]",
+            "its scheme is missing",
+        ),
+    ] {
+        let why = server(line).error();
+        assert!(
+            why.starts_with("proxy-config.toml:2: ") && why.contains(expected),
+            "{why}"
+        );
+    }
+    let any = server("allowed_hosts = [\"*\"]").set("RESPONDENT_TOKEN", "t");
+    assert_eq!(any.config().server.allowed_hosts, ["*"]);
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+    let inputs = TestInputs::new(
+        "[server]\nlisen = 1\nbody_limit = \"much\"\n[sever]\nx = 1\n[capture]\npatterns = [\"(\"]\n\
+         [providers.a]\n[providers.b]\nbase_url = \"https://x/v1\"\nmax_concurrent = 0\n\
+         key_header = \"a b\"\n[providers.c]\nbase_url = 5\n",
+    );
+    inputs.write("here/providers/d.toml", "base_url = 5\nmodel = 1");
+    let errors = inputs.load().unwrap_err();
+    let lines: Vec<_> = errors
+        .all()
+        .iter()
+        .map(|error| error.line.unwrap())
+        .collect();
+    assert_eq!(lines, [2, 3, 4, 7, 8, 11, 12, 14, 1, 2], "{errors}");
+    let text = inputs.error();
+    assert!(
+        text.starts_with(
+            "proxy-config.toml:2: unknown key `lisen`; did you mean `listen`?\n\
+             proxy-config.toml:3: `body_limit`: expected a whole number, found string\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_number_of_mistakes_that_are_told_is_limited() {
+    let tables: Vec<String> = (0..100)
+        .map(|n| format!("[providers.p{n}]\nx = 1"))
+        .collect();
+    let inputs = TestInputs::new(&tables.join("\n"));
+    assert_eq!(inputs.load().unwrap_err().all().len(), MAX_ERRORS);
+}
+
+#[test]
+fn a_provider_without_its_key_is_off_and_the_others_are_on() {
+    for (key, why) in [
+        ("api_key_env = \"UNSET\"", "the environment has no UNSET"),
+        (
+            "api_key_file = \"/nonexistent\"",
+            "api_key_file: /nonexistent: ",
+        ),
+        (
+            "api_key_command = \"exit 3\"",
+            "api_key_command ended with ",
+        ),
+        (
+            "api_key_command = \"true\"",
+            "api_key_command printed no key",
+        ),
+        ("key_required = true", "it needs a key: give api_key_env, "),
+    ] {
+        let inputs = TestInputs::new(&format!(
+            "[providers.mine]\nbase_url = \"https://x/v1\"\n{key}\n[providers.vllm]\n\
+             [routing]\ndefault_model = \"mine/a\"\naliases = {{ fast = \"mine/a\", own = \"vllm/a\" }}\n\
+             fallbacks = {{ \"*\" = [\"mine/b\", \"vllm/b\"] }}"
+        ));
+        let config = inputs.config();
+        assert_eq!(enabled(&config), ["vllm"], "{key}");
+        let [off, alias, default, fallback] = config.warnings.as_slice() else {
+            panic!("{:?}", config.warnings);
+        };
+        let begin = format!("provider `mine` is off: {why}");
+        assert!(off.starts_with(&begin), "{off}");
+        let target = "the provider `mine` of `mine/a` is off, so it is left out";
+        assert_eq!(*alias, format!("alias `fast`: {target}"));
+        assert_eq!(*default, format!("default_model: {target}"));
+        assert!(fallback.starts_with("fallbacks of `*`: "), "{fallback}");
+        assert_eq!(config.registry.aliases.len(), 1);
+        assert_eq!(config.registry.fallbacks[0].1, ["vllm/b"]);
+    }
+    assert_eq!(
+        error("[providers.mine]\nbase_url = \"https://x/v1\"\napi_key = \"\""),
+        "proxy-config.toml:3: provider `mine`: api_key is empty"
+    );
+}
+
+#[test]
+fn a_usual_key_goes_to_the_usual_address_unless_the_file_says_otherwise() {
+    let with = |more: &str| {
+        let table = format!("[providers.openai]\nbase_url = \"https://gate.example/v1\"\n{more}");
+        TestInputs::new(&table)
+            .set("OPENAI_API_KEY", "sk-1")
+            .config()
+    };
+    let config = with("");
+    assert_eq!(enabled(&config), [registry::SANDBOX]);
+    assert!(config.keys.is_empty());
+    let warning = &config.warnings[0];
+    assert!(
+        warning.contains(
+            "not sent to another base_url unless you write api_key_env = \"OPENAI_API_KEY\""
+        ),
+        "{warning}"
+    );
+    assert!(with("key_required = false").keys.is_empty());
+    let config = with("api_key_env = \"OPENAI_API_KEY\"");
+    assert_eq!(config.keys["openai"][0].expose(), "sk-1");
+    let same = "[providers.openai]\nbase_url = \"https://api.openai.com/v1/\"";
+    let same = TestInputs::new(same).set("OPENAI_API_KEY", "sk-1").config();
+    assert_eq!(same.keys["openai"][0].expose(), "sk-1");
+}

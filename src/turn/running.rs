@@ -1,0 +1,152 @@
+//! The turns that are running now. A turn that takes long is reported while it runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::log;
+use crate::log::SafeText;
+
+/// How long a turn runs before it is reported for the first time.
+const FIRST_REPORT: Duration = Duration::from_secs(10);
+/// The time between two reports of one turn.
+const REPORT_PERIOD: Duration = Duration::from_secs(30);
+
+/// The turns that are running now. Lives as long as the service; connections are limited, and with
+/// them the number of turns.
+#[derive(Debug, Default)]
+pub struct RunningTurns {
+    /// The turns by number, the oldest first.
+    turns: Mutex<BTreeMap<u64, RunningEntry>>,
+    started: AtomicU64,
+}
+
+/// What is reported of one turn.
+#[derive(Debug)]
+struct RunningEntry {
+    request_id: Arc<str>,
+    /// `provider/model` of the last attempt, without secrets; empty before the first one.
+    route: String,
+    began: Instant,
+    next_report: Instant,
+    received: Arc<AtomicU64>,
+}
+
+/// One running turn. Made when the turn begins, dropped when it ends.
+#[derive(Debug)]
+pub(super) struct RunningTurn {
+    all: Arc<RunningTurns>,
+    number: u64,
+    received: Arc<AtomicU64>,
+}
+
+impl RunningTurns {
+    /// The number of turns that are running.
+    pub fn count(&self) -> usize {
+        self.turns.lock().len()
+    }
+
+    /// Logs the turns that run for 10 s or more, each one every 30 s. Never returns.
+    pub async fn report_long_turns(&self) {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            seconds.tick().await;
+            self.report(Instant::now());
+        }
+    }
+
+    fn report(&self, now: Instant) {
+        for turn in self.turns.lock().values_mut() {
+            if now < turn.next_report {
+                continue;
+            }
+            turn.next_report = now + REPORT_PERIOD;
+            tracing::info!(
+                target: log::TURN_TARGET,
+                request = %turn.request_id,
+                route = %SafeText::new(&turn.route),
+                running_s = now.duration_since(turn.began).as_secs(),
+                received = turn.received.load(Relaxed),
+            );
+        }
+    }
+
+    pub(super) fn begin(self: &Arc<Self>, request_id: &Arc<str>) -> RunningTurn {
+        let began = Instant::now();
+        let number = self.started.fetch_add(1, Relaxed);
+        let received = Arc::<AtomicU64>::default();
+        let entry = RunningEntry {
+            request_id: Arc::clone(request_id),
+            route: String::new(),
+            began,
+            next_report: began + FIRST_REPORT,
+            received: Arc::clone(&received),
+        };
+        self.turns.lock().insert(number, entry);
+        RunningTurn {
+            all: Arc::clone(self),
+            number,
+            received,
+        }
+    }
+}
+
+impl RunningTurn {
+    /// Sets the `provider/model` that the turn is sent to.
+    pub(super) fn set_route(&self, route: String) {
+        if let Some(turn) = self.all.turns.lock().get_mut(&self.number) {
+            turn.route = route;
+        }
+    }
+
+    /// Adds bytes that the provider has sent.
+    pub(super) fn add_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+impl Drop for RunningTurn {
+    fn drop(&mut self) {
+        self.all.turns.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{RecordFormat, captured_lines};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_turn_is_reported_after_10_seconds_and_then_every_30() {
+        let running = Arc::<RunningTurns>::default();
+        let turn = running.begin(&"req_1".into());
+        let began = Instant::now();
+        let reported = |seconds| {
+            captured_lines(RecordFormat::Human, || {
+                running.report(began + Duration::from_secs(seconds));
+            })
+        };
+        let sentence = |lines: Vec<String>| {
+            let [line] = lines.as_slice() else {
+                panic!("{lines:?}")
+            };
+            line.split_once("INFO ").unwrap().1.to_owned()
+        };
+        assert!(reported(9).is_empty());
+        let expected = "has been running for 10 s, nothing received yet; req_1";
+        assert_eq!(sentence(reported(10)), expected);
+        assert!(reported(39).is_empty());
+        turn.set_route("acme/m-1".to_owned());
+        turn.add_received(12_345);
+        let expected = "acme/m-1 has been running for 40 s, 12.3 kB received; req_1";
+        assert_eq!(sentence(reported(40)), expected);
+        assert_eq!(running.count(), 1);
+        drop(turn);
+        assert_eq!(running.count(), 0);
+        assert!(reported(70).is_empty());
+    }
+}

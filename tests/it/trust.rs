@@ -1,0 +1,244 @@
+//! A hostile folder: a stranger's `proxy-config.toml` in the working directory runs nothing and
+//! moves no key, whatever command is started there.
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use clap::CommandFactory;
+use kit::player::{Player, PlayerWire};
+use libtest_mimic::Trial;
+use respondent::commands::cli::Cli;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::faults::{answer, repeating_player};
+use crate::proxy::{Proxy, Setup, write};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S38 a hostile folder runs nothing and moves no key",
+            hostile_folder,
+        ),
+        case(
+            "S38 every command is tried in the hostile folder",
+            all_commands,
+        ),
+        case(
+            "S38 only serve and check read a found file, and say so",
+            found_file,
+        ),
+        case(
+            "S38 a command that needs no key runs no command of the user's file",
+            own_file,
+        ),
+    ]
+}
+
+/// Every command with arguments that make it load its configuration, and whether it reads a file
+/// that was found.
+const COMMANDS: [(&str, bool); 19] = [
+    ("serve", true),
+    ("check", true),
+    ("models", false),
+    ("codex setup --dry-run --codex /nonexistent", false),
+    ("codex remove", false),
+    ("codex status", false),
+    ("completions bash", false),
+    ("man", false),
+    ("bundle create", false),
+    ("bundle list", false),
+    ("bundle show absent.tar.zst", false),
+    ("bundle diff absent.tar.zst absent.tar.zst", false),
+    ("artifacts list", false),
+    ("artifacts show art_0", false),
+    ("artifacts search art_0 x", false),
+    ("artifacts delete art_0", false),
+    ("artifacts gc", false),
+    ("mcp", false),
+    ("replay absent.tar.zst --live mine/m", false),
+];
+
+/// Part of the sentence with which a setting of a found file is refused.
+const REFUSAL: &str = "is not allowed in a file that was found in the working directory; if you \
+    trust the file, name it with --config";
+
+const KEY: &str = "sk-canary-of-the-user";
+
+/// What a stranger may have written, with `URL` for the stranger's server.
+const CONFIGS: [&str; 8] = [
+    "[providers.mine]\nbase_url = \"URL\"\napi_key_command = \"touch ran\"",
+    "[providers.openai]\napi_key_command = [\"touch\", \"ran\"]",
+    "[providers.mine]\nbase_url = \"URL\"\napi_key_file = \"link.key\"",
+    "[providers.mine]\nbase_url = \"URL\"\napi_key_env = \"OPENAI_API_KEY\"",
+    "[providers.openai]\nbase_url = \"URL\"\napi_key_env = \"OPENAI_API_KEY\"",
+    "[providers.openai]\nproxy = \"URL\"",
+    "[codex]\ninstructions_file = \"link.key\"\n[providers.mine]\nbase_url = \"URL\"",
+    "[server]\ntoken_file = \"link.key\"",
+];
+
+/// The folder of a stranger, with a link to a key of the user.
+fn stranger(config: &str, home: &Path, player: &Player) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let text = config.replace("URL", &player.base_url());
+    write(folder.path(), "proxy-config.toml", &text);
+    symlink(home.join("own.key"), folder.path().join("link.key")).unwrap();
+    folder
+}
+
+/// The home of a user with a key, in a file and in a variable.
+fn home() -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "own.key", KEY);
+    home
+}
+
+/// The command as the user starts it in another folder, with no server on its address.
+fn command(line: &str, home: &Path) -> Setup {
+    let setup = Setup::new()
+        .unnamed()
+        .env("HOME", home.to_str().unwrap())
+        .env("PATH", "/usr/bin:/bin")
+        .env("OPENAI_API_KEY", KEY)
+        .env("RESPONDENT_LISTEN", "127.0.0.1:1");
+    line.split(' ').fold(setup, super::proxy::Setup::arg)
+}
+
+async fn hostile_folder() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "caught"}]))).await;
+    let home = home();
+    for config in CONFIGS {
+        try_all_commands(home.path(), config, || {
+            stranger(config, home.path(), &player)
+        })
+        .await;
+    }
+    let own = "base_url = \"https://mine.example/v1\"\napi_key_command = \"touch ran\"";
+    let table = format!("[providers.mine]\n{own}");
+    write(home.path(), "own.toml", &table);
+    try_all_commands(home.path(), "a link to a file of the user", || {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("proxy-config.toml");
+        symlink(home.path().join("own.toml"), link).unwrap();
+        folder
+    })
+    .await;
+    try_all_commands(home.path(), "a link to a folder of providers", || {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "proxy-config.toml", "");
+        write(folder.path(), "real/mine.toml", own);
+        symlink(folder.path().join("real"), folder.path().join("providers")).unwrap();
+        folder
+    })
+    .await;
+    assert_eq!(player.requests().len(), 0);
+}
+
+/// Starts every command in a new folder of a stranger. `serve` and `check` refuse what they find
+/// there, the others do not read it, and nothing runs or shows the key.
+async fn try_all_commands(home: &Path, what: &str, folder: impl Fn() -> TempDir) {
+    for (line, reads_found_file) in COMMANDS {
+        let folder = folder();
+        let (code, out, err) = command(line, home).run(folder.path()).await;
+        let shown = format!("{line}: {what}\n{out}{err}");
+        assert!(!folder.path().join("ran").exists(), "{shown}");
+        assert!(!out.contains(KEY) && !err.contains(KEY), "{shown}");
+        assert_eq!(err.contains(REFUSAL), reads_found_file, "{shown}");
+        if reads_found_file {
+            assert_eq!(code, 64, "{shown}");
+        } else {
+            assert!(
+                err.contains("is not read") || !loads_configuration(line),
+                "{shown}"
+            );
+        }
+    }
+}
+
+/// Whether the command has a configuration at all.
+fn loads_configuration(line: &str) -> bool {
+    ![
+        "bundle show",
+        "bundle diff",
+        "codex remove",
+        "completions",
+        "man",
+    ]
+    .iter()
+    .any(|name| line.starts_with(name))
+}
+
+async fn all_commands() {
+    fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+        let mut inner = command.get_subcommands().peekable();
+        if inner.peek().is_none() {
+            found.insert(path.trim_start().to_owned());
+        }
+        for command in inner {
+            leaves(command, &format!("{path} {}", command.get_name()), found);
+        }
+    }
+    let mut known = BTreeSet::new();
+    leaves(&Cli::command(), "", &mut known);
+    for name in &known {
+        let is_tried = COMMANDS
+            .iter()
+            .any(|(line, _)| format!("{line} ").starts_with(&format!("{name} ")));
+        assert!(
+            is_tried,
+            "`respondent {name}` is not tried in the hostile folder"
+        );
+    }
+    assert_eq!(known.len(), COMMANDS.len());
+}
+
+async fn found_file() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let folder = || Setup::new().folder(&player.base_url());
+    let notice = "Using ./proxy-config.toml, which was found in the working directory.";
+    let check = Setup::new().unnamed().arg("check");
+    let (code, out, _) = check.run(folder().path()).await;
+    assert_eq!(code, 0);
+    assert!(
+        out.starts_with(notice) && out.contains("provider   up"),
+        "{out}"
+    );
+    let models = Setup::new().unnamed().arg("models");
+    let (code, out, err) = models.run(folder().path()).await;
+    assert_eq!(code, 0);
+    assert!(!out.contains("up (up)"), "{out}");
+    assert!(err.contains("./proxy-config.toml is not read"), "{err}");
+    let (_, named, _) = Setup::new().arg("check").run(folder().path()).await;
+    assert!(named.starts_with("listen "), "{named}");
+    let proxy = Proxy::start_with(&player, Setup::new().unnamed()).await;
+    assert_eq!(proxy.first_line, Some(notice_line(notice)));
+    let response = proxy
+        .response(&json!({"model": "up/m", "input": "go"}))
+        .await;
+    assert_eq!(response["output"][0]["content"][0]["text"], "a");
+}
+
+fn notice_line(begin: &str) -> String {
+    format!("{begin} Only serve and check read it; name it with --config for the other commands.")
+}
+
+async fn own_file() {
+    let home = home();
+    let own = "[providers.mine]\nbase_url = \"https://mine.example/v1\"\n\
+        api_key_command = \"touch ran; echo k\"\n\
+        [providers.lab]\nbase_url = \"https://lab.example/v1\"\napi_key_file = \"/nonexistent\"";
+    write(home.path(), ".config/respondent/proxy-config.toml", own);
+    for (line, _) in COMMANDS {
+        let folder = tempfile::tempdir().unwrap();
+        // The server would run for ever.
+        if line == "serve" {
+            continue;
+        }
+        let needs_key = line == "check" || line.contains("--live");
+        let (code, out, err) = command(line, home.path()).run(folder.path()).await;
+        let ran = folder.path().join("ran").exists();
+        assert_eq!(ran, needs_key, "{line}: {out}{err}");
+        assert_ne!(code, 64, "{line}: {out}{err}");
+    }
+}
