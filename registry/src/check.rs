@@ -1,11 +1,16 @@
 //! Checks the model names of a configuration: aliases, the default model and fallbacks.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::builtin;
 use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy};
 use crate::provider::Provider;
 use crate::suggest;
+
+/// The most mistakes that [`Registry::check`] tells, and the most names of providers that are
+/// off. To explain a name costs a look at all others.
+pub const MAX_TOLD: usize = 20;
 
 /// A name in the configuration that cannot be resolved. Found when it is loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,33 +54,40 @@ impl RegistryError {
 }
 
 impl Registry {
-    /// Every alias, default model and fallback that cannot be resolved.
+    /// The aliases, default model and fallbacks that cannot be resolved. At most [`MAX_TOLD`]
+    /// mistakes and as many names of providers that are off.
     pub fn check(&self) -> Vec<RegistryError> {
-        let mut errors = Vec::new();
+        let aliases: HashSet<&str> = self.aliases.iter().map(|(name, _)| &**name).collect();
+        let is_known =
+            |name: &str| self.resolve_without_default(name).is_some() || aliases.contains(name);
+        let mut told = ToldErrors::default();
         for (alias, target) in &self.aliases {
-            if self.aliases.iter().any(|(other, _)| other == target) {
-                errors.push(RegistryError::AliasOfAlias(alias.clone(), target.clone()));
+            if aliases.contains(&**target) {
+                told.add(false, || {
+                    RegistryError::AliasOfAlias(alias.clone(), target.clone())
+                });
             } else if self.resolve_target(target).is_none() {
-                let name = self.unresolved(target);
-                errors.push(RegistryError::UnresolvedAlias(alias.clone(), name));
+                told.add_unresolved(self, target, |name| {
+                    RegistryError::UnresolvedAlias(alias.clone(), name)
+                });
             }
         }
         if let Some(name) = &self.default_model
-            && self.resolve_without_default(name).is_none()
-            && !self.is_alias(name)
+            && !is_known(name)
         {
-            errors.push(RegistryError::UnresolvedDefault(self.unresolved(name)));
+            told.add_unresolved(self, name, RegistryError::UnresolvedDefault);
         }
         for (of, others) in &self.fallbacks {
             let subject = Some(of).filter(|of| *of != EVERY_MODEL);
             for name in subject.into_iter().chain(others) {
-                if self.resolve_without_default(name).is_none() && !self.is_alias(name) {
-                    let name = self.unresolved(name);
-                    errors.push(RegistryError::UnresolvedFallback(of.clone(), name));
+                if !is_known(name) {
+                    told.add_unresolved(self, name, |name| {
+                        RegistryError::UnresolvedFallback(of.clone(), name)
+                    });
                 }
             }
         }
-        errors
+        told.errors
     }
 
     /// Removes the aliases, the default model and the fallbacks that cannot be resolved.
@@ -95,7 +107,7 @@ impl Registry {
     }
 
     /// The names that are passed on to a provider that accepts any name, although the part
-    /// before their slash is nearly the id of a provider: (name, that id).
+    /// before their slash is nearly the id of a provider: (name, that id). At most [`MAX_TOLD`].
     pub fn doubtful_names(&self) -> Vec<(&str, &str)> {
         let targets = self.aliases.iter().map(|(_, target)| target);
         let others = self.fallbacks.iter().flat_map(|(_, others)| others);
@@ -114,6 +126,9 @@ impl Registry {
                 && !doubtful.contains(&(name.as_str(), id))
             {
                 doubtful.push((name.as_str(), id));
+                if doubtful.len() == MAX_TOLD {
+                    break;
+                }
             }
         }
         doubtful
@@ -129,14 +144,10 @@ impl Registry {
         ids
     }
 
-    fn is_alias(&self, name: &str) -> bool {
-        self.aliases.iter().any(|(alias, _)| alias == name)
-    }
-
-    fn unresolved(&self, name: &str) -> UnresolvedName {
-        let is_on = |id: &str| self.provider(id).is_some();
+    /// The id of the provider that is known, but off, and to which a name leads.
+    fn off_provider<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let prefix = name.split_once('/').map(|(prefix, _)| prefix);
-        let disabled = prefix
+        prefix
             .filter(|prefix| {
                 self.off.iter().any(|off| off.id == *prefix) || builtin::is_builtin(prefix)
             })
@@ -148,13 +159,21 @@ impl Registry {
                     .map(|provider| provider.id.as_str())
             })
             .or_else(|| builtin::provider_listing(name))
-            .filter(|id| !is_on(id));
+            .filter(|id| self.provider(id).is_none())
+    }
+
+    /// Explains a name that leads to no provider that is on. `off` is the id of the provider
+    /// to which it would lead.
+    fn unresolved(&self, name: &str, off: Option<&str>) -> UnresolvedName {
         UnresolvedName {
             name: name.to_owned(),
-            is_off: disabled.is_some(),
-            why: match disabled {
+            is_off: off.is_some(),
+            why: match off {
                 Some(id) => format!("the provider `{id}` of `{name}` is off"),
-                None => self.why_unknown(name, prefix.filter(|id| !is_on(id))),
+                None => {
+                    let prefix = name.split_once('/').map(|(prefix, _)| prefix);
+                    self.why_unknown(name, prefix.filter(|id| self.provider(id).is_none()))
+                }
             },
         }
     }
@@ -183,6 +202,39 @@ impl Registry {
             },
             (None, None) => format!("there is no model `{name}`"),
         }
+    }
+}
+
+/// The errors of one check. Mistakes and names of providers that are off are limited
+/// separately, so that neither hides the other, and only those that are told are explained.
+#[derive(Default)]
+struct ToldErrors {
+    errors: Vec<RegistryError>,
+    mistakes: usize,
+    off: usize,
+}
+
+impl ToldErrors {
+    fn add(&mut self, is_off: bool, error: impl FnOnce() -> RegistryError) {
+        let told = if is_off {
+            &mut self.off
+        } else {
+            &mut self.mistakes
+        };
+        if *told < MAX_TOLD {
+            *told += 1;
+            self.errors.push(error());
+        }
+    }
+
+    fn add_unresolved(
+        &mut self,
+        registry: &Registry,
+        name: &str,
+        error: impl FnOnce(UnresolvedName) -> RegistryError,
+    ) {
+        let off = registry.off_provider(name);
+        self.add(off.is_some(), || error(registry.unresolved(name, off)));
     }
 }
 
@@ -256,6 +308,20 @@ mod tests {
         assert_eq!(registry.aliases, [("good".into(), "big".into())]);
         assert_eq!(registry.default_model, None);
         assert_eq!(registry.fallbacks, [("big".into(), vec!["mine/x".into()])]);
+    }
+
+    #[test]
+    fn names_of_providers_that_are_off_hide_no_mistake() {
+        let mut registry = registry("fast", "big");
+        registry.off = vec![provider("attic", "")];
+        for n in 0..MAX_TOLD + 5 {
+            let off = (format!("old-{n}"), format!("attic/{n}"));
+            let wrong = (format!("new-{n}"), format!("lab/{n}"));
+            registry.aliases.extend([off, wrong]);
+        }
+        let errors = registry.check();
+        let off = errors.iter().filter(|error| error.is_off()).count();
+        assert_eq!((off, errors.len() - off), (MAX_TOLD, MAX_TOLD));
     }
 
     #[test]
