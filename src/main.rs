@@ -17,6 +17,11 @@ use respondent::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
 
+/// The allocator returns freed memory to the system, whichever threads used it.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// How long the end of the program waits for blocking threads.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(400);
 

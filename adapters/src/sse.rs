@@ -16,6 +16,9 @@ pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Buffers above this size are released after use, so that one large event does not
 /// keep memory while the stream is idle.
 const MAX_IDLE_CAPACITY: usize = 16 * 1024;
+/// For a line above this size the whole limit is reserved at once, so that it is not copied as it
+/// grows: memory that is reserved and not written costs only addresses.
+const LONG_LINE: usize = 1 << 20;
 
 /// One complete event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +106,9 @@ impl SseDecoder {
 
     /// The bytes that wait for the end of their event.
     pub fn held_bytes(&self) -> usize {
-        self.line.capacity() + self.name.capacity() + self.data.capacity()
+        let line = self.line.capacity();
+        let line = line.min(self.line.len().max(LONG_LINE));
+        line + self.name.capacity() + self.data.capacity()
     }
 
     /// Decodes one chunk and passes every event that it completes to `on`.
@@ -130,13 +135,11 @@ impl SseDecoder {
                 self.check_size(line.len())?;
                 self.accept_line(line, &mut open, on)?;
             } else {
-                self.check_size(self.line.len().saturating_add(line.len()))?;
-                self.line.extend_from_slice(line);
+                self.hold_line(line)?;
                 self.accept_held_line(on)?;
             }
         }
-        self.check_size(self.line.len().saturating_add(rest.len()))?;
-        self.line.extend_from_slice(rest);
+        self.hold_line(rest)?;
         self.hold_pending(&open);
         Ok(())
     }
@@ -163,6 +166,17 @@ impl SseDecoder {
         }
         self.after_cr = after.is_empty();
         Some((line, after.strip_prefix(b"\n").unwrap_or(after)))
+    }
+
+    /// Holds a part of a line.
+    fn hold_line(&mut self, part: &[u8]) -> Result<(), TooLarge> {
+        let length = self.line.len().saturating_add(part.len());
+        self.check_size(length)?;
+        if length > LONG_LINE && length > self.line.capacity() {
+            self.line.reserve_exact(self.limit - self.line.len());
+        }
+        self.line.extend_from_slice(part);
+        Ok(())
     }
 
     /// Processes a line that lies in the chunk.

@@ -103,8 +103,8 @@ where
 {
     let announced = body.size_hint().exact().map(usize::try_from);
     let expected = match announced {
-        None => 0,
-        Some(Ok(length)) if length <= limits.max => length,
+        None => None,
+        Some(Ok(length)) if length <= limits.max => Some(length),
         Some(_) => return Err(BodyError::TooLarge),
     };
     let mut share = limits.memory.share(MemoryKind::Requests);
@@ -133,7 +133,7 @@ where
         for piece in data.chunks(piece) {
             let before = decoder.decoded();
             decoder.push(piece)?;
-            share.request(decoder.capacity()).await?;
+            share.request(decoder.memory()).await?;
             unbroken += decoder.decoded() - before;
             if unbroken > DECODED_PIECE {
                 unbroken = 0;

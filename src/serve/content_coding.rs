@@ -33,14 +33,15 @@ enum ContentCoding {
 
 impl BodyDecoder {
     /// A decoder for the coding that the headers name. `limit` is the largest decoded
-    /// size. `expected` is a size to reserve at once; since it is only a claim of the
-    /// client, little is reserved for it.
+    /// size. `expected` is the size on the wire that the client
+    /// claims, if it does.
     pub(super) fn new(
         headers: &HeaderMap,
         limit: usize,
-        expected: usize,
+        expected: Option<usize>,
     ) -> Result<Self, BodyError> {
-        let out = BoundedBuffer::new(limit, expected);
+        let is_coded = headers.contains_key(CONTENT_ENCODING);
+        let out = BoundedBuffer::new(limit, expected.filter(|_| !is_coded));
         let buffer = || vec![0; BUFFER].into_boxed_slice();
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         let coding = match (codings.next(), codings.next()) {
@@ -98,8 +99,8 @@ impl BodyDecoder {
     }
 
     /// The memory that they take.
-    pub(super) fn capacity(&self) -> usize {
-        self.out().bytes.capacity()
+    pub(super) fn memory(&self) -> usize {
+        self.out().memory()
     }
 
     fn out(&self) -> &BoundedBuffer {
@@ -113,21 +114,23 @@ impl BodyDecoder {
     /// The decoded body. Fails if the coded data is incomplete.
     pub(super) fn finish(self) -> Result<Vec<u8>, BodyError> {
         match self.coding {
-            ContentCoding::Identity(out)
+            ContentCoding::Identity(mut out)
             | ContentCoding::Zstd {
-                open: false, out, ..
-            } => Ok(out.bytes),
+                open: false,
+                mut out,
+                ..
+            } => Ok(out.take()),
             ContentCoding::Gzip(mut decoder) => {
                 let ended = decoder.try_finish();
                 ended.map_err(|_| decoder.get_ref().failure())?;
-                Ok(std::mem::take(&mut decoder.get_mut().bytes))
+                Ok(decoder.get_mut().take())
             }
             ContentCoding::Deflate(mut decoder) => {
                 // A decoder that has seen the end of its stream takes no more.
                 let taken = decoder.write(&[0]);
                 let ended = taken.and_then(|taken| decoder.try_finish().map(|()| taken == 0));
                 if ended.map_err(|_| decoder.get_ref().failure())? {
-                    Ok(std::mem::take(&mut decoder.get_mut().bytes))
+                    Ok(decoder.get_mut().take())
                 } else {
                     Err(BodyError::Broken)
                 }
@@ -165,23 +168,45 @@ fn unzstd(
 /// Bytes in memory, never more than a limit.
 struct BoundedBuffer {
     bytes: Vec<u8>,
+    /// The size that is expected, or the limit. Once much has arrived, so much is reserved.
+    expected: usize,
     limit: usize,
     /// Whether something did not fit.
     full: bool,
 }
 
 impl BoundedBuffer {
-    /// At most this much is reserved for a claimed size; beyond it, memory grows with
-    /// the bytes that arrive.
-    const MAX_RESERVED: usize = 256 * 1024;
+    /// A buffer grows to this size as bytes arrive. Beyond it, the whole expected size is reserved
+    /// at once, so that it is not copied again: memory that is reserved and not written costs only
+    /// addresses.
+    const GROWS_TO: usize = 1 << 20;
+    /// At most this much is reserved before the first byte.
+    const MAX_AT_ONCE: usize = 256 * 1024;
 
-    fn new(limit: usize, expected: usize) -> Self {
-        let bytes = Vec::with_capacity(expected.min(limit).min(Self::MAX_RESERVED));
+    /// `expected` is the claimed size, if there is one.
+    fn new(limit: usize, expected: Option<usize>) -> Self {
+        let at_once = expected.unwrap_or(0).min(limit).min(Self::MAX_AT_ONCE);
         Self {
-            bytes,
+            bytes: Vec::with_capacity(at_once),
+            expected: expected.unwrap_or(limit).min(limit),
             limit,
             full: false,
         }
+    }
+
+    /// The memory in use: what is reserved, as far as it was written.
+    fn memory(&self) -> usize {
+        let reserved = self.bytes.capacity();
+        reserved.min(self.bytes.len().max(Self::GROWS_TO))
+    }
+
+    /// The bytes, without what was reserved in addition.
+    fn take(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if bytes.capacity() > Self::GROWS_TO {
+            bytes.shrink_to_fit();
+        }
+        bytes
     }
 
     /// Why a decoder could not go on.
@@ -200,16 +225,21 @@ impl BoundedBuffer {
             return Err(BodyError::TooLarge);
         }
         if needed > self.bytes.capacity() {
-            // Double the capacity, but never beyond the limit.
-            let target = self
-                .bytes
-                .capacity()
-                .saturating_mul(2)
-                .clamp(needed, self.limit);
-            self.bytes.reserve_exact(target - self.bytes.len());
+            self.grow(needed);
         }
         self.bytes.extend_from_slice(more);
         Ok(())
+    }
+
+    fn grow(&mut self, needed: usize) {
+        let doubled = self.bytes.capacity().saturating_mul(2);
+        let missing = |target: usize| target.clamp(needed, self.limit) - self.bytes.len();
+        let (some, whole) = (missing(doubled), missing(self.expected));
+        let is_large = (Self::GROWS_TO..=self.expected).contains(&needed);
+        // A system that does not give out addresses freely may refuse the whole.
+        if !is_large || self.bytes.try_reserve_exact(whole).is_err() {
+            self.bytes.reserve_exact(some);
+        }
     }
 }
 
@@ -257,7 +287,7 @@ mod tests {
     fn decode(coding: &str, body: &[u8], size: usize, limit: usize) -> Result<Vec<u8>, BodyError> {
         let mut headers = HeaderMap::new();
         headers.insert("content-encoding", HeaderValue::from_str(coding).unwrap());
-        let mut decoding = BodyDecoder::new(&headers, limit, 0)?;
+        let mut decoding = BodyDecoder::new(&headers, limit, None)?;
         for piece in body.chunks(size) {
             decoding.push(piece)?;
         }
@@ -330,15 +360,40 @@ mod tests {
         );
     }
 
+    /// A buffer into which so many bytes were pushed, in pieces.
+    fn filled(limit: usize, expected: Option<usize>, bytes: usize) -> BoundedBuffer {
+        let mut out = BoundedBuffer::new(limit, expected);
+        assert!(out.bytes.capacity() <= BoundedBuffer::MAX_AT_ONCE);
+        while out.bytes.len() < bytes {
+            let piece = 4099.min(bytes - out.bytes.len());
+            out.push(&vec![0; piece]).unwrap();
+        }
+        out
+    }
+
     // R26: the capacity ends at the limit, not at the next power of two.
     #[test]
     fn memory_stays_within_the_limit() {
         let limit = 3 << 20;
-        let mut out = BoundedBuffer::new(limit, usize::MAX);
-        assert!(out.bytes.capacity() <= BoundedBuffer::MAX_RESERVED);
-        while out.push(&[0; 4099]).is_ok() {}
-        assert!(out.bytes.len() > limit - 4099);
+        let mut out = filled(limit, None, limit);
         assert_eq!(out.bytes.capacity(), limit);
+        assert!(out.push(&[0]).is_err());
+    }
+
+    #[test]
+    fn a_large_body_is_reserved_once_and_counts_as_it_arrives() {
+        let (large, limit) = (2 << 20, 64 << 20);
+        for (expected, reserved) in [(None, limit), (Some(large), large), (Some(100), 0)] {
+            let mut out = filled(limit, expected, large);
+            if reserved > 0 {
+                assert_eq!(out.bytes.capacity(), reserved);
+            }
+            assert_eq!(out.memory(), large);
+            assert_eq!(out.take().capacity(), large);
+        }
+        // A small part of what is claimed reserves little.
+        let out = filled(limit, Some(limit), 1000);
+        assert!(out.bytes.capacity() <= BoundedBuffer::MAX_AT_ONCE);
     }
 
     #[test]
@@ -353,6 +408,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append("content-encoding", HeaderValue::from_static("gzip"));
         headers.append("content-encoding", HeaderValue::from_static("gzip"));
-        assert!(BodyDecoder::new(&headers, 10, 0).is_err());
+        assert!(BodyDecoder::new(&headers, 10, None).is_err());
     }
 }

@@ -179,6 +179,19 @@ fn an_endless_line_is_refused_within_bounds() {
 }
 
 #[test]
+fn a_long_line_is_reserved_once_and_counts_as_it_arrives() {
+    let mut decoder = SseDecoder::default();
+    let piece = vec![b'x'; 64 * 1024];
+    for pieces in 1..=40 {
+        decoder.feed(&piece, &mut |_| {}).unwrap();
+        let length = pieces * piece.len();
+        assert!(decoder.held_bytes() >= length);
+        assert!(decoder.held_bytes() <= length.max(LONG_LINE));
+    }
+    assert_eq!(decoder.line.capacity(), SseDecoder::DEFAULT_LIMIT);
+}
+
+#[test]
 fn the_limit_does_not_depend_on_the_splits() {
     let table: &[(&[u8], usize, bool)] = &[
         (b"data: 1234\n\ndata: 5\n\n", 1, true),
