@@ -165,16 +165,16 @@ impl Registry {
     /// Explains a name that leads to no provider that is on. `off` is the id of the provider
     /// to which it would lead.
     fn unresolved(&self, name: &str, off: Option<&str>) -> UnresolvedName {
+        let why = if let Some(id) = off {
+            format!("the provider `{id}` of `{name}` is off")
+        } else {
+            let prefix = name.split_once('/').map(|(prefix, _)| prefix);
+            self.why_unknown(name, prefix.filter(|id| self.provider(id).is_none()))
+        };
         UnresolvedName {
             name: name.to_owned(),
             is_off: off.is_some(),
-            why: match off {
-                Some(id) => format!("the provider `{id}` of `{name}` is off"),
-                None => {
-                    let prefix = name.split_once('/').map(|(prefix, _)| prefix);
-                    self.why_unknown(name, prefix.filter(|id| self.provider(id).is_none()))
-                }
-            },
+            why,
         }
     }
 
