@@ -33,7 +33,7 @@ def run_in_namespace(module: str, case: dict, folder: Path):
     (folder / "work").mkdir()
     (folder / "case.json").write_text(json.dumps(case))
     argv = [*namespace(), sys.executable, module, folder]
-    code, stdout, stderr = kit.run_program(argv, folder, dict(os.environ), case.get("seconds", 120), "case")
+    code, stdout, stderr = kit.run_program(argv, folder, dict(os.environ), case.get("seconds", 180), "case")
     if code != 0:
         raise kit.Failure((stdout + stderr).strip())
 
