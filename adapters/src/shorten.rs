@@ -159,7 +159,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn a_shortened_text_fits_when_it_is_escaped(

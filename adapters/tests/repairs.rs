@@ -18,7 +18,7 @@ use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 use serde_json::{Value, json};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn any_history_is_repaired_for_a_strict_provider(pieces in vec(piece(), 1..24)) {

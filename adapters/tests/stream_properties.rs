@@ -25,7 +25,7 @@ use registry::WireQuirks;
 use serde_json::{Value, json};
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_answer_becomes_a_strict_stream_with_the_same_content(

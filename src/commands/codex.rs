@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::app::models::{catalog as listed_models, first_model};
+use crate::app::models::{catalog as listed_models, catalog_with, first_model};
 use crate::codex::catalog::{self, CodexCatalog};
 use crate::codex::default_config::{self, Restored};
 use crate::codex::home::CodexHome;
@@ -32,7 +32,7 @@ pub async fn setup(config: &Config, options: SetupOptions<'_>) -> anyhow::Result
     let home = codex_home()?;
     let model = model(config, options.model)?;
     let mut text = String::new();
-    let catalog = match make_catalog(config, options.codex).await {
+    let catalog = match make_catalog(config, &model, options.codex).await {
         Ok(made) => Some(made),
         Err(error) => {
             // Without it Codex asks the server for its models.
@@ -199,10 +199,11 @@ fn is_complete(config: &Config, path: &Path) -> bool {
 
 async fn make_catalog(
     config: &Config,
+    model: &str,
     codex: &OsStr,
 ) -> Result<CodexCatalog, catalog::CatalogError> {
     let printed = catalog::run_codex_debug_models(codex).await?;
-    catalog::build(&printed, &listed_models(config, None))
+    catalog::build(&printed, &catalog_with(config, model))
 }
 
 fn settings<'a>(

@@ -117,6 +117,12 @@ mod tests {
     }
 
     #[test]
+    fn a_range_without_bytes_is_empty_within_a_character_too() {
+        let text = "éa\r\n😀\n\n😀";
+        assert_eq!(locate(text, &ArtifactRange::Bytes(6..6)).bytes.len(), 0);
+    }
+
+    #[test]
     fn what_lies_beyond_the_end_is_empty_and_stands_at_the_end() {
         let text = "a\nb";
         for part in [

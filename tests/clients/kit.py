@@ -130,10 +130,10 @@ class Process:
 class Player(Process):
     """The scripted upstream: `respondent-kit player`, the program of tests/kit."""
 
-    def __init__(self, script: dict, folder: Path):
+    def __init__(self, script: dict, folder: Path, listen="127.0.0.1:0"):
         path = folder / "script.json"
         path.write_text(json.dumps(expanded(script)))
-        argv = [kit_program(), "player", "--script", path]
+        argv = [kit_program(), "player", "--script", path, "--listen", listen]
         super().__init__(argv, folder / "player.log", env=plain_env(folder), cwd=folder)
         self.base_url = self.wait_for(r"player listening on (http://\S+)", 10)[1]
 
@@ -289,8 +289,8 @@ def strict(name: str) -> dict:
     return {key: preset[key] for key in ("dialect", "refuse")}
 
 
-def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
-    """Runs a client to its end and returns (exit code, stdout, stderr)."""
+def run_program(argv, folder: Path, env: dict, seconds: float, name="client", cwd: Path | None = None):
+    """Runs a client to its end, in the folder `work` or in `cwd`, and returns (exit code, stdout, stderr)."""
     out, err = folder / f"{name}.out", folder / f"{name}.err"
     with open(out, "wb") as stdout, open(err, "wb") as stderr:
         child = subprocess.Popen(
@@ -299,7 +299,7 @@ def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
             stdout=stdout,
             stderr=stderr,
             env=env,
-            cwd=folder / "work",
+            cwd=cwd or folder / "work",
             start_new_session=True,
         )
         try:

@@ -23,8 +23,10 @@ import judged
 import kit
 import llamacpp
 import openai_python
+import readme
+import trouble
 
-CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "judged": judged, "llamacpp": llamacpp, "openai": openai_python}
+CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "judged": judged, "llamacpp": llamacpp, "openai": openai_python, "readme": readme, "trouble": trouble}
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:

@@ -85,7 +85,6 @@ where
     S::Value: Debug,
 {
     let config = Config {
-        failure_persistence: None,
         max_shrink_iters: 5_000,
         ..Config::default()
     };

@@ -10,7 +10,7 @@ use adapters::fault::{Fault, Kind};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::{Response, StatusCode};
-use registry::{Registry, Route};
+use registry::{Model, Provider, Registry, Route};
 
 pub use list::CatalogEntry;
 use list::model_object;
@@ -96,23 +96,12 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
                 .and_then(|learned_quirks| learned_quirks.window(&provider.id, &model.id))
                 .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
             let window = learned.unwrap_or_else(|| model.window()).tokens;
-            let slug = registry.public_name(provider, model);
-            CatalogEntry {
-                other_slug: Some(provider.prefixed_name(&model.id)).filter(|name| *name != slug),
-                slug,
-                display_name: model.display_name().to_owned(),
-                description: if model.description.is_empty() {
-                    format!("by {}", provider.name)
-                } else {
-                    model.description.clone()
-                },
-                owned_by: provider.id.clone(),
+            entry(
+                provider,
+                model,
+                registry.public_name(provider, model),
                 window,
-                auto_compact: CatalogEntry::default_auto_compact(window),
-                images: model.images,
-                reasoning: model.reasoning.clone(),
-                default_reasoning: model.default_reasoning.clone(),
-            }
+            )
         })
         .collect();
     if let Some(default) = &registry.default_model
@@ -122,6 +111,43 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
         entries.sort_by_key(|entry| entry.slug != name);
     }
     entries
+}
+
+/// The listed models, and the one with this name if it is an alias, or a model that its provider
+/// does not list. Codex needs an entry for the model that it uses, and refuses an empty catalog.
+pub fn catalog_with(config: &Config, name: &str) -> Vec<CatalogEntry> {
+    let mut entries = catalog(config, None);
+    let is_named =
+        |entry: &CatalogEntry| entry.slug == name || entry.other_slug.as_deref() == Some(name);
+    if !entries.iter().any(is_named)
+        && let Ok(route) = config.registry.resolve(name, false)
+    {
+        let window = route.model.window().tokens;
+        entries.push(CatalogEntry {
+            other_slug: None,
+            ..entry(&route.provider, &route.model, name.to_owned(), window)
+        });
+    }
+    entries
+}
+
+fn entry(provider: &Provider, model: &Model, slug: String, window: u64) -> CatalogEntry {
+    CatalogEntry {
+        other_slug: Some(provider.prefixed_name(&model.id)).filter(|name| *name != slug),
+        slug,
+        display_name: model.display_name().to_owned(),
+        description: if model.description.is_empty() {
+            format!("by {}", provider.name)
+        } else {
+            model.description.clone()
+        },
+        owned_by: provider.id.clone(),
+        window,
+        auto_compact: CatalogEntry::default_auto_compact(window),
+        images: model.images,
+        reasoning: model.reasoning.clone(),
+        default_reasoning: model.default_reasoning.clone(),
+    }
 }
 
 /// The model that a new user starts with: the default one, else the first listed one,
@@ -160,16 +186,10 @@ mod tests {
 
     #[test]
     fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
-        let folder = tempfile::tempdir().unwrap();
-        let text = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\nkey_required = false\n\
-            models = [{ id = \"unknown\" }, { id = \"small\", window = 4096 }, { id = \"big\", window = 9000000 }]";
-        std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-        let inputs = Inputs {
-            flags: Flags::default(),
-            environment: Box::new(HashMap::<String, String>::new()),
-            dirs: UserDirs::under(folder.path()),
-        };
-        let config = load(&inputs, LoadPurpose::Serve).unwrap();
+        let config = config_of(
+            "[providers.lab]\nbase_url = \"https://lab.example/v1\"\nkey_required = false\n\
+            models = [{ id = \"unknown\" }, { id = \"small\", window = 4096 }, { id = \"big\", window = 9000000 }]",
+        );
         let learned_quirks = LearnedQuirks::default();
         let windows = || {
             let catalog = catalog(&config, Some(&learned_quirks));
@@ -190,5 +210,41 @@ mod tests {
             windows(),
             [(200_000, 176_000), (4_096, 2_991), (200_000, 176_000)]
         );
+    }
+
+    #[test]
+    fn the_model_that_codex_starts_with_has_an_entry() {
+        let config = config_of(
+            "[providers.ollama]\n[providers.lab]\nbase_url = \"https://lab.example/v1\"\n\
+             key_required = false\nmodels = [{ id = \"listed\", window = 4096 }]\n\
+             [routing.aliases]\nfast = \"lab/listed\"",
+        );
+        let slugs = |name| {
+            let entries = catalog_with(&config, name).into_iter();
+            entries.map(|entry| entry.slug).collect::<Vec<_>>()
+        };
+        for (name, added) in [
+            ("ollama/qwen3-coder", Some("ollama/qwen3-coder")),
+            ("fast", Some("fast")),
+            ("listed", None),
+            ("lab/listed", None),
+            ("nobody/listed", None),
+        ] {
+            let expected: Vec<&str> = ["listed"].into_iter().chain(added).collect();
+            assert_eq!(slugs(name), expected, "{name}");
+        }
+        let alias = catalog_with(&config, "fast");
+        assert_eq!(alias.last().map(|entry| entry.window), Some(4096));
+    }
+
+    fn config_of(text: &str) -> Config {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
+        let inputs = Inputs {
+            flags: Flags::default(),
+            environment: Box::new(HashMap::<String, String>::new()),
+            dirs: UserDirs::under(folder.path()),
+        };
+        load(&inputs, LoadPurpose::Serve).unwrap()
     }
 }

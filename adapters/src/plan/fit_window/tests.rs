@@ -429,7 +429,7 @@ fn history(steps: &[(u8, String, String)]) -> Vec<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     // S2-P2a, S2-P2b, S2-P2c, S2-P2d, S2-P2f, S2-P2g
     #[test]

@@ -64,7 +64,7 @@ fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     // S2-BV, S2-Bd, S2-Bb
     #[test]

@@ -1,0 +1,65 @@
+"""Tests of README.md and docs/: their links, the length of the README, and the cases that run what they say."""
+
+import json
+import re
+import unittest
+from pathlib import Path
+
+import kit
+import readme
+import trouble
+
+PAGES = [kit.ROOT / "README.md", *sorted((kit.ROOT / "docs").glob("*.md"))]
+FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+def cases(client: str, key: str) -> set[str]:
+    """What the cases of a client have as `key`."""
+    files = (kit.HERE / "cases" / client).glob("*.json")
+    return {case[key] for file in files for case in json.loads(file.read_text()).values()}
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", FENCES.sub("", page.read_text()), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class Docs(unittest.TestCase):
+    def test_every_shell_block_of_the_readme_is_run(self):
+        """S4-Da"""
+        self.assertEqual(set(readme.blocks(readme.README.read_text())), cases("readme", "block"))
+
+    def test_every_symptom_of_troubleshooting_is_produced(self):
+        """S4-Db"""
+        self.assertEqual(set(trouble.rows()), cases("trouble", "row"))
+
+    def test_every_row_of_troubleshooting_quotes_a_symptom(self):
+        lines = trouble.PAGE.read_text().splitlines()
+        rows = [line for line in lines if line.startswith("| ") and not line.startswith("| symptom ")]
+        self.assertEqual(len(trouble.rows()), len(rows))
+
+    def test_the_readme_is_short(self):
+        text = readme.README.read_text()
+        self.assertLessEqual(len(text.split()), 900)
+        self.assertEqual(len(re.findall("[┌┐└┘]", text)), len(re.findall("[┌┐└┘]", text[: text.index("## ")])))
+
+    def test_every_link_leads_somewhere(self):
+        for page in PAGES:
+            for target in re.findall(r"\]\(([^)\s]+)\)", FENCES.sub("", page.read_text())):
+                if target.startswith("http"):
+                    continue
+                path, _, anchor = target.partition("#")
+                file = (page.parent / path).resolve() if path else page
+                with self.subTest(page=page.name, target=target):
+                    self.assertTrue(file.exists())
+                    if anchor:
+                        self.assertIn(anchor, anchors(file))
+
+    def test_every_page_can_be_reached_from_the_readme(self):
+        linked = set(re.findall(r"\]\((docs/[a-z]+(?:-[a-z]+)*\.md)", readme.README.read_text()))
+        self.assertEqual(linked, {f"docs/{page.name}" for page in PAGES[1:]})
+
+
+if __name__ == "__main__":
+    unittest.main()
