@@ -155,6 +155,21 @@ encode=adapters/src/chat/encode
 assembler=adapters/src/responses/assembler
 
 rows() {
+row R34 "a prompt may cost any number of requests" src/turn/request_budget.rs \
+  's/MAX_FAILED_REQUESTS: u32 = 8;/MAX_FAILED_REQUESTS: u32 = 80;/' it \
+  "R34 a prompt of Codex costs a failing provider eight requests"
+row R34 "an answer does not end the count" src/turn/engine/round.rs \
+  's/if failed > 0 {/if failed > 90 {/' it \
+  "R34 an answer or another prompt makes room for new requests"
+row R35 "an error has only the words of the provider" src/upstream/blame.rs \
+  's/Some(status) => fault.message = self.reply(fault, status),/Some(_) => {}/' it \
+  "R35 an error says who, where, why and what to do"
+row R35 "a server without TLS is asked again and again" src/upstream/transport.rs \
+  's/Self::PlainServer | Self::BadCertificate | Self::NoHttp => true/Self::PlainServer | Self::BadCertificate | Self::NoHttp => false/' it \
+  "R35 a failed connection says why"
+row R35 "mistakes of the client are kept" src/diagnostics/capture/mod.rs \
+  's/turn.is_worth_writing()/turn.is_failure()/' it \
+  "R35 mistakes of the client are not kept"
 row R5 "two tools get one name" adapters/src/tools.rs \
   's/^        if !self.wire_names.contains(&hashed) {/        if true {/' \
   adapters r5_tools_with_one_checksum_get_names_of_their_own

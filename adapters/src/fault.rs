@@ -51,6 +51,10 @@ pub struct Fault {
     /// the same reason, if the refusal was understood.
     #[serde(rename = "mend")]
     pub patch: Option<QuirkPatch>,
+    /// As many requests have failed for this prompt as may, so that the client should not
+    /// send it again by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gave_up: bool,
 }
 
 /// The kinds of faults. The names are those of logs, metrics and bundles.
@@ -132,6 +136,7 @@ impl Fault {
             upstream_status: None,
             cause: None,
             patch: None,
+            gave_up: false,
         }
     }
 
@@ -166,11 +171,36 @@ impl Fault {
         self.kind.consequences().0
     }
 
+    /// Whether the client should not send the same request again by itself. After a
+    /// timeout or the end of the process it may.
+    pub fn is_final(&self) -> bool {
+        match self.kind {
+            Kind::Timeout | Kind::TurnTimeout | Kind::Draining => self.gave_up,
+            Kind::RateLimit if self.exceeds_codex_pause() => true,
+            Kind::InvalidRequest
+            | Kind::ModelNotFound
+            | Kind::ContextLength
+            | Kind::Authentication
+            | Kind::Permission
+            | Kind::Refused
+            | Kind::ContentFilter
+            | Kind::RateLimit
+            | Kind::Quota
+            | Kind::Overloaded
+            | Kind::Unavailable
+            | Kind::Unreachable
+            | Kind::Cut
+            | Kind::BadReply
+            | Kind::Internal => self.gave_up || self.retry == Retry::Never,
+        }
+    }
+
     /// The HTTP status if nothing has been sent to the client yet.
     ///
     /// Codex retries 401, 403, 413 and 422 five times, and a 500 thirty times
-    /// without showing its text. So it gets permanent faults as 400 and a failing
-    /// provider as 502.
+    /// without showing its text. Most faults reach it in a stream, see
+    /// [`Self::is_reported_in_stream`]; where there is none, it gets permanent faults as
+    /// 400 and a failing provider as 502.
     pub fn status(&self, codex: bool) -> u16 {
         match self.kind {
             Kind::InvalidRequest | Kind::ContextLength | Kind::ContentFilter => 400,
@@ -180,6 +210,7 @@ impl Fault {
             Kind::Permission => 403,
             Kind::Refused => match self.upstream_status {
                 Some(status @ (402..=428 | 430..=499)) if !codex => status,
+                Some(500..) => 502,
                 _ => 400,
             },
             Kind::RateLimit if codex && self.exceeds_codex_pause() => 400,
@@ -200,19 +231,11 @@ impl Fault {
     }
 
     /// Whether the fault is reported by a `response.failed` in a stream even if
-    /// nothing has been sent yet. Codex retries a 5xx thirty times; a failed stream
-    /// it retries six times, and then shows the message.
+    /// nothing has been sent yet. Codex shows the message of a failed stream, but the raw
+    /// JSON of a 400, and nothing of a 429 or a 500. It has words of its own for a full
+    /// window, and shows the message of a model that does not exist.
     pub fn is_reported_in_stream(&self, codex: bool) -> bool {
-        codex
-            && matches!(
-                self.kind,
-                Kind::Unavailable
-                    | Kind::Unreachable
-                    | Kind::Timeout
-                    | Kind::TurnTimeout
-                    | Kind::Cut
-                    | Kind::BadReply
-            )
+        codex && !matches!(self.kind, Kind::ContextLength | Kind::ModelNotFound)
     }
 
     /// The `error.type` of the HTTP body.
@@ -228,18 +251,26 @@ impl Fault {
 
     /// The `error.code` of a failed response object. On `invalid_prompt` Codex
     /// stops at once and shows the message; on `server_error` and
-    /// `rate_limit_exceeded` it retries.
-    pub fn response_code(&self) -> &'static str {
-        match self.kind {
-            // The model may answer differently next time.
-            Kind::Refused if self.retry != Retry::Never => SERVER_ERROR,
-            kind => kind.consequences().4,
+    /// `rate_limit_exceeded` it retries. For an exhausted quota and an overloaded server
+    /// it has words of its own, which say less than the message.
+    pub fn response_code(&self, codex: bool) -> &'static str {
+        let usual = self.kind.consequences().4;
+        // The model may answer differently next time.
+        let may_differ = self.kind == Kind::Refused && self.retry != Retry::Never;
+        if self.kind == Kind::ContextLength {
+            usual
+        } else if codex && self.is_final() {
+            INVALID_PROMPT
+        } else if may_differ || (codex && self.kind == Kind::Overloaded) {
+            SERVER_ERROR
+        } else {
+            usual
         }
     }
 
-    /// The message of a failed response object. Codex reads the pause of a rate
-    /// limit from the text, so the text names it in seconds.
-    pub fn response_message(&self) -> Cow<'_, str> {
+    /// The message for the client. Codex reads the pause of a rate limit from the text, so
+    /// the text names it in seconds.
+    pub fn client_message(&self) -> Cow<'_, str> {
         match (self.kind, self.retry) {
             // Codex does not understand a pause with minutes, such as `6m0s`.
             (Kind::RateLimit, Retry::After(pause))
@@ -259,7 +290,7 @@ impl Fault {
     /// The HTTP body: `{"error":{message,type,param,code}}`.
     pub fn body(&self) -> Vec<u8> {
         let error = serde_json::json!({"error": {
-            "message": self.message,
+            "message": self.client_message(),
             "type": self.error_type(),
             "param": self.param,
             "code": self.code(),
@@ -401,6 +432,66 @@ mod tests {
     }
 
     #[test]
+    fn codex_stops_at_final_faults_and_repeats_others() {
+        let fault = |kind| Fault::new(kind, "x");
+        for (fault, code) in [
+            (fault(Kind::InvalidRequest), "invalid_prompt"),
+            (fault(Kind::Authentication), "invalid_prompt"),
+            (fault(Kind::Permission), "invalid_prompt"),
+            (fault(Kind::Refused), "invalid_prompt"),
+            (fault(Kind::ContentFilter), "invalid_prompt"),
+            (fault(Kind::Quota), "invalid_prompt"),
+            (fault(Kind::Internal), "invalid_prompt"),
+            (fault(Kind::ContextLength), "context_length_exceeded"),
+            (fault(Kind::RateLimit), "rate_limit_exceeded"),
+            (fault(Kind::Overloaded), "server_error"),
+            (fault(Kind::Unavailable), "server_error"),
+            (fault(Kind::Unreachable), "server_error"),
+            (fault(Kind::Timeout), "server_error"),
+            (fault(Kind::Draining), "server_error"),
+            (
+                Fault {
+                    gave_up: true,
+                    ..fault(Kind::RateLimit)
+                },
+                "invalid_prompt",
+            ),
+            (
+                Fault {
+                    gave_up: true,
+                    ..fault(Kind::Timeout)
+                },
+                "invalid_prompt",
+            ),
+            (
+                Fault {
+                    retry: Retry::Never,
+                    ..fault(Kind::Unreachable)
+                },
+                "invalid_prompt",
+            ),
+        ] {
+            assert_eq!(fault.response_code(true), code, "{fault:?}");
+        }
+        assert_eq!(
+            fault(Kind::Quota).response_code(false),
+            "insufficient_quota"
+        );
+    }
+
+    #[test]
+    fn a_failure_of_the_provider_is_no_fault_of_the_client() {
+        for kind in [Kind::Refused, Kind::Unavailable] {
+            let fault = Fault {
+                upstream_status: Some(501),
+                ..Fault::new(kind, "x")
+            };
+            assert!(fault.status(false) >= 500, "{kind:?}");
+            assert!(fault.status(true) >= 500, "{kind:?}");
+        }
+    }
+
+    #[test]
     fn permanent_faults_have_no_status_that_codex_retries() {
         for kind in [
             Kind::InvalidRequest,
@@ -466,7 +557,7 @@ mod tests {
             ..Fault::new(Kind::RateLimit, "Slow down.")
         };
         assert_eq!(
-            fault.response_message(),
+            fault.client_message(),
             "Slow down. Please try again in 1.5s."
         );
         assert_eq!(fault.retry_after(), Some(2));
@@ -475,7 +566,7 @@ mod tests {
             ..Fault::new(Kind::RateLimit, "Please try again in 6m0s.")
         };
         assert_eq!(
-            minutes.response_message(),
+            minutes.client_message(),
             "Please try again in 6m0s. Please try again in 360.0s."
         );
     }

@@ -13,7 +13,7 @@ use registry::{Dialect, Model, WireQuirks};
 use crate::chat::decode::ChatDecoder;
 use crate::encoded::{self, Encoded};
 use crate::event::Event;
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind, Retry};
 use crate::plan::Plan;
 use crate::provider_error;
 use crate::quirk_patch::QuirkPatch;
@@ -155,10 +155,13 @@ impl Decoder {
             Self::Chat(_) => chat::refusals::find_patch,
             Self::Responses(_) => relay::refusals::find_patch,
         };
-        self.fail(
-            provider_error::from_reply(rules, 200, None, text.as_bytes()),
-            emit,
-        );
+        let mut fault = provider_error::from_reply(rules, 200, None, text.as_bytes());
+        // A page that is no error message is that of another service at this address.
+        if text.starts_with('<') && fault.kind == Kind::Unavailable {
+            fault.kind = Kind::BadReply;
+            fault.retry = Retry::Never;
+        }
+        self.fail(fault, emit);
     }
 
     /// Ends the answer with a fault, unless it has ended.

@@ -84,6 +84,14 @@ pub fn base_url_error(base_url: &str, allow_http: bool) -> Option<&'static str> 
     }
 }
 
+/// Splits a URL before its path. It need not be valid: a redacted one may not be.
+pub fn split_origin(url: &str) -> (&str, &str) {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let tail = url.get(host..).unwrap_or_default();
+    let path = tail.find(['/', '?', '#']).map_or(url.len(), |at| host + at);
+    url.split_at_checked(path).unwrap_or((url, ""))
+}
+
 /// Why a proxy URL is refused; `None` if it is accepted.
 pub fn proxy_error(proxy: &str) -> Option<&'static str> {
     match Url::parse(proxy) {

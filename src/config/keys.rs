@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use registry::ProviderSpec;
 use registry::lists::OneOrMany;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -21,8 +22,10 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum bytes that are read from a key file or a command's output.
 const MAX_INPUT_BYTES: u64 = 64 << 10;
 
-/// Where keys come from, for `respondent check`. Never contains a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where keys come from, for `respondent check`, for messages and for bundles. Never contains a
+/// key.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KeyOrigin {
     /// Environment variables, by name.
     Environment(Vec<String>),

@@ -72,6 +72,8 @@ pub struct Config {
     pub keys: HashMap<String, Vec<Secret>>,
     /// Where these keys come from, by provider id.
     pub key_origins: HashMap<String, KeyOrigin>,
+    /// In a replay, the scheme, host and port to which all requests to providers go.
+    pub replay_origin: Option<String>,
     /// Settings for Codex clients: `[codex]`.
     pub codex: CodexConfig,
     /// How long histories are bounded: `[context]`.

@@ -19,6 +19,8 @@ pub struct Caller {
     pub kind: TurnKind,
     /// Codex's id of the conversation.
     thread_id: Option<String>,
+    /// Codex's id of what it does for one prompt of its user.
+    turn_id: Option<String>,
 }
 
 /// The purpose of a request.
@@ -39,6 +41,7 @@ pub enum TurnKind {
 struct CodexTurnMetadata {
     request_kind: Option<String>,
     thread_id: Option<String>,
+    turn_id: Option<String>,
 }
 
 impl TurnKind {
@@ -66,14 +69,23 @@ impl Caller {
             .and_then(|json| serde_json::from_str::<CodexTurnMetadata>(json).ok());
         let kind = metadata.as_ref().and_then(|m| m.request_kind.as_deref());
         let kind = kind.and_then(|kind| kind.parse().ok()).unwrap_or_default();
-        let thread_id = text("thread-id")
-            .map(str::to_owned)
-            .or(metadata.and_then(|m| m.thread_id));
+        let (metadata_thread_id, turn_id) = match metadata {
+            Some(metadata) => (metadata.thread_id, metadata.turn_id),
+            None => (None, None),
+        };
+        let thread_id = text("thread-id").map(str::to_owned).or(metadata_thread_id);
         Self {
             codex,
             kind,
             thread_id,
+            turn_id,
         }
+    }
+
+    /// A hash that is the same when the client repeats a request by itself. Codex then writes the
+    /// body in another order, but names the same turn; other clients send the same bytes.
+    pub(super) fn prompt(&self, body: &str) -> u64 {
+        xxh3_64(self.turn_id.as_deref().unwrap_or(body).as_bytes())
     }
 }
 
@@ -165,6 +177,22 @@ mod tests {
         assert!(caller.codex);
         assert_eq!(caller.kind, TurnKind::Compaction);
         assert!(!Caller::from_headers(&headers(&[("user-agent", "OpenAI/Python 3.54")])).codex);
+    }
+
+    #[test]
+    fn a_repeated_request_is_of_the_same_prompt() {
+        let codex = |turn_id: &str| {
+            let metadata = format!(r#"{{"turn_id":"{turn_id}"}}"#);
+            let mut headers = HeaderMap::new();
+            let metadata = HeaderValue::from_str(&metadata).unwrap();
+            headers.insert("x-codex-turn-metadata", metadata);
+            Caller::from_headers(&headers)
+        };
+        let other = Caller::default();
+        assert_eq!(codex("t1").prompt("a b"), codex("t1").prompt("b a"));
+        assert_ne!(codex("t1").prompt("a"), codex("t2").prompt("a"));
+        assert_eq!(other.prompt("a"), other.prompt("a"));
+        assert_ne!(other.prompt("a"), other.prompt("b"));
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(super) enum Step {
     Tools,
     /// The last event was sent.
     Done,
+    /// The request itself is at fault, and the client gets this in a stream.
+    Failed(Fault),
     /// There are no events: the answer is this JSON document, which is no response object.
     Document(Vec<u8>),
 }
@@ -99,6 +101,7 @@ async fn run_steps<S: Sink>(
                 }
             }
             Step::Tools => Box::pin(answer.run_tools()).await?,
+            Step::Failed(fault) => return Err(fault),
             Step::Done => return Ok(None),
             Step::Document(json) => return Ok(Some(json)),
         };

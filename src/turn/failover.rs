@@ -47,6 +47,8 @@ pub(super) struct Failover {
     shared: Arc<SharedState>,
     owner: Arc<str>,
     session: String,
+    /// See [`TurnContext::prompt`].
+    prompt: u64,
     /// Codex marked the request as a compaction.
     asks_for_summary: bool,
     /// Full name of the route that the session used so far, or of the first choice in a new
@@ -119,6 +121,7 @@ impl Failover {
             shared: Arc::clone(&history.shared),
             owner: Arc::clone(&ctx.owner),
             session: history.session.id.clone(),
+            prompt: ctx.prompt,
             asks_for_summary: ctx.caller.kind == TurnKind::Compaction,
             preferred_route: String::new(),
             skipped_route: None,
@@ -276,6 +279,24 @@ impl Failover {
     /// Forgets a quirk patch that did not help.
     pub(super) fn forget_patch(&self, route: &Route, patch: QuirkPatch) {
         self.shared.upstreams.learned_quirks().unlearn(route, patch);
+    }
+
+    /// How many requests have failed for the client's prompt.
+    pub(super) fn failed_requests(&self) -> u32 {
+        let memory = &self.shared.memory;
+        memory.failed_requests(&self.owner, &self.session, self.prompt)
+    }
+
+    /// Counts a request that failed. Returns how many have.
+    pub(super) fn count_failed_request(&self) -> u32 {
+        let memory = &self.shared.memory;
+        memory.add_failed_requests(&self.owner, &self.session, self.prompt, 1)
+    }
+
+    /// Forgets the failed requests, because one was answered.
+    pub(super) fn forget_failed_requests(&self) {
+        let memory = &self.shared.memory;
+        memory.forget_failed_requests(&self.owner, &self.session);
     }
 
     /// Caches the reasoning state that the provider wants back with the calls of an answer.

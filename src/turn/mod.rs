@@ -11,7 +11,7 @@
 //! | `compact` | replaces a history with a summary, which it gets by running the engine |
 //! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
 //! | `tool_runner` | the tools that run in the proxy, between two rounds |
-//! | `recovery` | what to do after a fault |
+//! | `recovery` | what to do after a fault; `request_budget` is how many requests may fail |
 //! | `sink` | where events go |
 //! | `response_headers` | the `x-respondent-*` headers |
 //! | `large_work` | long computations, which end early when nobody wants their result |
@@ -40,6 +40,7 @@ mod prepared;
 mod record;
 mod recovery;
 mod reply;
+mod request_budget;
 mod respond;
 mod response_headers;
 mod running;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
+use serde::Deserialize;
 
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
@@ -69,7 +70,7 @@ pub(super) fn prepare(
         .then(|| memory.tools(&ctx.owner, &session.id))
         .flatten();
     if ctx.environment.observer.is_some() {
-        let mut state = shared.snapshot(config, &ctx.owner, &session.id, &routes);
+        let mut state = shared.snapshot(config, ctx, &session.id, &routes);
         state.items = items
             .into_iter()
             .map(|(id, json)| (id, json.to_string()))
@@ -150,6 +151,38 @@ pub(super) fn prepare(
         },
         session,
         stream: turn.stream,
+    })
+}
+
+/// A request that cannot be prepared, with a stream that says why. `None` if the client did not ask
+/// for a stream, as far as its body can be read.
+pub(super) fn failed_request(
+    ctx: &TurnContext,
+    body: &str,
+    fault: &Fault,
+) -> Option<PreparedRequest> {
+    #[derive(Deserialize)]
+    struct Asked {
+        #[serde(default)]
+        stream: bool,
+    }
+    let is_streamed = serde_json::from_str::<Asked>(body).is_ok_and(|asked| asked.stream);
+    if !is_streamed {
+        return None;
+    }
+    let source = TurnSource::new(r#"{"model":"unknown","input":"-","stream":true}"#.to_owned());
+    let turn = source.turn().ok()?;
+    let (id, now) = (ctx.new_id("resp"), ctx.environment.clock.unix());
+    let answer_params = Compaction::answer_params(&[]);
+    Some(PreparedRequest {
+        first_step: Step::Failed(fault.clone()),
+        parts: AnswerParts {
+            assembler: new_assembler(&turn, &id, now, ctx.caller.codex, answer_params),
+            tools: None,
+            keeps_items: None,
+        },
+        session: Session::default(),
+        stream: true,
     })
 }
 

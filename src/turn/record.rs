@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::event::Usage;
-use adapters::fault::Fault;
+use adapters::fault::{Fault, FaultSide};
 use adapters::notes::Notes;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler;
@@ -224,11 +224,11 @@ impl Record {
         self.raw_fault = self.observer.is_some().then(|| fault.clone());
         redact(fault, self.config.redactor());
         self.metrics.fault(fault.kind.name(), fault.side().name());
-        self.outcome = Some(match fault.kind {
-            adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
-                Outcome::Refused
-            }
-            _ => Outcome::Failed,
+        let is_refused = fault.side() == FaultSide::Client && self.provider.is_empty();
+        self.outcome = Some(if is_refused {
+            Outcome::Refused
+        } else {
+            Outcome::Failed
         });
         self.fault = Some(fault.clone());
     }

@@ -11,6 +11,8 @@ use crate::upstream::SHORT_COOLDOWN;
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Our own pause before the first retry. It doubles with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+/// The longest of these pauses.
+const MAX_BACKOFF: Duration = Duration::from_secs(8);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecoveryAction {
@@ -26,8 +28,10 @@ pub(super) enum RecoveryAction {
 pub(super) struct RecoveryState {
     /// Retries on this route.
     pub(super) retries: u32,
-    /// The provider's limit of them.
+    /// The limit of them.
     pub(super) max_retries: u32,
+    /// How many requests of earlier turns have failed for the same prompt.
+    pub(super) failed_before: u32,
     /// The fault was that of the API key, and another key is usable.
     pub(super) has_another_key: bool,
     /// This route is a fallback: another one failed before.
@@ -87,8 +91,9 @@ fn retry_pause(fault: &Fault, state: RecoveryState) -> Option<Duration> {
         // It will hardly be reachable a moment later, and the fallback may be.
         Retry::Soon if state.has_fallback && fault.kind == Kind::Unreachable => None,
         Retry::Soon => {
-            let backoff = FIRST_BACKOFF * 2_u32.saturating_pow(state.retries);
-            Some(backoff.mul_f64(0.75 + state.jitter / 2.0))
+            let failed = state.retries.saturating_add(state.failed_before);
+            let backoff = FIRST_BACKOFF.saturating_mul(2_u32.saturating_pow(failed));
+            Some(backoff.min(MAX_BACKOFF).mul_f64(0.75 + state.jitter / 2.0))
         }
         Retry::After(pause) => (pause <= max_pause).then_some(pause),
     }
@@ -125,6 +130,7 @@ mod tests {
     const FIRST: RecoveryState = RecoveryState {
         retries: 0,
         max_retries: 3,
+        failed_before: 0,
         has_another_key: false,
         is_fallback: false,
         has_fallback: false,
@@ -162,6 +168,14 @@ mod tests {
                     ..FIRST
                 },
                 RecoveryAction::GiveUp,
+            ),
+            (
+                unavailable.clone(),
+                RecoveryState {
+                    failed_before: 4,
+                    ..FIRST
+                },
+                RecoveryAction::Retry(MAX_BACKOFF),
             ),
             (
                 after(7),

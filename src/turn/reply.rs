@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use adapters::fault::Fault;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::observer::{TurnEvent, TurnObserver};
 use super::response_headers::ResponseHeaders;
 use axum::body::Body;
+
+/// Tells the SDKs of OpenAI whether to repeat a request.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Makes the HTTP response of one turn and shows its head to the observer.
 pub(super) struct ReplyBuilder {
@@ -39,6 +42,12 @@ impl ReplyBuilder {
             response
                 .headers_mut()
                 .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if fault.is_final() {
+            // The SDKs of OpenAI repeat a 429 or a 5xx unless this header tells them not to.
+            response
+                .headers_mut()
+                .insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
         self.finish("application/json", response)
     }

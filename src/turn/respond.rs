@@ -12,7 +12,7 @@ use http::request::Parts;
 use super::context::{TurnContext, TurnEnvironmentFactory as _};
 use super::engine::{self, Answer, Step, StreamTiming};
 use super::observer::TurnEvent;
-use super::prepare::{PreparedRequest, estimate_input_tokens, prepare};
+use super::prepare::{PreparedRequest, estimate_input_tokens, failed_request, prepare};
 use super::record::{Record, redact};
 use super::reply::ReplyBuilder;
 use super::response_headers::ResponseHeaders;
@@ -40,6 +40,7 @@ pub async fn respond(
     let config = service.config.load_full();
     let mut ctx = service.turn_context(head, &config);
     let body = Arc::new(body);
+    ctx.prompt = ctx.caller.prompt(&body);
     if is_handed_over(body.len()) {
         ctx.stop = StopFlag::new();
     }
@@ -61,7 +62,7 @@ pub async fn respond(
     let mut memory = TurnMemory::new(memory, bytes, ctx.environment.observer.is_some());
     let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
     let prepared = ctx.run_work(bytes, || {
-        let source = TurnSource::from_shared(body).with_stop_flag(ctx.stop.clone());
+        let source = TurnSource::from_shared(Arc::clone(&body)).with_stop_flag(ctx.stop.clone());
         prepare(&ctx, &config, &service.shared, &source, at_endpoint)
     });
     let request = match prepared {
@@ -73,14 +74,26 @@ pub async fn respond(
                 Some(StopReason::ShuttingDown) => ctx.observe(TurnEvent::ShuttingDown),
                 Some(StopReason::TurnTimeout) | None => {}
             }
-            record.failed(&mut fault);
-            return reply.fault(&fault);
+            let in_stream = fault.is_reported_in_stream(ctx.caller.codex) && !at_endpoint;
+            match in_stream
+                .then(|| failed_request(&ctx, &body, &fault))
+                .flatten()
+            {
+                Some(request) => request,
+                None => {
+                    record.failed(&mut fault);
+                    return reply.fault(&fault);
+                }
+            }
         }
     };
+    drop(body);
     record.session.clone_from(&request.session);
     memory.set_upstream_body(match &request.first_step {
         Step::Upstream(round) => round.attempt.request.body.len(),
-        Step::Summarize(_) | Step::Tools | Step::Done | Step::Document(_) => bytes,
+        Step::Summarize(_) | Step::Tools | Step::Done | Step::Failed(_) | Step::Document(_) => {
+            bytes
+        }
     });
     let timing = StreamTiming {
         heartbeat: config.server.heartbeat,

@@ -86,13 +86,14 @@ impl Service {
         body: &Arc<String>,
     ) -> Result<(), Fault> {
         let config = self.config.load_full();
-        let ctx = self.turn_context(head, &config);
+        let mut ctx = self.turn_context(head, &config);
+        ctx.prompt = ctx.caller.prompt(body);
         let source = TurnSource::from_shared(Arc::clone(body));
         let turn = source.turn()?;
         let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
         let routes = resolve_routes(&ctx, &config, &turn)?;
         self.shared
-            .restore(state, &config, &ctx.owner, &session.id, &routes);
+            .restore(state, &config, &ctx, &session.id, &routes);
         Ok(())
     }
 
@@ -114,6 +115,7 @@ impl Service {
             request_id,
             owner: LOCAL_OWNER.into(),
             caller: Caller::from_headers(&head.headers),
+            prompt: 0,
             shutdown: self.shutdown.clone(),
             client: head.extensions.get().cloned(),
             deadline: Instant::now() + config.server.turn_timeout,

@@ -8,11 +8,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::hidden_rounds::HiddenRounds;
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::calibration::TokenCalibration;
 use super::prefix::{PrefixReport, RecentRequests, RequestFingerprint};
@@ -31,6 +33,8 @@ const REASONING_LIMIT: usize = 1 << 20;
 const HIDDEN_LIMIT: usize = 4 << 20;
 /// The most bytes of a list of tools.
 const TOOLS_LIMIT: usize = 1 << 20;
+/// How long a failed request counts against a client that repeats it.
+const FAILURES_LIFETIME: Duration = Duration::from_mins(10);
 /// The bytes that a session takes besides its keys and values: its place in the maps.
 const SESSION_BASE: usize = 512;
 
@@ -62,6 +66,24 @@ struct RememberedSession {
     calibration: Option<TokenCalibration>,
     requests: RecentRequests,
     records: SessionRecords,
+    failures: Option<PromptFailures>,
+}
+
+/// The requests that failed for the last prompt of a session. Made at the first failure; ends with
+/// an answer, with another prompt, or [`FAILURES_LIFETIME`] after the last failure.
+#[derive(Clone, Copy, Debug)]
+struct PromptFailures {
+    /// See [`TurnContext::prompt`](super::context::TurnContext::prompt).
+    prompt: u64,
+    requests: u32,
+    last: Instant,
+}
+
+impl PromptFailures {
+    fn count(self, prompt: u64) -> u32 {
+        let counts = self.prompt == prompt && self.last.elapsed() < FAILURES_LIFETIME;
+        if counts { self.requests } else { 0 }
+    }
 }
 
 impl RememberedSession {
@@ -92,6 +114,48 @@ impl SessionMemory {
     /// Remembers the full name of the route that a session switches to.
     pub(super) fn set_route(&self, owner: &Arc<str>, session: &str, route: String) {
         self.change(owner, session, |session| session.moved_to = Some(route));
+    }
+
+    /// How many requests have failed for a prompt, if it is the session's last one.
+    pub(super) fn failed_requests(&self, owner: &Arc<str>, session: &str, prompt: u64) -> u32 {
+        let count = self.read(owner, session, |session| {
+            session
+                .failures
+                .map_or(0, |failures| failures.count(prompt))
+        });
+        count.unwrap_or_default()
+    }
+
+    /// Counts requests that failed for a prompt, and forgets those of another one. Returns how
+    /// many there are now.
+    pub(super) fn add_failed_requests(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        prompt: u64,
+        more: u32,
+    ) -> u32 {
+        if more == 0 {
+            return self.failed_requests(owner, session, prompt);
+        }
+        let mut total = more;
+        self.change(owner, session, |session| {
+            let before = session
+                .failures
+                .map_or(0, |failures| failures.count(prompt));
+            total = total.saturating_add(before);
+            session.failures = Some(PromptFailures {
+                prompt,
+                requests: total,
+                last: Instant::now(),
+            });
+        });
+        total
+    }
+
+    /// Forgets the failed requests of a session, because one was answered.
+    pub(super) fn forget_failed_requests(&self, owner: &Arc<str>, session: &str) {
+        self.change(owner, session, |session| session.failures = None);
     }
 
     /// The session's tools as a JSON list. A client that compacts by itself asks for its summary

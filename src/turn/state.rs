@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calibration::TokenCalibration;
 use super::tool_runner::RecordedToolCall;
+use crate::config::KeyOrigin;
 use crate::upstream::LargestAnswer;
 
 /// The state of the process as far as one turn depends on it, as it was before the turn. Not
@@ -29,6 +30,9 @@ pub struct TurnState {
     pub moved_to: Option<String>,
     /// The providers of the turn's routes.
     pub providers: Vec<ProviderState>,
+    /// How many requests had failed for the same prompt before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed_requests: u32,
     /// The tools of the session as a JSON list, if the request asks for a summary and brings no
     /// tools of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +76,7 @@ pub struct ModelPatches {
     pub answered: LargestAnswer,
 }
 
-/// The keys and the health of one provider.
+/// The keys and the health of one provider. Messages name the origin of the keys.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderState {
@@ -82,4 +86,12 @@ pub struct ProviderState {
     pub keys_rest_ms: Vec<u64>,
     /// The milliseconds for which the provider still counts as down; 0 if it is not down.
     pub down_ms: u64,
+    /// Where its keys came from; `None` if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_origin: Option<KeyOrigin>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

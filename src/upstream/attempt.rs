@@ -1,7 +1,6 @@
 //! Sends one request to a provider and opens its response.
 
 use std::borrow::Cow;
-use std::error::Error as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use adapters::fault::{Fault, Kind, Retry};
@@ -9,11 +8,13 @@ use adapters::provider_error;
 use adapters::wire;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
+use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use registry::WireQuirks;
 
-use super::{KeyIndex, RequestPermit, Upstream};
+use super::transport::{self, error_chain};
+use super::{KeyIndex, RequestPermit, Upstream, blame};
 use crate::clock::Clock;
 
 /// Maximum bytes of an error response that are read, and the time limit for reading them.
@@ -95,7 +96,7 @@ impl UpstreamResponse {
             let frame = frame.map_err(|error| {
                 Fault::new(
                     Kind::Cut,
-                    "The connection to the provider broke before the answer was complete.",
+                    "The provider broke the connection before its answer was complete.",
                 )
                 .caused_by(error_chain(&error))
             })?;
@@ -145,23 +146,26 @@ pub async fn send_request(
     if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
         headers.insert(name, value);
     }
+    let path = request.path;
     let sending = upstream
         .client
-        .post(upstream.url(&request.path))
+        .post(upstream.url(&path))
         .headers(headers)
         .body(request.body);
     let patience = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
     let sent = tokio::time::timeout(patience, sending.send()).await;
     let response = match sent {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(transport_fault(upstream, &error)),
+        Ok(Err(error)) => return Err(transport::fault(upstream, &path, &error)),
         Err(_) => {
             let seconds = upstream.provider.timeouts.first_byte.as_secs();
             return Err(Fault::new(
                 Kind::Timeout,
                 format!(
-                    "The provider '{}' did not answer within {seconds} seconds.",
-                    upstream.provider.id
+                    "The provider '{}' did not begin to answer within {seconds} s. If its model \
+                     needs longer, raise timeouts.first_byte. The request was {}.",
+                    upstream.provider.id,
+                    blame::post(&upstream.provider, &path)
                 ),
             ));
         }
@@ -173,12 +177,13 @@ pub async fn send_request(
     if response.status().is_success() {
         return Ok(UpstreamResponse::new(response, permit));
     }
-    Err(error_reply(upstream, quirks, response, clock, observe).await)
+    Err(error_reply(upstream, quirks, &path, response, clock, observe).await)
 }
 
 async fn error_reply(
     upstream: &Upstream,
     quirks: &WireQuirks,
+    path: &str,
     mut response: reqwest::Response,
     clock: &dyn Clock,
     observe: Observe<'_>,
@@ -203,78 +208,26 @@ async fn error_reply(
     let _ = tokio::time::timeout(ERROR_TIMEOUT, read).await;
     observe(AttemptEvent::ErrorBody(&body));
     if (300..400).contains(&status) {
-        return Fault {
-            retry: Retry::Never,
-            ..Fault::new(
-                Kind::BadReply,
-                format!(
-                    "The provider '{}' redirects elsewhere; a key does not follow. Check its 'base_url'.",
-                    upstream.provider.id
-                ),
-            )
-        };
+        return redirect_fault(upstream, path, status, response.headers());
     }
-    let mut fault = wire::error(quirks, status, wait, &body);
-    let id = &upstream.provider.id;
-    // Name the provider, or the user may suspect the token of this server or another account.
-    let account_faults = [
-        (Kind::Authentication, "does not accept the key"),
-        (Kind::Permission, "refuses"),
-        (Kind::Quota, "has nothing left for this account"),
-    ];
-    if let Some((_, what)) = account_faults.iter().find(|(kind, _)| *kind == fault.kind) {
-        fault.message = format!("The provider '{id}' {what}: {}", fault.message);
-    }
-    fault
+    wire::error(quirks, status, wait, &body)
 }
 
-fn transport_fault(upstream: &Upstream, error: &reqwest::Error) -> Fault {
-    let id = &upstream.provider.id;
-    let fault = if error.is_timeout() {
-        Fault::new(
-            Kind::Unreachable,
-            format!("The connection to the provider '{id}' timed out."),
-        )
-    } else if error.is_connect() {
-        Fault::new(
-            Kind::Unreachable,
-            format!(
-                "The provider '{id}' cannot be reached at {}.",
-                host_and_port(upstream)
-            ),
-        )
-    } else {
-        Fault::new(
-            Kind::Cut,
-            format!("The provider '{id}' closed the connection before it answered."),
-        )
-    };
-    fault.caused_by(error_chain(error))
-}
-
-/// The host and port of the provider, without path and query, which may contain secrets.
-fn host_and_port(upstream: &Upstream) -> String {
-    let host = upstream.base_url.host_str().unwrap_or_default();
-    match upstream.base_url.port_or_known_default() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    }
-}
-
-/// The sources of an error as text, without its own message, which contains the URL.
-fn error_chain(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    let mut source = error.source();
-    while let Some(error) = source {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    if text.is_empty() {
-        "the transfer failed".to_owned()
-    } else {
-        text
+/// The fault of a redirect. It is not followed, because a key must not go to another host.
+fn redirect_fault(upstream: &Upstream, path: &str, status: u16, headers: &HeaderMap) -> Fault {
+    let provider = &upstream.provider;
+    let target = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    // The query may contain secrets.
+    let target = target.and_then(|target| target.split(['?', '#']).next());
+    let target = target.map_or_else(String::new, |target| format!(" to {target}"));
+    let message = format!(
+        "The provider '{}' redirects{target}, and a key does not follow. {} answered {status}. \
+         If you trust the new address, write it in base_url.",
+        provider.id,
+        blame::post(provider, path)
+    );
+    Fault {
+        retry: Retry::Never,
+        ..Fault::new(Kind::BadReply, message)
     }
 }

@@ -11,18 +11,20 @@ use registry::Provider;
 
 use super::concurrency::ConcurrencyLimit;
 use super::{KeyRing, ProviderHealth, Upstream};
-use crate::config::address;
+use crate::config::{KeyOrigin, address};
 use crate::secrets::Secret;
 
 /// How long a connection may be idle before it is probed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
+/// Builds the connection to a provider. In a replay, `replay_origin` is where its requests go.
 pub(super) fn build(
     provider: &Arc<Provider>,
-    keys: &[Secret],
+    (keys, key_origin): (&[Secret], Option<&KeyOrigin>),
+    replay_origin: Option<&str>,
     concurrency: Arc<ConcurrencyLimit>,
 ) -> Result<Upstream, Fault> {
-    let base_url = base_url(provider)?;
+    let base_url = base_url(provider, replay_origin)?;
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(provider.timeouts.connect)
@@ -55,15 +57,20 @@ pub(super) fn build(
         headers: headers(provider)?,
         key_header: key_header(provider)?,
         keys: KeyRing::new(keys, &provider.key_weights),
+        key_origin: key_origin.cloned(),
         health: ProviderHealth::default(),
         concurrency,
     })
 }
 
-/// The base URL with the provider's query parameters.
-fn base_url(provider: &Provider) -> Result<reqwest::Url, Fault> {
-    let mut url = reqwest::Url::parse(&provider.base_url)
-        .map_err(|error| unusable(provider, "base_url", &error))?;
+/// The base URL with the provider's query parameters, and with another origin in a replay.
+fn base_url(provider: &Provider, replay_origin: Option<&str>) -> Result<reqwest::Url, Fault> {
+    let base_url = replay_origin.map_or_else(
+        || provider.base_url.clone(),
+        |origin| format!("{origin}{}", address::split_origin(&provider.base_url).1),
+    );
+    let mut url =
+        reqwest::Url::parse(&base_url).map_err(|error| unusable(provider, "base_url", &error))?;
     if !provider.query.is_empty() {
         url.query_pairs_mut().extend_pairs(&provider.query);
     }

@@ -6,17 +6,21 @@
 //! |---|---|
 //! | `client` | builds an `Upstream` from a provider's settings |
 //! | `attempt` | sends one request and opens its response |
+//! | `blame` | says in words who failed, where, why and what to do |
+//! | `transport` | requests that were never answered |
 //! | `keys` | chooses a key for a session; keys at their limit cool down |
 //! | `health` | whether a provider is worth asking |
 //! | `concurrency` | the limit of concurrent requests |
 //! | `learned_quirks` | quirk patches learned from refusals, and what models have answered |
 
 mod attempt;
+mod blame;
 mod client;
 mod concurrency;
 mod health;
 mod keys;
 mod learned_quirks;
+mod transport;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,9 +32,10 @@ use parking_lot::Mutex;
 use registry::Provider;
 use tokio::time::Instant;
 
-use crate::config::Config;
+use crate::config::{Config, KeyOrigin};
 
 pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send_request};
+pub use blame::FailedRequest;
 pub use concurrency::RequestPermit;
 pub use health::ProviderHealth;
 pub use keys::{KeyIndex, KeyRing};
@@ -61,6 +66,8 @@ pub struct Upstream {
     /// The header that carries the key, and the text in front of the key.
     key_header: (HeaderName, &'static str),
     keys: KeyRing,
+    /// Where the keys come from; `None` if there are none.
+    key_origin: Option<KeyOrigin>,
     health: ProviderHealth,
     concurrency: Arc<ConcurrencyLimit>,
 }
@@ -95,6 +102,22 @@ impl Upstream {
     /// The provider's keys.
     pub fn keys(&self) -> &KeyRing {
         &self.keys
+    }
+
+    /// Where the keys come from; `None` if there are none.
+    pub fn key_origin(&self) -> Option<&KeyOrigin> {
+        self.key_origin.as_ref()
+    }
+
+    /// The host in the base URL, and the host with the port; without path and query, which may
+    /// contain secrets.
+    fn host_and_port(&self) -> (String, String) {
+        let host = self.base_url.host_str().unwrap_or_default();
+        let server = match self.base_url.port_or_known_default() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        (host.to_owned(), server)
     }
 
     /// Whether the provider is worth asking.
@@ -208,9 +231,11 @@ impl Upstreams {
         let old = known.get(&provider.id);
         let is_unchanged = old
             .is_some_and(|old| Arc::ptr_eq(&old.provider, provider) || old.provider == *provider);
+        let key_origin = config.key_origins.get(&provider.id);
         if let Some(old) = old
             && is_unchanged
             && old.keys.has_keys(keys)
+            && old.key_origin.as_ref() == key_origin
         {
             return Ok(Arc::clone(old));
         }
@@ -218,7 +243,12 @@ impl Upstreams {
             || ConcurrencyLimit::new(provider.max_concurrent),
             |old| Arc::clone(&old.concurrency),
         );
-        let upstream = Arc::new(client::build(provider, keys, Arc::clone(&concurrency))?);
+        let upstream = Arc::new(client::build(
+            provider,
+            (keys, key_origin),
+            config.replay_origin.as_deref(),
+            Arc::clone(&concurrency),
+        )?);
         concurrency.set_limit(provider.max_concurrent);
         if old.is_some() && !is_unchanged {
             self.learned_quirks.forget_provider(&provider.id);

@@ -2,7 +2,8 @@
 
 A case has the prompts (the first for `codex exec`, the others for `codex exec resume --last`), the files
 of the working directory, and the expected results: exit code, final message, items, usage, the number
-of POSTs that reached the proxy, and the seconds.
+of POSTs that reached the proxy (`posts`) and of requests that reached the upstream (`asked`), and the
+seconds.
 """
 
 import base64
@@ -47,6 +48,10 @@ def run(case: dict, folder: Path):
             kit.check(kit.mismatch(f"~{pattern}", proxy.text(), "log"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
             raise kit.Failure(f"{posts} POSTs reached the proxy, expected {expect['posts']}")
+        if "asked" in expect:
+            asked = len(proxy.upstream.requests())
+            if not expect["asked"][0] <= asked <= expect["asked"][-1]:
+                raise kit.Failure(f"the upstream was asked {asked} times, expected {expect['asked']}")
         if session.is_set_up:
             session.undo_setup()
         if "bundle" in case:

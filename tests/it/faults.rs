@@ -7,6 +7,8 @@ mod failover;
 mod leaving;
 mod limits;
 mod memory;
+mod messages;
+mod prompts;
 mod retries;
 mod silence;
 mod stopping;
@@ -14,6 +16,8 @@ mod stopping;
 use kit::player::{Player, PlayerScript, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
+
+pub use messages::provider_messages;
 
 use crate::trial::on_each_wire;
 use crate::turns::parse_steps;
@@ -27,6 +31,8 @@ pub fn trials() -> Vec<Trial> {
             leaving::trials(wire),
             limits::trials(wire),
             memory::trials(wire),
+            messages::trials(wire),
+            prompts::trials(wire),
             retries::trials(wire),
             silence::trials(wire),
             stopping::trials(wire),

@@ -31,6 +31,7 @@ mod rounds;
 mod secrets;
 mod store;
 mod supply;
+mod texts;
 mod trial;
 mod trust;
 mod turns;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         secrets::trials(),
         store::trials(),
         supply::trials(),
+        texts::trials(),
         turns::trials(),
         wires::trials(),
     ];

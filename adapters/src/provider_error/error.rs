@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::delay;
+use super::{delay, markup};
 
 /// The longest message that is passed on, in characters.
 pub(super) const MAX_MESSAGE: usize = 2000;
@@ -116,7 +116,7 @@ impl ProviderError {
     /// Reads a whole reply.
     pub(super) fn from_body(text: &str) -> Self {
         Self::from_json(text, MAX_DEPTH).unwrap_or_else(|| Self {
-            message: strip_markup(text),
+            message: markup::words(text),
             ..Self::default()
         })
     }
@@ -174,7 +174,7 @@ impl ProviderError {
 
     fn from_text(text: &str) -> Self {
         let message = if text.trim_start().starts_with('<') {
-            strip_markup(text)
+            markup::words(text)
         } else {
             truncate(text)
         };
@@ -369,25 +369,8 @@ fn trailing_number(message: &str) -> Option<u32> {
     (1000..3000).contains(&number).then_some(number)
 }
 
-/// The text of a body that is not JSON, without HTML markup.
-fn strip_markup(text: &str) -> String {
-    let mut out = String::new();
-    let mut inside = false;
-    for c in text.chars().take(MAX_MESSAGE * 4) {
-        match c {
-            '<' => inside = true,
-            '>' if inside => {
-                inside = false;
-                out.push(' ');
-            }
-            _ if !inside => out.push(c),
-            _ => {}
-        }
-    }
-    truncate(&out.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-fn truncate(text: &str) -> String {
+/// The start of a text that is too long for a message.
+pub(super) fn truncate(text: &str) -> String {
     match text.char_indices().nth(MAX_MESSAGE) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

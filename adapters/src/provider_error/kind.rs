@@ -297,8 +297,7 @@ fn by_status(status: u16, lower: &str) -> Kind {
         429 => Kind::RateLimit,
         // Groq: no capacity for flexible processing
         498 | 503 | 529 => Kind::Overloaded,
-        // A feature that the server lacks will still be missing on a retry.
-        400..=499 | 501 | 505 => Kind::Refused,
+        400..=499 => Kind::Refused,
         _ => Kind::Unavailable,
     }
 }

@@ -9,6 +9,7 @@
 //! | `overflow` | requests that are too long, and the size of the window |
 //! | [`delay`] | how long to wait |
 //! | `patches` | the quirk patches that known refusals lead to, whatever the wire |
+//! | `markup` | the words of a web page |
 //! | `quoted` | whether a limit is stated or quoted from the request |
 //! | `find` | numbers and names in a text |
 
@@ -25,6 +26,7 @@ pub mod delay;
 pub(crate) mod error;
 pub(crate) mod find;
 mod kind;
+mod markup;
 mod overflow;
 pub(crate) mod patches;
 mod quoted;
@@ -37,7 +39,8 @@ pub use quoted::quotes_limit;
 /// in lower case.
 pub(crate) type PatchRules = fn(&ProviderError, &str) -> Option<QuirkPatch>;
 
-/// The fault of an HTTP error reply. `wait` is the pause that its headers ask for,
+/// The fault of an HTTP error reply. Its message is what the provider said, which may be
+/// nothing. `wait` is the pause that its headers ask for,
 /// see [`delay::from_headers`].
 pub(crate) fn from_reply(
     rules: PatchRules,
@@ -118,10 +121,7 @@ fn to_fault(rules: PatchRules, status: u16, wait: Option<Duration>, error: Provi
     }
     let wait = wait.or(error.wait).or_else(|| delay::from_text(&lower));
     let retry = retry(status, kind, wait, &error);
-    let mut message = match error.message.as_str() {
-        "" => format!("The provider answered with status {status} and said nothing more."),
-        message => message.to_owned(),
-    };
+    let mut message = error.message.clone();
     if let Some(hint) = hint(&lower) {
         message.push(' ');
         message.push_str(hint);
@@ -155,6 +155,8 @@ fn retry(status: u16, kind: Kind, wait: Option<Duration>, error: &ProviderError)
     // answer took too long.
     let usual = match status {
         408 if kind == Kind::Timeout => Retry::Soon,
+        // A feature that the server lacks will still be missing on a retry.
+        501 | 505 if kind == Kind::Unavailable => Retry::Never,
         _ => Fault::new(kind, "").retry,
     };
     match (usual, wait) {

@@ -112,7 +112,7 @@ impl FinishedTurnSink for RecentTurns {
         let (recent, memory) = (capture.recent, capture.memory);
         let is_written = match capture.mode {
             CaptureMode::All => true,
-            CaptureMode::Failures => turn.is_failure(),
+            CaptureMode::Failures => turn.is_worth_writing(),
             CaptureMode::Off => false,
         };
         // A huge successful request would fill the memory together with the next

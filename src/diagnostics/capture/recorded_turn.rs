@@ -140,6 +140,13 @@ impl RecordedTurn {
             .is_some_and(|end| end.outcome.is_failure())
     }
 
+    /// Whether the turn failed, and not by a mistake of the client alone: there is nothing to find
+    /// out about such a request, which may be private all the same.
+    pub(super) fn is_worth_writing(&self) -> bool {
+        let outcome = self.end.as_ref().map(|end| end.outcome);
+        outcome.is_some_and(|outcome| outcome.is_failure() && outcome != Outcome::Refused)
+    }
+
     /// The turn with everything that a replay needs. Not redacted. What the turn made is empty,
     /// and listed as omitted, if only its hashes are kept.
     pub fn to_bundle_turn(&self) -> BundleTurn {

@@ -11,9 +11,10 @@ use adapters::responses::request::TurnSource;
 use registry::RouteSnapshot;
 
 use super::{Scrubber, last_mark};
+use crate::config::KeyOrigin;
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::secrets::Secret;
-use crate::turn::TurnState;
+use crate::turn::{ProviderState, TurnState};
 
 /// How many outputs may name each other in a row.
 const ID_ROUNDS: usize = 8;
@@ -112,6 +113,9 @@ impl Scrubber {
         for learned in &mut state.model_patches {
             self.string(&mut learned.model);
         }
+        for provider in &mut state.providers {
+            self.key_origin(provider);
+        }
         self.keys(&mut state.items);
         self.keys(&mut state.baggage);
         for blobs in state.baggage.values_mut() {
@@ -144,6 +148,20 @@ impl Scrubber {
         let others = state.items.values_mut().chain(&mut state.moved_to);
         for text in others.chain(&mut state.tools).chain(tools).chain(calls) {
             self.string(text);
+        }
+    }
+
+    /// Leaves only the name of a key file: folders are private.
+    fn key_origin(&self, provider: &mut ProviderState) {
+        match &mut provider.key_origin {
+            Some(KeyOrigin::Environment(names)) => {
+                names.iter_mut().for_each(|name| self.string(name));
+            }
+            Some(KeyOrigin::File(path)) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                *path = self.text(&name).into_owned().into();
+            }
+            Some(KeyOrigin::Command | KeyOrigin::Literal) | None => {}
         }
     }
 

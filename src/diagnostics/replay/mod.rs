@@ -45,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bundle::{BodyChunk, BundleTurn};
 use crate::artifacts::Artifacts;
-use crate::config::Config;
+use crate::config::{Config, address};
 use crate::metrics::Metrics;
 use crate::net::RequestId;
 use crate::secrets::{Redactor, Secret};
@@ -181,13 +181,13 @@ impl StreamFlag {
     }
 }
 
-/// The configuration that the turn ran with, but with its providers at `origin` and
-/// made-up keys.
+/// The configuration that the turn ran with, but the requests to its providers go to `origin`,
+/// with made-up keys.
 fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     let mut settings = turn.settings.clone();
     let mut keys = HashMap::new();
+    let mut key_origins = HashMap::new();
     for route in &mut settings.routes {
-        route.base_url = format!("{origin}{}", split_origin(&route.base_url).1);
         let states = turn.state_before.providers.iter();
         let state = states
             .clone()
@@ -199,6 +199,9 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
         let stand_ins =
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
         keys.insert(route.provider.clone(), stand_ins.collect());
+        if let Some(key_origin) = state.and_then(|state| state.key_origin.clone()) {
+            key_origins.insert(route.provider.clone(), key_origin);
+        }
     }
     let mut config = Config::for_replay(
         settings.to_registry(),
@@ -209,6 +212,8 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     if let Some(limit) = turn.turn_timeout_ms {
         config.server.turn_timeout = Duration::from_millis(limit);
     }
+    config.key_origins = key_origins;
+    config.replay_origin = Some(origin.to_owned());
     config.context.outputs = turn.state_before.outputs;
     config
 }
@@ -231,14 +236,6 @@ fn key_weights(turn: &BundleTurn, route: &RouteSnapshot, count: usize) -> Vec<u3
     weights
 }
 
-/// Splits a URL before its path.
-fn split_origin(url: &str) -> (&str, &str) {
-    let host = url.find("://").map_or(0, |at| at + 3);
-    let tail = url.get(host..).unwrap_or_default();
-    let path = tail.find(['/', '?', '#']).map_or(url.len(), |at| host + at);
-    url.split_at_checked(path).unwrap_or((url, ""))
-}
-
 /// Restores recorded values that were inputs of the replay.
 fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
@@ -247,7 +244,7 @@ fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.settings.clone_from(&recorded.settings);
     restore_prefix_header(&recorded.answer.headers, &mut replayed.answer.headers);
     for attempt in &mut replayed.attempts {
-        attempt.url = split_origin(&attempt.url).1.to_owned();
+        attempt.url = address::split_origin(&attempt.url).1.to_owned();
     }
     for (replayed, recorded) in replayed.attempts.iter_mut().zip(&recorded.attempts) {
         restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());

@@ -160,7 +160,9 @@ fn timeless(turn: &BundleTurn) -> BundleTurn {
     still(&mut turn.answer.pieces);
     for attempt in &mut turn.attempts {
         (attempt.at_us, attempt.end_us) = (0, 0);
-        attempt.url = super::split_origin(&attempt.url).1.to_owned();
+        attempt.url = crate::config::address::split_origin(&attempt.url)
+            .1
+            .to_owned();
         if let Some(head) = &mut attempt.head {
             head.at_us = 0;
             head.headers.clear();

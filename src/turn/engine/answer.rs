@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::responses::assembler::{Assembler, ResponseStatus};
 use adapters::responses::event_buffer::EventBuffer;
@@ -145,7 +146,8 @@ impl<'a, S: Sink> Answer<'a, S> {
         self.record.mark_event();
         if let Some(status) = self.assembler.final_status() {
             if status == ResponseStatus::Failed {
-                self.record.usage = self.assembler.usage();
+                let usage = self.assembler.usage();
+                self.record.usage = usage.filter(|usage| *usage != Usage::default());
             }
             self.record.notes.extend(self.assembler.notes());
             self.record.answer_ended(status);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use adapters::fault::{Fault, Kind};
+use adapters::fault::{Fault, FaultSide, Kind};
 use adapters::responses::assembler::{Assembler, RoundItem};
 use adapters::responses::event_buffer::EventBuffer;
 use tokio::time::{Instant, sleep};
@@ -12,8 +12,9 @@ use super::Answer;
 use crate::turn::failover::{Failover, PreparedAttempt};
 use crate::turn::observer::TurnEvent;
 use crate::turn::recovery::{self, RecoveryAction, RecoveryState};
+use crate::turn::request_budget::{self, MAX_FAILED_REQUESTS};
 use crate::turn::sink::Sink;
-use crate::upstream::{self, AttemptEvent};
+use crate::upstream::{self, AttemptEvent, FailedRequest, KeyIndex};
 
 /// The most quirk patches that are tried on one route: a request can break several rules of a
 /// provider.
@@ -30,6 +31,10 @@ pub(in crate::turn) struct Round {
     pub(super) has_content: bool,
     /// The last attempt failed because of its API key, and another key is usable.
     has_another_key: bool,
+    /// The API key of the last attempt.
+    key: Option<KeyIndex>,
+    /// The provider began to answer the last attempt.
+    is_answered: bool,
     /// Takes the events of a round that the client must not see: a request for a summary.
     pub(super) hidden: Option<Box<HiddenAnswer>>,
 }
@@ -65,6 +70,8 @@ impl Round {
             session_affinity,
             has_content: false,
             has_another_key: false,
+            key: None,
+            is_answered: false,
             hidden: None,
         }
     }
@@ -99,20 +106,24 @@ impl<S: Sink> Answer<'_, S> {
             self.record.skipped_route(&skipped, &round.attempt.route);
         }
         self.announce_attempt(round);
+        let failed_before = round.failover.failed_requests();
+        let max_retries = request_budget::max_retries(failed_before, self.ctx.caller.codex);
+        let mut failed = failed_before;
         let (mut retries, mut patches) = (0, 0);
         let mut last_patch = None;
         // Boxed to keep this rarely used fault out of every stream's future size.
         let mut earlier_fault: Option<Box<Fault>> = None;
         loop {
             round.has_another_key = false;
+            (round.key, round.is_answered) = (None, false);
             let Err(mut fault) = self.run_attempt(round).await else {
+                if failed > 0 {
+                    round.failover.forget_failed_requests();
+                }
                 return Ok(());
             };
             round.failover.drop_wrong_limit(&round.attempt, &mut fault);
-            if round.has_content {
-                return Err(round.final_fault(fault));
-            }
-            if patches < MAX_PATCHES && self.adapt(round, &fault) {
+            if !round.has_content && patches < MAX_PATCHES && self.adapt(round, &fault) {
                 patches += 1;
                 last_patch = fault.patch;
                 continue;
@@ -123,9 +134,19 @@ impl<S: Sink> Answer<'_, S> {
                 // The provider refused the adapted request for the same reason.
                 round.failover.forget_patch(&round.attempt.route, patch);
             }
+            if fault.side() == FaultSide::Upstream {
+                failed = round.failover.count_failed_request();
+                fault.gave_up = failed >= MAX_FAILED_REQUESTS;
+            }
+            round.explain(&mut fault, failed);
+            if round.has_content {
+                return Err(round.final_fault(fault));
+            }
+            let provider = round.attempt.upstream.provider();
             let state = RecoveryState {
                 retries,
-                max_retries: round.attempt.upstream.provider().max_retries,
+                max_retries: provider.max_retries.min(max_retries),
+                failed_before,
                 has_another_key: round.has_another_key,
                 is_fallback: earlier_fault.is_some(),
                 has_fallback: round.failover.has_alternative(),
@@ -260,6 +281,7 @@ impl<S: Sink> Answer<'_, S> {
             .wait_with_heartbeat(upstream.acquire_permit(max_wait))
             .await??;
         let key = upstream.keys().choose(round.session_affinity);
+        round.key = key;
         if let Some(key) = key {
             self.ctx.observe(TurnEvent::Key(key));
         }
@@ -278,7 +300,10 @@ impl<S: Sink> Answer<'_, S> {
             self.wait_with_heartbeat(opening).await?
         };
         let result = match opened {
-            Ok(answer) => self.read_answer(round, answer).await,
+            Ok(answer) => {
+                round.is_answered = true;
+                self.read_answer(round, answer).await
+            }
             Err(fault) => Err(fault),
         };
         if let Err(fault) = &result {
@@ -321,6 +346,19 @@ impl<S: Sink> Answer<'_, S> {
 }
 
 impl Round {
+    /// Completes the message of the last attempt's fault.
+    fn explain(&self, fault: &mut Fault, failed: u32) {
+        let request = FailedRequest {
+            upstream: &self.attempt.upstream,
+            path: &self.attempt.request.path,
+            model: &self.attempt.route.upstream_model,
+            key: self.key,
+            is_answered: self.is_answered,
+            failed,
+        };
+        request.explain(fault);
+    }
+
     /// The fault with which the round ends. It says when the provider can be asked again.
     fn final_fault(&self, mut fault: Fault) -> Fault {
         self.attempt.upstream.set_retry_after(&mut fault);

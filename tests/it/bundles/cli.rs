@@ -31,6 +31,7 @@ pub fn trials() -> Vec<Trial> {
         case("S31 S32 strangers get no turns", strangers),
         case("a bad query names its parameter", queries),
         case("without a server the folder is read", folder),
+        case("R35 mistakes of the client are not kept", mistakes),
         case(
             "another program is not mistaken for a server",
             foreign_server,
@@ -345,6 +346,20 @@ async fn folder() {
         .await
         .fails(1);
     assert!(error.contains("2 turns are kept"), "{error}");
+}
+
+async fn mistakes() {
+    let (player, mut proxy) = server().await;
+    let reference = json!({"model": "m", "input": [{"type": "item_reference", "id": "msg_gone"}]});
+    proxy.post(&reference).await.error(400);
+    proxy.post_bytes("{", &[]).await.error(400);
+    let failed = request_id(&bad(&player, &proxy).await);
+    proxy.terminate().await;
+    proxy.wait_for_exit().await;
+    let kept = files(&proxy.folder.path().join("data/bundles"));
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let list = run(&proxy, "bundle list").await.ok();
+    assert!(list.contains(&failed[4..12]), "{list}");
 }
 
 async fn foreign_server() {

@@ -19,7 +19,7 @@ fn every_refusal_has_its_kind() {
         ),
         (429, "", Kind::RateLimit),
         (500, "", Kind::Unavailable),
-        (501, "", Kind::Refused),
+        (501, "", Kind::Unavailable),
         (502, "bad gateway", Kind::Unavailable),
         (503, "", Kind::Overloaded),
         (524, "", Kind::Unavailable),

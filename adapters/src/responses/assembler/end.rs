@@ -24,10 +24,14 @@ impl Assembler {
         self.flush_waiting_text(events);
         self.close_text("incomplete", true, events);
         self.drop_pending_citations();
+        if self.received_bytes == 0 {
+            // A request that was not answered at all has cost nothing, as far as anyone knows.
+            self.usage.get_or_insert_default();
+        }
         self.ensure_usage();
         self.writer.response.error = Some(ResponseError {
-            code: fault.response_code(),
-            message: fault.response_message().into_owned(),
+            code: fault.response_code(self.settings.caller_is_codex),
+            message: fault.client_message().into_owned(),
         });
         self.end(ResponseStatus::Failed, events);
     }

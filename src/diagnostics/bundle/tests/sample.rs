@@ -7,6 +7,7 @@ use adapters::event::Usage;
 use adapters::fault::{Fault, Kind, Retry};
 use registry::{Dialect, Model, RegistrySnapshot, RouteSnapshot, Timeouts, Window, Wire};
 
+use crate::config::KeyOrigin;
 use crate::diagnostics::bundle::{
     BodyChunk, Bundle, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead,
     BundleTurn, RerunReport,
@@ -72,7 +73,9 @@ pub(crate) fn turn(number: usize) -> BundleTurn {
                 provider: "lab".into(),
                 keys_rest_ms: vec![0, 1200],
                 down_ms: 0,
+                key_origin: Some(KeyOrigin::File("/home/me/lab.key".into())),
             }],
+            failed_requests: 4,
             ..TurnState::default()
         },
         clock: vec![(0, 1_786_082_704), (3, 1_786_082_705)],

@@ -16,7 +16,7 @@ pub fn groups(wire: PlayerWire) -> Vec<Group> {
         group(
             wire,
             "answers that are no answers",
-            &[Kind::BadReply, Kind::Unavailable],
+            &[Kind::BadReply],
             garbage,
         ),
         group(

@@ -1,0 +1,261 @@
+//! Says in words which provider failed or refused, where, why, and what to do about it.
+//!
+//! A message has up to three parts: what happened, the request with the provider's own words, and
+//! the remedy. It is made of the provider's settings, the origin of its keys and the fault alone,
+//! so that a replay makes the same message.
+
+use adapters::fault::{Fault, FaultSide, Kind};
+use registry::Provider;
+
+use super::{KeyIndex, Upstream};
+use crate::config::KeyOrigin;
+
+/// A request to a provider that failed, as far as a message tells of it. Made for each failed
+/// attempt of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedRequest<'a> {
+    /// The connection to the provider.
+    pub upstream: &'a Upstream,
+    /// The path below the base URL.
+    pub path: &'a str,
+    /// The provider's name of the model.
+    pub model: &'a str,
+    /// The key that was sent.
+    pub key: Option<KeyIndex>,
+    /// The provider had begun to answer, with a status of success.
+    pub is_answered: bool,
+    /// How many requests have failed for the prompt, this one included.
+    pub failed: u32,
+}
+
+impl FailedRequest<'_> {
+    /// Completes the message of a fault that a provider caused. The message was what the provider
+    /// said, or what was wrong with its answer; faults of a connection that was never made have a
+    /// whole message from [`super::transport`], and stay as they are.
+    pub fn explain(&self, fault: &mut Fault) {
+        match fault.upstream_status {
+            Some(status) => fault.message = self.reply(fault, status),
+            None if self.is_answered && fault.side() == FaultSide::Upstream => {
+                fault.message = self.answer(fault);
+            }
+            None => {}
+        }
+        if fault.gave_up {
+            let failed = format!(" {} requests have failed for this prompt.", self.failed);
+            fault.message.push_str(&failed);
+        }
+    }
+
+    /// The message of a reply that is an error.
+    fn reply(&self, fault: &Fault, status: u16) -> String {
+        let address = post(self.upstream.provider(), self.path);
+        let words = fault.message.trim();
+        let request = match (self.is_answered && status != 200, words) {
+            (false, "") => format!("{address} answered {status} and said nothing more."),
+            (false, words) => format!("{address} answered {status}: {}", quoted(words)),
+            (true, "") => format!("The answer of {address} ended with an error."),
+            (true, words) => {
+                format!(
+                    "The answer of {address} ended with an error: {}",
+                    quoted(words)
+                )
+            }
+        };
+        join([
+            &self.event(fault, status),
+            &request,
+            &self.remedy(fault, status),
+        ])
+    }
+
+    /// The message of an answer that broke off or cannot be read.
+    fn answer(&self, fault: &Fault) -> String {
+        let provider = self.upstream.provider();
+        let (id, message) = (&provider.id, fault.message.as_str());
+        let event = if let Some(rest) = message.strip_prefix("The provider's answer ") {
+            format!("The answer of the provider '{id}' {rest}")
+        } else if let Some(rest) = message.strip_prefix("The provider ") {
+            format!("The provider '{id}' {rest}")
+        } else {
+            format!("{message} It came from the provider '{id}'.")
+        };
+        let request = format!("The request was {}.", post(provider, self.path));
+        let remedy = if fault.kind == Kind::Timeout {
+            "If its model needs longer, raise timeouts.idle."
+        } else {
+            ""
+        };
+        join([&event, &request, remedy])
+    }
+
+    /// What happened.
+    fn event(&self, fault: &Fault, status: u16) -> String {
+        let id = &self.upstream.provider().id;
+        let model = self.model;
+        let key = self.key_phrase();
+        match fault.kind {
+            Kind::Authentication => match &key {
+                Some(key) => format!("The provider '{id}' does not accept the key from {key}."),
+                None => format!("The provider '{id}' asks for a key, and none is configured."),
+            },
+            Kind::Permission => match &key {
+                Some(key) => format!("The provider '{id}' refuses access with the key from {key}."),
+                None => format!("The provider '{id}' refuses access, and no key is configured."),
+            },
+            Kind::Quota => match &key {
+                Some(key) => format!(
+                    "The account of the provider '{id}' has no credit or quota left (key from {key})."
+                ),
+                None => format!("The provider '{id}' has no quota left for you."),
+            },
+            Kind::RateLimit => format!("The provider '{id}' limits the rate of requests."),
+            Kind::Overloaded => format!("The provider '{id}' is overloaded."),
+            Kind::ModelNotFound => format!("The provider '{id}' has no model '{model}'."),
+            Kind::ContextLength => {
+                format!("The input is too long for the model '{model}' of the provider '{id}'.")
+            }
+            Kind::ContentFilter => {
+                format!("The content filter of the provider '{id}' blocked the request.")
+            }
+            Kind::Timeout => format!("The provider '{id}' gave up on the request."),
+            Kind::BadReply => {
+                format!("The provider '{id}' sent a web page in place of an answer.")
+            }
+            Kind::Refused if is_wrong_address(status) => {
+                format!("The provider '{id}' has no such address.")
+            }
+            Kind::Refused | Kind::InvalidRequest => {
+                format!("The provider '{id}' refused the request.")
+            }
+            Kind::Unavailable
+            | Kind::Unreachable
+            | Kind::TurnTimeout
+            | Kind::Cut
+            | Kind::Draining
+            | Kind::Internal => format!("The provider '{id}' failed."),
+        }
+    }
+
+    /// What to do.
+    fn remedy(&self, fault: &Fault, status: u16) -> String {
+        match fault.kind {
+            Kind::Authentication => self.key_remedy("to a valid key", "Put a valid key"),
+            Kind::Permission => {
+                "Check what this key may do at the provider, or give another one.".to_owned()
+            }
+            Kind::Quota => {
+                "Check your plan and billing at the provider, or give another key.".to_owned()
+            }
+            Kind::Overloaded => "Try again later, or use another model.".to_owned(),
+            Kind::ModelNotFound => {
+                "Check the name of the model, and whether your key may use it.".to_owned()
+            }
+            Kind::ContextLength => {
+                "Shorten the input, or use a model with a larger window.".to_owned()
+            }
+            Kind::BadReply => self.address_remedy(),
+            Kind::Refused if wants_tls(&fault.message) => {
+                "Write https:// in its base_url.".to_owned()
+            }
+            Kind::Refused if is_wrong_address(status) => self.address_remedy(),
+            Kind::Unavailable if status == 501 => self.address_remedy(),
+            Kind::Unavailable => "The fault is the provider's: try again later.".to_owned(),
+            // The pause is told when it is known, see `Fault::client_message`.
+            Kind::RateLimit
+            | Kind::Refused
+            | Kind::InvalidRequest
+            | Kind::ContentFilter
+            | Kind::Unreachable
+            | Kind::Timeout
+            | Kind::TurnTimeout
+            | Kind::Cut
+            | Kind::Draining
+            | Kind::Internal => String::new(),
+        }
+    }
+
+    fn address_remedy(&self) -> String {
+        address_remedy(self.path)
+    }
+
+    /// Where the key came from, as the end of a phrase: `MY_API_KEY`.
+    fn key_phrase(&self) -> Option<String> {
+        self.key?;
+        Some(match self.upstream.key_origin()? {
+            KeyOrigin::Environment(names) => self.variable(names),
+            KeyOrigin::File(path) => format!("the file {}", path.display()),
+            KeyOrigin::Command => "its api_key_command".to_owned(),
+            KeyOrigin::Literal => "api_key in the configuration".to_owned(),
+        })
+    }
+
+    /// The variable that held the key. Each of several holds one.
+    fn variable(&self, names: &[String]) -> String {
+        let name = self.key.and_then(|key| names.get(key.index()));
+        name.cloned().unwrap_or_else(|| names.join(", "))
+    }
+
+    /// What to do about a key that is not accepted.
+    fn key_remedy(&self, to_valid: &str, put_valid: &str) -> String {
+        let Provider { id, key_env, .. } = self.upstream.provider();
+        match (self.key, self.upstream.key_origin()) {
+            (Some(_), Some(KeyOrigin::Environment(names))) => {
+                format!(
+                    "Set {} {to_valid} and restart Respondent.",
+                    self.variable(names)
+                )
+            }
+            (Some(_), Some(KeyOrigin::File(path))) => {
+                format!("{put_valid} into {}.", path.display())
+            }
+            (Some(_), Some(KeyOrigin::Command)) => {
+                "Check what its api_key_command prints.".to_owned()
+            }
+            (Some(_), Some(KeyOrigin::Literal)) => {
+                format!("Correct api_key in the section [providers.{id}].")
+            }
+            (None, _) | (_, None) => match key_env.first() {
+                Some(name) => format!("Set {name} and restart Respondent."),
+                None => format!("Give one with api_key_env in the section [providers.{id}]."),
+            },
+        }
+    }
+}
+
+/// The request as a person writes it, without the query, which may contain secrets.
+pub(super) fn post(provider: &Provider, path: &str) -> String {
+    format!("POST {}{path}", provider.base_url.trim_end_matches('/'))
+}
+
+/// What a provider said, as the end of a sentence.
+fn quoted(words: &str) -> String {
+    let end = if words.ends_with(['.', '!', '?', '…']) {
+        ""
+    } else {
+        "."
+    };
+    format!("\"{words}\"{end}")
+}
+
+/// What to do about an address that is not that of the API.
+pub(super) fn address_remedy(path: &str) -> String {
+    format!("Check its base_url: {path} is appended to it, and most end in /v1.")
+}
+
+/// Whether a server that answers with this status does not offer the API at this address. A model
+/// that does not exist has a kind of its own.
+fn is_wrong_address(status: u16) -> bool {
+    matches!(status, 404 | 405 | 410 | 501)
+}
+
+/// Whether a server says that it got plain HTTP where it expects TLS: nginx, Go.
+fn wants_tls(words: &str) -> bool {
+    ["sent to HTTPS port", "to an HTTPS server"]
+        .into_iter()
+        .any(|phrase| words.contains(phrase))
+}
+
+fn join(parts: [&str; 3]) -> String {
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
+}

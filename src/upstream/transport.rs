@@ -1,0 +1,203 @@
+//! Requests that were never answered: why, in words, and whether a retry can help.
+
+use std::error::Error;
+use std::io;
+
+use adapters::fault::{Fault, Kind, Retry};
+
+use super::{Upstream, blame};
+
+/// Why no answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TransportFailure {
+    /// The host name could not be resolved.
+    UnknownName,
+    /// Nothing listens at the port.
+    ConnectionRefused,
+    /// No route leads to the host.
+    NoRoute,
+    /// The connection was not accepted in time.
+    ConnectTimeout,
+    /// The server does not speak TLS.
+    PlainServer,
+    /// The certificate is not trusted.
+    BadCertificate,
+    /// The server ended the connection before TLS stood.
+    TlsClosed,
+    /// TLS failed for another reason.
+    Tls,
+    /// Another failure before the connection stood.
+    Connect,
+    /// The server does not speak HTTP.
+    NoHttp,
+    /// The connection ended before an answer.
+    Closed,
+}
+
+/// The fault of a request that was not answered.
+pub(super) fn fault(upstream: &Upstream, path: &str, error: &reqwest::Error) -> Fault {
+    let failure = TransportFailure::of(error);
+    let fault = Fault::new(failure.kind(), failure.message(upstream, path));
+    Fault {
+        retry: if failure.is_permanent() {
+            Retry::Never
+        } else {
+            fault.retry
+        },
+        ..fault.caused_by(error_chain(error))
+    }
+}
+
+impl TransportFailure {
+    fn of(error: &reqwest::Error) -> Self {
+        let mut source: Option<&(dyn Error + 'static)> = error.source();
+        while let Some(cause) = source {
+            if let Some(failure) = Self::of_cause(cause) {
+                return failure;
+            }
+            source = cause.source();
+        }
+        if error.is_timeout() {
+            Self::ConnectTimeout
+        } else if error.is_connect() {
+            Self::Connect
+        } else {
+            Self::Closed
+        }
+    }
+
+    fn of_cause(cause: &(dyn Error + 'static)) -> Option<Self> {
+        if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
+            return Some(Self::of_tls(tls));
+        }
+        if let Some(http) = cause.downcast_ref::<hyper::Error>() {
+            return http.is_parse().then_some(Self::NoHttp);
+        }
+        // The type of this error is private.
+        if cause.to_string() == "dns error" {
+            return Some(Self::UnknownName);
+        }
+        let io = cause.downcast_ref::<io::Error>()?;
+        // An error inside an I/O error is not its source.
+        if let Some(failure) = io.get_ref().and_then(|inner| Self::of_cause(inner)) {
+            return Some(failure);
+        }
+        match io.kind() {
+            io::ErrorKind::ConnectionRefused => Some(Self::ConnectionRefused),
+            io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
+                Some(Self::NoRoute)
+            }
+            io::ErrorKind::UnexpectedEof if io.to_string().contains("tls") => Some(Self::TlsClosed),
+            _ => None,
+        }
+    }
+
+    fn of_tls(error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidMessage(_) => Self::PlainServer,
+            rustls::Error::InvalidCertificate(_) => Self::BadCertificate,
+            _ => Self::Tls,
+        }
+    }
+
+    fn kind(self) -> Kind {
+        match self {
+            Self::UnknownName
+            | Self::ConnectionRefused
+            | Self::NoRoute
+            | Self::ConnectTimeout
+            | Self::PlainServer
+            | Self::BadCertificate
+            | Self::TlsClosed
+            | Self::Tls
+            | Self::Connect => Kind::Unreachable,
+            Self::NoHttp => Kind::BadReply,
+            Self::Closed => Kind::Cut,
+        }
+    }
+
+    /// Whether only another configuration helps.
+    fn is_permanent(self) -> bool {
+        match self {
+            Self::PlainServer | Self::BadCertificate | Self::NoHttp => true,
+            Self::UnknownName
+            | Self::ConnectionRefused
+            | Self::NoRoute
+            | Self::ConnectTimeout
+            | Self::TlsClosed
+            | Self::Tls
+            | Self::Connect
+            | Self::Closed => false,
+        }
+    }
+
+    fn message(self, upstream: &Upstream, path: &str) -> String {
+        let provider = upstream.provider();
+        let id = &provider.id;
+        let (host, server) = upstream.host_and_port();
+        let seconds = provider.timeouts.connect.as_secs();
+        let what = match self {
+            Self::UnknownName => format!(
+                "The provider '{id}' cannot be reached: the name '{host}' was not found. Check the \
+                 network and the spelling of its base_url."
+            ),
+            Self::ConnectionRefused => format!(
+                "The provider '{id}' cannot be reached: {server} refused the connection. Check \
+                 whether the server runs, and its base_url."
+            ),
+            Self::NoRoute => format!(
+                "The provider '{id}' cannot be reached: there is no route to {server}. Check the \
+                 network and its base_url."
+            ),
+            Self::ConnectTimeout => format!(
+                "The provider '{id}' cannot be reached: {server} did not accept the connection \
+                 within {seconds} s. Check the network and its base_url."
+            ),
+            Self::PlainServer => format!(
+                "The provider '{id}' cannot be reached: {server} does not speak TLS. Write http:// \
+                 in its base_url, or the port at which it speaks TLS."
+            ),
+            Self::BadCertificate => format!(
+                "The provider '{id}' cannot be reached: the certificate of {server} is not \
+                 trusted. Name the file of its authority in ca_file."
+            ),
+            Self::TlsClosed => format!(
+                "The provider '{id}' cannot be reached: {server} closed the connection instead of \
+                 speaking TLS. If it does not speak TLS, write http:// in its base_url."
+            ),
+            Self::Tls => format!(
+                "The provider '{id}' cannot be reached: TLS failed with {server}. The log says why."
+            ),
+            Self::Connect => format!(
+                "The provider '{id}' cannot be reached at {server}. Check the network and its \
+                 base_url; the log says why."
+            ),
+            Self::NoHttp => format!(
+                "The provider '{id}' does not answer with HTTP at {server}. If it expects TLS, \
+                 write https:// in its base_url."
+            ),
+            Self::Closed => {
+                format!("The provider '{id}' closed the connection before it answered.")
+            }
+        };
+        format!("{what} The request was {}.", blame::post(provider, path))
+    }
+}
+
+/// The sources of an error as text, without its own message, which contains the URL.
+pub(super) fn error_chain(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    let mut source = error.source();
+    while let Some(error) = source {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    if text.is_empty() {
+        "the transfer failed".to_owned()
+    } else {
+        text
+    }
+}

@@ -1,0 +1,154 @@
+//! Collects what people read into one file, so that it can be read as one text: the help of every
+//! command, the messages about failing providers, and every sentence in the code of the program.
+//! Nothing is listed by hand, so nothing can be missing.
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use libtest_mimic::Trial;
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use crate::faults::provider_messages;
+use crate::literals::{root, rust_files};
+use crate::proxy::Setup;
+use crate::trial::case;
+
+/// Attributes whose texts nobody reads at run time. Doc comments are shown by the help, if at all.
+const SILENT_ATTRIBUTES: [&str; 6] = ["doc", "expect", "allow", "cfg", "serde", "strum"];
+
+pub fn trials() -> Vec<Trial> {
+    vec![case("all texts for people are in one file", all_texts)]
+}
+
+async fn all_texts() {
+    let mut text = String::new();
+    let folder = tempfile::tempdir().unwrap();
+    for command in commands(folder.path()).await {
+        let help = help(folder.path(), &command).await;
+        let _ = writeln!(text, "# respondent {}\n\n{help}", command.join(" "));
+    }
+    let _ = writeln!(text, "# Failing providers\n");
+    for message in provider_messages() {
+        let _ = writeln!(text, "{message}\n");
+    }
+    let mut files = 0;
+    for file in rust_files(&["src", "adapters/src", "registry/src"]) {
+        let name = file.strip_prefix(root()).unwrap().display().to_string();
+        let sentences = sentences(&file);
+        if !is_test(&name) && !sentences.is_empty() {
+            files += 1;
+            let _ = writeln!(text, "# {name}\n");
+            for sentence in sentences {
+                let _ = writeln!(text, "{sentence}\n");
+            }
+        }
+    }
+    assert!(files > 50, "{files} files have texts");
+    for part in [
+        "Usage: respondent",
+        "# respondent bundle create",
+        "does not accept the key from",
+        "is in use, perhaps by another respondent",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("texts.txt");
+    fs::write(&path, text).unwrap();
+}
+
+/// Every command and subcommand, as the help lists them.
+async fn commands(folder: &Path) -> Vec<Vec<String>> {
+    let mut found = vec![Vec::new()];
+    let mut next = 0;
+    while let Some(command) = found.get(next).cloned() {
+        next += 1;
+        let help = help(folder, &command).await;
+        let listed = help
+            .split_once("Commands:\n")
+            .map_or("", |(_, after)| after);
+        let names = listed
+            .lines()
+            .take_while(|line| line.starts_with(' '))
+            .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| *name != "help");
+        for name in names {
+            found.push([command.as_slice(), &[name.to_owned()]].concat());
+        }
+    }
+    assert!(found.len() > 10, "{found:?}");
+    found
+}
+
+async fn help(folder: &Path, command: &[String]) -> String {
+    let setup = command
+        .iter()
+        .fold(Setup::new(), |setup, name| setup.arg(name));
+    let (code, out, err) = setup.arg("--help").run(folder).await;
+    assert_eq!(code, 0, "{command:?}: {err}");
+    out
+}
+
+fn is_test(name: &str) -> bool {
+    name.ends_with("tests.rs") || name.contains("/tests/")
+}
+
+/// The string literals of a file that read like a sentence or a part of one, without its tests.
+fn sentences(file: &Path) -> BTreeSet<String> {
+    let code = fs::read_to_string(file).unwrap();
+    let tokens = TokenStream::from_str(&code).unwrap();
+    let mut found = BTreeSet::new();
+    collect(tokens, &mut found);
+    found
+}
+
+fn collect(tokens: TokenStream, found: &mut BTreeSet<String>) {
+    let mut is_of_test = false;
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                let is_bang = |token: &TokenTree| token.to_string() == "!";
+                tokens.next_if(is_bang);
+                if let Some(TokenTree::Group(attribute)) = tokens.peek()
+                    && attribute.delimiter() == Delimiter::Bracket
+                {
+                    let words = attribute.stream().to_string();
+                    is_of_test |= words.replace(' ', "") == "cfg(test)";
+                    let name = words.split([' ', '(', '=']).next().unwrap_or_default();
+                    if SILENT_ATTRIBUTES.contains(&name) {
+                        tokens.next();
+                    }
+                }
+            }
+            TokenTree::Group(group) => {
+                let is_body = group.delimiter() == Delimiter::Brace;
+                if !(is_body && is_of_test) {
+                    collect(group.stream(), found);
+                }
+                is_of_test &= !is_body;
+            }
+            TokenTree::Literal(literal) => {
+                if let Ok(text) = syn::parse_str::<syn::LitStr>(&literal.to_string())
+                    && is_sentence(&text.value())
+                {
+                    found.insert(text.value());
+                }
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ';' => is_of_test = false,
+            TokenTree::Punct(_) | TokenTree::Ident(_) => {}
+        }
+    }
+}
+
+/// Whether a text has three words, and none that is code.
+fn is_sentence(text: &str) -> bool {
+    let words = text.split_whitespace();
+    let plain = words.filter(|word| {
+        word.chars()
+            .all(|c| c.is_alphabetic() || ",.;:'".contains(c))
+    });
+    plain.count() >= 3
+}
