@@ -10,7 +10,7 @@ use clap::Parser;
 use respondent::commands::bundle::UnusableFile;
 use respondent::commands::cli::{
     BundleCommand, Cli, CliCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE, EXIT_OK,
-    EXIT_REPLAY_FAILED,
+    EXIT_REPLAY_FAILED, RunCommand,
 };
 use respondent::commands::{self, print_error, print_text};
 use respondent::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
@@ -99,6 +99,11 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             print_text(&commands::models::model_list(&config, options)?)?;
         }
         CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
+        CliCommand::Run(RunCommand::Codex { model, codex, args }) => {
+            let config = load_for(&inputs, LoadPurpose::AskProvider)?;
+            let options = commands::run::RunOptions { model, codex, args };
+            return block_on(commands::run::codex(inputs, config, options));
+        }
         CliCommand::Bundle(command) => return bundle(command, &inputs),
         CliCommand::Artifacts(command) => {
             let config = load_without_keys(&inputs)?;

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::app::models::list::{CatalogEntry, codex_infos};
@@ -33,7 +33,7 @@ pub enum CatalogError {
     /// The program was not found.
     #[error(
         "{program:?} was not found. Install the Codex CLI (npm install -g @openai/codex), or name \
-         its file with --codex. Without a local catalog Codex reads the models from this server"
+         its file with --codex"
     )]
     NotFound {
         /// The program to run.
@@ -73,22 +73,37 @@ pub enum CatalogError {
 }
 
 /// Builds a catalog of `models` from the output of `codex debug models`.
+pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, CatalogError> {
+    build_from_infos(printed, codex_infos(models, "").collect())
+}
+
+/// Builds a catalog of the entries that a server has sent, from the output of
+/// `codex debug models`.
 ///
 /// The prompt is copied from the best-ranked plain model, one that calls its tools as
 /// functions: the prompts for code mode and Responses-lite describe tools that other models
 /// do not have. Entries with a slug of ours are skipped; they come from an earlier catalog.
-pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, CatalogError> {
+pub fn build_from_infos(
+    printed: &str,
+    mut infos: Vec<Value>,
+) -> Result<CodexCatalog, CatalogError> {
     let printed: PrintedModels =
         serde_json::from_str(printed).map_err(|source| CatalogError::NotAList { source })?;
+    let is_ours = |slug: &str| infos.iter().any(|info| info["slug"] == slug);
     let plain = printed
         .models
         .iter()
-        .filter(|model| model.is_plain() && models.iter().all(|own| !own.is_named(&model.slug)))
+        .filter(|model| model.is_plain() && !is_ours(&model.slug))
         .min_by_key(|model| (model.visibility.as_deref() == Some("hide"), model.priority))
         .ok_or(CatalogError::NoPrompt)?;
-    let entries: Vec<_> = codex_infos(models, &plain.base_instructions).collect();
+    for info in infos.iter_mut().filter_map(Value::as_object_mut) {
+        info.insert(
+            "base_instructions".to_owned(),
+            plain.base_instructions.as_str().into(),
+        );
+    }
     Ok(CodexCatalog {
-        json: format!("{:#}", json!({ "models": entries })),
+        json: format!("{:#}", json!({ "models": infos })),
         prompt_model: plain.slug.clone(),
     })
 }

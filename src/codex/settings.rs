@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use toml_edit::{DocumentMut, InlineTable, Item, Table};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::secrets::Secret;
 
@@ -14,6 +14,18 @@ pub const ID: &str = "respondent";
 /// a provider that has a key.
 const NO_KEY: &str = "local";
 
+/// The token that the server asks for, and how Codex gets it.
+#[derive(Debug, Clone, Copy)]
+pub enum CodexToken<'a> {
+    /// The server asks for none.
+    None,
+    /// The token is part of the settings, which only the user can read.
+    Written(&'a Secret),
+    /// The token is in this environment variable of Codex. The settings are arguments of a process,
+    /// which every user of the machine can read.
+    Variable(&'static str),
+}
+
 /// The values of the settings.
 #[derive(Debug, Clone, Copy)]
 pub struct CodexSettings<'a> {
@@ -22,7 +34,7 @@ pub struct CodexSettings<'a> {
     /// The model that Codex starts with.
     pub model: &'a str,
     /// The token that the server asks for.
-    pub token: Option<&'a Secret>,
+    pub token: CodexToken<'a>,
     /// The file of the model catalog. Without one Codex asks the server for its models.
     pub catalog: Option<&'a Path>,
     /// Whether shortened tool outputs are kept, so that MCP tools can read them back.
@@ -33,16 +45,9 @@ impl CodexSettings<'_> {
     /// The settings as a document of their own, with comments.
     pub fn document(&self) -> DocumentMut {
         let mut document = DocumentMut::new();
-        document.insert("model", toml_edit::value(self.model));
-        document.insert("model_provider", toml_edit::value(ID));
-        if let Some(catalog) = self.catalog {
-            document.insert(
-                "model_catalog_json",
-                toml_edit::value(catalog.to_string_lossy().as_ref()),
-            );
+        for (key, value) in self.values() {
+            document.insert(key, toml_edit::value(value));
         }
-        // No model is offered the tool that Codex means by this, and asking for it costs tokens.
-        document.insert("web_search", toml_edit::value("disabled"));
         for (group, mut settings) in self.groups() {
             // Each table gets a header of its own, and the group gets none.
             let mut parent = Table::new();
@@ -56,6 +61,33 @@ impl CodexSettings<'_> {
         document
     }
 
+    /// The settings as values of Codex's option `-c`, which override its configuration for one run.
+    pub fn overrides(&self) -> Vec<String> {
+        let values = self.values().into_iter();
+        let values = values.map(|(key, value)| format!("{key}={value}"));
+        let tables = self.groups().into_iter().map(|(group, settings)| {
+            let mut settings = settings.into_inline_table();
+            for (mut key, value) in settings.iter_mut() {
+                key.leaf_decor_mut().clear();
+                value.decor_mut().clear();
+            }
+            format!("{group}.{ID}={settings}")
+        });
+        values.chain(tables).collect()
+    }
+
+    /// The settings outside of tables.
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        let mut values = vec![("model", self.model.into()), ("model_provider", ID.into())];
+        if let Some(catalog) = self.catalog {
+            let catalog = catalog.to_string_lossy();
+            values.push(("model_catalog_json", catalog.as_ref().into()));
+        }
+        // No model is offered the tool that Codex means by this, and asking for it costs tokens.
+        values.push(("web_search", "disabled".into()));
+        values
+    }
+
     /// The tables, with the name of the group that each belongs to.
     fn groups(&self) -> Vec<(&'static str, Table)> {
         let origin = self.origin.trim_end_matches('/');
@@ -66,10 +98,15 @@ impl CodexSettings<'_> {
         }
         provider.insert("base_url", toml_edit::value(format!("{origin}/v1")));
         provider.insert("wire_api", toml_edit::value("responses"));
-        let key = self.token.map_or(NO_KEY, Secret::expose);
-        // Written here and not read from the environment: Codex keeps a server in the background
+        // A token in a file is not read from the environment: Codex keeps a server in the background
         // that has the environment of the first start, and its desktop app reads no shell profile.
-        provider.insert("experimental_bearer_token", toml_edit::value(key));
+        // With overrides Codex 0.169 does not use that server.
+        let (key, token) = match self.token {
+            CodexToken::None => ("experimental_bearer_token", NO_KEY),
+            CodexToken::Written(token) => ("experimental_bearer_token", token.expose()),
+            CodexToken::Variable(name) => ("env_key", name),
+        };
+        provider.insert(key, toml_edit::value(token));
         provider.insert(
             "model_catalog_url",
             toml_edit::value(format!("{origin}/v1/models")),
@@ -78,10 +115,16 @@ impl CodexSettings<'_> {
         if self.artifacts {
             let mut server = Table::new();
             server.insert("url", toml_edit::value(format!("{origin}/mcp")));
-            if let Some(token) = self.token {
-                let mut headers = InlineTable::new();
-                headers.insert("Authorization", format!("Bearer {}", token.expose()).into());
-                server.insert("http_headers", toml_edit::value(headers));
+            match self.token {
+                CodexToken::None => {}
+                CodexToken::Written(token) => {
+                    let mut headers = InlineTable::new();
+                    headers.insert("Authorization", format!("Bearer {}", token.expose()).into());
+                    server.insert("http_headers", toml_edit::value(headers));
+                }
+                CodexToken::Variable(name) => {
+                    server.insert("bearer_token_env_var", toml_edit::value(name));
+                }
             }
             groups.push(("mcp_servers", server));
         }
@@ -113,7 +156,7 @@ mod tests {
     const SETTINGS: CodexSettings<'_> = CodexSettings {
         origin: "http://127.0.0.1:9797",
         model: "moonshot/kimi-k2.6",
-        token: None,
+        token: CodexToken::None,
         catalog: None,
         artifacts: true,
     };
@@ -148,7 +191,7 @@ mod tests {
     fn a_token_goes_into_the_provider_and_the_mcp_server() {
         let token = Secret::new("s3cret").unwrap();
         let guarded = CodexSettings {
-            token: Some(&token),
+            token: CodexToken::Written(&token),
             ..SETTINGS
         };
         let document = parsed(&guarded);
@@ -182,5 +225,39 @@ mod tests {
         });
         assert_eq!(document["model"].as_str(), Some(model));
         assert_eq!(document["model_catalog_json"].as_str(), catalog.to_str());
+    }
+
+    #[test]
+    fn overrides_are_the_same_settings() {
+        let token = Secret::new("s3cret").unwrap();
+        for token in [CodexToken::None, CodexToken::Written(&token)] {
+            let settings = CodexSettings {
+                model: "a\"b",
+                token,
+                catalog: Some(Path::new("/tmp/x/models.json")),
+                ..SETTINGS
+            };
+            let overrides = settings.overrides();
+            assert!(overrides.iter().all(|line| !line.contains('\n')));
+            let together: toml::Table = overrides.join("\n").parse().unwrap();
+            assert_eq!(together, parsed(&settings));
+        }
+    }
+
+    #[test]
+    fn a_token_in_the_environment_is_in_no_override() {
+        let settings = CodexSettings {
+            token: CodexToken::Variable("RESPONDENT_TOKEN"),
+            ..SETTINGS
+        };
+        let together: toml::Table = settings.overrides().join("\n").parse().unwrap();
+        let provider = &together["model_providers"]["respondent"];
+        assert_eq!(provider["env_key"].as_str(), Some("RESPONDENT_TOKEN"));
+        assert_eq!(provider.get("experimental_bearer_token"), None);
+        let server = &together["mcp_servers"]["respondent"];
+        assert_eq!(
+            server["bearer_token_env_var"].as_str(),
+            Some("RESPONDENT_TOKEN")
+        );
     }
 }

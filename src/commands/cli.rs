@@ -74,6 +74,9 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Run a program with the models of this server, without setting anything up
+    #[command(subcommand)]
+    Run(RunCommand),
     /// Set up the Codex CLI to use this server
     #[command(subcommand)]
     Codex(CodexCommand),
@@ -294,6 +297,33 @@ fn positive(text: &str) -> Result<usize, &'static str> {
         .ok()
         .filter(|number| *number > 0)
         .ok_or("a number counts from 1")
+}
+
+/// `respondent run`: a program that uses this server for one run.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum RunCommand {
+    /// Run Codex with the models of this server
+    ///
+    /// If no server runs on the configured address, one runs as long as Codex does; it logs to
+    /// run.log in the data directory. Codex gets its settings as arguments: its own files stay as
+    /// they are. A file proxy-config.toml in the working directory is read only if --config names
+    /// it.
+    #[command(after_help = examples::RUN_CODEX)]
+    Codex {
+        /// The model to start with; the default model if left out
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
+        /// The Codex program
+        #[arg(long, value_name = "PROGRAM", default_value = "codex")]
+        codex: std::ffi::OsString,
+        /// The arguments of Codex; options of respondent come before them
+        #[arg(
+            value_name = "ARGS",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        args: Vec<std::ffi::OsString>,
+    },
 }
 
 /// `respondent codex`: setup of the Codex CLI.

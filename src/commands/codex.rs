@@ -10,7 +10,7 @@ use crate::app::models::{catalog as listed_models, catalog_with, first_model};
 use crate::codex::catalog::{self, CodexCatalog};
 use crate::codex::default_config::{self, Restored};
 use crate::codex::home::CodexHome;
-use crate::codex::settings::{CodexSettings, ID};
+use crate::codex::settings::{CodexSettings, CodexToken, ID};
 use crate::codex::{profile, remove_file, write_file};
 use crate::config::{ArtifactMode, Config, address};
 
@@ -35,8 +35,10 @@ pub async fn setup(config: &Config, options: SetupOptions<'_>) -> anyhow::Result
     let catalog = match make_catalog(config, &model, options.codex).await {
         Ok(made) => Some(made),
         Err(error) => {
-            // Without it Codex asks the server for its models.
-            let _ = writeln!(text, "No model catalog was written: {error}.");
+            let _ = writeln!(
+                text,
+                "No model catalog was written: {error}. Without one Codex reads the models from this server."
+            );
             None
         }
     };
@@ -215,7 +217,10 @@ fn settings<'a>(
     CodexSettings {
         origin,
         model,
-        token: config.server.token.as_ref(),
+        token: match &config.server.token {
+            Some(token) => CodexToken::Written(token),
+            None => CodexToken::None,
+        },
         catalog,
         artifacts: config.artifacts.mode != ArtifactMode::Off,
     }

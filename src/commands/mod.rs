@@ -12,6 +12,7 @@ pub mod manual;
 pub mod mcp;
 pub mod models;
 pub mod replay;
+pub mod run;
 pub mod serve;
 
 use std::io::{self, IsTerminal, Write};

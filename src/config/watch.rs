@@ -21,6 +21,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// one at start and runs it until it exits.
 pub struct ConfigWatcher {
     inputs: Inputs,
+    purpose: LoadPurpose,
     live: Arc<ArcSwap<Config>>,
     stamps: FileStamps,
 }
@@ -46,11 +47,12 @@ pub enum ReloadOutcome {
 type FileStamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
 impl ConfigWatcher {
-    /// Watches the files of `config`, which was loaded from `inputs`.
-    pub fn new(inputs: Inputs, config: Config) -> Self {
-        let stamps = file_stamps(&inputs, &config);
+    /// Watches the files of `config`, which was loaded from `inputs` for `purpose`.
+    pub fn new(inputs: Inputs, purpose: LoadPurpose, config: Config) -> Self {
+        let stamps = file_stamps(&inputs, purpose, &config);
         Self {
             inputs,
+            purpose,
             live: Arc::new(ArcSwap::from_pointee(config)),
             stamps,
         }
@@ -65,17 +67,17 @@ impl ConfigWatcher {
     /// commands are run.
     pub fn poll(&mut self) -> ReloadOutcome {
         let old = self.live.load_full();
-        let now = file_stamps(&self.inputs, &old);
+        let now = file_stamps(&self.inputs, self.purpose, &old);
         if now == self.stamps {
             return ReloadOutcome::Unchanged;
         }
         self.stamps.clone_from(&now);
-        let loaded = load(&self.inputs, LoadPurpose::Serve);
+        let loaded = load(&self.inputs, self.purpose);
         match loaded.and_then(|new| keep_restart_settings(&old, new).map_err(ConfigErrors::from)) {
             Ok(new) => {
                 // Keep the stamps from before the load, so that an edit made while the files
                 // were read is noticed at the next poll.
-                self.stamps = file_stamps(&self.inputs, &new);
+                self.stamps = file_stamps(&self.inputs, self.purpose, &new);
                 for (path, stamp) in &mut self.stamps {
                     if let Some((_, before)) = now.iter().find(|(known, _)| known == path) {
                         *stamp = *before;
@@ -159,8 +161,8 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     Ok(new)
 }
 
-fn file_stamps(inputs: &Inputs, config: &Config) -> FileStamps {
-    let found = inputs.config_paths(LoadPurpose::Serve);
+fn file_stamps(inputs: &Inputs, purpose: LoadPurpose, config: &Config) -> FileStamps {
+    let found = inputs.config_paths(purpose);
     let mut paths = config.source_files.clone();
     paths.extend(found.file);
     paths.extend([

@@ -151,7 +151,7 @@ impl ControlClient {
     }
 
     /// The version of the respondent at the address; an error if it is another program.
-    async fn check_health(&self) -> Result<String, ControlError> {
+    pub async fn check_health(&self) -> Result<String, ControlError> {
         let not_respondent = || ControlError::NotRespondent(self.address);
         let exchange = self.exchange(
             Request::get("/healthz"),

@@ -1,8 +1,9 @@
-//! The log of the process on standard error.
+//! The log of the process, on standard error or in a file.
 //!
 //! `safe_text` keeps every record on one line, whatever a field holds; `human` is the format for
 //! people, and `turn_sentence` what it says about a turn.
 
+mod file;
 mod human;
 mod safe_text;
 mod short_id;
@@ -11,6 +12,8 @@ mod turn_sentence;
 
 use std::io::{self, IsTerminal};
 use std::panic;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -24,6 +27,7 @@ pub use safe_text::{SafeText, escape_lines};
 pub use short_id::{is_id_prefix, short_id};
 pub use table::{TERMINAL_WIDTH, labelled, table};
 
+use file::LogFile;
 use human::HumanFormat;
 use safe_text::SafeWriter;
 
@@ -51,12 +55,20 @@ pub enum LogError {
     /// The filter is not of the form `level` or `target=level,...`.
     #[error("the log filter cannot be read: {0}")]
     Filter(#[from] ParseError),
+    /// The log file cannot be opened.
+    #[error("the log file {} cannot be opened: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The process has a log already.
     #[error("the log is set up already: {0}")]
     Twice(#[from] TryInitError),
 }
 
-/// Sets up the log of the process. From then on, panics are logged as well.
+/// Sets up the log of the process on standard error. From then on, panics are logged as well.
 ///
 /// `filter` has the syntax of tracing-subscriber's `EnvFilter`: `info`, or
 /// `respondent=debug,warn`. On a terminal, text for people has a short time and colours; the
@@ -74,12 +86,33 @@ pub fn init(filter: &str, format: RecordFormat) -> Result<(), LogError> {
         }
         RecordFormat::Json => json(filter, || SafeWriter(io::stderr())).try_init()?,
     }
+    log_panics();
+    Ok(())
+}
+
+/// Like [`init`], but the log is continued in a file, which does not grow without limit.
+pub fn init_in_file(filter: &str, format: RecordFormat, path: &Path) -> Result<(), LogError> {
+    let filter = parse_filter(filter)?;
+    let file = LogFile::open(path).map_err(|source| LogError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    match format {
+        RecordFormat::Human => {
+            human(filter, HumanFormat::default(), Mutex::new(file)).try_init()?;
+        }
+        RecordFormat::Json => json(filter, Mutex::new(SafeWriter(file))).try_init()?,
+    }
+    log_panics();
+    Ok(())
+}
+
+fn log_panics() {
     panic::set_hook(Box::new(|info| {
         // The payload may quote a request, so only the location is logged.
         let location = info.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place = %SafeText::new(&location), "panicked");
     }));
-    Ok(())
 }
 
 /// The filter for a text. rmcp logs several lines of structures for each client that connects, so

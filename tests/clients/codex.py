@@ -23,6 +23,8 @@ MCP_SERVER = kit.HERE / "programs/mcp_server.py"
 
 def run(case: dict, folder: Path):
     kit.need(CODEX, "the Codex CLI")
+    if "run" in case:
+        return run_wrapped(case, folder)
     case = bundle.planted(case)
     with proxy_for(case, folder) as proxy:
         session = Session(proxy, folder, case.get("codex", {}))
@@ -58,6 +60,42 @@ def run(case: dict, folder: Path):
             bundle.check(case["bundle"], proxy, folder, turn.message or "")
         failure = "" if turn.failure is None else f", {turn.failure!r}"
         return f"{posts} POSTs, {session.seconds:.1f} s{failure}" if posts is not None else None
+
+
+def run_wrapped(case: dict, folder: Path):
+    """Runs `respondent run codex` with the arguments `run`; `server` says whether a server runs already.
+
+    Nothing may be left of it: no file of Codex's is changed, no file names respondent, nothing runs.
+    """
+    (folder / "work").mkdir()
+    home, private = folder / "codex", folder / "tmp"
+    home.mkdir()
+    private.mkdir()
+    own_files = {"config.toml": f"{QUIET_KEYS}\n{QUIET_TABLES}\n", "AGENTS.md": "Be brief.\n"}
+    for name, content in own_files.items():
+        (home / name).write_text(content)
+    with proxy_for(case, folder) as proxy:
+        if not case["server"]:
+            proxy.close()
+        env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "TMPDIR": str(private), "PATH": f"{CODEX.parent}:{kit.plain_env(folder)['PATH']}"}
+        argv = [kit.binary(), "run", "codex", *proxy.flags, *case["run"]]
+        code, stdout, stderr = kit.run_program(argv, folder, env, 60, "codex-1")
+        turn = Turn(code, stdout)
+        expect = case["expect"]
+        seen = {"code": code, "message": turn.message, "errors": turn.errors, "stderr": stderr}
+        kit.check(kit.mismatch({key: expect[key] for key in seen if key in expect}, seen, "codex"))
+        if kit.answers(proxy.origin) != case["server"]:
+            raise kit.Failure("the server does not run" if case["server"] else "the server still runs")
+        if (requests := len(proxy.upstream.requests())) != expect["requests"]:
+            raise kit.Failure(f"{requests} requests reached the upstream, not {expect['requests']}")
+    for name, content in own_files.items():
+        if (left := (home / name).read_text()) != content:
+            raise kit.Failure(f"{name} was changed:\n{left}")
+    left = [path.name for path in home.rglob("*") if "respondent" in path.name or path.name == "models_cache.json"]
+    left += [path.name for path in private.iterdir() if "respondent" in path.name]
+    if left or (processes := kit.processes_with(str(folder))):
+        raise kit.Failure(f"left behind: {left or processes}")
+    return f"{requests} requests"
 
 
 def check_upstream(expect: dict, requests: list[dict], case: dict):

@@ -243,6 +243,24 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def answers(origin: str) -> bool:
+    """Whether a server listens there."""
+    host, port = origin.removeprefix("http://").split(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+def processes_with(text: str) -> list[str]:
+    """The command lines of the processes whose command line or environment has this text."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (folder / "cmdline").read_bytes()
+            if text.encode() in line + (folder / "environ").read_bytes():
+                found.append(line.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
 @contextlib.contextmanager
 def refused_url():
     """A base URL whose port is reserved and does not listen."""

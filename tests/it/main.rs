@@ -28,6 +28,7 @@ mod relay;
 mod requests;
 mod requirements;
 mod rounds;
+mod run;
 mod secrets;
 mod store;
 mod supply;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         requests::trials(),
         requirements::trials(),
         rounds::trials(),
+        run::trials(),
         secrets::trials(),
         store::trials(),
         supply::trials(),

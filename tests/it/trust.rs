@@ -38,10 +38,11 @@ pub fn trials() -> Vec<Trial> {
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 19] = [
+const COMMANDS: [(&str, bool); 20] = [
     ("serve", true),
     ("check", true),
     ("models", false),
+    ("run codex --listen 127.0.0.1:0 --codex true", false),
     ("codex setup --dry-run --codex /nonexistent", false),
     ("codex remove", false),
     ("codex status", false),
@@ -235,7 +236,7 @@ async fn own_file() {
         if line == "serve" {
             continue;
         }
-        let needs_key = line == "check" || line.contains("--live");
+        let needs_key = line == "check" || line.contains("--live") || line.starts_with("run");
         let (code, out, err) = command(line, home.path()).run(folder.path()).await;
         let ran = folder.path().join("ran").exists();
         assert_eq!(ran, needs_key, "{line}: {out}{err}");

@@ -37,11 +37,6 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
-    /// Whether this is one of its names.
-    pub fn is_named(&self, slug: &str) -> bool {
-        self.slug == slug || self.other_slug.as_deref() == Some(slug)
-    }
-
     /// Codex's own threshold, 90 % of the window, or less where that would leave too
     /// little room for the output.
     pub fn default_auto_compact(window: u64) -> u64 {

@@ -1,12 +1,13 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use super::super::settings::CodexToken;
 use super::*;
 
 const SETTINGS: CodexSettings<'_> = CodexSettings {
     origin: "http://127.0.0.1:9797",
     model: "kimi-k3",
-    token: None,
+    token: CodexToken::None,
     catalog: None,
     artifacts: true,
 };

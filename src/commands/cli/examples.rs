@@ -4,6 +4,7 @@
 pub(super) const TOP: &str = "\
 Examples:
   respondent                               start the server
+  respondent run codex                     run Codex with it, and set nothing up
   respondent codex setup                   set Codex up for it
   respondent check                         see what it would serve
   respondent models                        list the models that can be used
@@ -112,6 +113,15 @@ Examples:
 pub(super) const ARTIFACTS_GC: &str = "\
 Examples:
   respondent artifacts gc";
+
+pub(super) const RUN_CODEX: &str = "\
+Examples:
+  respondent run codex
+  respondent run codex --model kimi-k3
+  respondent run codex exec 'fix the tests'    any arguments of Codex
+  respondent run codex resume --last           go on with the last session
+
+Exit code: that of Codex; 128 and the number of the signal if a signal ended it.";
 
 pub(super) const CODEX_SETUP: &str = "\
 Examples:

@@ -22,7 +22,7 @@ fn watcher(dir: &Path) -> ConfigWatcher {
     if first.sandbox {
         first.set_sandbox_address("127.0.0.1:4321".parse().unwrap());
     }
-    ConfigWatcher::new(inputs, first)
+    ConfigWatcher::new(inputs, LoadPurpose::Serve, first)
 }
 
 fn enabled(watcher: &ConfigWatcher) -> Vec<String> {

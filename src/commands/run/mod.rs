@@ -1,0 +1,107 @@
+//! `respondent run codex`: Codex with the models of this server, for one run. Nothing is set up: the
+//! settings are arguments of Codex, and the model catalog is in a private temporary folder.
+
+mod child;
+mod models;
+mod server;
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
+
+use anyhow::Context;
+
+use super::print_error;
+use crate::codex::catalog::{self, CatalogError};
+use crate::codex::settings::{CodexSettings, CodexToken};
+use crate::config::{ArtifactMode, Config, Inputs};
+use models::ServedModels;
+use server::LocalServer;
+
+/// The environment variable in which Codex gets the token of the server.
+const TOKEN_VARIABLE: &str = "RESPONDENT_TOKEN";
+
+/// The options of `respondent run codex`.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The model to start with; the default one if left out.
+    pub model: Option<String>,
+    /// The Codex program.
+    pub codex: OsString,
+    /// The arguments of Codex.
+    pub args: Vec<OsString>,
+}
+
+/// Runs Codex to its end and returns its exit code. `config` was loaded from `inputs` for
+/// [`AskProvider`](crate::config::LoadPurpose::AskProvider).
+pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyhow::Result<u8> {
+    let prompts = match catalog::run_codex_debug_models(&options.codex).await {
+        Ok(printed) => Some(printed),
+        Err(error @ (CatalogError::NotFound { .. } | CatalogError::NotRun { .. })) => {
+            return Err(error.into());
+        }
+        Err(
+            CatalogError::Failed { .. }
+            | CatalogError::TooSlow
+            | CatalogError::NotAList { .. }
+            | CatalogError::NoPrompt,
+        ) => None,
+    };
+    let server = LocalServer::find_or_start(inputs, config).await?;
+    let ended = run(&server, prompts.as_deref(), options).await;
+    server.stop().await;
+    ended
+}
+
+/// Runs Codex on a server. `prompts` is the output of `codex debug models`; without it Codex asks
+/// the server for its models.
+async fn run(
+    server: &LocalServer,
+    prompts: Option<&str>,
+    options: RunOptions,
+) -> anyhow::Result<u8> {
+    let served = ServedModels::of(server).await?;
+    let model = served.choose(server, options.model).await?;
+    // It is removed when this function returns.
+    let folder = tempfile::Builder::new()
+        .prefix("respondent-run-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .context("no temporary folder can be made")?;
+    let made = prompts.map(|prompts| catalog::build_from_infos(prompts, served.infos));
+    let path = folder.path().join("models.json");
+    let catalog = match made {
+        Some(Ok(made)) => {
+            fs::write(&path, made.json)
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+            Some(path.as_path())
+        }
+        Some(Err(_)) | None => None,
+    };
+    let config = server.config();
+    let settings = CodexSettings {
+        origin: &server.origin(),
+        model: &model,
+        token: match config.server.token {
+            Some(_) => CodexToken::Variable(TOKEN_VARIABLE),
+            None => CodexToken::None,
+        },
+        catalog,
+        artifacts: config.artifacts.mode != ArtifactMode::Off,
+    };
+    let mut command = tokio::process::Command::new(&options.codex);
+    for setting in settings.overrides() {
+        command.arg("-c").arg(setting);
+    }
+    command.args(&options.args);
+    if let Some(token) = &config.server.token {
+        command.env(TOKEN_VARIABLE, token.expose());
+    }
+    if std::io::stderr().is_terminal() {
+        print_error(&server.notice());
+    }
+    child::run(command)
+        .await
+        .with_context(|| format!("{} could not be run", options.codex.display()))
+}

@@ -1,0 +1,283 @@
+//! The server: everything that runs while it listens.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::app::{AppState, routes};
+use crate::artifacts::Artifacts;
+use crate::clock::{Clock, System};
+use crate::config::{ArtifactMode, Config, ConfigWatcher, Inputs, LoadPurpose};
+use crate::diagnostics::bundle::BundleFolder;
+use crate::diagnostics::capture::TurnCapture;
+use crate::log;
+use crate::metrics::Metrics;
+use crate::net::memory::ProcessMemory;
+use crate::sandbox::Sandbox;
+use crate::serve::{
+    self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
+};
+use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
+use crate::turn::{RunningTurns, Service};
+
+/// What becomes of a server whose data directory another server uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecondServer {
+    /// It does not start.
+    Refused,
+    /// It keeps artifacts in memory.
+    InMemory,
+}
+
+/// A server that has its address. Made by a command that serves; [`run`](Self::run) answers
+/// requests until [`shutdown`](Self::shutdown) is complete.
+pub struct Server {
+    listener: TcpListener,
+    watch: ConfigWatcher,
+    settings: Arc<ArcSwap<EdgeSettings>>,
+    app: AppState,
+    artifacts: Artifacts,
+    shutdown: Shutdown,
+    /// Dropping it ends the offline model.
+    _sandbox: Option<Sandbox>,
+}
+
+impl Server {
+    /// Opens what the server needs, such as its store. `config` was loaded from `inputs` for
+    /// `purpose`.
+    pub async fn new(
+        listener: TcpListener,
+        inputs: Inputs,
+        purpose: LoadPurpose,
+        mut config: Config,
+        second: SecondServer,
+    ) -> anyhow::Result<Self> {
+        let sandbox = if config.sandbox {
+            Some(start_sandbox(&mut config).await?)
+        } else {
+            None
+        };
+        let store = open_store(&mut config, second)?;
+        // Watches the files from here on, so that every edit after the banner takes effect.
+        let watch = ConfigWatcher::new(inputs, purpose, config);
+        let live = watch.live();
+        let config = live.load_full();
+        let memory = ProcessMemory::new(config.memory_limit());
+        let settings = edge_settings(&config, &memory)?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        let metrics = Arc::new(Metrics::new());
+        let artifacts = Artifacts::open(
+            &config.artifacts,
+            store,
+            Arc::new(System),
+            metrics.artifacts(),
+        );
+        let shutdown = Shutdown::new(config.server.grace);
+        let capture = TurnCapture::default();
+        let service = Service::new(
+            live,
+            metrics,
+            shutdown.ending.clone(),
+            Arc::new(capture.clone()),
+            artifacts.clone(),
+        );
+        service.count_memory(&memory);
+        capture.count_memory(&memory);
+        let app = AppState {
+            service: Arc::new(service),
+            capture,
+            started_ms: now_ms(),
+            memory,
+        };
+        Ok(Self {
+            listener,
+            watch,
+            settings: Arc::new(ArcSwap::from_pointee(settings)),
+            app,
+            artifacts,
+            shutdown,
+            _sandbox: sandbox,
+        })
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.watch.live().load_full()
+    }
+
+    /// The handle that ends the server.
+    pub fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// The turns that are running.
+    pub fn running_turns(&self) -> Arc<RunningTurns> {
+        Arc::clone(&self.app.service.running)
+    }
+
+    /// Answers requests. Returns when the shutdown is complete and all turns have ended.
+    pub async fn run(self) {
+        let config = self.config();
+        let limits = ListenLimits {
+            header_timeout: config.server.header_timeout,
+            connections: config.server.max_connections,
+            ..ListenLimits::default()
+        };
+        let running = self.running_turns();
+        let capture = self.app.capture.clone();
+        let memory = self.app.memory.clone();
+        let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
+        let applied = move |config: &Config| {
+            limited.apply_limits(config);
+            memory.set_limit(config.memory_limit());
+            match edge_settings(config, &memory) {
+                Ok(new) => settings.store(Arc::new(new)),
+                Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
+            }
+        };
+        let live = self.watch.live();
+        let watched = self.watch.run(crate::config::watch::POLL_INTERVAL, applied);
+        let _tasks = [
+            AbortOnDropHandle::new(tokio::spawn(clean_up(live, self.artifacts))),
+            AbortOnDropHandle::new(tokio::spawn(watched)),
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                running.report_long_turns().await;
+            })),
+        ];
+        let edge = Edge::new(routes(&self.app), self.settings, self.app);
+        serve::serve(self.listener, edge, limits, self.shutdown).await;
+        tokio::task::spawn_blocking(move || capture.flush())
+            .await
+            .ok();
+    }
+}
+
+/// Why no server can listen on an address. The messages say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another program listens there.
+    #[error(
+        "{0} is in use, perhaps by another respondent; stop that one or choose another address \
+         with --listen"
+    )]
+    InUse(SocketAddr),
+    /// Anything else, such as an address of another machine.
+    #[error("cannot listen on {address}: {source}")]
+    Other {
+        /// The address.
+        address: SocketAddr,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// Listens on an address.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::InUse(address),
+        _ => BindError::Other { address, source },
+    })
+}
+
+/// Starts the offline model on a free port.
+async fn start_sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
+    let sandbox = Sandbox::start()
+        .await
+        .context("cannot start the offline model")?;
+    config.set_sandbox_address(sandbox.address());
+    Ok(sandbox)
+}
+
+/// Opens the store if the configuration keeps artifacts on disk. A store that cannot be used is
+/// returned as an error for [`Artifacts`], which logs a warning; a data directory that another
+/// server uses is an error of the start, or the artifacts are kept in memory.
+fn open_store(
+    config: &mut Config,
+    second: SecondServer,
+) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
+    match config.artifacts.mode {
+        ArtifactMode::Off | ArtifactMode::Memory => return Ok(None),
+        ArtifactMode::Disk => {}
+    }
+    let data_dir = DataDir::new(&config.server.data_dir);
+    match Store::open(&data_dir, System.unix()) {
+        Ok(store) => Ok(Some(Ok(Arc::new(store)))),
+        Err(OpenError::Unusable(error)) => Ok(Some(Err(error))),
+        Err(OpenError::InUse(in_use)) => match second {
+            SecondServer::InMemory => {
+                tracing::warn!("{in_use}; shortened tool outputs are kept in memory");
+                config.artifacts.mode = ArtifactMode::Memory;
+                Ok(None)
+            }
+            SecondServer::Refused => anyhow::bail!(
+                "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
+            ),
+        },
+    }
+}
+
+fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<EdgeSettings> {
+    let server = &config.server;
+    let token = match &server.token {
+        Some(secret) => Some(Token::new(secret.expose())?),
+        None => None,
+    };
+    Ok(EdgeSettings {
+        guard: GuardSettings {
+            redactor: config.redactor().clone(),
+            hosts: server.allowed_hosts.clone(),
+            origins: server.allowed_origins.clone(),
+            token,
+            config_file: config.paths.shown.clone(),
+        },
+        body: BodyLimits {
+            max: server.body_limit,
+            idle: server.body_timeout,
+            memory: memory.clone(),
+            ..BodyLimits::default()
+        },
+    })
+}
+
+/// Deletes old recorded turns and artifacts, and artifacts beyond the size limit: every hour, and
+/// at once when artifacts exceed the limit by much. Every minute it retries writes that failed.
+async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
+    let mut hours = tokio::time::interval(Duration::from_hours(1));
+    let mut minutes = tokio::time::interval(Duration::from_mins(1));
+    loop {
+        tokio::select! {
+            _ = hours.tick() => {}
+            () = artifacts.over_quota() => {}
+            _ = minutes.tick() => {
+                artifacts.flush_to_disk().await;
+                continue;
+            }
+        }
+        let folder = BundleFolder::from_config(&live.load());
+        let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
+        if let Ok(Err(error)) = pruned {
+            tracing::warn!(target: log::CAPTURE_TARGET, "old turns cannot be deleted: {error}");
+        }
+        // `sweep` has already reported a failure.
+        if let Ok(swept) = artifacts.sweep().await
+            && swept.artifacts > 0
+        {
+            let SweepResult { artifacts, bytes } = swept;
+            tracing::info!("deleted {artifacts} artifacts of {bytes} bytes");
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
