@@ -168,7 +168,7 @@ fn decode_document(text: &str, decoder: &mut Decoder, emit: &mut impl FnMut(Even
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
         if text.contains('\u{fffd}') {
-            let message = "The provider sent something that is no text.";
+            let message = "The provider sent something that is not text.";
             decoder.fail(Fault::new(Kind::BadReply, message), emit);
         } else if !text.is_empty() {
             decoder.fail_with_text(text, emit);

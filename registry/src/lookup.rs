@@ -67,7 +67,7 @@ pub enum ResolvedBy {
 
 /// The error for a model name that no provider serves. The message is meant for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("The model '{requested}' does not exist or no provider is on for it.{hint}")]
+#[error("The model '{requested}' does not exist, or its provider is off.{hint}")]
 pub struct UnknownModel {
     /// The model name that was requested.
     pub requested: String,
@@ -285,7 +285,7 @@ impl Registry {
                 Some(variable) => format!("set {variable} or configure it"),
                 None => "configure it".to_owned(),
             };
-            return format!(" The provider '{id}' is known but off: {remedy}.");
+            return format!(" The provider '{id}' is off: {remedy}.");
         }
         if !suggestions.is_empty() {
             return format!(" Near: {}.", suggestions.join(", "));

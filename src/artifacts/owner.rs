@@ -125,7 +125,7 @@ impl OwnerArtifacts {
         let failed = || {
             ReadError::Store(ArtifactError {
                 warning: "ARTIFACT_SEARCH_FAILED",
-                message: "the search came to no end".to_owned(),
+                message: "the search did not end".to_owned(),
             })
         };
         let permit = self

@@ -71,10 +71,10 @@ pub fn base_url_error(base_url: &str, allow_http: bool) -> Option<&'static str> 
         return Some("base_url is not a URL such as \"https://host/v1\"");
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return Some("base_url holds a user or password; give it as api_key or in headers");
+        return Some("base_url contains a user or password; give it as api_key or in headers");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Some("base_url holds a query or fragment; give it in query");
+        return Some("base_url contains a query or fragment; give it in query");
     }
     match url.scheme() {
         "https" => None,

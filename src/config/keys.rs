@@ -220,7 +220,7 @@ fn from_environment(names: &[String], environment: &dyn Environment) -> Result<A
     Ok(found)
 }
 
-const NOT_SENDABLE: &str = "a key holds characters that no header can carry";
+const NOT_SENDABLE: &str = "a key contains characters that cannot be sent in a header";
 
 /// Whether each key fits into a header, which takes visible ASCII only.
 fn is_sendable(keys: &ApiKeys) -> bool {

@@ -45,7 +45,7 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
     writeln!(out, "data       {}", server.data_dir.display())?;
     let folder = server.bundles_dir();
     let capture = match config.capture.mode {
-        CaptureMode::Off => "nothing of turns is kept".to_owned(),
+        CaptureMode::Off => "turns are not kept".to_owned(),
         CaptureMode::Failures => format!("turns that fail are kept in {}", folder.display()),
         CaptureMode::All => format!("all turns are kept in {}", folder.display()),
     };

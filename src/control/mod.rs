@@ -42,7 +42,7 @@ pub enum ControlError {
     },
     /// Another program listens on the address. It was not sent the token.
     #[error(
-        "another program listens on {0}, which is no respondent; name the address of the server \
+        "another program listens on {0}, which is not Respondent; name the address of the server \
          with --listen, or the configuration that it runs with with --config"
     )]
     NotRespondent(SocketAddr),
@@ -59,7 +59,7 @@ pub enum ControlError {
     )]
     TokenRefused(SocketAddr),
     /// The server is a version that does not have this route.
-    #[error("the server on {address} is version {version}, which cannot do this; start it anew")]
+    #[error("the server on {address} is version {version}, which cannot do this; restart it")]
     TooOld {
         /// The server's address.
         address: SocketAddr,

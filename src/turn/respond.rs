@@ -75,15 +75,12 @@ pub async fn respond(
                 Some(StopReason::TurnTimeout) | None => {}
             }
             let in_stream = fault.is_reported_in_stream(ctx.caller.codex) && !at_endpoint;
-            match in_stream
-                .then(|| failed_request(&ctx, &body, &fault))
-                .flatten()
-            {
-                Some(request) => request,
-                None => {
-                    record.failed(&mut fault);
-                    return reply.fault(&fault);
-                }
+            let in_stream = in_stream.then(|| failed_request(&ctx, &body, &fault));
+            if let Some(request) = in_stream.flatten() {
+                request
+            } else {
+                record.failed(&mut fault);
+                return reply.fault(&fault);
             }
         }
     };

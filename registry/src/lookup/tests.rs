@@ -166,14 +166,14 @@ fn the_error_suggests_similar_names() {
         Some("gpt-5-mini")
     );
     for (name, hint) in [
-        ("vllm/qwen3", "'vllm' is known but off: configure it."),
+        ("vllm/qwen3", "'vllm' is off: configure it."),
         (
             "deepseek/x",
-            "'deepseek' is known but off: set DEEPSEEK_API_KEY or configure it.",
+            "'deepseek' is off: set DEEPSEEK_API_KEY or configure it.",
         ),
         (
             "kimi-k2.6",
-            "'moonshot' is known but off: set MOONSHOT_API_KEY or configure it.",
+            "'moonshot' is off: set MOONSHOT_API_KEY or configure it.",
         ),
         ("openai/x", "GET /v1/models"),
     ] {

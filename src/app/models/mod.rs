@@ -58,7 +58,7 @@ pub(super) async fn retrieve(
 /// the model.
 fn find(registry: &Registry, id: &str) -> Result<Route, String> {
     if !is_model_id(id) {
-        return Err("This is no model id.".to_owned());
+        return Err("This is not a model id.".to_owned());
     }
     registry
         .resolve(id, false)

@@ -348,13 +348,13 @@ fn provider_mistakes(provider: &Provider) -> Vec<(&'static str, String)> {
     if !provider.headers.iter().all(is_sendable) {
         refuse(
             "headers",
-            "headers holds a name or value that cannot be sent",
+            "headers contains a name or value that cannot be sent",
         );
     }
     if let Some(name) = &provider.key_header
         && HeaderName::try_from(name).is_err()
     {
-        refuse("key_header", "key_header is no name of a header");
+        refuse("key_header", "key_header is not the name of a header");
     }
     if provider.max_concurrent == Some(0) {
         refuse("max_concurrent", "max_concurrent must be above zero");

@@ -41,7 +41,7 @@ pub(super) fn check_bodies(turn: &BundleTurn, number: usize) -> Result<(), Bundl
             return wrong("it lacks a part that no turn has");
         };
         if omitted.kept != kept.len() as u64 || omitted.total < omitted.kept {
-            return wrong("what is told of a part that is not whole is not so");
+            return wrong("what it says about an incomplete part is wrong");
         }
     }
     Ok(())
@@ -71,9 +71,9 @@ fn check_turn(turn: &BundleTurn) -> Check {
     }
     let is_hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     let is_random = |bits: &String| bits.len() == 32 && bits.bytes().all(is_hex);
-    let what = "a reading of its randomness is none";
+    let what = "a random value in it cannot be read";
     require(turn.random.iter().all(is_random), what)?;
-    let what = "it has signs of life without a pause";
+    let what = "its heartbeat has no interval";
     require(turn.heartbeat_ms > 0, what)?;
     setting(Duration::from_millis(turn.heartbeat_ms))?;
     setting(Duration::from_millis(turn.commit_after_ms))?;
@@ -129,7 +129,7 @@ fn check_attempt(attempt: &BundleAttempt) -> Check {
     tokens(attempt.window.map_or(0, |window| window.tokens))?;
     tokens(attempt.estimated_input)?;
     let is_ratio = (0.0..=1e6).contains(&attempt.bytes_per_token);
-    require(is_ratio, "its bytes a token are no number")?;
+    require(is_ratio, "its bytes per token are not a number")?;
     fault(attempt.fault.as_ref())
 }
 
@@ -170,7 +170,7 @@ fn tokens(count: u64) -> Check {
 fn status(status: u16) -> Check {
     require(
         (200..1000).contains(&status),
-        "a status in it ends no response",
+        "a status in it is not a final one",
     )
 }
 

@@ -13,10 +13,10 @@ pub enum BundleError {
     #[error("the file cannot be read: {0}")]
     Unreadable(#[source] io::Error),
     /// The path is a folder, a pipe or a device.
-    #[error("this is no regular file: name a file that `respondent bundle create` wrote")]
+    #[error("this is not a regular file: name a file that `respondent bundle create` wrote")]
     NotAFile,
     /// The file is something else than a bundle.
-    #[error("this is no bundle: name a file that `respondent bundle create` wrote")]
+    #[error("this is not a bundle: name a file that `respondent bundle create` wrote")]
     NotABundle,
     /// The bundle has another format version.
     #[error(
@@ -48,7 +48,7 @@ pub enum BundleError {
     Damaged(String),
     /// There is an entry that no bundle has: another name, a link, a device.
     #[error(
-        "\"{0}\" has no business in a bundle: do not trust this file, \
+        "\"{0}\" does not belong in a bundle: do not trust this file, \
          nothing of it was used"
     )]
     ForeignEntry(String),
@@ -61,7 +61,7 @@ pub enum BundleError {
         limit: u64,
     },
     /// The bundle contains no turn.
-    #[error("the bundle holds no turn: make another one")]
+    #[error("the bundle contains no turn: make another one")]
     NoTurns,
     /// The metadata of a turn is impossible or contradicts its bodies.
     #[error("turn {turn} does not agree with itself ({what}): make the bundle again")]

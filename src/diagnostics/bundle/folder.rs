@@ -152,7 +152,7 @@ impl BundleFolder {
         match fs::symlink_metadata(&self.path) {
             Ok(metadata) if metadata.is_dir() => Ok(true),
             Ok(_) => {
-                let why = format!("{} is no folder", self.path.display());
+                let why = format!("{} is not a folder", self.path.display());
                 Err(io::Error::new(ErrorKind::NotADirectory, why))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

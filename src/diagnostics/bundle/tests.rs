@@ -125,7 +125,7 @@ fn a_bundle_repacked_by_tar_is_read() {
 
 #[test]
 fn other_files_are_reported_as_no_bundle() {
-    let no_bundle = "this is no bundle: name a file that `respondent bundle create` wrote";
+    let no_bundle = "this is not a bundle: name a file that `respondent bundle create` wrote";
     let cases: [(&str, Vec<u8>); 9] = [
         ("nothing", Vec::new()),
         ("half a magic", vec![0x28, 0xb5]),
@@ -168,7 +168,8 @@ fn what_is_no_file_is_not_opened() {
     assert!(made.unwrap().success());
     symlink(path("pipe"), path("link")).unwrap();
     for name in ["", "socket", "pipe", "link"] {
-        let message = "this is no regular file: name a file that `respondent bundle create` wrote";
+        let message =
+            "this is not a regular file: name a file that `respondent bundle create` wrote";
         assert_eq!(read(name), message, "{name}");
     }
     assert!(read("missing").starts_with("the file cannot be read: "));
@@ -229,7 +230,7 @@ fn entries_of_other_kinds_and_names_are_refused() {
             let message = error(&pack(&tar(&entries)));
             let what = String::from_utf8_lossy(name);
             assert!(
-                message.contains("has no business in a bundle: do not trust this file"),
+                message.contains("does not belong in a bundle: do not trust this file"),
                 "{what} {kind:?} at {position}: {message}"
             );
             assert!(!message.contains(char::is_control), "{message:?}");
@@ -254,7 +255,7 @@ fn missing_and_repeated_entries_are_named() {
     }
     let mut twice = all.clone();
     twice.push(all[8].clone());
-    assert!(error(&pack(&tar(&twice))).starts_with("\"turns/1/answer\" has no business"));
+    assert!(error(&pack(&tar(&twice))).starts_with("\"turns/1/answer\" does not belong"));
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn a_bundle_cut_anywhere_is_refused() {
     for length in 0..valid.len() {
         let message = error(&valid[..length]);
         let expected = if length < 4 {
-            "this is no bundle"
+            "this is not a bundle"
         } else {
             "the bundle is damaged"
         };
@@ -398,22 +399,22 @@ fn impossible_metadata_is_refused() {
         (
             "\"status\": 429",
             "\"status\": 199",
-            "a status in it ends no response",
+            "a status in it is not a final one",
         ),
         (
             "\"status\": 200",
             "\"status\": 1000",
-            "a status in it ends no response",
+            "a status in it is not a final one",
         ),
         (
             "\"00112233445566778899aabbccddeeff\"",
             "\"0011\"",
-            "a reading of its randomness is none",
+            "a random value in it cannot be read",
         ),
         (
             "\"bytes_per_token\": 2.7",
             "\"bytes_per_token\": -1.0",
-            "its bytes a token are no number",
+            "its bytes per token are not a number",
         ),
         (
             "\"omitted\": []",
@@ -423,7 +424,7 @@ fn impossible_metadata_is_refused() {
         (
             "\"omitted\": []",
             "\"omitted\": [{\"what\": \"request\", \"total\": 99, \"kept\": 3}]",
-            "what is told of a part that is not whole is not so",
+            "what it says about an incomplete part is wrong",
         ),
     ] {
         assert_eq!(
@@ -448,7 +449,7 @@ fn a_bundle_that_could_not_be_read_is_not_written() {
     };
     assert_eq!(
         message(|it| it.turns.clear()),
-        "the bundle holds no turn: make another one"
+        "the bundle contains no turn: make another one"
     );
     assert_eq!(
         message(|it| it.turns = vec![BundleTurn::default(); 1001]),
@@ -456,7 +457,7 @@ fn a_bundle_that_could_not_be_read_is_not_written() {
     );
     assert_eq!(
         message(|it| it.turns[0].attempts[0].bytes_per_token = f32::NAN),
-        "turn 1 does not agree with itself (its bytes a token are no number): make the bundle again"
+        "turn 1 does not agree with itself (its bytes per token are not a number): make the bundle again"
     );
     assert_eq!(
         message(|it| it.turns[0].answer.body.clear()),
@@ -488,7 +489,7 @@ fn bomb(start: &[u8]) -> Vec<u8> {
 #[test]
 fn bombs_stop_at_a_limit() {
     assert!(bomb(b"").len() < 400_000);
-    assert!(error(&bomb(b"")).starts_with("this is no bundle"));
+    assert!(error(&bomb(b"")).starts_with("this is not a bundle"));
     for (limit, name) in [(65_536, "bundle.json"), (67_108_864, "turns/1/turn.json")] {
         let mut start = tar(&entries()[..1]);
         start.truncate(if name == "bundle.json" {
@@ -539,7 +540,7 @@ fn a_flood_of_entries_stops_at_the_first_that_is_too_many() {
     flood.extend(one.as_bytes().repeat(100_000));
     let message = error(&pack(&flood));
     assert!(
-        message.starts_with("\"turns/2/turn.json\" has no business in a bundle"),
+        message.starts_with("\"turns/2/turn.json\" does not belong in a bundle"),
         "{message}"
     );
     let many = edited(0, "\"turns\": 1\n", "\"turns\": 1000000\n");

@@ -155,7 +155,9 @@ impl Scrubber {
     fn key_origin(&self, provider: &mut ProviderState) {
         match &mut provider.key_origin {
             Some(KeyOrigin::Environment(names)) => {
-                names.iter_mut().for_each(|name| self.string(name));
+                for name in names {
+                    self.string(name);
+                }
             }
             Some(KeyOrigin::File(path)) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -377,7 +377,7 @@ async fn foreign_server() {
     let error = run_in(folder.path(), &setup, "bundle create")
         .await
         .fails(1);
-    assert!(error.contains("which is no respondent"), "{error}");
+    assert!(error.contains("which is not Respondent"), "{error}");
 }
 
 async fn foreign_file() {

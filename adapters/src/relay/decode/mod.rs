@@ -388,7 +388,7 @@ fn malformed(data: &str) -> Fault {
     let start: String = data.chars().take(200).collect();
     Fault::new(
         Kind::BadReply,
-        "The provider sent something that is no event of the Responses API.",
+        "The provider sent something that is not an event of the Responses API.",
     )
     .caused_by(start)
 }

@@ -294,7 +294,7 @@ fn a_link_or_a_file_in_the_place_of_the_folder_is_refused() {
         let error = folder.write(&sample::turn(1), b"x", test.now).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("{} is no folder", path.display())
+            format!("{} is not a folder", path.display())
         );
         assert!(folder.list().is_err());
         assert!(folder.prune(test.now).is_err());
