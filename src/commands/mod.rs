@@ -11,6 +11,7 @@ mod ids;
 pub mod manual;
 pub mod mcp;
 pub mod models;
+mod progress;
 pub mod replay;
 pub mod run;
 pub mod serve;
