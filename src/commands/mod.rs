@@ -15,6 +15,7 @@ mod progress;
 pub mod replay;
 pub mod run;
 pub mod serve;
+pub mod status;
 
 use std::io::{self, IsTerminal, Write};
 

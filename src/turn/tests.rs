@@ -211,7 +211,8 @@ fn large_body() -> String {
     json!({"model": "acme/m", "input": "word ".repeat(1 << 18), "stream": true}).to_string()
 }
 
-/// Answers the large request while `meanwhile` runs, which begins with the preparation.
+/// Answers the large request while `meanwhile` runs, which begins with the preparation, or after
+/// an answer that was made before there was any.
 async fn answer_meanwhile(
     service: &Arc<Service>,
     head: http::request::Parts,
@@ -220,7 +221,7 @@ async fn answer_meanwhile(
 ) -> tokio::task::JoinHandle<Response<Body>> {
     let service = Arc::clone(service);
     let answering = tokio::spawn(async move { respond(&service, &head, large_body()).await });
-    while !begun.load(Ordering::Relaxed) {
+    while !begun.load(Ordering::Relaxed) && !answering.is_finished() {
         tokio::task::yield_now().await;
     }
     meanwhile();

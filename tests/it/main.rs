@@ -30,6 +30,7 @@ mod requirements;
 mod rounds;
 mod run;
 mod secrets;
+mod status;
 mod store;
 mod supply;
 mod trial;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         rounds::trials(),
         run::trials(),
         secrets::trials(),
+        status::trials(),
         store::trials(),
         supply::trials(),
         turns::trials(),

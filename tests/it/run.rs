@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
             "R34 Codex runs with the server that runs already",
             other_server,
         ),
+        case("R34 the server of another Codex is succeeded", succession),
         case(
             "R34 Codex runs although another program has the port",
             port_in_use,
@@ -215,6 +216,25 @@ async fn other_server() {
     assert_eq!(run.end().await, Some(7));
     assert_eq!(proxy.get("/healthz").await.status, 200);
     assert!(!run.folder.path().join(".local").exists());
+}
+
+async fn succession() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let setup = Setup::new().tables("[[providers.up.models]]\nid = \"m\"");
+    let mut first = CodexRun::start(&setup, &player.base_url()).await;
+    let address = first.address();
+    let setup = setup.arg("--listen").arg(&address);
+    let mut second = CodexRun::start(&setup, &player.base_url()).await;
+    assert_eq!(second.address(), address);
+    assert_eq!(first.end().await, Some(7));
+    // Codex waits until it reaches a server again, and so does this.
+    while TcpStream::connect(&address).is_err() {
+        tokio::task::yield_now().await;
+    }
+    let reply = post(&address, &json!({"model": "m", "input": "go"})).await;
+    assert!(reply.starts_with("HTTP/1.1 200 OK"), "{reply}");
+    assert_eq!(second.end().await, Some(7));
+    assert!(TcpStream::connect(&address).is_err());
 }
 
 async fn port_in_use() {
