@@ -42,6 +42,17 @@ impl Random for System {
     }
 }
 
+/// The day of a moment in the local time zone, in days since 1970. `unix` is in seconds since 1970.
+pub fn local_day(unix: u64) -> i64 {
+    let seconds = i64::try_from(unix).unwrap_or(i64::MAX);
+    let moment = jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX);
+    let offset = jiff::tz::TimeZone::system().to_offset(moment);
+    moment
+        .as_second()
+        .saturating_add(i64::from(offset.seconds()))
+        .div_euclid(24 * 60 * 60)
+}
+
 /// The whole milliseconds of a time.
 pub fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

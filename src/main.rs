@@ -99,6 +99,10 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             print_text(&commands::models::model_list(&config, options)?)?;
         }
         CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
+        CliCommand::Status { json } => {
+            let config = load_without_keys(&inputs)?;
+            block_on(commands::status::run(&config, json))?;
+        }
         CliCommand::Run(RunCommand::Codex { model, codex, args }) => {
             let config = load_for(&inputs, LoadPurpose::AskProvider)?;
             let options = commands::run::RunOptions { model, codex, args };

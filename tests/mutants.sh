@@ -431,6 +431,18 @@ row R32 "memory has no limit" src/net/memory.rs \
 row R32 "the memory of bodies is not given back" src/turn/engine/reading.rs \
   's/^                self.memory.free_bodies();/                let _ = crate::turn::turn_memory::TurnMemory::free_bodies;/' \
   it "R32 the memory of a turn is counted until it is not needed any more"
+row R36 "others can look into the folder of a run" src/commands/run/mod.rs \
+  's/Permissions::from_mode(0o700)/Permissions::from_mode(0o755)/' \
+  it "R36 Codex runs with a server that ends with it"
+row R36 "every user can read the token" src/commands/run/mod.rs \
+  's/^            Some(_) => CodexToken::Variable(TOKEN_VARIABLE),/            Some(token) => { let _ = TOKEN_VARIABLE; CodexToken::Written(token) }/' \
+  it "R36 Codex runs with the server that runs already"
+row R37 "a day has any number of models" src/store/usage.rs \
+  's/models_of_day(&transaction, &key)? >= MAX_MODELS_A_DAY/models_of_day(\&transaction, \&key)? == u64::MAX/' \
+  lib r37_the_rows_of_a_day_and_the_days_are_limited
+row R37 "usage ends with the server" src/commands/serve/server.rs \
+  's/^        usage.flush().await;/        let _ = usage;/' \
+  it "R37 usage outlives the server"
 row R23 "an answer ends before it began when the clock is set back" $assembler/end.rs \
   's/Some(now.max(response.created_at))/Some(now)/' \
   lib r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back

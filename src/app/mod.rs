@@ -6,23 +6,27 @@
 //! | [`models`] | the model list and its entries |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
+//! | [`status`] | what the server is doing and has done |
 
 pub mod artifacts;
 pub mod diagnostics;
 pub mod models;
 mod responses;
 mod routes;
+pub mod status;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::{FromRef, State};
 use axum::response::IntoResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::diagnostics::capture::TurnCapture;
+use crate::metrics::usage::UsageLog;
 use crate::net::memory::ProcessMemory;
 use crate::serve::error::internal;
 use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
@@ -42,6 +46,10 @@ pub struct AppState {
     pub started_ms: u64,
     /// The memory budget of the process.
     pub memory: ProcessMemory,
+    /// What turns have used.
+    pub usage: UsageLog,
+    /// Whether the server ends with a program that `respondent run` runs.
+    pub temporary: bool,
 }
 
 impl FromRef<AppState> for OwnerArtifacts {
@@ -67,18 +75,29 @@ impl RefusalObserver for AppState {
     }
 }
 
+/// The body of `GET /healthz`.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(expecting = "struct Health")]
+pub struct HealthReport {
+    /// `ok`.
+    pub status: Cow<'static, str>,
+    /// The name of the program.
+    pub name: Cow<'static, str>,
+    /// The version of the program.
+    pub version: Cow<'static, str>,
+    /// Whether the server ends with a program that `respondent run` runs.
+    #[serde(default)]
+    pub temporary: bool,
+}
+
 /// `GET /healthz`.
-async fn health() -> Response<Body> {
-    respond_with(
-        "application/json",
-        concat!(
-            r#"{"status":"ok","name":""#,
-            env!("CARGO_PKG_NAME"),
-            r#"","version":""#,
-            env!("CARGO_PKG_VERSION"),
-            r#""}"#
-        ),
-    )
+async fn health(State(app): State<AppState>) -> Response<Body> {
+    respond_with_json(&HealthReport {
+        status: "ok".into(),
+        name: env!("CARGO_PKG_NAME").into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        temporary: app.temporary,
+    })
 }
 
 /// `GET /metrics`.

@@ -4,7 +4,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use tower::ServiceExt;
 
-use super::{AppState, artifacts, diagnostics, health, mcp, metrics, models, responses};
+use super::{AppState, artifacts, diagnostics, health, mcp, metrics, models, responses, status};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
 use axum::body::Body;
@@ -28,6 +28,7 @@ pub fn routes(state: &AppState) -> RouteService {
         get("/metrics", metrics),
         get("/diagnostics/turns", diagnostics::list_turns),
         get("/diagnostics/bundle", diagnostics::bundle),
+        get("/diagnostics/status", status::status),
     ];
     RouteTable::new()
         .under(&API_PREFIXES, state, api)

@@ -11,6 +11,7 @@ use super::*;
 use crate::artifacts::Artifacts;
 use crate::config::{Flags, Inputs, LoadPurpose, UserDirs, load};
 use crate::metrics::Metrics;
+use crate::metrics::usage::{DailyUsage, UsageLog};
 use crate::net::memory::ProcessMemory;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
 
@@ -55,6 +56,8 @@ fn app() -> AppState {
         capture: TurnCapture::default(),
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
+        usage: UsageLog::new(DailyUsage::default(), None),
+        temporary: false,
     }
 }
 
@@ -250,7 +253,8 @@ async fn a_404_says_what_is_served() {
          GET /v1/models/{id}, GET /v1/artifacts, GET /v1/artifacts/{id}, \
          GET /v1/artifacts/{id}/search, DELETE /v1/artifacts/{id}, \
          DELETE /v1/artifacts/expired, POST /mcp, GET /healthz, GET /metrics, \
-         GET /diagnostics/turns, GET /diagnostics/bundle. See GET /v1/models for the models."
+         GET /diagnostics/turns, GET /diagnostics/bundle, \
+             GET /diagnostics/status. See GET /v1/models for the models."
     );
     for path in [
         "/v1/chat/completions",

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::cli::ArtifactsCommand;
 use super::ids::complete_id;
+use super::progress::Progress;
 use super::{print_bytes, print_text};
 use crate::app::answer_artifact_request;
 use crate::app::artifacts::{ArtifactList, ArtifactMatches};
@@ -288,6 +289,7 @@ impl<'a> ArtifactClient<'a> {
     }
 
     async fn request(&self, method: &Method, path: &str) -> anyhow::Result<Bytes> {
+        let _progress = Progress::begin("Waiting for the stored tool outputs");
         let response = match self.control.send(method, path, Bytes::new()).await {
             Err(ControlError::NotRunning(_)) => {
                 self.offline

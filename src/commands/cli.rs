@@ -74,6 +74,13 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the server is doing, and the tokens and costs of today and this week
+    #[command(after_help = examples::STATUS)]
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Run a program with the models of this server, without setting anything up
     #[command(subcommand)]
     Run(RunCommand),

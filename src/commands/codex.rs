@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::progress::Progress;
 use crate::app::models::{catalog as listed_models, catalog_with, first_model};
 use crate::codex::catalog::{self, CodexCatalog};
 use crate::codex::default_config::{self, Restored};
@@ -204,6 +205,7 @@ async fn make_catalog(
     model: &str,
     codex: &OsStr,
 ) -> Result<CodexCatalog, catalog::CatalogError> {
+    let _progress = Progress::begin("Asking Codex for its prompt");
     let printed = catalog::run_codex_debug_models(codex).await?;
     catalog::build(&printed, &catalog_with(config, model))
 }

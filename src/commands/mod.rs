@@ -11,9 +11,11 @@ mod ids;
 pub mod manual;
 pub mod mcp;
 pub mod models;
+mod progress;
 pub mod replay;
 pub mod run;
 pub mod serve;
+pub mod status;
 
 use std::io::{self, IsTerminal, Write};
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::bundle::{UnusableFile, read, turn};
 use super::print_text;
+use super::progress::Progress;
 use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::config::Config;
 use crate::diagnostics::bundle::{BundleTurn, Difference, Scope, compare};
@@ -65,6 +66,7 @@ fn run(
     };
     let mut code = EXIT_OK;
     let mut failed = None;
+    let progress = Progress::with_steps("Replaying turns", numbers.clone().count());
     for number in numbers.clone() {
         let recorded = turn(options.file, &bundle, number)?;
         let replayed = match replay(recorded) {
@@ -72,20 +74,23 @@ fn run(
             Err(error) => {
                 if numbers.clone().count() > 1 {
                     let id = SafeText::new(&recorded.request_id);
-                    print_text(&format!("turn {number}, {id}: {error}\n"))?;
+                    let text = format!("turn {number}, {id}: {error}\n");
+                    progress.suspend(|| print_text(&text))?;
                 }
                 failed.get_or_insert(turn_error(options.file, number, error));
+                progress.step();
                 continue;
             }
         };
         if options.events {
-            print_text(&printable(&replayed.answer.body))?;
+            progress.suspend(|| print_text(&printable(&replayed.answer.body)))?;
         }
         let differences = compare(recorded, &replayed, scope);
         if !differences.is_empty() {
             code = EXIT_DIFFERENT;
         }
-        print_text(&summary(number, recorded, &differences))?;
+        progress.suspend(|| print_text(&summary(number, recorded, &differences)))?;
+        progress.step();
     }
     failed.map_or(Ok(code), Err)
 }

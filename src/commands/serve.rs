@@ -15,7 +15,7 @@ use crate::config::{Config, Inputs, LoadPurpose, report};
 use crate::serve::Shutdown;
 use crate::turn::RunningTurns;
 
-pub use server::{BindError, SecondServer, Server, bind};
+pub use server::{BindError, Server, ServerKind, bind};
 
 /// Starts the server and runs it until SIGTERM or SIGINT. Returns when all turns have ended.
 pub async fn run_server(inputs: Inputs, config: Config) -> anyhow::Result<()> {
@@ -29,7 +29,7 @@ pub async fn run_server(inputs: Inputs, config: Config) -> anyhow::Result<()> {
         inputs,
         LoadPurpose::Serve,
         config,
-        SecondServer::Refused,
+        ServerKind::Permanent,
     )
     .await?;
     let config = server.config();

@@ -15,6 +15,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::app::HealthReport;
 use crate::config::{Config, address};
 use crate::secrets::Secret;
 
@@ -94,13 +95,6 @@ const MAX_RESPONSE_BYTES: usize = 1 << 30;
 /// Maximum bytes of the response to `/healthz`, which may come from another program.
 const MAX_HEALTH_BYTES: usize = 64 << 10;
 
-/// The fields of a `/healthz` response that are needed here.
-#[derive(Deserialize)]
-struct HealthResponse {
-    name: String,
-    version: String,
-}
-
 impl ControlClient {
     /// A client of the server of this configuration.
     pub fn new(config: &Config) -> Self {
@@ -129,7 +123,7 @@ impl ControlClient {
         path: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ControlError> {
-        let version = self.check_health().await?;
+        let version = self.check_health().await?.version.into_owned();
         let request = Request::builder().method(method).uri(path);
         let exchange = self.exchange(request, body, self.token.as_ref(), MAX_RESPONSE_BYTES);
         let (status, body) = timeout(RESPONSE_TIMEOUT, exchange)
@@ -150,8 +144,8 @@ impl ControlClient {
         }
     }
 
-    /// The version of the respondent at the address; an error if it is another program.
-    pub async fn check_health(&self) -> Result<String, ControlError> {
+    /// What the respondent at the address says of itself; an error if it is another program.
+    pub async fn check_health(&self) -> Result<HealthReport, ControlError> {
         let not_respondent = || ControlError::NotRespondent(self.address);
         let exchange = self.exchange(
             Request::get("/healthz"),
@@ -171,9 +165,9 @@ impl ControlClient {
             ) => return Err(error),
             Err(_) => return Err(not_respondent()),
         };
-        let health: HealthResponse = serde_json::from_slice(&body).map_err(|_| not_respondent())?;
+        let health: HealthReport = serde_json::from_slice(&body).map_err(|_| not_respondent())?;
         if status == StatusCode::OK && health.name == env!("CARGO_PKG_NAME") {
-            Ok(health.version)
+            Ok(health)
         } else {
             Err(not_respondent())
         }

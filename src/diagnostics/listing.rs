@@ -112,7 +112,8 @@ pub fn age(ms: u64, now: SystemTime) -> String {
     }
 }
 
-fn short_duration(us: u64) -> String {
+/// A duration in microseconds in at most six characters, such as `1.2s`.
+pub fn short_duration(us: u64) -> String {
     match us / 1000 {
         ms @ 0..1000 => format!("{ms}ms"),
         ms @ 1000..120_000 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),

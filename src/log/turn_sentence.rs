@@ -144,7 +144,8 @@ impl TurnSentence {
 }
 
 /// A number of bytes, shown as `900 bytes` or `12.3 kB`.
-struct ByteCount(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct ByteCount(pub u64);
 
 impl Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,6 +170,22 @@ impl Display for Milliseconds {
         match self.0 {
             milliseconds @ ..1000 => write!(f, "{milliseconds} ms"),
             milliseconds => write!(f, "{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ByteCount;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, text) in [
+            (999, "999 bytes"),
+            (12_345, "12.3 kB"),
+            (7_000_000, "7.0 MB"),
+        ] {
+            assert_eq!(ByteCount(bytes).to_string(), text);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The metrics of the process, as `GET /metrics` shows them in the Prometheus text format.
 
 mod artifact_counts;
+pub mod usage;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,10 +19,12 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry, Unit};
 use strum::IntoEnumIterator as _;
 
+use crate::clock::{Clock, System, local_day};
 use crate::log::SafeText;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 
 pub use artifact_counts::ArtifactCounts;
+use usage::DailyUsage;
 
 /// The labels of one series: names and values.
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
@@ -42,6 +45,7 @@ macro_rules! metrics {
             routes: Mutex<HashSet<Labels<2>>>,
             $($field: $type,)*
             artifacts: ArtifactCounts,
+            usage: DailyUsage,
         }
 
         impl Metrics {
@@ -52,6 +56,7 @@ macro_rules! metrics {
                     routes: Mutex::default(),
                     $($field: $add(&mut registry, $name, $help),)*
                     artifacts: ArtifactCounts::registered(&mut registry),
+                    usage: DailyUsage::default(),
                     registry,
                 }
             }
@@ -92,6 +97,8 @@ metrics! {
 /// One finished turn.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnFigures<'a> {
+    /// The owner.
+    pub owner: &'a str,
     /// The provider's id.
     pub provider: &'a str,
     /// The provider's name of the model.
@@ -144,8 +151,20 @@ impl Metrics {
         self.artifacts.clone()
     }
 
+    /// What turns have used, by day.
+    pub fn usage(&self) -> DailyUsage {
+        self.usage.clone()
+    }
+
     /// Counts a finished turn.
     pub fn turn(&self, turn: &TurnFigures<'_>) {
+        // A turn that was not sent used nothing.
+        if !turn.provider.is_empty() {
+            let route = (turn.provider, turn.model);
+            let day = local_day(System.unix());
+            self.usage
+                .count(day, turn.owner, route, turn.usage, turn.cost);
+        }
         let route = self.route(turn.provider, turn.model);
         let [provider, model] = &route;
         let with =
@@ -316,6 +335,7 @@ mod tests {
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
         TurnFigures {
+            owner: "local",
             provider,
             model,
             outcome: "completed",

@@ -38,6 +38,15 @@ impl DataDir {
         self.folder().join("artifacts.db")
     }
 
+    /// The size of the database with the files beside it, in bytes; 0 if there is none.
+    pub fn database_bytes(&self) -> u64 {
+        let sizes = DATABASE_SUFFIXES.iter().map(|suffix| {
+            let metadata = self.file_beside(suffix).metadata();
+            metadata.map_or(0, |metadata| metadata.len())
+        });
+        sizes.sum()
+    }
+
     /// Locks the data directory, and creates it if it does not exist. The inner error is an I/O
     /// error, such as a read-only file system.
     pub(super) fn lock(&self) -> Result<io::Result<DataDirLock>, DataDirInUse> {

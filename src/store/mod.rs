@@ -16,6 +16,7 @@
 //! | `find` | lists artifacts and reads ranges of them |
 //! | `lock_patience` | how long an operation waits for a locked database |
 //! | `sweep` | deletes artifacts and gives their disk space back |
+//! | `usage` | what turns have used, summed by day and model |
 
 mod batch;
 mod chunks;
@@ -29,6 +30,7 @@ mod readers;
 mod schema;
 mod sweep;
 pub(crate) mod text_range;
+mod usage;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -36,7 +38,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 pub use batch::ArtifactBatch;
 pub use data_dir::{DataDir, DataDirInUse};
@@ -46,6 +48,7 @@ pub use model::{
 };
 pub use pending::PendingWrite;
 pub use sweep::{SweepLimits, SweepStep};
+pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
 pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
@@ -195,6 +198,26 @@ impl Store {
             .await
     }
 
+    /// Adds to what turns have used. Each sum has a key of its own.
+    pub async fn add_usage(&self, sums: Vec<(UsageKey, UsageSum)>) -> Result<(), StoreError> {
+        let (job, answer) = writer::job(move |writer| {
+            writer.write(|writer| usage::add(&mut writer.connection, &sums))
+        });
+        self.answer(job, answer).await?
+    }
+
+    /// What the turns of an owner have used from a day on, the oldest first. The day is in days
+    /// since 1970.
+    pub async fn usage_since(
+        &self,
+        owner: &str,
+        day: i64,
+    ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+        let owner = owner.to_owned();
+        self.run_reader(move |connection| usage::since(connection, &owner, day))
+            .await
+    }
+
     /// Does one step of a sweep. Steps are short, so that other writes need not wait for long.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<SweepStep, StoreError> {
         self.run_writer(move |writer| sweep::step(&mut writer.connection, limits))
@@ -210,9 +233,18 @@ impl Store {
             writer.stored_bytes = None;
             writer.write(delete)
         });
+        self.answer(job, answer).await?
+    }
+
+    /// Queues a job and waits for its result.
+    async fn answer<T>(
+        &self,
+        job: StoreWrite,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, StoreError> {
         let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
         jobs.send(job).await.map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        answer.await.map_err(|_| StoreError::Closed)
     }
 
     async fn run_reader<T: Send + 'static>(

@@ -63,7 +63,7 @@ pub use outcome::Outcome;
 pub use prefix::PrefixReason;
 pub use respond::{input_tokens, respond};
 pub use response_headers::PREFIX_HEADER;
-pub use running::RunningTurns;
+pub use running::{RunningTurnReport, RunningTurns};
 pub use service::Service;
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};

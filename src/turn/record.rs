@@ -31,6 +31,7 @@ pub(super) struct Record {
     pub(super) metrics: Arc<Metrics>,
     config: Arc<Config>,
     pub(super) request_id: Arc<str>,
+    owner: Arc<str>,
     pub(super) caller: Caller,
     /// The provider that the turn was sent to last; empty if it was not sent.
     pub(super) provider: String,
@@ -70,7 +71,7 @@ impl Record {
         metrics: &Arc<Metrics>,
         running: &Arc<RunningTurns>,
         config: &Arc<Config>,
-        request_id: Arc<str>,
+        (request_id, owner): (Arc<str>, Arc<str>),
         caller: Caller,
         observer: Option<Arc<dyn TurnObserver>>,
     ) -> Self {
@@ -79,6 +80,7 @@ impl Record {
             config: Arc::clone(config),
             running: running.begin(&request_id),
             request_id,
+            owner,
             caller,
             provider: String::new(),
             model: String::new(),
@@ -310,7 +312,7 @@ mod tests {
             &Arc::new(Metrics::new()),
             &Arc::default(),
             &config,
-            "req_1".into(),
+            ("req_1".into(), "local".into()),
             Caller::default(),
             None,
         )

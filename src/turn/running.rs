@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::clock::milliseconds;
 use crate::log;
 use crate::log::SafeText;
 
@@ -23,6 +25,20 @@ pub struct RunningTurns {
     /// The turns by number, the oldest first.
     turns: Mutex<BTreeMap<u64, RunningEntry>>,
     started: AtomicU64,
+}
+
+/// A turn that is running, as the status shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Running")]
+pub struct RunningTurnReport {
+    /// The id of the HTTP request.
+    pub request_id: String,
+    /// `provider/model` of the last attempt, without secrets; `None` before the first one.
+    pub route: Option<String>,
+    /// How long it has been running, in milliseconds.
+    pub running_ms: u64,
+    /// Bytes that the provider has sent.
+    pub received_bytes: u64,
 }
 
 /// What is reported of one turn.
@@ -48,6 +64,19 @@ impl RunningTurns {
     /// The number of turns that are running.
     pub fn count(&self) -> usize {
         self.turns.lock().len()
+    }
+
+    /// The turns that are running, the oldest first.
+    pub fn list(&self) -> Vec<RunningTurnReport> {
+        let now = Instant::now();
+        let turns = self.turns.lock();
+        let report = |turn: &RunningEntry| RunningTurnReport {
+            request_id: turn.request_id.to_string(),
+            route: Some(turn.route.clone()).filter(|route| !route.is_empty()),
+            running_ms: milliseconds(now.duration_since(turn.began)),
+            received_bytes: turn.received.load(Relaxed),
+        };
+        turns.values().map(report).collect()
     }
 
     /// Logs the turns that run for 10 s or more, each one every 30 s. Never returns.

@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net::RequestId;
 use crate::net::memory::{MemoryKind, ProcessMemory};
-use crate::upstream::LearnedQuirks;
+use crate::upstream::{LearnedQuirks, ProviderReport};
 
 /// The state and the settings that all turns share. Made at the start of the process, and for each
 /// replay.
@@ -61,6 +61,11 @@ impl Service {
     /// The quirk patches learned from the errors of providers.
     pub fn learned_quirks(&self) -> &LearnedQuirks {
         self.shared.upstreams.learned_quirks()
+    }
+
+    /// The state of each provider of this configuration.
+    pub fn provider_reports(&self, config: &Config) -> Vec<ProviderReport> {
+        self.shared.upstreams.reports(config)
     }
 
     /// Counts what the service remembers in the memory budget of the process.

@@ -30,8 +30,10 @@ use adapters::fault::{Fault, Kind, Retry};
 use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use registry::Provider;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::clock::milliseconds;
 use crate::config::{Config, KeyOrigin};
 
 pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send_request};
@@ -209,6 +211,22 @@ impl Upstream {
     }
 }
 
+/// A provider that is on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Health")]
+pub struct ProviderReport {
+    /// The provider's id.
+    pub id: String,
+    /// Whether it was asked since the server started or its settings changed.
+    pub asked: bool,
+    /// How long turns that can go elsewhere are not sent to it, in milliseconds; 0 if they are.
+    pub down_ms: u64,
+    /// The number of its keys.
+    pub keys: usize,
+    /// The number of keys that are not used for a while, because they are at a limit or refused.
+    pub resting_keys: usize,
+}
+
 /// The connections to all providers that were asked so far, and the quirks learned from them.
 /// One for the process.
 #[derive(Debug, Default)]
@@ -255,6 +273,26 @@ impl Upstreams {
         }
         known.insert(provider.id.clone(), Arc::clone(&upstream));
         Ok(upstream)
+    }
+
+    /// The state of each provider of this configuration.
+    pub fn reports(&self, config: &Config) -> Vec<ProviderReport> {
+        let known = self.by_id.lock();
+        let now = Instant::now();
+        let report = |provider: &Arc<Provider>| {
+            let upstream = known.get(&provider.id);
+            let down = upstream.and_then(|upstream| upstream.health.down_for(now));
+            let cooldowns = upstream.map(|upstream| upstream.keys.cooldowns());
+            let resting = cooldowns.unwrap_or_default();
+            ProviderReport {
+                id: provider.id.clone(),
+                asked: upstream.is_some(),
+                down_ms: down.map_or(0, milliseconds),
+                keys: config.keys.get(&provider.id).map_or(0, Vec::len),
+                resting_keys: resting.iter().filter(|left| !left.is_zero()).count(),
+            }
+        };
+        config.registry.providers.iter().map(report).collect()
     }
 
     /// The quirk patches learned from the providers' refusals.

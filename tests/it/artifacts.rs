@@ -22,6 +22,7 @@ use respondent::artifacts::owner::LOCAL_OWNER;
 use respondent::config::{self, Flags, Inputs, LoadPurpose, UserDirs};
 use respondent::diagnostics::capture::TurnCapture;
 use respondent::metrics::Metrics;
+use respondent::metrics::usage::{DailyUsage, UsageLog};
 use respondent::net::memory::ProcessMemory;
 use respondent::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
@@ -135,6 +136,8 @@ async fn server(texts: &[&str]) -> Server {
         capture: TurnCapture::default(),
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
+        usage: UsageLog::new(DailyUsage::default(), None),
+        temporary: false,
     };
     let settings = EdgeSettings {
         guard: GuardSettings {

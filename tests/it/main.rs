@@ -30,6 +30,7 @@ mod requirements;
 mod rounds;
 mod run;
 mod secrets;
+mod status;
 mod store;
 mod supply;
 mod texts;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         rounds::trials(),
         run::trials(),
         secrets::trials(),
+        status::trials(),
         store::trials(),
         supply::trials(),
         texts::trials(),

@@ -20,20 +20,21 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("R34 Codex runs with a server that ends with it", own_server),
+        case("R36 Codex runs with a server that ends with it", own_server),
         case(
-            "R34 Codex runs with the server that runs already",
+            "R36 Codex runs with the server that runs already",
             other_server,
         ),
+        case("R36 the server of another Codex is succeeded", succession),
         case(
-            "R34 Codex runs although another program has the port",
+            "R36 Codex runs although another program has the port",
             port_in_use,
         ),
         case(
-            "R34 signals reach Codex, which respondent outlives",
+            "R36 signals reach Codex, which respondent outlives",
             signals,
         ),
-        case("R34 what is missing is named with its remedy", missing),
+        case("R36 what is missing is named with its remedy", missing),
     ]
 }
 
@@ -215,6 +216,25 @@ async fn other_server() {
     assert_eq!(run.end().await, Some(7));
     assert_eq!(proxy.get("/healthz").await.status, 200);
     assert!(!run.folder.path().join(".local").exists());
+}
+
+async fn succession() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let setup = Setup::new().tables("[[providers.up.models]]\nid = \"m\"");
+    let mut first = CodexRun::start(&setup, &player.base_url()).await;
+    let address = first.address();
+    let setup = setup.arg("--listen").arg(&address);
+    let mut second = CodexRun::start(&setup, &player.base_url()).await;
+    assert_eq!(second.address(), address);
+    assert_eq!(first.end().await, Some(7));
+    // Codex waits until it reaches a server again, and so does this.
+    while TcpStream::connect(&address).is_err() {
+        tokio::task::yield_now().await;
+    }
+    let reply = post(&address, &json!({"model": "m", "input": "go"})).await;
+    assert!(reply.starts_with("HTTP/1.1 200 OK"), "{reply}");
+    assert_eq!(second.end().await, Some(7));
+    assert!(TcpStream::connect(&address).is_err());
 }
 
 async fn port_in_use() {

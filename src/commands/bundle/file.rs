@@ -33,15 +33,6 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// A number of bytes as text, such as `12.3 kB`.
-pub(super) fn format_size(bytes: usize) -> String {
-    match bytes {
-        0..1000 => format!("{bytes} bytes"),
-        1000..1_000_000 => format!("{}.{} kB", bytes / 1000, bytes % 1000 / 100),
-        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -68,16 +59,5 @@ mod tests {
         std::os::unix::fs::symlink(&target, &link).unwrap();
         write_new(&link, b"x").unwrap_err();
         assert!(!target.exists());
-    }
-
-    #[test]
-    fn sizes_are_short() {
-        for (bytes, text) in [
-            (999, "999 bytes"),
-            (12_345, "12.3 kB"),
-            (7_000_000, "7.0 MB"),
-        ] {
-            assert_eq!(format_size(bytes), text);
-        }
     }
 }

@@ -11,9 +11,11 @@ use anyhow::Context;
 
 use super::{print_error, print_text};
 use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
+use crate::commands::progress::Progress;
 use crate::config::Config;
 use crate::diagnostics::bundle::{self, Bundle, BundleTurn, Scope};
 use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan};
+use crate::log::ByteCount;
 
 pub use fetch::listing;
 
@@ -50,15 +52,17 @@ pub async fn create(
             "a bundle is not text: name a file with --output, or redirect standard output to one"
         );
     }
+    let progress = Progress::begin("Collecting turns");
     let fetched = fetch::fetch(config, wanted).await?;
     // Parse the bundle before writing it, so that nobody reports a turn with a broken file.
     let bundle =
         Bundle::from_bytes(&fetched.bytes).context("what was to be written is no bundle")?;
+    drop(progress);
     if to_stdout {
         let mut out = std::io::stdout().lock();
         out.write_all(&fetched.bytes)?;
         out.flush()?;
-        let size = file::format_size(fetched.bytes.len());
+        let size = ByteCount(fetched.bytes.len() as u64).to_string();
         let summary = summary(&bundle, wanted, "standard output", &size, &fetched.notes);
         print_error(&summary);
         return Ok(());
@@ -68,7 +72,7 @@ pub async fn create(
         None => file_name(&wanted.selection, &bundle.turns).into(),
     };
     file::write_new(&path, &fetched.bytes)?;
-    let size = file::format_size(fetched.bytes.len());
+    let size = ByteCount(fetched.bytes.len() as u64).to_string();
     let path = path.display().to_string();
     print_text(&summary(&bundle, wanted, &path, &size, &fetched.notes))
 }

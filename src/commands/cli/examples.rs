@@ -7,6 +7,7 @@ Examples:
   respondent run codex                     run Codex with it, and set nothing up
   respondent codex setup                   set Codex up for it
   respondent check                         see what it would serve
+  respondent status                        see what it is doing, and the costs
   respondent models                        list the models that can be used
   respondent bundle create                 save the newest failed turn, to report it
   respondent help artifacts show           explain one command
@@ -113,6 +114,14 @@ Examples:
 pub(super) const ARTIFACTS_GC: &str = "\
 Examples:
   respondent artifacts gc";
+
+pub(super) const STATUS: &str = "\
+Examples:
+  respondent status
+  respondent status --json
+
+Costs are US dollars by the prices that `respondent models` shows. Without a running server, what \
+was used before is read from the data directory.";
 
 pub(super) const RUN_CODEX: &str = "\
 Examples:

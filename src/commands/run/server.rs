@@ -3,48 +3,61 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::commands::print_error;
-use crate::commands::serve::{BindError, SecondServer, Server, bind};
-use crate::config::{Config, Inputs, LoadPurpose, address};
-use crate::control::ControlClient;
+use crate::commands::serve::{BindError, Server, ServerKind, bind};
+use crate::config::{self, Config, Flags, Inputs, LoadPurpose, address};
+use crate::control::{ControlClient, ControlError};
 use crate::log;
-use crate::serve::Shutdown;
 
 /// The name of the log file in the data directory.
 const LOG_FILE_NAME: &str = "run.log";
+
+/// How often a program looks whether the server of another program still runs.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A server on this machine.
 pub(super) struct LocalServer {
     control: ControlClient,
     config: Arc<Config>,
     own: Option<OwnServer>,
+    /// Where the server of this process logs; `None` if it is another process.
+    log: Option<PathBuf>,
 }
 
-/// A server in this process.
+/// A server in this process, or one that will run in it when the server of another program ends.
 struct OwnServer {
-    shutdown: Shutdown,
+    stop: CancellationToken,
+    /// Cancelled when turns that run are not waited for any longer.
+    hurry: CancellationToken,
     ended: JoinHandle<()>,
-    log: PathBuf,
 }
 
 impl LocalServer {
     /// The server on the configured address, or else one in this process: on that address, or on a
-    /// free port if another program listens there.
+    /// free port if another program listens there. The server of another program is succeeded by one
+    /// in this process.
     pub(super) async fn find_or_start(
         mut inputs: Inputs,
         mut config: Config,
     ) -> anyhow::Result<Self> {
         let control = ControlClient::new(&config);
-        if control.check_health().await.is_ok() {
+        if let Ok(health) = control.check_health().await {
+            let own = health.temporary.then(|| {
+                let (control, flags) = (control.clone(), inputs.flags.clone());
+                OwnServer::spawn(async move { succeed(&control, &flags).await })
+            });
             return Ok(Self {
                 control,
                 config: Arc::new(config),
-                own: None,
+                own,
+                log: None,
             });
         }
         let listener = listen(config.server.listen).await?;
@@ -52,23 +65,13 @@ impl LocalServer {
         config.server.listen = address;
         inputs.flags.listen = Some(address.to_string());
         let control = ControlClient::new(&config);
-        let log = config.server.data_dir.join(LOG_FILE_NAME);
-        let server = &config.server;
-        if let Err(error) = log::init_in_file(&server.log, server.log_format, &log) {
-            print_error(&format!("respondent: nothing is logged: {error}\n"));
-        }
-        let purpose = LoadPurpose::AskProvider;
-        let server = Server::new(listener, inputs, purpose, config, SecondServer::InMemory).await?;
-        let (config, shutdown) = (server.config(), server.shutdown());
-        let ended = tokio::spawn(server.run());
+        let log = init_log(&config);
+        let server = new_server(listener, inputs, config).await?;
         Ok(Self {
             control,
-            config,
-            own: Some(OwnServer {
-                shutdown,
-                ended,
-                log,
-            }),
+            config: server.config(),
+            own: Some(OwnServer::spawn(async { server })),
+            log: Some(log),
         })
     }
 
@@ -90,18 +93,18 @@ impl LocalServer {
     /// The line that says which server is used.
     pub(super) fn notice(&self) -> String {
         let address = self.control.address();
-        match &self.own {
+        match &self.log {
             None => format!("Respondent: using the server on {address}.\n"),
-            Some(own) => format!(
+            Some(log) => format!(
                 "Respondent: a server runs on {address} until Codex ends; it logs to {}.\n",
-                own.log.display()
+                log.display()
             ),
         }
     }
 
     /// What to do about a server that has nothing but the demo model.
     pub(super) fn no_key_advice(&self, demo: &str) -> String {
-        let (what, remedy) = match self.own {
+        let (what, remedy) = match self.log {
             Some(_) => ("no provider has a key".to_owned(), "set one"),
             None => (
                 format!(
@@ -122,34 +125,111 @@ impl LocalServer {
     /// period; a signal ends it.
     pub(super) async fn stop(self) {
         let Some(OwnServer {
-            shutdown, ended, ..
+            stop,
+            hurry,
+            mut ended,
         }) = self.own
         else {
             return;
         };
-        shutdown.drain.cancel();
-        let ending = shutdown.ending;
+        stop.cancel();
         let (Ok(mut interrupt), Ok(mut terminate)) = (
             signal(SignalKind::interrupt()),
             signal(SignalKind::terminate()),
         ) else {
-            ending.cancel();
+            hurry.cancel();
             ended.await.ok();
             return;
         };
-        let impatient = async {
+        loop {
             tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
+                _ = &mut ended => return,
+                _ = interrupt.recv() => hurry.cancel(),
+                _ = terminate.recv() => hurry.cancel(),
             }
-            ending.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            _ = ended => {}
-            () = impatient => {}
         }
     }
+}
+
+impl OwnServer {
+    /// Runs a server as soon as there is one.
+    fn spawn(server: impl Future<Output = Server> + Send + 'static) -> Self {
+        let (stop, hurry) = (CancellationToken::new(), CancellationToken::new());
+        let run = {
+            let (stop, hurry) = (stop.clone(), hurry.clone());
+            async move {
+                let Some(server) = stop.run_until_cancelled(server).await else {
+                    return;
+                };
+                let shutdown = server.shutdown();
+                let steps = async {
+                    stop.cancelled().await;
+                    shutdown.drain.cancel();
+                    hurry.cancelled().await;
+                    shutdown.ending.cancel();
+                };
+                let mut running = Box::pin(server.run());
+                tokio::select! {
+                    () = &mut running => return,
+                    () = steps => {}
+                }
+                running.await;
+            }
+        };
+        Self {
+            stop,
+            hurry,
+            ended: tokio::spawn(run),
+        }
+    }
+}
+
+/// Waits until the server of another program has ended, and starts one on its address.
+async fn succeed(control: &ControlClient, flags: &Flags) -> Server {
+    loop {
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        if !matches!(
+            control.check_health().await,
+            Err(ControlError::NotRunning(_))
+        ) {
+            continue;
+        }
+        // A third program may be quicker; then its server is watched.
+        if let Ok(server) = start_at(control.address(), flags.clone()).await {
+            return server;
+        }
+    }
+}
+
+async fn start_at(address: SocketAddr, flags: Flags) -> anyhow::Result<Server> {
+    let flags = Flags {
+        listen: Some(address.to_string()),
+        ..flags
+    };
+    let inputs = Inputs::from_process(flags)?;
+    let config = config::load(&inputs, LoadPurpose::AskProvider)?;
+    let listener = bind(address).await?;
+    init_log(&config);
+    new_server(listener, inputs, config).await
+}
+
+async fn new_server(
+    listener: TcpListener,
+    inputs: Inputs,
+    config: Config,
+) -> anyhow::Result<Server> {
+    let purpose = LoadPurpose::AskProvider;
+    Server::new(listener, inputs, purpose, config, ServerKind::Temporary).await
+}
+
+/// Begins the log of this process, and returns its file.
+fn init_log(config: &Config) -> PathBuf {
+    let log = config.server.data_dir.join(LOG_FILE_NAME);
+    let server = &config.server;
+    if let Err(error) = log::init_in_file(&server.log, server.log_format, &log) {
+        print_error(&format!("respondent: nothing is logged: {error}\n"));
+    }
+    log
 }
 
 /// Listens on an address, or on a free port of this machine if another program does.

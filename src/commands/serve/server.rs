@@ -18,6 +18,7 @@ use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
 use crate::log;
 use crate::metrics::Metrics;
+use crate::metrics::usage::UsageLog;
 use crate::net::memory::ProcessMemory;
 use crate::sandbox::Sandbox;
 use crate::serve::{
@@ -26,13 +27,14 @@ use crate::serve::{
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::turn::{RunningTurns, Service};
 
-/// What becomes of a server whose data directory another server uses.
+/// Why a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecondServer {
-    /// It does not start.
-    Refused,
-    /// It keeps artifacts in memory.
-    InMemory,
+pub enum ServerKind {
+    /// Somebody started it. It needs its data directory for itself.
+    Permanent,
+    /// For a program, with which it ends. It keeps artifacts in memory if another server uses the
+    /// data directory.
+    Temporary,
 }
 
 /// A server that has its address. Made by a command that serves; [`run`](Self::run) answers
@@ -56,14 +58,14 @@ impl Server {
         inputs: Inputs,
         purpose: LoadPurpose,
         mut config: Config,
-        second: SecondServer,
+        kind: ServerKind,
     ) -> anyhow::Result<Self> {
         let sandbox = if config.sandbox {
             Some(start_sandbox(&mut config).await?)
         } else {
             None
         };
-        let store = open_store(&mut config, second)?;
+        let store = open_store(&mut config, kind)?;
         // Watches the files from here on, so that every edit after the banner takes effect.
         let watch = ConfigWatcher::new(inputs, purpose, config);
         let live = watch.live();
@@ -74,6 +76,8 @@ impl Server {
             tracing::warn!("{warning}");
         }
         let metrics = Arc::new(Metrics::new());
+        let usage_store = store.as_ref().and_then(|store| store.as_ref().ok());
+        let usage = UsageLog::new(metrics.usage(), usage_store.cloned());
         let artifacts = Artifacts::open(
             &config.artifacts,
             store,
@@ -96,6 +100,8 @@ impl Server {
             capture,
             started_ms: now_ms(),
             memory,
+            usage,
+            temporary: kind == ServerKind::Temporary,
         };
         Ok(Self {
             listener,
@@ -133,6 +139,7 @@ impl Server {
         };
         let running = self.running_turns();
         let capture = self.app.capture.clone();
+        let usage = self.app.usage.clone();
         let memory = self.app.memory.clone();
         let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
         let applied = move |config: &Config| {
@@ -146,7 +153,7 @@ impl Server {
         let live = self.watch.live();
         let watched = self.watch.run(crate::config::watch::POLL_INTERVAL, applied);
         let _tasks = [
-            AbortOnDropHandle::new(tokio::spawn(clean_up(live, self.artifacts))),
+            AbortOnDropHandle::new(tokio::spawn(clean_up(live, self.artifacts, usage.clone()))),
             AbortOnDropHandle::new(tokio::spawn(watched)),
             AbortOnDropHandle::new(tokio::spawn(async move {
                 running.report_long_turns().await;
@@ -154,6 +161,7 @@ impl Server {
         ];
         let edge = Edge::new(routes(&self.app), self.settings, self.app);
         serve::serve(self.listener, edge, limits, self.shutdown).await;
+        usage.flush().await;
         tokio::task::spawn_blocking(move || capture.flush())
             .await
             .ok();
@@ -202,7 +210,7 @@ async fn start_sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
 /// server uses is an error of the start, or the artifacts are kept in memory.
 fn open_store(
     config: &mut Config,
-    second: SecondServer,
+    kind: ServerKind,
 ) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
     match config.artifacts.mode {
         ArtifactMode::Off | ArtifactMode::Memory => return Ok(None),
@@ -212,13 +220,13 @@ fn open_store(
     match Store::open(&data_dir, System.unix()) {
         Ok(store) => Ok(Some(Ok(Arc::new(store)))),
         Err(OpenError::Unusable(error)) => Ok(Some(Err(error))),
-        Err(OpenError::InUse(in_use)) => match second {
-            SecondServer::InMemory => {
+        Err(OpenError::InUse(in_use)) => match kind {
+            ServerKind::Temporary => {
                 tracing::warn!("{in_use}; shortened tool outputs are kept in memory");
                 config.artifacts.mode = ArtifactMode::Memory;
                 Ok(None)
             }
-            SecondServer::Refused => anyhow::bail!(
+            ServerKind::Permanent => anyhow::bail!(
                 "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
             ),
         },
@@ -249,8 +257,9 @@ fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<Edge
 }
 
 /// Deletes old recorded turns and artifacts, and artifacts beyond the size limit: every hour, and
-/// at once when artifacts exceed the limit by much. Every minute it retries writes that failed.
-async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
+/// at once when artifacts exceed the limit by much. Every minute it stores the usage of turns and
+/// retries writes that failed.
+async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts, usage: UsageLog) {
     let mut hours = tokio::time::interval(Duration::from_hours(1));
     let mut minutes = tokio::time::interval(Duration::from_mins(1));
     loop {
@@ -259,6 +268,7 @@ async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
             () = artifacts.over_quota() => {}
             _ = minutes.tick() => {
                 artifacts.flush_to_disk().await;
+                usage.flush().await;
                 continue;
             }
         }

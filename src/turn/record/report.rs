@@ -36,6 +36,7 @@ impl Record {
             self.usage.is_some() && self.notes.iter().all(|note| note.code != "usage_estimated");
         let is_comparable = is_counted && usage.input > 0 && self.estimated_input > 0;
         TurnFigures {
+            owner: &self.owner,
             provider: &self.provider,
             model: &self.model,
             outcome: outcome.label(),

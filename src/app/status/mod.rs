@@ -1,0 +1,72 @@
+//! `GET /diagnostics/status`: what the server is doing and has done.
+
+pub mod report;
+mod text;
+
+use axum::body::Body;
+use axum::extract::State;
+use http::Response;
+
+use super::{AppState, respond_with_json};
+use crate::artifacts::owner::LOCAL_OWNER;
+use crate::clock::{Clock, System, local_day};
+use crate::config::Config;
+use crate::diagnostics::bundle::BundleFolder;
+use crate::metrics::usage::UsageLog;
+use crate::serve::error::internal;
+use crate::store::DataDir;
+use report::{DiskReport, ServerReport, StatusReport, UsageReport, WEEK};
+
+/// The most turns that have ended and are listed.
+const RECENT_TURNS: usize = 5;
+
+/// `GET /diagnostics/status`: a [`StatusReport`].
+pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
+    let config = app.service.config.load_full();
+    let providers = app.service.provider_reports(&config);
+    let running = app.service.running.list();
+    let usage = usage(&app.usage).await;
+    let read = tokio::task::spawn_blocking(move || {
+        let mut recent = app.capture.list(&config);
+        recent.truncate(RECENT_TURNS);
+        (recent, disk(&config))
+    });
+    let Ok((recent, disk)) = read.await else {
+        return internal();
+    };
+    respond_with_json(&StatusReport {
+        server: Some(ServerReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_ms: app.started_ms,
+            running,
+            recent,
+            providers,
+        }),
+        usage,
+        disk,
+    })
+}
+
+/// What was used today and this week; `None` if it cannot be read.
+pub async fn usage(log: &UsageLog) -> Option<UsageReport> {
+    let today = local_day(System.unix());
+    let sums = log.since(LOCAL_OWNER, today - WEEK + 1).await;
+    match sums {
+        Ok(sums) => Some(UsageReport::new(&sums, today, log.is_stored())),
+        Err(error) => {
+            tracing::warn!("the usage of turns cannot be read: {error}");
+            None
+        }
+    }
+}
+
+/// What the files of a server take. Blocks.
+pub fn disk(config: &Config) -> DiskReport {
+    let bundles = BundleFolder::from_config(config).list().unwrap_or_default();
+    DiskReport {
+        data_dir: config.server.data_dir.display().to_string(),
+        database_bytes: DataDir::new(&config.server.data_dir).database_bytes(),
+        recorded_turns: bundles.len(),
+        recorded_bytes: bundles.iter().map(|bundle| bundle.bytes).sum(),
+    }
+}

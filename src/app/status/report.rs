@@ -1,0 +1,137 @@
+//! What `GET /diagnostics/status` says, and `respondent status` shows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::diagnostics::selection::ListedTurn;
+use crate::store::{UsageKey, UsageSum};
+use crate::turn::RunningTurnReport;
+use crate::upstream::ProviderReport;
+
+/// The days of the longer period of [`UsageReport`], today included.
+pub const WEEK: i64 = 7;
+
+/// The state of a server, or of what it has left if it does not run. It contains nothing of a
+/// conversation.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(expecting = "struct Status")]
+pub struct StatusReport {
+    /// The running server; `None` if none runs.
+    pub server: Option<ServerReport>,
+    /// What turns have used; `None` if it cannot be read.
+    pub usage: Option<UsageReport>,
+    /// The files of the server.
+    pub disk: DiskReport,
+}
+
+/// A running server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Server")]
+pub struct ServerReport {
+    /// The version of the program.
+    pub version: String,
+    /// When it started, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// The turns that are running, the oldest first.
+    pub running: Vec<RunningTurnReport>,
+    /// The newest turns that have ended, the newest first.
+    pub recent: Vec<ListedTurn>,
+    /// The providers that are on.
+    pub providers: Vec<ProviderReport>,
+}
+
+/// What turns have used.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(expecting = "struct Usage")]
+pub struct UsageReport {
+    /// Whether this is kept when the server ends.
+    pub stored: bool,
+    /// Since midnight in the server's time zone, the costliest first.
+    pub today: Vec<ModelUsage>,
+    /// In the last seven days, today included.
+    pub week: Vec<ModelUsage>,
+}
+
+/// What the turns of one model have used.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(expecting = "struct ModelSum")]
+pub struct ModelUsage {
+    /// The provider's id.
+    pub provider: String,
+    /// The provider's name of the model.
+    pub model: String,
+    /// The number of turns.
+    pub turns: u64,
+    /// Input tokens, with the cached ones.
+    pub input_tokens: u64,
+    /// Input tokens that the provider had cached.
+    pub cached_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// US dollars by the listed prices, of the turns whose price is known; `None` if it is known of
+    /// none.
+    pub cost: Option<f64>,
+    /// The turns that used tokens and whose price is unknown.
+    pub turns_without_price: u64,
+}
+
+/// The files of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Disk")]
+pub struct DiskReport {
+    /// The data directory.
+    pub data_dir: String,
+    /// The bytes of the database with the tool outputs and the usage.
+    pub database_bytes: u64,
+    /// The number of recorded turns.
+    pub recorded_turns: usize,
+    /// The bytes of the recorded turns.
+    pub recorded_bytes: u64,
+}
+
+impl UsageReport {
+    /// Sums up what was used since `today` and the days before. `stored` says whether it is kept.
+    pub fn new(sums: &[(UsageKey, UsageSum)], today: i64, stored: bool) -> Self {
+        Self {
+            stored,
+            today: by_model(sums, today),
+            week: by_model(sums, today - WEEK + 1),
+        }
+    }
+}
+
+/// The sums of each model from a day on.
+fn by_model(sums: &[(UsageKey, UsageSum)], since: i64) -> Vec<ModelUsage> {
+    let mut models = std::collections::BTreeMap::<_, UsageSum>::new();
+    for (key, sum) in sums.iter().filter(|(key, _)| key.day >= since) {
+        models
+            .entry((&key.provider, &key.model))
+            .or_default()
+            .add(sum);
+    }
+    let mut models: Vec<ModelUsage> = models
+        .into_iter()
+        .map(|((provider, model), sum)| ModelUsage::new(provider, model, &sum))
+        .collect();
+    models.sort_by(|one, other| {
+        let order = |model: &ModelUsage| (model.cost.unwrap_or(0.0), model.input_tokens);
+        let (one, other) = (order(one), order(other));
+        other.0.total_cmp(&one.0).then(other.1.cmp(&one.1))
+    });
+    models
+}
+
+impl ModelUsage {
+    /// What the turns of a model have used.
+    pub fn new(provider: &str, model: &str, sum: &UsageSum) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            turns: sum.turns,
+            input_tokens: sum.input,
+            cached_tokens: sum.cached,
+            output_tokens: sum.output,
+            cost: (sum.cost > 0.0 || sum.unpriced == 0).then_some(sum.cost),
+            turns_without_price: sum.unpriced,
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! The status as text for a terminal of the usual width.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use comfy_table::CellAlignment::{Left, Right};
+
+use super::report::{DiskReport, ModelUsage, ServerReport, StatusReport};
+use crate::diagnostics::listing::{TurnListing, age, short_duration};
+use crate::log::{ByteCount, SafeText, short_id, table};
+use crate::upstream::ProviderReport;
+
+/// The most models of a period that have a line of their own.
+const MAX_MODELS: usize = 10;
+
+/// The most running turns that have a line of their own.
+const MAX_RUNNING: usize = 10;
+
+/// The characters of a route, so that lines fit a terminal.
+const MAX_ROUTE_CHARS: usize = 27;
+
+impl StatusReport {
+    /// The report as text. `address` is that of the server, and `now` the moment that ages are
+    /// relative to.
+    pub fn text(&self, address: &str, now: SystemTime) -> String {
+        let mut text = match &self.server {
+            Some(server) => server.text(address, now),
+            None => format!("No server runs on {address}.\n"),
+        };
+        text.push('\n');
+        match &self.usage {
+            Some(usage) => {
+                text += &usage_table("Today", &usage.today);
+                text.push('\n');
+                text += &usage_table("Last 7 days", &usage.week);
+                if usage.today.iter().chain(&usage.week).any(is_partly_known) {
+                    text += "+ Without the turns whose price is unknown.\n";
+                }
+                if !usage.stored {
+                    text += "Usage is lost when the server ends: it keeps no artifacts on disk.\n";
+                }
+            }
+            None => text += "What turns have used cannot be read.\n",
+        }
+        text.push('\n');
+        text + &self.disk.text()
+    }
+}
+
+impl ServerReport {
+    fn text(&self, address: &str, now: SystemTime) -> String {
+        let mut text = format!(
+            "Respondent {} has been running on {address} for {}.\n\n",
+            SafeText::new(&self.version),
+            age(self.started_ms, now)
+        );
+        if self.running.is_empty() {
+            text += "No turn is running.\n";
+        } else {
+            let count = self.running.len();
+            let turns = if count == 1 { "turn is" } else { "turns are" };
+            let _ = writeln!(text, "{count} {turns} running.");
+            let rows = self.running.iter().take(MAX_RUNNING).map(|turn| {
+                [
+                    short_duration(turn.running_ms.saturating_mul(1000)),
+                    route(turn.route.as_deref().unwrap_or("-")),
+                    ByteCount(turn.received_bytes).to_string(),
+                    SafeText::new(&short_id(&turn.request_id)).to_string(),
+                ]
+            });
+            let columns = [
+                ("for", Right, 6),
+                ("route", Left, 5),
+                ("received", Right, 9),
+                ("request", Left, 8),
+            ];
+            text += &table(columns, rows);
+        }
+        if !self.recent.is_empty() {
+            let listing = TurnListing {
+                started_ms: None,
+                turns: self.recent.clone(),
+            };
+            let _ = write!(text, "\nNewest turns\n{}", listing.table(now));
+        }
+        let rows = self
+            .providers
+            .iter()
+            .map(|provider| [provider.id.clone(), provider_state(provider)]);
+        let columns = [("provider", Left, 8), ("state", Left, 5)];
+        let _ = write!(text, "\n{}", table(columns, rows));
+        text
+    }
+}
+
+fn provider_state(provider: &ProviderReport) -> String {
+    let mut state = if provider.down_ms > 0 {
+        let left = Duration::from_millis(provider.down_ms).as_secs() + 1;
+        format!("down, asked again in {left} s")
+    } else if provider.asked {
+        "up".to_owned()
+    } else {
+        "not asked yet".to_owned()
+    };
+    if provider.resting_keys > 0 {
+        let _ = write!(
+            state,
+            "; {} of {} keys at a limit or refused",
+            provider.resting_keys, provider.keys
+        );
+    }
+    state
+}
+
+impl DiskReport {
+    fn text(&self) -> String {
+        let turns = if self.recorded_turns == 1 {
+            "turn"
+        } else {
+            "turns"
+        };
+        format!(
+            "Disk: {} of tool outputs and usage, {} of {} recorded {turns}\n  in {}\n",
+            ByteCount(self.database_bytes),
+            ByteCount(self.recorded_bytes),
+            self.recorded_turns,
+            SafeText::new(&self.data_dir)
+        )
+    }
+}
+
+fn usage_table(period: &str, models: &[ModelUsage]) -> String {
+    if models.is_empty() {
+        return format!("{period}: no turns.\n");
+    }
+    let mut lines: Vec<(String, ModelUsage)> = models
+        .iter()
+        .take(MAX_MODELS)
+        .map(|model| {
+            let name = format!("{}/{}", model.provider, model.model);
+            (route(&name), model.clone())
+        })
+        .collect();
+    let others = models.get(MAX_MODELS..).unwrap_or_default();
+    if !others.is_empty() {
+        lines.push((format!("{} others", others.len()), sum(others)));
+    }
+    if models.len() > 1 {
+        lines.push(("all".to_owned(), sum(models)));
+    }
+    let columns = [
+        (period, Left, u16::try_from(MAX_ROUTE_CHARS).unwrap_or(0)),
+        ("turns", Right, 5),
+        ("tokens in", Right, 9),
+        ("cached", Right, 6),
+        ("out", Right, 7),
+        ("cost", Right, 7),
+    ];
+    let rows = lines.into_iter().map(|(name, usage)| {
+        let cached = usage
+            .cached_tokens
+            .saturating_mul(100)
+            .checked_div(usage.input_tokens)
+            .map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
+        [
+            name,
+            usage.turns.to_string(),
+            short_count(usage.input_tokens),
+            cached,
+            short_count(usage.output_tokens),
+            cost(&usage),
+        ]
+    });
+    table(columns, rows)
+}
+
+/// The sum of several models, under no name.
+fn sum(models: &[ModelUsage]) -> ModelUsage {
+    let mut all = ModelUsage {
+        provider: String::new(),
+        model: String::new(),
+        turns: 0,
+        input_tokens: 0,
+        cached_tokens: 0,
+        output_tokens: 0,
+        cost: None,
+        turns_without_price: 0,
+    };
+    for model in models {
+        for (number, more) in [
+            (&mut all.turns, model.turns),
+            (&mut all.input_tokens, model.input_tokens),
+            (&mut all.cached_tokens, model.cached_tokens),
+            (&mut all.output_tokens, model.output_tokens),
+            (&mut all.turns_without_price, model.turns_without_price),
+        ] {
+            *number = number.saturating_add(more);
+        }
+        if let Some(cost) = model.cost {
+            *all.cost.get_or_insert(0.0) += cost;
+        }
+    }
+    all
+}
+
+fn is_partly_known(model: &ModelUsage) -> bool {
+    model.turns_without_price > 0
+}
+
+/// The cost, with a `+` if some of it is unknown.
+fn cost(usage: &ModelUsage) -> String {
+    let more = if is_partly_known(usage) { "+" } else { "" };
+    match usage.cost {
+        Some(cost) if cost < 0.1 => format!("${cost:.4}{more}"),
+        Some(cost) => format!("${cost:.2}{more}"),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// A number of tokens in at most six characters, such as `12.3k`.
+fn short_count(count: u64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{}.{}k", count / 1000, count % 1000 / 100),
+        1_000_000..1_000_000_000 => {
+            format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000)
+        }
+        _ => format!("{}G", count / 1_000_000_000),
+    }
+}
+
+fn route(name: &str) -> String {
+    SafeText::up_to(name, MAX_ROUTE_CHARS - 1).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::super::report::UsageReport;
+    use super::*;
+    use crate::diagnostics::selection::ListedTurn;
+    use crate::turn::{Outcome, RunningTurnReport};
+
+    fn usage(model: &str, cost: Option<f64>, unpriced: u64) -> ModelUsage {
+        ModelUsage {
+            provider: "moonshot".to_owned(),
+            model: model.to_owned(),
+            turns: 1234,
+            input_tokens: 123_456_789,
+            cached_tokens: 107_407_406,
+            output_tokens: 98_765,
+            cost,
+            turns_without_price: unpriced,
+        }
+    }
+
+    fn report() -> StatusReport {
+        let turn = ListedTurn {
+            request_id: "req_0f5a19f7c2d3e4f5".to_owned(),
+            response_id: Some("resp_1b2c3d4e5f6a7b8c".to_owned()),
+            began_ms: 1_000_000,
+            took_us: 1_250_000,
+            outcome: Some(Outcome::Completed),
+            route: Some("moonshot/kimi-k2.6".to_owned()),
+            failed: false,
+            memory: true,
+            disk: false,
+        };
+        let provider = |id: &str| ProviderReport {
+            id: id.to_owned(),
+            asked: true,
+            down_ms: 0,
+            keys: 2,
+            resting_keys: 0,
+        };
+        StatusReport {
+            server: Some(ServerReport {
+                version: "0.2.0".to_owned(),
+                started_ms: 500_000,
+                running: vec![RunningTurnReport {
+                    request_id: "req_9f5a19f7c2d3e4f5".to_owned(),
+                    route: Some("moonshot/a-model-with-a-name-that-does-not-fit".to_owned()),
+                    running_ms: 12_345,
+                    received_bytes: 45_678,
+                }],
+                recent: vec![turn],
+                providers: vec![
+                    provider("moonshot"),
+                    ProviderReport {
+                        down_ms: 9_500,
+                        resting_keys: 1,
+                        ..provider("deepseek")
+                    },
+                    ProviderReport {
+                        asked: false,
+                        ..provider("openai")
+                    },
+                ],
+            }),
+            usage: Some(UsageReport {
+                stored: true,
+                today: vec![usage("kimi-k2.6", Some(1.234), 0)],
+                week: vec![
+                    usage("kimi-k2.6", Some(12.345), 3),
+                    usage("local-\x1b[31m", None, 5),
+                ],
+            }),
+            disk: DiskReport {
+                data_dir: "/home/me/.local/share/respondent".to_owned(),
+                database_bytes: 12_345_678,
+                recorded_turns: 3,
+                recorded_bytes: 45_678,
+            },
+        }
+    }
+
+    fn text_of(report: &StatusReport) -> String {
+        let text = report.text("127.0.0.1:8787", UNIX_EPOCH + Duration::from_secs(1300));
+        let wide = text.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{text}");
+        text
+    }
+
+    #[test]
+    fn r37_the_status_fits_a_terminal() {
+        assert_eq!(
+            text_of(&report()),
+            "\
+Respondent 0.2.0 has been running on 127.0.0.1:8787 for 13m.
+
+1 turn is running.
+   for  route                         received  request
+ 12.3s  moonshot/a-model-with-a-na…    45.6 kB  9f5a19f7
+
+Newest turns
+ age    took  outcome       route               request   response  kept
+  5m    1.2s  completed     moonshot/kimi-k2.6  0f5a19f7  1b2c3d4e  memory
+
+provider  state
+moonshot  up
+deepseek  down, asked again in 10 s; 1 of 2 keys at a limit or refused
+openai    not asked yet
+
+Today                        turns  tokens in  cached      out     cost
+moonshot/kimi-k2.6            1234     123.4M     86%    98.7k    $1.23
+
+Last 7 days                  turns  tokens in  cached      out     cost
+moonshot/kimi-k2.6            1234     123.4M     86%    98.7k  $12.35+
+moonshot/local-\\u001b[31m     1234     123.4M     86%    98.7k  unknown
+all                           2468     246.9M     86%   197.5k  $12.35+
++ Without the turns whose price is unknown.
+
+Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns
+  in /home/me/.local/share/respondent
+"
+        );
+    }
+
+    #[test]
+    fn r37_without_a_server_usage_and_disk_are_shown() {
+        let offline = StatusReport {
+            server: None,
+            usage: Some(UsageReport::default()),
+            ..report()
+        };
+        let text = text_of(&offline);
+        assert!(text.starts_with("No server runs on 127.0.0.1:8787.\n\nToday: no turns.\n"));
+        assert!(
+            text.contains("Disk: 12.3 MB of tool outputs and usage"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn r37_many_models_are_summed_up() {
+        let many = (0..30)
+            .map(|n| usage(&format!("m{n}"), Some(1.0), 0))
+            .collect();
+        let report = StatusReport {
+            usage: Some(UsageReport {
+                today: many,
+                ..UsageReport::default()
+            }),
+            ..report()
+        };
+        let text = text_of(&report);
+        assert!(text.contains("\n20 others"), "{text}");
+        assert!(text.contains("$30.00"), "{text}");
+        assert!(
+            text.contains("Usage is lost when the server ends"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let counts = [0, 9_999, 10_000, 999_999, 12_345_678, u64::MAX];
+        assert_eq!(
+            counts.map(short_count),
+            ["0", "9999", "10.0k", "999.9k", "12.3M", "18446744073G"]
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! `respondent status`: what the running server is doing and what turns have used; without a server,
+//! what it has left.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use http::StatusCode;
+
+use super::print_text;
+use crate::app::status::report::StatusReport;
+use crate::app::status::{disk, usage};
+use crate::config::Config;
+use crate::control::{ApiError, ControlClient, ControlError};
+use crate::log::SafeText;
+use crate::metrics::usage::{DailyUsage, UsageLog};
+use crate::store::{DataDir, OpenError, Store};
+
+const STATUS_PATH: &str = "/diagnostics/status";
+
+/// Prints the status as text or as JSON.
+pub async fn run(config: &Config, json: bool) -> anyhow::Result<()> {
+    let control = ControlClient::new(config);
+    let report: StatusReport = match control.get(STATUS_PATH).await {
+        Ok((StatusCode::OK, body)) => {
+            serde_json::from_slice(&body).context("the server's status cannot be read")?
+        }
+        Ok((status, body)) => {
+            let why = ApiError::message_in(&body);
+            anyhow::bail!(
+                "the server answered {}: {}",
+                status.as_u16(),
+                SafeText::new(&why)
+            );
+        }
+        Err(ControlError::NotRunning(_)) => offline(config).await?,
+        Err(error) => return Err(error.into()),
+    };
+    if json {
+        return print_text(&(serde_json::to_string_pretty(&report)? + "\n"));
+    }
+    let address = control.address().to_string();
+    print_text(&report.text(&address, SystemTime::now()))
+}
+
+/// What the files tell.
+async fn offline(config: &Config) -> anyhow::Result<StatusReport> {
+    let data_dir = DataDir::new(&config.server.data_dir);
+    let store = match Store::open_existing(&data_dir) {
+        Ok(store) => store.map(Arc::new),
+        Err(OpenError::InUse(in_use)) => anyhow::bail!(
+            "no server runs on {}, but {in_use}; name its address with --listen",
+            ControlClient::new(config).address()
+        ),
+        Err(OpenError::Unusable(error)) => return Err(error.into()),
+    };
+    let log = UsageLog::new(DailyUsage::default(), store);
+    Ok(StatusReport {
+        server: None,
+        usage: usage(&log)
+            .await
+            .map(|usage| crate::app::status::report::UsageReport {
+                stored: true,
+                ..usage
+            }),
+        disk: disk(config),
+    })
+}

@@ -1,0 +1,203 @@
+//! What turns have used, by day and model: counted in memory, and added to the store once in a
+//! while, so that no turn waits for a disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use adapters::event::Usage;
+use parking_lot::Mutex;
+
+use crate::log::SafeText;
+use crate::store::{OTHER_MODELS, Store, StoreError, UsageKey, UsageSum};
+
+/// The most sums in memory. There are so many only if the store does not take them.
+const MAX_SUMS: usize = 1024;
+
+/// The days that stay in memory if the store does not take them.
+const DAYS_IN_MEMORY: i64 = 31;
+
+/// The sums that are not stored yet. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct DailyUsage(Arc<Mutex<BTreeMap<UsageKey, UsageSum>>>);
+
+impl DailyUsage {
+    /// Counts a turn that has ended. `day` is in days since 1970; `cost` is in US dollars, if the
+    /// price is known.
+    pub(super) fn count(
+        &self,
+        day: i64,
+        owner: &str,
+        (provider, model): (&str, &str),
+        usage: Usage,
+        cost: Option<f64>,
+    ) {
+        let has_tokens = usage.input > 0 || usage.output > 0;
+        let cost = cost.filter(|cost| cost.is_finite());
+        let sum = UsageSum {
+            turns: 1,
+            input: usage.input,
+            cached: usage.cached,
+            output: usage.output,
+            cost: cost.unwrap_or(0.0),
+            unpriced: u64::from(has_tokens && cost.is_none()),
+        };
+        let key = UsageKey {
+            day,
+            owner: owner.to_owned(),
+            provider: provider.to_owned(),
+            model: SafeText::new(model).to_string(),
+        };
+        self.add(key, &sum);
+    }
+
+    fn add(&self, mut key: UsageKey, sum: &UsageSum) {
+        let mut sums = self.0.lock();
+        if !sums.contains_key(&key) {
+            let oldest = key.day.saturating_sub(DAYS_IN_MEMORY);
+            sums.retain(|known, _| known.day > oldest);
+            if sums.len() >= MAX_SUMS {
+                OTHER_MODELS.clone_into(&mut key.provider);
+                OTHER_MODELS.clone_into(&mut key.model);
+            }
+        }
+        sums.entry(key).or_default().add(sum);
+    }
+
+    fn take(&self) -> Vec<(UsageKey, UsageSum)> {
+        std::mem::take(&mut *self.0.lock()).into_iter().collect()
+    }
+}
+
+/// The usage of this process, and of earlier ones as far as it is stored. Clones share it.
+#[derive(Clone)]
+pub struct UsageLog {
+    counts: DailyUsage,
+    store: Option<Arc<Store>>,
+    failed: Arc<AtomicBool>,
+}
+
+impl UsageLog {
+    /// The usage that is counted, and stored if there is a store.
+    pub fn new(counts: DailyUsage, store: Option<Arc<Store>>) -> Self {
+        Self {
+            counts,
+            store,
+            failed: Arc::default(),
+        }
+    }
+
+    /// Whether usage is kept when the process ends.
+    pub fn is_stored(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Stores what was counted. What the store does not take is tried again the next time; the first
+    /// failure is logged.
+    pub async fn flush(&self) {
+        let Some(store) = &self.store else { return };
+        let sums = self.counts.take();
+        if sums.is_empty() {
+            return;
+        }
+        if let Err(error) = store.add_usage(sums.clone()).await {
+            if !self.failed.swap(true, Relaxed) {
+                tracing::warn!("the usage of turns is not stored: {error}");
+            }
+            for (key, sum) in sums {
+                self.counts.add(key, &sum);
+            }
+        }
+    }
+
+    /// The sums of an owner from a day on, by day, provider and model.
+    pub async fn since(
+        &self,
+        owner: &str,
+        day: i64,
+    ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+        self.flush().await;
+        let stored = match &self.store {
+            Some(store) => store.usage_since(owner, day).await?,
+            None => Vec::new(),
+        };
+        let mut sums: BTreeMap<UsageKey, UsageSum> = stored.into_iter().collect();
+        for (key, sum) in &*self.counts.0.lock() {
+            if key.owner == owner && key.day >= day {
+                sums.entry(key.clone()).or_default().add(sum);
+            }
+        }
+        Ok(sums.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{DataDir, LockedDatabase};
+
+    const USED: Usage = Usage {
+        input: 100,
+        cached: 60,
+        cache_write: 0,
+        output: 20,
+        reasoning: 5,
+    };
+
+    fn store(folder: &tempfile::TempDir) -> (DataDir, Arc<Store>) {
+        let data_dir = DataDir::new(folder.path());
+        let store = Arc::new(Store::open(&data_dir, 0).unwrap());
+        (data_dir, store)
+    }
+
+    #[tokio::test]
+    async fn r37_an_unknown_price_is_not_0_dollars() {
+        let counts = DailyUsage::default();
+        counts.count(7, "local", ("acme", "m"), USED, Some(0.25));
+        counts.count(7, "local", ("acme", "m"), USED, None);
+        // A turn that failed before it used anything.
+        counts.count(7, "local", ("acme", "m"), Usage::default(), None);
+        let log = UsageLog::new(counts, None);
+        let sums = log.since("local", 7).await.unwrap();
+        let [(_, sum)] = sums.as_slice() else {
+            panic!("{sums:?}")
+        };
+        assert_eq!((sum.turns, sum.unpriced), (3, 1));
+        assert_eq!((sum.input, sum.cached, sum.output), (200, 120, 40));
+        assert!((sum.cost - 0.25).abs() < 1e-9);
+        assert!(log.since("other", 7).await.unwrap().is_empty());
+        assert!(log.since("local", 8).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn r37_usage_outlives_the_process_and_a_locked_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let counts = DailyUsage::default();
+        {
+            let (data_dir, store) = store(&folder);
+            let log = UsageLog::new(counts.clone(), Some(store));
+            counts.count(7, "local", ("acme", "m"), USED, Some(0.25));
+            log.flush().await;
+            let locked = LockedDatabase::new(&data_dir);
+            counts.count(7, "local", ("acme", "m"), USED, Some(0.25));
+            log.flush().await;
+            drop(locked);
+            assert_eq!(log.since("local", 7).await.unwrap()[0].1.turns, 2);
+        }
+        let (_, store) = store(&folder);
+        let log = UsageLog::new(DailyUsage::default(), Some(store));
+        let sums = log.since("local", 7).await.unwrap();
+        assert_eq!((sums.len(), sums[0].1.turns), (1, 2));
+    }
+
+    #[test]
+    fn r37_the_sums_in_memory_are_limited() {
+        let counts = DailyUsage::default();
+        for n in 0..MAX_SUMS * 2 {
+            counts.count(7, "local", ("acme", &format!("m{n}")), USED, None);
+        }
+        assert_eq!(counts.0.lock().len(), MAX_SUMS + 1);
+        counts.count(7 + DAYS_IN_MEMORY, "local", ("acme", "m"), USED, None);
+        assert_eq!(counts.take().len(), 1);
+    }
+}

@@ -1,0 +1,225 @@
+//! What turns have used, summed by day, owner and model. The sums are limited in number and age.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::error::StoreError;
+
+/// The most models of one day and owner that have sums of their own; later ones share one. A client
+/// chooses the name of a model where a provider takes any.
+const MAX_MODELS_A_DAY: u64 = 256;
+
+/// The provider and the model of the sums that are shared.
+pub const OTHER_MODELS: &str = "other";
+
+/// How many days sums are kept.
+const KEPT_DAYS: i64 = 366;
+
+/// The largest number in a sum, so that sums never overflow and are exact in JSON.
+const MAX_NUMBER: u64 = 1 << 53;
+
+/// Whose turns are summed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UsageKey {
+    /// Days since 1970, in the time zone of the server.
+    pub day: i64,
+    /// The owner.
+    pub owner: String,
+    /// The provider's id.
+    pub provider: String,
+    /// The provider's name of the model.
+    pub model: String,
+}
+
+/// What a number of turns have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UsageSum {
+    /// The number of turns.
+    pub turns: u64,
+    /// Input tokens, with the cached ones.
+    pub input: u64,
+    /// Input tokens that the provider had cached.
+    pub cached: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// US dollars, of the turns whose price is known.
+    pub cost: f64,
+    /// The turns that used tokens and whose price is unknown.
+    pub unpriced: u64,
+}
+
+impl UsageSum {
+    /// Adds what other turns have used.
+    pub fn add(&mut self, other: &Self) {
+        for (number, more) in [
+            (&mut self.turns, other.turns),
+            (&mut self.input, other.input),
+            (&mut self.cached, other.cached),
+            (&mut self.output, other.output),
+            (&mut self.unpriced, other.unpriced),
+        ] {
+            *number = number.saturating_add(more).min(MAX_NUMBER);
+        }
+        self.cost += other.cost;
+    }
+}
+
+/// Adds sums to the stored ones, and deletes those that are too old. Each has a key of its own.
+pub(super) fn add(
+    connection: &mut Connection,
+    sums: &[(UsageKey, UsageSum)],
+) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (key, sum) in sums {
+        let mut key = key.clone();
+        let mut stored = read(&transaction, &key)?;
+        if stored.is_none() && models_of_day(&transaction, &key)? >= MAX_MODELS_A_DAY {
+            OTHER_MODELS.clone_into(&mut key.provider);
+            OTHER_MODELS.clone_into(&mut key.model);
+            stored = read(&transaction, &key)?;
+        }
+        let mut total = stored.unwrap_or_default();
+        total.add(sum);
+        write(&transaction, &key, &total)?;
+    }
+    if let Some(newest) = sums.iter().map(|(key, _)| key.day).max() {
+        let oldest = newest.saturating_sub(KEPT_DAYS);
+        transaction
+            .prepare_cached("DELETE FROM usage WHERE day <= ?1")?
+            .execute([oldest])?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// The sums of an owner from a day on, the oldest first.
+pub(super) fn since(
+    connection: &Connection,
+    owner: &str,
+    day: i64,
+) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT turns, input, cached, output, cost, unpriced, day, provider, model
+         FROM usage WHERE day >= ?1 AND owner = ?2 ORDER BY day, provider, model",
+    )?;
+    let rows = select.query_map(params![day, owner], |row| {
+        let key = UsageKey {
+            day: row.get(6)?,
+            owner: owner.to_owned(),
+            provider: row.get(7)?,
+            model: row.get(8)?,
+        };
+        Ok((key, sum(row)?))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn read(connection: &Connection, key: &UsageKey) -> Result<Option<UsageSum>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT turns, input, cached, output, cost, unpriced FROM usage
+         WHERE day = ?1 AND owner = ?2 AND provider = ?3 AND model = ?4",
+    )?;
+    let names = params![key.day, key.owner, key.provider, key.model];
+    Ok(select.query_row(names, sum).optional()?)
+}
+
+fn sum(row: &rusqlite::Row<'_>) -> rusqlite::Result<UsageSum> {
+    Ok(UsageSum {
+        turns: row.get(0)?,
+        input: row.get(1)?,
+        cached: row.get(2)?,
+        output: row.get(3)?,
+        cost: row.get(4)?,
+        unpriced: row.get(5)?,
+    })
+}
+
+fn models_of_day(connection: &Connection, key: &UsageKey) -> Result<u64, StoreError> {
+    let mut select =
+        connection.prepare_cached("SELECT count(*) FROM usage WHERE day = ?1 AND owner = ?2")?;
+    Ok(select.query_row(params![key.day, key.owner], |row| row.get(0))?)
+}
+
+fn write(connection: &Connection, key: &UsageKey, sum: &UsageSum) -> Result<(), StoreError> {
+    let mut insert = connection.prepare_cached(
+        "INSERT OR REPLACE INTO usage
+         (day, owner, provider, model, turns, input, cached, output, cost, unpriced)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?;
+    insert.execute(params![
+        key.day,
+        key.owner,
+        key.provider,
+        key.model,
+        sum.turns,
+        sum.input,
+        sum.cached,
+        sum.output,
+        sum.cost,
+        sum.unpriced
+    ])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::tests::in_memory;
+    use super::*;
+
+    fn key(day: i64, model: &str) -> UsageKey {
+        UsageKey {
+            day,
+            owner: "local".to_owned(),
+            provider: "acme".to_owned(),
+            model: model.to_owned(),
+        }
+    }
+
+    fn turn(input: u64) -> UsageSum {
+        UsageSum {
+            turns: 1,
+            input,
+            cost: 0.5,
+            ..UsageSum::default()
+        }
+    }
+
+    #[test]
+    fn r37_turns_of_a_day_and_a_model_are_one_row() {
+        let mut connection = in_memory();
+        let mut other = key(20_000, "m");
+        "other".clone_into(&mut other.owner);
+        for sums in [
+            vec![(key(20_000, "m"), turn(100))],
+            vec![
+                (key(20_000, "m"), turn(u64::MAX)),
+                (key(20_001, "m"), turn(7)),
+                (other, turn(5)),
+            ],
+        ] {
+            add(&mut connection, &sums).unwrap();
+        }
+        let mut both = turn(MAX_NUMBER);
+        (both.turns, both.cost) = (2, 1.0);
+        assert_eq!(
+            since(&connection, "local", 20_000).unwrap(),
+            [(key(20_000, "m"), both), (key(20_001, "m"), turn(7))]
+        );
+        assert_eq!(since(&connection, "local", 20_001).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn r37_the_rows_of_a_day_and_the_days_are_limited() {
+        let mut connection = in_memory();
+        for day in [20_000, 20_001] {
+            let models = (0..MAX_MODELS_A_DAY * 2).map(|n| (key(day, &format!("m{n}")), turn(1)));
+            add(&mut connection, &models.collect::<Vec<_>>()).unwrap();
+        }
+        let first = since(&connection, "local", 0).unwrap();
+        assert_eq!(first.len() as u64, 2 * (MAX_MODELS_A_DAY + 1));
+        let rest = first.iter().find(|(key, _)| key.model == OTHER_MODELS);
+        assert_eq!(rest.unwrap().1.turns, MAX_MODELS_A_DAY);
+        add(&mut connection, &[(key(20_000 + KEPT_DAYS, "m"), turn(1))]).unwrap();
+        let days = since(&connection, "local", 0).unwrap();
+        assert!(days.iter().all(|(key, _)| key.day > 20_000), "{days:?}");
+    }
+}

@@ -1,0 +1,135 @@
+//! `respondent status`, from the running server and without one.
+use kit::player::{PlayerWire, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::faults::{answer, player, repeating_player};
+use crate::proxy::{Proxy, Setup, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R37 the status shows running turns, providers and usage",
+            running_server,
+        ),
+        case("R37 usage outlives the server", after_the_server),
+    ]
+}
+
+/// An answer that uses 1,000 input tokens, of which 400 were cached, and 50 output tokens.
+fn used() -> ScriptedAnswer {
+    answer(json!([{"text": "a"}, {"usage": {
+        "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
+        "prompt_tokens_details": {"cached_tokens": 400}
+    }}]))
+}
+
+/// Two models, of which one has a price.
+fn setup() -> Setup {
+    Setup::new().tables(
+        "[[providers.up.models]]\nid = \"priced\"\nprice = { input = 1.0, cached_input = 0.5, output = 10.0 }\n\
+         [[providers.up.models]]\nid = \"free\"",
+    )
+}
+
+async fn run_turns(proxy: &Proxy) {
+    for model in ["up/priced", "up/priced", "up/free"] {
+        proxy
+            .response(&json!({"model": model, "input": "go"}))
+            .await;
+    }
+}
+
+/// The status as JSON, asked for with the configuration of the server.
+async fn status(proxy: &Proxy, setup: &Setup) -> Value {
+    serde_json::from_str(&run_status(proxy, setup, &["--json"]).await).unwrap()
+}
+
+/// What `respondent status` prints.
+async fn run_status(proxy: &Proxy, setup: &Setup, flags: &[&str]) -> String {
+    let address = proxy.address.to_string();
+    let setup = setup.clone().arg("--listen").arg(&address).arg("status");
+    let setup = flags.iter().fold(setup, |setup, flag| setup.arg(flag));
+    let (code, out, err) = setup.run(proxy.folder.path()).await;
+    assert_eq!(code, 0, "{out}{err}");
+    out
+}
+
+fn assert_used(usage: &Value, priced_turns: u64) {
+    let priced = &usage[0];
+    assert_eq!(priced["provider"], "up");
+    assert_eq!(priced["model"], "priced");
+    assert_eq!(priced["turns"], priced_turns);
+    assert_eq!(priced["input_tokens"], 1000 * priced_turns);
+    assert_eq!(priced["cached_tokens"], 400 * priced_turns);
+    assert_eq!(priced["output_tokens"], 50 * priced_turns);
+    let cost = priced["cost"].as_f64().unwrap();
+    // 600 tokens, 400 cached ones and 50 of output, for a million dollars each.
+    let expected = (600.0 * 1.0 + 400.0 * 0.5 + 50.0 * 10.0) / 1e6;
+    let turns = f64::from(u32::try_from(priced_turns).unwrap());
+    assert!((cost - expected * turns).abs() < 1e-9, "{usage}");
+    assert_eq!(usage[1]["model"], "free");
+    assert_eq!(usage[1]["cost"], Value::Null);
+    assert!(usage[1]["turns_without_price"].as_u64() >= Some(1));
+}
+
+async fn running_server() {
+    let player = player(PlayerWire::Chat).await;
+    for _ in 0..3 {
+        player.push(used());
+    }
+    let setup = setup();
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    run_turns(&proxy).await;
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    let mut open = proxy
+        .open(
+            streaming(&json!({"model": "up/priced", "input": "go"})).to_string(),
+            &[],
+        )
+        .await;
+    open.read_until("begun").await;
+    // A turn is counted shortly after its last byte.
+    proxy
+        .wait_for_metric("respondent_turns_total", "", 3.0)
+        .await;
+    let status = status(&proxy, &setup).await;
+    assert_used(&status["usage"]["today"], 2);
+    assert_used(&status["usage"]["week"], 2);
+    let server = &status["server"];
+    assert_eq!(server["running"][0]["route"], "up/priced");
+    assert_eq!(server["running"].as_array().unwrap().len(), 1);
+    assert_eq!(server["recent"].as_array().unwrap().len(), 3);
+    assert_eq!(server["providers"][0]["id"], "up");
+    assert_eq!(server["providers"][0]["asked"], true);
+    assert!(status["disk"]["database_bytes"].as_u64() > Some(0));
+    let text = run_status(&proxy, &setup, &[]).await;
+    assert!(text.contains("1 turn is running."), "{text}");
+    assert!(text.contains("unknown"), "{text}");
+    assert_eq!(
+        text.lines()
+            .find(|line| line.chars().count() > 80 && !line.starts_with("  in ")),
+        None
+    );
+}
+
+async fn after_the_server() {
+    let player = repeating_player(PlayerWire::Chat, used()).await;
+    let setup = setup();
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    run_turns(&proxy).await;
+    proxy.terminate().await;
+    assert!(proxy.wait_for_exit().await.success());
+    let offline = status(&proxy, &setup).await;
+    assert_eq!(offline["server"], Value::Null);
+    assert_used(&offline["usage"]["today"], 2);
+    let text = run_status(&proxy, &setup, &[]).await;
+    assert!(text.starts_with("No server runs on "), "{text}");
+
+    let next = Proxy::start_in_folder(proxy.folder, &setup.clone().wire_of(&player)).await;
+    run_turns(&next).await;
+    next.wait_for_metric("respondent_turns_total", "", 3.0)
+        .await;
+    assert_used(&status(&next, &setup).await["usage"]["today"], 4);
+}
