@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::{Method, Request};
@@ -40,7 +41,7 @@ fn app() -> AppState {
     std::fs::write(folder.path().join("proxy-config.toml"), CONFIG).unwrap();
     let inputs = Inputs {
         flags: Flags::default(),
-        environment: Box::new(HashMap::<String, String>::new()),
+        environment: Arc::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
     };
     let config = load(&inputs, LoadPurpose::Serve);

@@ -236,6 +236,7 @@ fn model_json(provider: &Provider, model: &Model) -> Value {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::sync::Arc;
 
     use super::*;
     use crate::config::{Flags, Inputs, LoadPurpose, UserDirs};
@@ -265,7 +266,7 @@ mod tests {
                 config: Some(file),
                 ..Flags::default()
             },
-            environment: Box::new(HashMap::<String, String>::new()),
+            environment: Arc::new(HashMap::<String, String>::new()),
             dirs,
         };
         crate::config::load(&inputs, LoadPurpose::NeedNoKey).unwrap()

@@ -2,6 +2,7 @@
 //! and the search for its file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 
@@ -117,11 +118,12 @@ impl UserDirs {
 }
 
 /// Everything besides files that determines a configuration.
+#[derive(Clone)]
 pub struct Inputs {
     /// The command-line flags.
     pub flags: Flags,
     /// The environment variables.
-    pub environment: Box<dyn Environment>,
+    pub environment: Arc<dyn Environment>,
     /// The user's directories.
     pub dirs: UserDirs,
 }
@@ -149,7 +151,7 @@ impl Inputs {
     pub fn from_process(flags: Flags) -> Result<Self, etcetera::HomeDirError> {
         Ok(Self {
             flags,
-            environment: Box::new(ProcessEnvironment),
+            environment: Arc::new(ProcessEnvironment),
             dirs: UserDirs::from_process()?,
         })
     }

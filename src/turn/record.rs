@@ -304,7 +304,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             flags: Flags::default(),
-            environment: Box::new(HashMap::<String, String>::new()),
+            environment: Arc::new(HashMap::<String, String>::new()),
             dirs: UserDirs::under(folder.path()),
         };
         let config = Arc::new(crate::config::load(&inputs, LoadPurpose::Serve).unwrap());

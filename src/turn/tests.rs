@@ -43,7 +43,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
     .unwrap();
     let inputs = Inputs {
         flags: Flags::default(),
-        environment: Box::new(HashMap::new()),
+        environment: Arc::new(HashMap::new()),
         dirs: UserDirs::under(root),
     };
     let config = load(&inputs, LoadPurpose::Serve).unwrap();

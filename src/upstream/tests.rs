@@ -15,7 +15,7 @@ fn config_at(base_url: &str, table: &str) -> Config {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("[providers.lab]\nbase_url = \"{base_url}\"\n{table}");
     std::fs::write(dir.path().join("proxy-config.toml"), text).unwrap();
-    let environment: Box<dyn Environment> = Box::new(HashMap::<String, String>::new());
+    let environment: Arc<dyn Environment> = Arc::new(HashMap::<String, String>::new());
     let inputs = Inputs {
         flags: Flags::default(),
         environment,

@@ -100,7 +100,7 @@ async fn server(texts: &[&str]) -> Server {
         .folder("http://127.0.0.1:1/v1");
     let inputs = Inputs {
         flags: Flags::default(),
-        environment: Box::new(HashMap::<String, String>::new()),
+        environment: Arc::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
     };
     let config = config::load(&inputs, LoadPurpose::Serve).unwrap();

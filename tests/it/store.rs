@@ -161,7 +161,7 @@ fn artifact_id_of(text: &str) -> String {
 fn config(folder: &Path) -> Config {
     let inputs = Inputs {
         flags: Flags::default(),
-        environment: Box::new(HashMap::<String, String>::new()),
+        environment: Arc::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder),
     };
     config::load(&inputs, LoadPurpose::Serve).unwrap()

@@ -178,6 +178,7 @@ pub fn first_model(config: &Config) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::sync::Arc;
 
     use adapters::quirk_patch::ModelPatch;
 
@@ -242,7 +243,7 @@ mod tests {
         std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
         let inputs = Inputs {
             flags: Flags::default(),
-            environment: Box::new(HashMap::<String, String>::new()),
+            environment: Arc::new(HashMap::<String, String>::new()),
             dirs: UserDirs::under(folder.path()),
         };
         load(&inputs, LoadPurpose::Serve).unwrap()

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::commands::print_error;
 use crate::commands::serve::{BindError, Server, ServerKind, bind};
-use crate::config::{self, Config, Flags, Inputs, LoadPurpose, address};
+use crate::config::{self, Config, Inputs, LoadPurpose, address};
 use crate::control::{ControlClient, ControlError};
 use crate::log;
 
@@ -50,8 +50,9 @@ impl LocalServer {
         let control = ControlClient::new(&config);
         if let Ok(health) = control.check_health().await {
             let own = health.temporary.then(|| {
-                let (control, flags) = (control.clone(), inputs.flags.clone());
-                OwnServer::spawn(async move { succeed(&control, &flags).await })
+                let control = control.clone();
+                inputs.flags.listen = Some(control.address().to_string());
+                OwnServer::spawn(async move { succeed(&control, &inputs).await })
             });
             return Ok(Self {
                 control,
@@ -185,7 +186,7 @@ impl OwnServer {
 }
 
 /// Waits until the server of another program has ended, and starts one on its address.
-async fn succeed(control: &ControlClient, flags: &Flags) -> Server {
+async fn succeed(control: &ControlClient, inputs: &Inputs) -> Server {
     loop {
         tokio::time::sleep(WATCH_INTERVAL).await;
         if !matches!(
@@ -195,18 +196,13 @@ async fn succeed(control: &ControlClient, flags: &Flags) -> Server {
             continue;
         }
         // A third program may be quicker; then its server is watched.
-        if let Ok(server) = start_at(control.address(), flags.clone()).await {
+        if let Ok(server) = start_at(control.address(), inputs.clone()).await {
             return server;
         }
     }
 }
 
-async fn start_at(address: SocketAddr, flags: Flags) -> anyhow::Result<Server> {
-    let flags = Flags {
-        listen: Some(address.to_string()),
-        ..flags
-    };
-    let inputs = Inputs::from_process(flags)?;
+async fn start_at(address: SocketAddr, inputs: Inputs) -> anyhow::Result<Server> {
     let config = config::load(&inputs, LoadPurpose::AskProvider)?;
     let listener = bind(address).await?;
     init_log(&config);

@@ -120,6 +120,7 @@ pub(super) fn codex_setup_command(
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::sync::Arc;
 
     use super::*;
     use crate::config::{self, Inputs, LoadPurpose, UserDirs};
@@ -137,7 +138,7 @@ mod tests {
                 config: Some(file),
                 ..flags.clone()
             },
-            environment: Box::new(environment),
+            environment: Arc::new(environment),
             dirs: UserDirs::under(folder.path()),
         };
         config::load(&inputs, LoadPurpose::Serve).unwrap()

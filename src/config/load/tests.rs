@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use registry::builtin;
 
@@ -59,7 +60,7 @@ impl TestInputs {
         let root = self.dir.path();
         let inputs = Inputs {
             flags: self.flags.clone(),
-            environment: Box::new(self.environment.clone()),
+            environment: Arc::new(self.environment.clone()),
             dirs: UserDirs {
                 working: root.join("here"),
                 home: root.to_owned(),

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
 use crate::config::{Flags, UserDirs};
@@ -15,7 +16,7 @@ fn write(dir: &Path, name: &str, text: &str) {
 fn watcher(dir: &Path) -> ConfigWatcher {
     let inputs = Inputs {
         flags: Flags::default(),
-        environment: Box::new(HashMap::<String, String>::new()),
+        environment: Arc::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(dir),
     };
     let mut first = load(&inputs, LoadPurpose::Serve).unwrap();

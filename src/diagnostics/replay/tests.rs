@@ -144,7 +144,7 @@ fn config(text: &str) -> Config {
     std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
     let inputs = Inputs {
         flags: Flags::default(),
-        environment: Box::new(HashMap::<String, String>::new()),
+        environment: Arc::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
     };
     load(&inputs, LoadPurpose::Serve).unwrap()

@@ -112,7 +112,7 @@ impl RoundServer {
         std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
         let inputs = Inputs {
             flags: Flags::default(),
-            environment: Box::new(HashMap::<String, String>::new()),
+            environment: Arc::new(HashMap::<String, String>::new()),
             dirs: UserDirs::under(folder.path()),
         };
         let config = config::load(&inputs, LoadPurpose::Serve).unwrap();

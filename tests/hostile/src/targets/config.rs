@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::sync::Arc;
 
 use respondent::config::{Config, ConfigErrors, Flags, Inputs, LoadPurpose, UserDirs, load};
 use toml::Value;
@@ -39,7 +40,7 @@ pub(crate) fn load_file(text: &str) -> Result<Config, ConfigErrors> {
             config: Some(file),
             ..Flags::default()
         },
-        environment: Box::new(HashMap::<String, String>::new()),
+        environment: Arc::new(HashMap::<String, String>::new()),
         dirs: UserDirs::under(folder.path()),
     };
     load(&inputs, LoadPurpose::Serve)
