@@ -228,7 +228,7 @@ def main() -> int:
     try:
         kit.need(kit.NODE_MODULES / ".bin/codex", "the Codex CLI")
         argv = [*loopback.namespace(), sys.executable, __file__]
-    except kit.Skip as reason:
+    except (kit.Skip, kit.NotInstalled) as reason:
         print(f"SKIPPED: {reason}")
         return 0
     if chosen.screens:

@@ -42,6 +42,10 @@ class Failure(Exception):
 
 
 class Skip(Exception):
+    """This machine cannot run the case, whatever is installed."""
+
+
+class NotInstalled(Exception):
     """The program that the case needs is not installed."""
 
 
@@ -61,7 +65,7 @@ def kit_program() -> Path:
 def need(path: Path, what: str) -> Path:
     """Skips the case if the path of an installed program does not exist."""
     if not path.exists():
-        raise Skip(f"{what} is not installed, run tests/clients/install.sh")
+        raise NotInstalled(f"{what} is not installed, run tests/clients/install.sh")
     return path
 
 

@@ -22,7 +22,7 @@ def run(case: dict, folder: Path):
     model = case["model"]
     weights = next((kit.HERE / ".venv").glob(MODELS[model]), None)
     if weights is None:
-        raise kit.Skip(f"the model {model} is not installed, run tests/clients/install.sh")
+        raise kit.NotInstalled(f"the model {model} is not installed, run tests/clients/install.sh")
     port = kit.free_port()
     argv = [kit.VENV_PYTHON, kit.HERE / "programs/serve_llamacpp.py", weights, port, model]
     argv += [TEMPLATE] if model == "tiny" else []

@@ -151,7 +151,7 @@ class Gate:
 def make_certificate(hosts: list[str], folder: Path) -> Path:
     """A file with a new key and a certificate for these hosts, which is its own authority."""
     if not shutil.which("openssl"):
-        raise kit.Skip("openssl is not installed")
+        raise kit.NotInstalled("openssl is not installed")
     file, names = folder / "gate.pem", ",".join(f"DNS:{host}" for host in hosts)
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     argv += ["-days", "2", "-subj", "/CN=gate", "-keyout", file, "-out", folder / "gate.crt"]

@@ -3,8 +3,8 @@
 
 Needs the proxy ($RESPONDENT_BIN, else target/release/respondent) with respondent-kit beside it, and the
 programs that install.sh installs. Prints a line for each case and the totals last. Exits with 1 when a
-case failed, or with --strict when one was skipped. Each case has its own temporary folder, which --keep
-leaves in place.
+case failed, or with --strict when its program is not installed. Each case has its own temporary folder,
+which --keep leaves in place.
 """
 
 import argparse
@@ -56,6 +56,8 @@ def run_case(name: str, case: dict, keep: bool) -> tuple[str, str, str]:
         return name, "ok", note or f"{time.monotonic() - start:.1f} s"
     except kit.Skip as reason:
         return name, "SKIPPED", str(reason)
+    except kit.NotInstalled as reason:
+        return name, "MISSING", str(reason)
     except kit.Failure as reason:
         return name, "FAILED", f"{reason}\n{outputs(folder)}"
     except Exception:
@@ -82,7 +84,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("filter", nargs="?", default="")
     options.add_argument("--jobs", type=int, default=4)
-    options.add_argument("--strict", action="store_true", help="a skipped case is a failure")
+    options.add_argument("--strict", action="store_true", help="a program that is not installed is a failure")
     options.add_argument("--keep", action="store_true", help="leave the folders of the cases")
     chosen = options.parse_args()
     if not kit.binary().exists():
@@ -94,15 +96,16 @@ def main() -> int:
         return 2
     # The longest cases first, so that no worker starts one of them last.
     cases.sort(key=lambda named: -named[1].get("seconds", 60))
-    totals = {"ok": 0, "FAILED": 0, "SKIPPED": 0}
+    totals = {"ok": 0, "FAILED": 0, "SKIPPED": 0, "MISSING": 0}
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         runs = [pool.submit(run_case, name, case, chosen.keep) for name, case in cases]
         for finished in concurrent.futures.as_completed(runs):
             name, verdict, detail = finished.result()
             totals[verdict] += 1
             print(f"{verdict:7} {name}: {detail}", flush=True)
-    print(f"{totals['ok']} passed, {totals['FAILED']} failed, {totals['SKIPPED']} skipped")
-    return 1 if totals["FAILED"] or (chosen.strict and totals["SKIPPED"]) else 0
+    skipped = totals["SKIPPED"] + totals["MISSING"]
+    print(f"{totals['ok']} passed, {totals['FAILED']} failed, {skipped} skipped")
+    return 1 if totals["FAILED"] or (chosen.strict and totals["MISSING"]) else 0
 
 
 if __name__ == "__main__":
