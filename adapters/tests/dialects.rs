@@ -590,7 +590,7 @@ fn an_error_is_found_in_every_form() {
         ),
         (
             "<!DOCTYPE html><html><body>Bad\n gateway</body></html>".to_owned(),
-            vec!["unavailable: Bad gateway"],
+            vec!["bad_reply: Bad gateway"],
         ),
         (
             "upstream connect error".to_owned(),
