@@ -51,8 +51,8 @@ pub struct Fault {
     /// the same reason, if the refusal was understood.
     #[serde(rename = "mend")]
     pub patch: Option<QuirkPatch>,
-    /// As many requests have failed for this prompt as may, so that the client should not
-    /// send it again by itself.
+    /// The limit of failed requests for this prompt is reached, so the client should not send it
+    /// again by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gave_up: bool,
 }

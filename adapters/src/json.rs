@@ -372,7 +372,6 @@ mod tests {
     }
 
     proptest! {
-
         #[test]
         fn strings_are_decoded_as_by_serde(pieces in prop::collection::vec(piece(), 0..12)) {
             let escaped = pieces.concat();

@@ -159,7 +159,6 @@ mod tests {
     }
 
     proptest! {
-
         #[test]
         fn a_shortened_text_fits_when_it_is_escaped(
             text in "(?s).{0,400}", bytes in 120_usize..600, chars in 60_usize..400,

@@ -156,7 +156,7 @@ impl Decoder {
             Self::Responses(_) => relay::refusals::find_patch,
         };
         let mut fault = provider_error::from_reply(rules, 200, None, text.as_bytes());
-        // A page that is no error message is that of another service at this address.
+        // A web page that reports no known error comes from another service: the address is wrong.
         if text.starts_with('<') && fault.kind == Kind::Unavailable {
             fault.kind = Kind::BadReply;
             fault.retry = Retry::Never;

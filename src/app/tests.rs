@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -10,7 +9,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::artifacts::Artifacts;
-use crate::config::{Flags, Inputs, LoadPurpose, UserDirs, load};
+use crate::config::{Inputs, LoadPurpose, load};
 use crate::metrics::Metrics;
 use crate::metrics::usage::{DailyUsage, UsageLog};
 use crate::net::memory::ProcessMemory;
@@ -39,11 +38,7 @@ fn service() -> RouteService {
 fn app() -> AppState {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("proxy-config.toml"), CONFIG).unwrap();
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment: Arc::new(HashMap::<String, String>::new()),
-        dirs: UserDirs::under(folder.path()),
-    };
+    let inputs = Inputs::under(folder.path());
     let config = load(&inputs, LoadPurpose::Serve);
     let service = Service::new(
         Arc::new(ArcSwap::from_pointee(config.unwrap())),

@@ -72,7 +72,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Prints something without the line.
+    /// Prints something while the line is hidden.
     pub(super) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }

@@ -1,5 +1,5 @@
 //! `respondent status`: what the running server is doing and what turns have used; without a server,
-//! what it has left.
+//! what its files say.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use http::StatusCode;
 
 use super::print_text;
-use crate::app::status::report::StatusReport;
+use crate::app::status::report::{StatusReport, UsageReport};
 use crate::app::status::{disk, usage};
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
@@ -43,7 +43,7 @@ pub async fn run(config: &Config, json: bool) -> anyhow::Result<()> {
     print_text(&report.text(&address, SystemTime::now()))
 }
 
-/// What the files tell.
+/// The status while no server runs, from the files alone.
 async fn offline(config: &Config) -> anyhow::Result<StatusReport> {
     let data_dir = DataDir::new(&config.server.data_dir);
     let store = match Store::open_existing(&data_dir) {
@@ -57,12 +57,10 @@ async fn offline(config: &Config) -> anyhow::Result<StatusReport> {
     let log = UsageLog::new(DailyUsage::default(), store);
     Ok(StatusReport {
         server: None,
-        usage: usage(&log)
-            .await
-            .map(|usage| crate::app::status::report::UsageReport {
-                stored: true,
-                ..usage
-            }),
+        usage: usage(&log).await.map(|usage| UsageReport {
+            stored: true,
+            ..usage
+        }),
         disk: disk(config),
     })
 }

@@ -1,6 +1,7 @@
 //! The inputs of a configuration (flags, environment variables, the user's directories)
 //! and the search for its file.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ impl<S: std::hash::BuildHasher + Send + Sync> Environment
     for std::collections::HashMap<String, String, S>
 {
     fn get(&self, name: &str) -> Option<String> {
-        std::collections::HashMap::get(self, name)
+        HashMap::get(self, name)
             .filter(|value| !value.is_empty())
             .cloned()
     }
@@ -147,6 +148,15 @@ pub struct ConfigPaths {
 }
 
 impl Inputs {
+    /// No flags and no variables, and directories as in [`UserDirs::under`]; for tests.
+    pub fn under(dir: &Path) -> Self {
+        Self {
+            flags: Flags::default(),
+            environment: Arc::new(HashMap::<String, String>::new()),
+            dirs: UserDirs::under(dir),
+        }
+    }
+
     /// The inputs of this process.
     pub fn from_process(flags: Flags) -> Result<Self, etcetera::HomeDirError> {
         Ok(Self {

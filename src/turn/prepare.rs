@@ -170,6 +170,7 @@ pub(super) fn failed_request(
     if !is_streamed {
         return None;
     }
+    // The request may be unreadable, so the response repeats the parameters of an empty one.
     let source = TurnSource::new(r#"{"model":"unknown","input":"-","stream":true}"#.to_owned());
     let turn = source.turn().ok()?;
     let (id, now) = (ctx.new_id("resp"), ctx.environment.clock.unix());

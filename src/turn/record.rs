@@ -289,24 +289,19 @@ fn add_usage(one: Usage, other: Usage) -> Usage {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
 
     use adapters::fault::Kind;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::{Flags, Inputs, LoadPurpose, UserDirs};
+    use crate::config::{Inputs, LoadPurpose};
     use crate::log::{RecordFormat, captured};
     use crate::turn::TurnKind;
     use crate::turn::prefix::{PrefixReason, RequestPart};
 
     fn record() -> Record {
         let folder = tempfile::tempdir().unwrap();
-        let inputs = Inputs {
-            flags: Flags::default(),
-            environment: Arc::new(HashMap::<String, String>::new()),
-            dirs: UserDirs::under(folder.path()),
-        };
+        let inputs = Inputs::under(folder.path());
         let config = Arc::new(crate::config::load(&inputs, LoadPurpose::Serve).unwrap());
         Record::new(
             &Arc::new(Metrics::new()),

@@ -28,7 +28,7 @@ pub(super) enum RecoveryAction {
 pub(super) struct RecoveryState {
     /// Retries on this route.
     pub(super) retries: u32,
-    /// The limit of them.
+    /// How many retries this route may have.
     pub(super) max_retries: u32,
     /// How many requests of earlier turns have failed for the same prompt.
     pub(super) failed_before: u32,

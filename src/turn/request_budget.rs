@@ -38,7 +38,7 @@ mod tests {
                 "{retries}"
             );
         }
-        // A provider is asked once for each turn at least.
+        // A client that ignores `x-should-retry` costs one request for each turn beyond the limit.
         for retries in 0..7 {
             assert!(
                 requests(3, retries, false) <= MAX_FAILED_REQUESTS + 1,

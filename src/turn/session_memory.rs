@@ -87,6 +87,12 @@ impl PromptFailures {
 }
 
 impl RememberedSession {
+    /// How many requests have failed for a prompt.
+    fn failed_requests(&self, prompt: u64) -> u32 {
+        let failures = self.failures;
+        failures.map_or(0, |failures| failures.count(prompt))
+    }
+
     fn size(&self, (_, session): &SessionKey) -> usize {
         let calibration = self.calibration.as_ref();
         SESSION_BASE
@@ -118,11 +124,7 @@ impl SessionMemory {
 
     /// How many requests have failed for a prompt, if it is the session's last one.
     pub(super) fn failed_requests(&self, owner: &Arc<str>, session: &str, prompt: u64) -> u32 {
-        let count = self.read(owner, session, |session| {
-            session
-                .failures
-                .map_or(0, |failures| failures.count(prompt))
-        });
+        let count = self.read(owner, session, |session| session.failed_requests(prompt));
         count.unwrap_or_default()
     }
 
@@ -140,10 +142,7 @@ impl SessionMemory {
         }
         let mut total = more;
         self.change(owner, session, |session| {
-            let before = session
-                .failures
-                .map_or(0, |failures| failures.count(prompt));
-            total = total.saturating_add(before);
+            total = total.saturating_add(session.failed_requests(prompt));
             session.failures = Some(PromptFailures {
                 prompt,
                 requests: total,

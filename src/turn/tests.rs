@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
-use crate::config::{Config, Flags, Inputs, LoadPurpose, UserDirs, load};
+use crate::config::{Config, Inputs, LoadPurpose, load};
 use crate::metrics::Metrics;
 use crate::net::ClientConnection;
 use axum::body::Body;
@@ -41,11 +41,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         format!("[providers.acme]\nwire = \"chat\"\nbase_url = \"{base}\"\n{settings}\n"),
     )
     .unwrap();
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment: Arc::new(HashMap::new()),
-        dirs: UserDirs::under(root),
-    };
+    let inputs = Inputs::under(root);
     let config = load(&inputs, LoadPurpose::Serve).unwrap();
     let service = Service::new(
         Arc::new(ArcSwap::from_pointee(config)),

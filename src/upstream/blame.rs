@@ -153,12 +153,12 @@ impl FailedRequest<'_> {
             Kind::ContextLength => {
                 "Shorten the input, or use a model with a larger window.".to_owned()
             }
-            Kind::BadReply => self.address_remedy(),
+            Kind::BadReply => address_remedy(self.path),
             Kind::Refused if wants_tls(&fault.message) => {
                 "Write https:// in its base_url.".to_owned()
             }
-            Kind::Refused if is_wrong_address(status) => self.address_remedy(),
-            Kind::Unavailable if status == 501 => self.address_remedy(),
+            Kind::Refused if is_wrong_address(status) => address_remedy(self.path),
+            Kind::Unavailable if status == 501 => address_remedy(self.path),
             Kind::Unavailable => "The fault is the provider's: try again later.".to_owned(),
             // The pause is told when it is known, see `Fault::client_message`.
             Kind::RateLimit
@@ -172,10 +172,6 @@ impl FailedRequest<'_> {
             | Kind::Draining
             | Kind::Internal => String::new(),
         }
-    }
-
-    fn address_remedy(&self) -> String {
-        address_remedy(self.path)
     }
 
     /// Where the key came from, as the end of a phrase: `MY_API_KEY`.

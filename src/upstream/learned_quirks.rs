@@ -252,7 +252,7 @@ pub fn is_limit(patch: QuirkPatch) -> bool {
     )
 }
 
-/// What is known of a model. Mostly there is nothing of any model, and then no key is made.
+/// What is known of a model. Usually nothing is known of any model; then no key is built.
 fn find<'m, V>(
     known: &'m LinkedHashMap<ModelKey, V>,
     provider: &str,

@@ -4,7 +4,7 @@ use registry::{Route, WireQuirks};
 
 use super::*;
 use crate::clock::System;
-use crate::config::{Environment, Flags, Inputs, LoadPurpose, UserDirs, load};
+use crate::config::{Inputs, LoadPurpose, load};
 
 /// A configuration with one provider, `lab`, whose table contains `table`.
 fn config(table: &str) -> Config {
@@ -15,12 +15,7 @@ fn config_at(base_url: &str, table: &str) -> Config {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("[providers.lab]\nbase_url = \"{base_url}\"\n{table}");
     std::fs::write(dir.path().join("proxy-config.toml"), text).unwrap();
-    let environment: Arc<dyn Environment> = Arc::new(HashMap::<String, String>::new());
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment,
-        dirs: UserDirs::under(dir.path()),
-    };
+    let inputs = Inputs::under(dir.path());
     load(&inputs, LoadPurpose::Serve).unwrap()
 }
 

@@ -22,11 +22,11 @@ enum TransportFailure {
     PlainServer,
     /// The certificate is not trusted.
     BadCertificate,
-    /// The server ended the connection before TLS stood.
+    /// The server ended the connection before TLS was established.
     TlsClosed,
     /// TLS failed for another reason.
     Tls,
-    /// Another failure before the connection stood.
+    /// Another failure before the connection was established.
     Connect,
     /// The server does not speak HTTP.
     NoHttp,

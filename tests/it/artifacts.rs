@@ -2,7 +2,7 @@
 //! server in this process that already stores some artifacts.
 mod searches;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -19,7 +19,7 @@ use libtest_mimic::Trial;
 use respondent::app::{AppState, routes};
 use respondent::artifacts::Artifacts;
 use respondent::artifacts::owner::LOCAL_OWNER;
-use respondent::config::{self, Flags, Inputs, LoadPurpose, UserDirs};
+use respondent::config::{self, Inputs, LoadPurpose};
 use respondent::diagnostics::capture::TurnCapture;
 use respondent::metrics::Metrics;
 use respondent::metrics::usage::{DailyUsage, UsageLog};
@@ -98,11 +98,7 @@ async fn server(texts: &[&str]) -> Server {
         .server("token_file = \"token\"\ndata_dir = \"data\"")
         .file("token", TOKEN)
         .folder("http://127.0.0.1:1/v1");
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment: Arc::new(HashMap::<String, String>::new()),
-        dirs: UserDirs::under(folder.path()),
-    };
+    let inputs = Inputs::under(folder.path());
     let config = config::load(&inputs, LoadPurpose::Serve).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

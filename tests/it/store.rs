@@ -18,7 +18,7 @@ use adapters::plan::output::OutputKind;
 use libtest_mimic::Trial;
 use respondent::artifacts::Artifacts;
 use respondent::clock::{Clock, System};
-use respondent::config::{self, Config, Flags, Inputs, LoadPurpose, UserDirs};
+use respondent::config::{self, Config, Inputs, LoadPurpose};
 use respondent::metrics::ArtifactCounts;
 use respondent::store::{ArtifactFilter, ArtifactRange, DataDir, NewArtifact, OpenError, Store};
 use sha2::{Digest, Sha256};
@@ -159,11 +159,7 @@ fn artifact_id_of(text: &str) -> String {
 }
 
 fn config(folder: &Path) -> Config {
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment: Arc::new(HashMap::<String, String>::new()),
-        dirs: UserDirs::under(folder),
-    };
+    let inputs = Inputs::under(folder);
     config::load(&inputs, LoadPurpose::Serve).unwrap()
 }
 

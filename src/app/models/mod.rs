@@ -177,13 +177,11 @@ pub fn first_model(config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-    use std::sync::Arc;
 
     use adapters::quirk_patch::ModelPatch;
 
     use super::*;
-    use crate::config::{Flags, Inputs, LoadPurpose, UserDirs, load};
+    use crate::config::{Inputs, LoadPurpose, load};
 
     #[test]
     fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
@@ -241,11 +239,7 @@ mod tests {
     fn config_of(text: &str) -> Config {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-        let inputs = Inputs {
-            flags: Flags::default(),
-            environment: Arc::new(HashMap::<String, String>::new()),
-            dirs: UserDirs::under(folder.path()),
-        };
+        let inputs = Inputs::under(folder.path());
         load(&inputs, LoadPurpose::Serve).unwrap()
     }
 }

@@ -1,9 +1,6 @@
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::*;
-use crate::config::{Flags, UserDirs};
 
 const LAB: &str = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\n";
 
@@ -14,11 +11,7 @@ fn write(dir: &Path, name: &str, text: &str) {
 }
 
 fn watcher(dir: &Path) -> ConfigWatcher {
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment: Arc::new(HashMap::<String, String>::new()),
-        dirs: UserDirs::under(dir),
-    };
+    let inputs = Inputs::under(dir);
     let mut first = load(&inputs, LoadPurpose::Serve).unwrap();
     if first.sandbox {
         first.set_sandbox_address("127.0.0.1:4321".parse().unwrap());

@@ -1,8 +1,7 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{Flags, Inputs, LoadPurpose, UserDirs, load};
+use crate::config::{Inputs, LoadPurpose, load};
 use crate::turn::Outcome;
 use crate::turn::{TurnEvent, TurnObserver};
 
@@ -10,11 +9,7 @@ fn config(capture: &str) -> Arc<Config> {
     let folder = tempfile::tempdir().unwrap();
     let text = format!("[capture]\n{capture}\n");
     std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment: Arc::new(HashMap::<String, String>::new()),
-        dirs: UserDirs::under(folder.path()),
-    };
+    let inputs = Inputs::under(folder.path());
     Arc::new(load(&inputs, LoadPurpose::Serve).unwrap())
 }
 

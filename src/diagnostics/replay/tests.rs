@@ -3,7 +3,7 @@
 mod secrets;
 mod shortened;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::live::LiveRecorder;
 use super::{ReplayError, live, remake, replay};
 use crate::artifacts::Artifacts;
-use crate::config::{Config, Flags, Inputs, LoadPurpose, UserDirs, load};
+use crate::config::{Config, Inputs, LoadPurpose, load};
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::Metrics;
@@ -142,11 +142,7 @@ impl Scene<'_> {
 fn config(text: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-    let inputs = Inputs {
-        flags: Flags::default(),
-        environment: Arc::new(HashMap::<String, String>::new()),
-        dirs: UserDirs::under(folder.path()),
-    };
+    let inputs = Inputs::under(folder.path());
     load(&inputs, LoadPurpose::Serve).unwrap()
 }
 

@@ -1,5 +1,5 @@
 //! A server in this process whose turns have scripted tools and are recorded.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use kit::strict::CheckedStream;
 use kit::tools::{ScriptedTool, ScriptedTools};
 use respondent::artifacts::Artifacts;
 use respondent::clock::System;
-use respondent::config::{self, Config, Flags, Inputs, LoadPurpose, UserDirs};
+use respondent::config::{self, Config, Inputs, LoadPurpose};
 use respondent::diagnostics::bundle::{BundleTurn, Scope, compare};
 use respondent::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
 use respondent::diagnostics::replay::replay;
@@ -110,11 +110,7 @@ impl RoundServer {
             text.push_str("[routing.fallbacks]\n\"acme/m\" = [\"brand/m\"]\n");
         }
         std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
-        let inputs = Inputs {
-            flags: Flags::default(),
-            environment: Arc::new(HashMap::<String, String>::new()),
-            dirs: UserDirs::under(folder.path()),
-        };
+        let inputs = Inputs::under(folder.path());
         let config = config::load(&inputs, LoadPurpose::Serve).unwrap();
         let tools = Arc::new(ScriptedTools::new(tools));
         let finished = Arc::new(LastRecording::default());
