@@ -129,7 +129,7 @@ impl Artifacts {
                 if let Some(moved_to) = store.moved_aside() {
                     counts.failed(MOVED_ASIDE);
                     tracing::warn!(
-                        "the store of artifacts was damaged; it is now {}, and a new one was begun [{MOVED_ASIDE}]",
+                        "the artifact store was damaged; it was moved to {}, and a new one was begun [{MOVED_ASIDE}]",
                         moved_to.display()
                     );
                 }

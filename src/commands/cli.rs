@@ -90,7 +90,7 @@ pub enum CliCommand {
     /// List recorded turns, and write them to files that can be reported and replayed
     #[command(subcommand)]
     Bundle(BundleCommand),
-    /// Read and delete the stored tool outputs, which were sent to a model shortened
+    /// Read and delete the stored tool outputs, of which a model was sent a shortened form
     #[command(subcommand)]
     Artifacts(ArtifactsCommand),
     /// Run an MCP server on standard input and output, with tools that read stored tool outputs

@@ -11,7 +11,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
     if old.paths.file != new.paths.file {
         changes.push(match &new.paths.file {
             Some(file) => format!("{} is read", file.display()),
-            None => "there is no file any more".to_owned(),
+            None => "the file is gone".to_owned(),
         });
     }
     provider_changes(old, new, &mut changes);

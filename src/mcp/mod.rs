@@ -137,8 +137,8 @@ pub async fn answer(owned: OwnerArtifacts, head: Parts, body: String) -> Respons
     // The guard has checked the content type, so this status means that the body is no message.
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         let error = match serde_json::from_slice::<IgnoredAny>(&body) {
-            Ok(_) => ErrorData::invalid_request("The body is no JSON-RPC message.", None),
-            Err(error) => ErrorData::parse_error(format!("The body is no JSON: {error}."), None),
+            Ok(_) => ErrorData::invalid_request("The body is not a JSON-RPC message.", None),
+            Err(error) => ErrorData::parse_error(format!("The body is not JSON: {error}."), None),
         };
         return unreadable(StatusCode::BAD_REQUEST, &error);
     }

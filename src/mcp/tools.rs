@@ -41,10 +41,10 @@ pub(super) fn definitions() -> Vec<Tool> {
             format!(
                 "Search tool outputs that were shortened in this conversation, like grep -n: \
                  returns matching lines with their line numbers, in one artifact (give its id, \
-                 art_..., from the excerpt) or in all recent ones (leave id out). Upper and lower \
-                 case are told apart; in a regex, (?i) ignores case. Then read around a match with \
-                 artifact_read and from_line, or from_byte where a match names a byte. At most {DEFAULT_LIMIT} matches are shown unless limit says \
-                 otherwise."
+                 art_..., from the excerpt) or in all recent ones (leave id out). The search is \
+                 case-sensitive; in a regex, (?i) ignores case. Then read around a match with \
+                 artifact_read and from_line, or from_byte where a match names a byte. At most \
+                 {DEFAULT_LIMIT} matches are shown unless limit says otherwise."
             ),
             json!({
                 "query": {"type": "string", "description": "The text to look for; with regex true, a regular expression, matched line by line."},
@@ -66,7 +66,7 @@ pub(super) fn definitions() -> Vec<Tool> {
                 .to_owned(),
             json!({
                 "limit": {"type": "integer", "minimum": 1, "maximum": list::MAX_LIMIT, "description": format!("How many to list; {} when left out.", list::DEFAULT_LIMIT)},
-                "session": {"type": "string", "description": "Only those of this session, as a list shows it."},
+                "session": {"type": "string", "description": "Only outputs of this session, named as artifact_list shows it."},
             }),
             &[],
         ),

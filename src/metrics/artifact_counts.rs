@@ -36,7 +36,7 @@ impl ArtifactCounts {
         let failures = add(
             all,
             "artifact_failures",
-            "Failures of the store of artifacts by the id of their warning",
+            "Failures of the artifact store, by the id of their warning",
         );
         Self {
             kept,

@@ -74,22 +74,22 @@ metrics! {
     estimates: Counters<3> = add("input_estimates",
         "Input tokens of turns that a provider counted, as estimated and as counted");
     prompt_bytes: Counters<3> = add("prompt_bytes",
-        "Bytes of requests; shared is what they begin with like the last one of the session");
+        "Bytes of requests; shared is the beginning that a request has in common with the previous one of its session");
     prefixes: Counters<1> = add("prefixes",
-        "Requests by why they do not begin like the last one of the session");
+        "Requests that do not begin like the previous one of their session, by reason");
     faults: Counters<2> = add("faults", "Faults by kind and side");
     retries: Counters<1> = add("upstream_retries", "Requests sent to an upstream again");
     down: Family<Labels<1>, Gauge> =
-        add("provider_down", "1 from when a provider is left alone until it answers again");
+        add("provider_down", "1 while a provider is left alone after failures, until it answers again");
     failovers: Counters<2> =
         add("failovers", "Turns that went to another model than the one chosen first");
     adapted: Counters<2> =
         add("healed", "Turns that were sent again in another form after a refusal");
     compactions: Counters<2> = add("compactions",
-        "Histories that became a summary, by where it was asked for and what came of it");
+        "Histories that became a summary, by where that was asked for and by outcome");
     open_streams: Gauge = add("open_streams", "Streams being sent now");
     memory: Family<Labels<1>, Gauge> =
-        add("memory_bytes", "Memory in use, by what for, as far as it is counted");
+        add("memory_bytes", "Memory in use that is counted, by purpose");
     memory_limit: Gauge = add("memory_limit_bytes", "The limit of this memory");
     refused: Counters<1> = add("refused_requests", "Requests that the guard or a limit refused");
 }

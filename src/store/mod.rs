@@ -82,7 +82,7 @@ impl Store {
             let marked = marker.exists();
             let opened = schema::writer(data_dir).and_then(|connection| {
                 if marked && !schema::is_sound(&connection)? {
-                    return Err(StoreError::Damaged("it does not fit together"));
+                    return Err(StoreError::Damaged("its parts contradict each other"));
                 }
                 Ok(connection)
             });

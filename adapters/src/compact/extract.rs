@@ -92,7 +92,7 @@ fn sections(turn: &Turn<'_>, plan: &Plan) -> Vec<ExtractSection> {
         2,
     );
     add("Newest message of the user:", newest.to_owned(), 4);
-    add("Last words of the assistant:", last_answer(items), 2);
+    add("Last message of the assistant:", last_answer(items), 2);
     add("Plan:", last_plan(items), 1);
     let (files, commands) = files_and_commands(items);
     add("Files:", files, 1);
@@ -323,7 +323,7 @@ mod tests {
             "First message of the user:\nPort the parser to Rust.",
             "- Keep the tests.",
             "Newest message of the user:\nNow fix the type error.",
-            "Last words of the assistant:\nThe lexer is done.",
+            "Last message of the assistant:\nThe lexer is done.",
             "- completed: Write the lexer\n- in_progress: Write the parser",
             "crates/parser/Cargo.toml\nsrc/parser.rs",
             "- cargo test --manifest-path crates/parser/Cargo.toml (exit code 101)",

@@ -342,7 +342,7 @@ fn parse<'a>(
 }
 
 fn too_deep() -> Fault {
-    let message = format!("Arrays and objects of the request body lie more than {MAX_DEPTH} deep.");
+    let message = format!("The request body nests arrays and objects more than {MAX_DEPTH} levels deep.");
     Fault::invalid("body", message).with_code("invalid_json")
 }
 

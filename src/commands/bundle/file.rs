@@ -18,7 +18,7 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => anyhow::bail!(
-            "{} is there already and was left as it is: name another file with --output",
+            "{} already exists and was left as it is; name another file with --output",
             path.display()
         ),
         Err(error) => {

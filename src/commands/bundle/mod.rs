@@ -56,7 +56,7 @@ pub async fn create(
     let fetched = fetch::fetch(config, wanted).await?;
     // Parse the bundle before writing it, so that nobody reports a turn with a broken file.
     let bundle =
-        Bundle::from_bytes(&fetched.bytes).context("what was to be written is no bundle")?;
+        Bundle::from_bytes(&fetched.bytes).context("what was to be written is not a bundle")?;
     drop(progress);
     if to_stdout {
         let mut out = std::io::stdout().lock();
@@ -92,15 +92,15 @@ fn summary(
     let mut lines = notes.to_vec();
     lines.push(format!("Wrote {path}: {turns}, {size}. Look at it with `respondent bundle show`, run it again with `respondent replay`."));
     let hashed = match (bundle.images, bundle.encrypted) {
-        (true, true) => "images and encrypted contents are in it too",
-        (true, false) => "images are in it too, encrypted contents only by hash",
-        (false, true) => "encrypted contents are in it too, images only by hash",
-        (false, false) => "images and encrypted contents are there only by hash",
+        (true, true) => "images and encrypted contents are included",
+        (true, false) => "images are included, encrypted contents are replaced by their hashes",
+        (false, true) => "encrypted contents are included, images are replaced by their hashes",
+        (false, false) => "images and encrypted contents are replaced by their hashes",
     };
     lines.push(format!("It holds prompts, tool outputs and answers as they were; keys and tokens are taken out; {hashed}."));
     let missing = |wanted: bool, included: bool| wanted && !included;
     if missing(wanted.images, bundle.images) || missing(wanted.encrypted, bundle.encrypted) {
-        lines.push("Not all that was to be kept whole was still there: turns on disk are redacted already.".to_owned());
+        lines.push("Not everything could be written whole: turns on disk have already been redacted.".to_owned());
     }
     lines.push(String::new());
     lines.join("\n")

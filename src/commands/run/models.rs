@@ -31,7 +31,7 @@ impl ServedModels {
         let (status, body) = server.control().get("/v1/models").await?;
         if status != StatusCode::OK {
             anyhow::bail!(
-                "the server does not tell its models: {}",
+                "the server does not list its models: {}",
                 ApiError::message_in(&body)
             );
         }

@@ -32,7 +32,7 @@ pub enum BundleError {
     /// The format version is known, but a JSON file has a field or value that is not. The
     /// bundle was made by another version of the program.
     #[error(
-        "{entry} says what this program does not understand ({reason}): \
+        "{entry} contains something that this program does not understand ({reason}): \
          use respondent {made_by}, which made the bundle"
     )]
     UnknownContent {
@@ -64,7 +64,7 @@ pub enum BundleError {
     #[error("the bundle contains no turn: make another one")]
     NoTurns,
     /// The metadata of a turn is impossible or contradicts its bodies.
-    #[error("turn {turn} does not agree with itself ({what}): make the bundle again")]
+    #[error("turn {turn} contradicts itself ({what}): make the bundle again")]
     Inconsistent {
         /// The number of the turn, from 1.
         turn: usize,

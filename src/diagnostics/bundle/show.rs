@@ -34,8 +34,8 @@ pub fn show(turns: &[BundleTurn], file: &Path) -> String {
     }
     page.line(format_args!(""));
     page.line(format_args!(
-        "Secrets are replaced by marks such as [redacted-1]. What was said is in the file: \
-         read it before you pass it on."
+        "Secrets are replaced by marks such as [redacted-1]. The conversation itself is in \
+         the file: read it before you pass it on."
     ));
     page.line(format_args!("next:"));
     if turns.iter().all(BundleTurn::is_complete) {

@@ -345,7 +345,7 @@ fn other_layouts_and_fields_name_the_version_to_use() {
     let message = error(&pack(&tar(&entries)));
     assert!(
         message.starts_with(
-            "turns/1/turn.json says what this program does not understand (unknown field `mood`"
+            "turns/1/turn.json contains something that this program does not understand (unknown field `mood`"
         ) && message.ends_with("use respondent 9.9.9, which made the bundle"),
         "{message}"
     );
@@ -429,7 +429,7 @@ fn impossible_metadata_is_refused() {
     ] {
         assert_eq!(
             error(&edited(1, from, to)),
-            format!("turn 1 does not agree with itself ({what}): make the bundle again"),
+            format!("turn 1 contradicts itself ({what}): make the bundle again"),
             "{to}"
         );
     }
@@ -457,11 +457,11 @@ fn a_bundle_that_could_not_be_read_is_not_written() {
     );
     assert_eq!(
         message(|it| it.turns[0].attempts[0].bytes_per_token = f32::NAN),
-        "turn 1 does not agree with itself (its bytes per token are not a number): make the bundle again"
+        "turn 1 contradicts itself (its bytes per token are not a number): make the bundle again"
     );
     assert_eq!(
         message(|it| it.turns[0].answer.body.clear()),
-        "turn 1 does not agree with itself (the pieces of an answer are not as long as the answer): \
+        "turn 1 contradicts itself (the pieces of an answer are not as long as the answer): \
          make the bundle again"
     );
 }

@@ -63,7 +63,7 @@ async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayE
 }
 
 fn with_model(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
-    let damaged = |_| ReplayError::Damaged("the request is no JSON object");
+    let damaged = |_| ReplayError::Damaged("the request is not a JSON object");
     let mut body: serde_json::Map<String, Value> = serde_json::from_slice(body).map_err(damaged)?;
     body.insert("model".to_owned(), Value::String(model.to_owned()));
     serde_json::to_vec(&body).map_err(damaged)

@@ -159,7 +159,7 @@ fn client_request(turn: &BundleTurn) -> Result<(Parts, String), ReplayError> {
     }
     let request = request
         .body(())
-        .map_err(|_| ReplayError::Damaged("the head of the request is none"))?;
+        .map_err(|_| ReplayError::Damaged("the head of the request is not valid"))?;
     let mut head = request.into_parts().0;
     head.extensions
         .insert(RequestId(turn.request_id.as_str().into()));

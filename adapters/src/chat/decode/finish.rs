@@ -54,7 +54,7 @@ pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
         ),
         // vLLM and SGLang.
         "abort" | "aborted" | "cancelled" => {
-            failed(Kind::Cut, "The provider broke its answer off.")
+            failed(Kind::Cut, "The provider broke off its answer.")
         }
         "malformed_function_call" | "unexpected_tool_call" => failed(
             Kind::BadReply,

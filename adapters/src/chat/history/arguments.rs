@@ -42,7 +42,7 @@ pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Not
 /// Writes broken arguments as a string in an object.
 fn push_wrapped(out: &mut Vec<u8>, item: &Item<'_>, text: &Text<'_>, notes: &mut Notes) {
     let name = item.name().unwrap_or_default();
-    notes.add("arguments_wrapped", format!("{name}: no JSON object"));
+    notes.add("arguments_wrapped", format!("{name}: not a JSON object"));
     out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
     json::escape_json_text(out, &text.escaped());
     out.extend_from_slice(b"\\\"}");

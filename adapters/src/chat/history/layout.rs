@@ -88,7 +88,7 @@ impl<'a> Layout<'_, 'a> {
         let mut content = self.content(index)?;
         if content.has_media() {
             self.notes
-                .add("content_skipped", "what is no text in a system message");
+                .add("content_skipped", "what is not text in a system message");
             content
                 .parts
                 .retain(|part| matches!(part, MessagePart::Text(_)));
@@ -268,7 +268,7 @@ impl<'a> Layout<'_, 'a> {
             match (done.last_mut(), message) {
                 (Some(ChatMessage::User(before)), ChatMessage::User(sections)) if joins => {
                     self.notes
-                        .add("user_messages_joined", "the provider wants them in turns");
+                        .add("user_messages_joined", "the provider wants user and assistant to alternate");
                     before.extend(sections);
                 }
                 (

@@ -323,7 +323,7 @@ impl CallItem {
                 if whole && !self.is_complete() {
                     out.note(
                         "arguments_broken",
-                        format!("{}: they are no JSON", self.target.name),
+                        format!("{}: they are not JSON", self.target.name),
                     );
                 }
                 self.arguments.text.clone()

@@ -33,7 +33,7 @@ const PAGE: &str = r#"turn 1 of 1
       2400 ms    attempt 2 failed: cut: The answer broke off. (trying again may help)
       2500 ms  end
 
-Secrets are replaced by marks such as [redacted-1]. What was said is in the file: read it before you pass it on.
+Secrets are replaced by marks such as [redacted-1]. The conversation itself is in the file: read it before you pass it on.
 next:
   respondent replay a.tar.zst
   respondent replay a.tar.zst --live PROVIDER/MODEL

@@ -239,7 +239,7 @@ impl Assembler {
             return self
                 .writer
                 .notes
-                .add("item_dropped", "it is no JSON object");
+                .add("item_dropped", "it is not a JSON object");
         };
         let Some(kind) = members.text("type").filter(|kind| !kind.is_empty()) else {
             return self.writer.notes.add("item_dropped", "it has no type");
