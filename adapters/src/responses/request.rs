@@ -179,9 +179,9 @@ fn parse<'a>(
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
     }
-    let mut body: RequestBody<'a> =
-        RequestBody::parse(json).map_err(|error| unreadable_body(json, &error))?;
+    let body = RequestBody::parse(json, stop);
     stop.check()?;
+    let mut body = body.map_err(|error| unreadable_body(json, &error))?;
     if body.has_too_many_items {
         let message = format!(
             "The parameter 'input' has more than {MAX_ITEMS} items: compact the history, or leave out its beginning."
@@ -342,7 +342,8 @@ fn parse<'a>(
 }
 
 fn too_deep() -> Fault {
-    let message = format!("The request body nests arrays and objects more than {MAX_DEPTH} levels deep.");
+    let message =
+        format!("The request body nests arrays and objects more than {MAX_DEPTH} levels deep.");
     Fault::invalid("body", message).with_code("invalid_json")
 }
 

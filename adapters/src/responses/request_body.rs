@@ -7,6 +7,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::stop_flag::StopFlag;
 use crate::text::Text;
 use crate::turn::{Item, ItemFields};
 
@@ -45,12 +46,13 @@ macro_rules! body {
                 &mut self,
                 key: &str,
                 map: &mut A,
-                document: &'a str,
+                source: &BodyVisitor<'a, '_>,
             ) -> Result<(), A::Error> {
                 match key {
                     "input" => {
                         let seed = InputSeed {
-                            document,
+                            document: source.document,
+                            stop: source.stop,
                             has_too_many_items: &mut self.has_too_many_items,
                         };
                         let input = map.next_value_seed(seed)?;
@@ -119,19 +121,22 @@ fn set_once<T, E: de::Error>(
 }
 
 impl<'a> RequestBody<'a> {
-    /// Parses a request body.
-    pub(super) fn parse(document: &'a str) -> Result<Self, serde_json::Error> {
+    /// Parses a request body. The error that follows a raised `stop` says nothing about the body.
+    pub(super) fn parse(document: &'a str, stop: &StopFlag) -> Result<Self, serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(document);
-        let body = deserializer.deserialize_map(BodyVisitor(document))?;
+        let body = deserializer.deserialize_map(BodyVisitor { document, stop })?;
         deserializer.end()?;
         Ok(body)
     }
 }
 
 /// Reads the parameters from this document.
-struct BodyVisitor<'a>(&'a str);
+struct BodyVisitor<'a, 's> {
+    document: &'a str,
+    stop: &'s StopFlag,
+}
 
-impl<'de> Visitor<'de> for BodyVisitor<'de> {
+impl<'de> Visitor<'de> for BodyVisitor<'de, '_> {
     type Value = RequestBody<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,7 +146,7 @@ impl<'de> Visitor<'de> for BodyVisitor<'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut body = RequestBody::default();
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            body.take(&key, &mut map, self.0)?;
+            body.take(&key, &mut map, &self)?;
         }
         Ok(body)
     }
@@ -156,6 +161,7 @@ pub(super) enum RequestInput<'a> {
 /// Reads `input` from this document; `None` for null.
 struct InputSeed<'a, 'f> {
     document: &'a str,
+    stop: &'f StopFlag,
     has_too_many_items: &'f mut bool,
 }
 
@@ -187,6 +193,9 @@ impl<'de> Visitor<'de> for InputSeed<'de, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut items = Vec::new();
         while items.len() < MAX_ITEMS {
+            if self.stop.is_raised() {
+                return Err(de::Error::custom("the work was stopped"));
+            }
             let Some(fields) = list.next_element::<ItemFields<'de>>()? else {
                 return Ok(Some(RequestInput::Items(items)));
             };
@@ -196,5 +205,25 @@ impl<'de> Visitor<'de> for InputSeed<'de, '_> {
             *self.has_too_many_items = true;
         }
         Ok(Some(RequestInput::Items(items)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop_flag::StopReason;
+
+    #[test]
+    fn r8_reading_the_items_of_a_body_can_be_stopped() {
+        let stop = StopFlag::new();
+        let error_at = |stop: &StopFlag| {
+            let body = r#"{"input":[{"type":"message"},{"type":"message"},no JSON"#;
+            RequestBody::parse(body, stop)
+                .err()
+                .map(|error| error.column())
+        };
+        let whole = error_at(&stop);
+        stop.raise(StopReason::ClientLeft);
+        assert!(error_at(&stop) < whole);
     }
 }

@@ -347,7 +347,9 @@ impl ChatDecoder {
             for annotation in parse_list(Some(annotations)) {
                 emit(match sources::citation(annotation) {
                     Some(citation) => Event::Citation(citation),
-                    None => Event::Note("annotation_dropped", "it is not a url_citation".to_owned()),
+                    None => {
+                        Event::Note("annotation_dropped", "it is not a url_citation".to_owned())
+                    }
                 });
             }
         }

@@ -267,8 +267,10 @@ impl<'a> Layout<'_, 'a> {
         for message in self.messages {
             match (done.last_mut(), message) {
                 (Some(ChatMessage::User(before)), ChatMessage::User(sections)) if joins => {
-                    self.notes
-                        .add("user_messages_joined", "the provider wants user and assistant to alternate");
+                    self.notes.add(
+                        "user_messages_joined",
+                        "the provider wants user and assistant to alternate",
+                    );
                     before.extend(sections);
                 }
                 (
