@@ -51,14 +51,18 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
     };
     writeln!(out, "capture    {}: {capture}", config.capture.mode.name())?;
     let outputs = match config.context.outputs {
-        OutputPolicy::Adaptive => "adaptive: long tool outputs are shortened to suit the model's window",
+        OutputPolicy::Adaptive => {
+            "adaptive: long tool outputs are shortened to suit the model's window"
+        }
         OutputPolicy::Fixed => "fixed: tool outputs of more than 4,000 characters are shortened",
         OutputPolicy::Whole => "whole: tool outputs are sent as they are",
     };
     writeln!(out, "outputs    {outputs}")?;
     let artifacts = match config.artifacts.mode {
         ArtifactMode::Off => "off: what is shortened is not kept".to_owned(),
-        ArtifactMode::Memory => "memory: what is shortened is kept until the server stops".to_owned(),
+        ArtifactMode::Memory => {
+            "memory: what is shortened is kept until the server stops".to_owned()
+        }
         ArtifactMode::Disk => {
             let folder = server.data_dir.join("artifacts");
             format!("disk: what is shortened is kept in {}", folder.display())

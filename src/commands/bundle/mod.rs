@@ -100,7 +100,10 @@ fn summary(
     lines.push(format!("It holds prompts, tool outputs and answers as they were; keys and tokens are taken out; {hashed}."));
     let missing = |wanted: bool, included: bool| wanted && !included;
     if missing(wanted.images, bundle.images) || missing(wanted.encrypted, bundle.encrypted) {
-        lines.push("Not everything could be written whole: turns on disk have already been redacted.".to_owned());
+        lines.push(
+            "Not everything could be written whole: turns on disk have already been redacted."
+                .to_owned(),
+        );
     }
     lines.push(String::new());
     lines.join("\n")
