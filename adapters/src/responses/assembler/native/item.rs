@@ -115,8 +115,13 @@ impl NativeItem {
         is_blank
     }
 
-    pub(super) fn progress(&mut self, name: &'static str, document: &str) {
-        self.waiting.push((name, document.to_owned()));
+    /// Adds an event of the tool. False if it is none of this type of item.
+    pub(super) fn progress(&mut self, name: &'static str, document: &str) -> bool {
+        let is_own = self.item_type.has_progress(name);
+        if is_own {
+            self.waiting.push((name, document.to_owned()));
+        }
+        is_own
     }
 
     pub(super) fn set_done(&mut self, item: String) {

@@ -139,6 +139,20 @@ impl ItemType {
         }
     }
 
+    /// Whether this event of a tool, such as `response.web_search_call.searching`, is one of its
+    /// items: the event names the type, or a part of it as in `code_interpreter_call_code`.
+    pub(super) fn has_progress(&self, event: &str) -> bool {
+        let name = match self {
+            Self::Body(body) => body.name,
+            Self::Whole(name) => name,
+            Self::Compaction => "compaction",
+            Self::Message | Self::Reasoning => return false,
+        };
+        let event = event.strip_prefix("response.").unwrap_or_default();
+        let rest = event.strip_prefix(name).unwrap_or_default();
+        !name.is_empty() && rest.starts_with(['.', '_'])
+    }
+
     /// Whether its items have texts of this kind.
     pub(super) fn has_text(&self, text: NativeText) -> bool {
         match text {

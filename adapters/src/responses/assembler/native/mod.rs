@@ -155,8 +155,11 @@ impl Assembler {
                 document,
             } => {
                 self.count_bytes(document.len());
-                if let Some(ItemForm::Native(item)) = self.native.form(slot) {
-                    item.progress(name, document);
+                if let Some(ItemForm::Native(item)) = self.native.form(slot)
+                    && !item.progress(name, document)
+                {
+                    let what = format!("{name} of another type of item");
+                    self.writer.notes.add("event_skipped", what);
                 }
             }
         }
