@@ -38,18 +38,18 @@ const WORK_BYTES: usize = 100_000_000;
 
 const HISTORY_BYTES: usize = 10_000_000;
 
+/// The head of the table that [`PlanBench::measure`] prints rows of.
+pub(crate) const HEAD: &str = "| history | body, MB | reading, ms | plan, ms | encode, ms | plan + encode, MB/s |\n|---|---|---|---|---|---|";
+
 /// Measures each kind of history and prints a table. The result is always true.
 pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<bool> {
-    let bench = PlanBench::new(options);
+    let bench = PlanBench::new(options.rounds, options.window);
     print_line(&measure::machine());
     print_line(&format!(
         "median CPU of {} rounds, one thread; window of {} tokens\n",
         options.rounds, options.window
     ));
-    print_line(
-        "| history | body, MB | reading, ms | plan, ms | encode, ms | plan + encode, MB/s |",
-    );
-    print_line("|---|---|---|---|---|---|");
+    print_line(HEAD);
     let huge = usize::try_from(options.megabytes)? * 1_000_000;
     // These outputs together stay below half of the window.
     let whole: Vec<String> = (0..70)
@@ -72,7 +72,8 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-struct PlanBench {
+/// Measures how long planning and encoding take for a model.
+pub(crate) struct PlanBench {
     rounds: u32,
     model: Model,
     dialect: Dialect,
@@ -80,23 +81,24 @@ struct PlanBench {
 }
 
 impl PlanBench {
-    fn new(options: &PlanOptions) -> Self {
+    pub(crate) fn new(rounds: u32, window: u64) -> Self {
         let model = Model {
-            window: Some(options.window),
+            window: Some(window),
             ..Model::unlisted("m")
         };
         let dialect = Dialect::default();
         let bounds = Bounds::for_model(&model, OutputPolicy::Adaptive, Retention::Disk)
             .for_dialect(&dialect);
         Self {
-            rounds: options.rounds,
+            rounds,
             model,
             dialect,
             bounds,
         }
     }
 
-    fn measure(&self, name: &str, outputs: &[String]) -> anyhow::Result<()> {
+    /// Measures a session with these outputs, and prints a row.
+    pub(crate) fn measure(&self, name: &str, outputs: &[String]) -> anyhow::Result<()> {
         let source = TurnSource::new(body(outputs));
         let turn = source.turn()?;
         let planned = plan(&turn, &self.bounds);

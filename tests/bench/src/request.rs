@@ -78,7 +78,8 @@ impl Target {
         }
     }
 
-    fn post(self, body: &Value) -> Vec<u8> {
+    /// A POST of this body.
+    pub(crate) fn post(self, body: &Value) -> Vec<u8> {
         let (addr, body) = (self.addr, body.to_string());
         let (path, len) = match self.wire {
             ClientApi::Chat => ("/v1/chat/completions", body.len()),

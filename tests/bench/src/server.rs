@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -24,6 +24,8 @@ pub(crate) struct Launcher {
     dir: TempDir,
     own_binary: PathBuf,
     proxy: Option<PathBuf>,
+    /// The window of the proxy's model, tokens, if it is not the one of an unknown model.
+    window: Option<u64>,
 }
 
 /// A running server. Dropping it kills the process.
@@ -42,7 +44,16 @@ impl Launcher {
             dir: TempDir::with_prefix("respondent-bench")?,
             own_binary: std::env::current_exe()?,
             proxy,
+            window: None,
         })
+    }
+
+    /// Gives the model of the proxies this window.
+    pub(crate) fn with_window(self, tokens: u64) -> Self {
+        Self {
+            window: Some(tokens),
+            ..self
+        }
     }
 
     /// Starts a server and waits for its first response with status 200. `upstream` is the upstream of
@@ -62,7 +73,7 @@ impl Launcher {
             }
             Arm::Ours | Arm::Off | Arm::All | Arm::Unkept => {
                 command = Command::new(self.proxy.as_ref().context("no proxy to start")?);
-                let config = write_config(self.dir.path(), arm, addr, upstream)?;
+                let config = self.write_config(arm, addr, upstream)?;
                 command.args(["serve", "--config"]).arg(config);
                 ClientApi::Responses
             }
@@ -101,6 +112,31 @@ impl Launcher {
             child,
         })
     }
+
+    /// Writes the configuration of a proxy. Each proxy has its own data folder, so that one that captures
+    /// does not find the files of another.
+    fn write_config(
+        &self,
+        arm: Arm,
+        addr: SocketAddr,
+        upstream: SocketAddr,
+    ) -> anyhow::Result<PathBuf> {
+        let port = addr.port();
+        let path = self.dir.path().join(format!("{port}.toml"));
+        let capture = arm.config();
+        let window = match self.window {
+            Some(tokens) => {
+                format!("\n[[providers.bench.models]]\nid = \"bench\"\nwindow = {tokens}\n")
+            }
+            None => String::new(),
+        };
+        let text = format!(
+            "[server]\nlisten = \"{addr}\"\ndata_dir = \"data-{port}\"\n\n{capture}\n\
+             [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n{window}"
+        );
+        fs::write(&path, text)?;
+        Ok(path)
+    }
 }
 
 impl Server {
@@ -113,25 +149,6 @@ impl Server {
 pub(crate) fn free_addr() -> anyhow::Result<SocketAddr> {
     let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(probe.local_addr()?)
-}
-
-/// Writes the configuration of a proxy. Each proxy has its own data folder, so that one that captures
-/// does not find the files of another.
-fn write_config(
-    dir: &Path,
-    arm: Arm,
-    addr: SocketAddr,
-    upstream: SocketAddr,
-) -> anyhow::Result<PathBuf> {
-    let port = addr.port();
-    let path = dir.join(format!("{port}.toml"));
-    let capture = arm.config();
-    let text = format!(
-        "[server]\nlisten = \"{addr}\"\ndata_dir = \"data-{port}\"\n\n{capture}\n\
-         [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n"
-    );
-    fs::write(&path, text)?;
-    Ok(path)
 }
 
 async fn check_health(target: Target) -> anyhow::Result<()> {

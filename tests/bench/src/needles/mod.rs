@@ -1,0 +1,156 @@
+//! How often the line that matters is still visible in an output that was shortened.
+//!
+//! [`case`] makes the outputs: [`kind`] names the kinds, and the modules beside it generate them from
+//! the [`words`] of a [`scene`] by the choices of [`dice`]. [`real`] takes them from commands. [`rig`] sends
+//! each through the proxy, [`summary`] prints what was visible, and [`speed`] measures the time.
+
+mod builds;
+mod case;
+mod code;
+mod dice;
+mod foreign_logs;
+mod kind;
+mod logs;
+mod pages;
+mod real;
+mod rig;
+mod rows;
+mod scene;
+mod scripts;
+mod speed;
+mod summary;
+mod tables;
+mod trees;
+mod words;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context;
+use serde_json::json;
+
+use self::{
+    case::{Case, Recipe},
+    kind::NeedleKind,
+    rig::Rig,
+    summary::{Outcome, Summary},
+};
+use crate::{measure, print_line, print_progress, run::proxy};
+
+/// Options of `needles`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NeedlesOptions {
+    /// The proxy's binary [default: release/respondent in this program's target folder]
+    #[arg(long, value_name = "FILE")]
+    proxy: Option<PathBuf>,
+    /// Chooses the words and places [default: by the clock]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The kinds of generated outputs, or `real` for those of commands [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "KIND")]
+    kinds: Vec<String>,
+    /// The sizes of the generated outputs, KB
+    #[arg(long, value_delimiter = ',', value_name = "KB", default_values_t = [60, 150, 320, 700],
+          value_parser = clap::value_parser!(u32).range(50..=5_000))]
+    sizes: Vec<u32>,
+    /// How many outputs of each kind, size and sort
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+    /// The window of the model, tokens
+    #[arg(long, default_value_t = 262_144)]
+    window: u64,
+    /// Print the figures as JSON, with every case
+    #[arg(long)]
+    json: bool,
+    /// Write each case into this folder, with what was shown of it
+    #[arg(long, value_name = "FOLDER")]
+    write: Option<PathBuf>,
+    /// Measure the time of planning instead, in this process
+    #[arg(long, conflicts_with_all = ["json", "write", "proxy"])]
+    speed: bool,
+}
+
+/// The word in `--kinds` for the outputs of commands.
+const REAL: &str = "real";
+
+/// Measures and prints the tables. The result is always true.
+pub(crate) async fn run(options: &NeedlesOptions) -> anyhow::Result<bool> {
+    let seed = options.seed.unwrap_or_else(clock_seed);
+    if options.speed {
+        return speed::run(&options.generated_kinds()?, options.window, seed);
+    }
+    let (cases, skipped) = options.cases(seed)?;
+    let mut rig = Rig::start(&proxy(options.proxy.as_ref())?, options.window).await?;
+    let mut outcomes = Vec::new();
+    for (place, case) in cases.iter().enumerate() {
+        if place.is_multiple_of(50) {
+            print_progress(&format!("{place} of {}", cases.len()));
+        }
+        let shown = rig.shown(case).await?;
+        if let Some(folder) = &options.write {
+            write(folder, case, &shown)?;
+        }
+        outcomes.push(Outcome::of(case, &shown));
+    }
+    rig.stop().await?;
+    let summary = Summary::new(outcomes, skipped);
+    if options.json {
+        let figures = json!({"seed": seed, "window": options.window, "summary": summary});
+        print_line(&serde_json::to_string_pretty(&figures)?);
+    } else {
+        print_line(&measure::machine());
+        print_line(&format!(
+            "seed {seed}, window of {} tokens\n",
+            options.window
+        ));
+        print_line(&summary.tables());
+    }
+    Ok(true)
+}
+
+impl NeedlesOptions {
+    /// The cases, and the real ones that this machine cannot make, each with the reason.
+    fn cases(&self, seed: u64) -> anyhow::Result<(Vec<Case>, Vec<real::Skipped>)> {
+        let sizes: Result<Vec<usize>, _> =
+            self.sizes.iter().map(|size| (*size).try_into()).collect();
+        let recipes = Recipe::all(&self.generated_kinds()?, &sizes?, self.runs);
+        let cases: Result<Vec<Case>, _> = recipes.iter().map(|recipe| recipe.case(seed)).collect();
+        let mut cases = cases?;
+        let mut skipped = Vec::new();
+        if self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == REAL) {
+            let (real, missing) = real::cases()?;
+            cases.extend(real);
+            skipped = missing;
+        }
+        Ok((cases, skipped))
+    }
+
+    fn generated_kinds(&self) -> anyhow::Result<Vec<NeedleKind>> {
+        if self.kinds.is_empty() {
+            return Ok(NeedleKind::ALL.to_vec());
+        }
+        let generated = self.kinds.iter().filter(|kind| *kind != REAL);
+        generated
+            .map(|kind| {
+                let parsed: Result<NeedleKind, String> = kind.parse();
+                parsed.map_err(|error| anyhow::anyhow!("{kind}: {error}, {REAL}"))
+            })
+            .collect()
+    }
+}
+
+/// Writes a case as a JSON file, which the scripts of peers read.
+fn write(folder: &Path, case: &Case, shown: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(format!("{}.json", case.id));
+    let text = serde_json::to_string_pretty(&json!({"case": case, "shown": shown}))?;
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn clock_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
