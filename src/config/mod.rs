@@ -35,6 +35,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use regex::bytes::Regex;
 use registry::Registry;
 
 pub use error::{ConfigError, ConfigErrors};
@@ -94,6 +95,8 @@ pub struct Config {
     /// comparable within one process only.
     pub digest: u64,
     sandbox_address: Option<SocketAddr>,
+    /// `capture.patterns`, compiled.
+    secret_patterns: Vec<Regex>,
     redactor: OnceLock<Redactor>,
 }
 
@@ -133,7 +136,7 @@ impl Config {
     /// and proxy URLs), text that looks like a secret, and the user's `capture.patterns`.
     /// Built at the first call.
     pub fn redactor(&self) -> &Redactor {
-        let make = || Redactor::new(&self.secrets()).with_patterns(&self.capture.compiled_patterns);
+        let make = || Redactor::new(&self.secrets()).with_patterns(&self.secret_patterns);
         self.redactor.get_or_init(make)
     }
 

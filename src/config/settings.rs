@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::plan::OutputPolicy;
-use regex::bytes::Regex;
 use registry::ProviderSpec;
 use registry::duration;
 use registry::lists::{OneOrMany, Pairs};
@@ -41,7 +40,7 @@ pub struct ConfigFile {
 
 /// Settings of the HTTP server: `[server]` with defaults, overridden by environment and
 /// flags.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ServerConfig {
     /// The address to listen on.
@@ -137,7 +136,7 @@ pub struct RoutingConfig {
 }
 
 /// How the history that is sent to a model is bounded: `[context]`.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ContextConfig {
     /// How tool outputs are bounded.
@@ -153,7 +152,7 @@ impl Default for ContextConfig {
 }
 
 /// Where the full text of shortened tool outputs is stored: `[artifacts]`.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ArtifactConfig {
     /// On disk, in memory, or nowhere.
@@ -191,7 +190,7 @@ pub enum ArtifactMode {
 }
 
 /// Recording of turns, to inspect and replay them: `[capture]`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct CaptureConfig {
     /// Which turns are written to disk.
@@ -209,9 +208,6 @@ pub struct CaptureConfig {
     pub keep_days: u32,
     /// Regular expressions of further secrets to redact, besides keys and tokens.
     pub patterns: Vec<String>,
-    /// These expressions, compiled.
-    #[serde(skip)]
-    pub compiled_patterns: Vec<Regex>,
     /// Whether images are stored as they are; otherwise only their hash is.
     pub images: bool,
     /// Whether encrypted contents are stored as they are; otherwise only their hash is.
@@ -228,7 +224,6 @@ impl Default for CaptureConfig {
             keep_size: 256 << 20,
             keep_days: 7,
             patterns: Vec::new(),
-            compiled_patterns: Vec::new(),
             images: false,
             encrypted: false,
         }
@@ -257,7 +252,7 @@ impl CaptureMode {
 }
 
 /// Settings for Codex clients: `[codex]`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct CodexConfig {
     /// A file with base instructions for Codex's models that replace the built-in ones.

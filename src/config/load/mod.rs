@@ -52,7 +52,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     if !loader.config.paths.is_found {
         loader.codex(&main, &mut file.codex);
     }
-    loader.capture(&main, &mut file.capture);
+    loader.capture(&main, &file.capture);
     loader.add_provider_tables(&main, &mut parsed, file.providers.0);
     loader.add_provider_files();
     loader.add_providers_by_environment();
@@ -125,10 +125,10 @@ impl ConfigLoader<'_> {
         ConfigErrors::new(self.errors)
     }
 
-    fn capture(&mut self, main: &TomlFile, capture: &mut CaptureConfig) {
+    fn capture(&mut self, main: &TomlFile, capture: &CaptureConfig) {
         for text in &capture.patterns {
             match Regex::new(text) {
-                Ok(pattern) => capture.compiled_patterns.push(pattern),
+                Ok(pattern) => self.config.secret_patterns.push(pattern),
                 Err(error) => self.fail(main.error(&["capture", "patterns"], error.to_string())),
             }
         }

@@ -127,6 +127,22 @@ fn an_edited_instructions_file_is_noticed() {
 }
 
 #[test]
+fn a_changed_token_is_told_without_its_value() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), CONFIG_FILE_NAME, LAB);
+    write(dir.path(), "token", "first-token");
+    let mut inputs = Inputs::under(dir.path());
+    inputs.flags.token_file = Some(dir.path().join("token"));
+    let first = load(&inputs, LoadPurpose::Serve).unwrap();
+    let mut watcher = ConfigWatcher::new(inputs, LoadPurpose::Serve, first);
+    write(dir.path(), "token", "another-token");
+    let ReloadOutcome::Applied { changes, .. } = watcher.poll() else {
+        panic!("the token is good");
+    };
+    assert_eq!(changes, ["the token changed"]);
+}
+
+#[test]
 fn a_reload_says_what_changed() {
     let dir = tempfile::tempdir().unwrap();
     let config = |text: &str| write(dir.path(), CONFIG_FILE_NAME, text);
