@@ -49,6 +49,9 @@ pub use watch::ConfigWatcher;
 use crate::secrets::{Redactor, Secret};
 use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
 
+/// The environment variable with the token: the server asks its clients for it, and Codex sends it.
+pub const TOKEN_VARIABLE: &str = "RESPONDENT_TOKEN";
+
 /// Values shorter than this many bytes are taken for placeholders such as `EMPTY`, not secrets.
 const MIN_SECRET_LENGTH: usize = 6;
 

@@ -15,12 +15,9 @@ use anyhow::Context;
 use super::print_error;
 use crate::codex::catalog::{self, CatalogError};
 use crate::codex::settings::{CodexSettings, CodexToken};
-use crate::config::{ArtifactMode, Config, Inputs};
+use crate::config::{ArtifactMode, Config, Inputs, TOKEN_VARIABLE};
 use models::ServedModels;
 use server::LocalServer;
-
-/// The environment variable in which Codex gets the token of the server.
-const TOKEN_VARIABLE: &str = "RESPONDENT_TOKEN";
 
 /// The options of `respondent run codex`.
 #[derive(Debug, Clone)]

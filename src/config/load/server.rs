@@ -10,7 +10,7 @@ use super::ConfigLoader;
 use crate::config::error::ConfigError;
 use crate::config::settings::{CodexConfig, ServerConfig};
 use crate::config::toml_file::TomlFile;
-use crate::config::{address, callers, keys};
+use crate::config::{TOKEN_VARIABLE, address, callers, keys};
 use crate::secrets::Secret;
 
 impl ConfigLoader<'_> {
@@ -75,7 +75,7 @@ impl ConfigLoader<'_> {
         if address::accepts_remote_clients(*listen) && !has_token {
             self.fail(error(format!(
                 "listening on {listen} lets other machines in; set a token with \
-                 RESPONDENT_TOKEN, --token-file, or token_env or token_file in [server], or \
+                 {TOKEN_VARIABLE}, --token-file, or token_env or token_file in [server], or \
                  listen on 127.0.0.1"
             )));
         }
@@ -115,7 +115,7 @@ impl ConfigLoader<'_> {
                 .as_deref()
                 .and_then(Secret::new)
         };
-        if let Some(token) = variable("RESPONDENT_TOKEN") {
+        if let Some(token) = variable(TOKEN_VARIABLE) {
             return Some(token);
         }
         match (&server.token_env, &server.token_file) {
