@@ -71,7 +71,8 @@ impl Record {
         metrics: &Arc<Metrics>,
         running: &Arc<RunningTurns>,
         config: &Arc<Config>,
-        (request_id, owner): (Arc<str>, Arc<str>),
+        request_id: Arc<str>,
+        owner: Arc<str>,
         caller: Caller,
         observer: Option<Arc<dyn TurnObserver>>,
     ) -> Self {
@@ -307,7 +308,8 @@ mod tests {
             &Arc::new(Metrics::new()),
             &Arc::default(),
             &config,
-            ("req_1".into(), "local".into()),
+            "req_1".into(),
+            "local".into(),
             Caller::default(),
             None,
         )

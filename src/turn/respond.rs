@@ -49,7 +49,8 @@ pub async fn respond(
         &service.metrics,
         &service.running,
         &config,
-        (Arc::clone(&ctx.request_id), Arc::clone(&ctx.owner)),
+        Arc::clone(&ctx.request_id),
+        Arc::clone(&ctx.owner),
         ctx.caller.clone(),
         ctx.environment.observer.clone(),
     );
