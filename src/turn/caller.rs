@@ -83,9 +83,21 @@ impl Caller {
     }
 
     /// A hash that is the same when the client repeats a request by itself. Codex then writes the
-    /// body in another order, but names the same turn; other clients send the same bytes.
-    pub(super) fn prompt(&self, body: &str) -> u64 {
-        xxh3_64(self.turn_id.as_deref().unwrap_or(body).as_bytes())
+    /// body in another order, but names the same turn. Other clients send the same bytes. The
+    /// model, the last item and the length of the body stand for them: a history may be long.
+    pub(super) fn prompt(&self, turn: &Turn<'_>, body_len: usize) -> u64 {
+        if let Some(turn_id) = &self.turn_id {
+            return xxh3_64(turn_id.as_bytes());
+        }
+        let last = turn.items.last();
+        let text = last.and_then(Item::plain_text).map(|text| text.decoded());
+        let json = last.and_then(Item::raw);
+        hash_of_parts([
+            Some(&turn.model),
+            Some(&body_len.to_string()),
+            text.as_deref(),
+            json,
+        ])
     }
 }
 
@@ -121,20 +133,14 @@ impl Session {
             .iter()
             .chain(&turn.items)
             .find(|item| item.kind == ItemKind::Message && item.role() == "user");
-        let mut hasher = Xxh3::new();
-        for part in [
+        let hash = hash_of_parts([
             Some(owner),
             turn.echo.instructions.map(RawValue::get),
             first_text.map(|text| text.decoded()).as_deref(),
             first_of_user.and_then(Item::content).map(RawValue::get),
-        ] {
-            // The length tells where a part ends, and whether it is there.
-            let length = part.map_or(0, |part| part.len() as u64 + 1);
-            hasher.update(&length.to_le_bytes());
-            hasher.update(part.unwrap_or_default().as_bytes());
-        }
+        ]);
         Self {
-            id: format!("{:016x}", hasher.digest()),
+            id: format!("{hash:016x}"),
             derived: true,
         }
     }
@@ -143,6 +149,17 @@ impl Session {
     pub fn affinity(&self) -> u64 {
         xxh3_64(self.id.as_bytes())
     }
+}
+
+fn hash_of_parts(parts: [Option<&str>; 4]) -> u64 {
+    let mut hasher = Xxh3::new();
+    for part in parts {
+        // The length tells where a part ends, and whether it is there.
+        let length = part.map_or(0, |part| part.len() as u64 + 1);
+        hasher.update(&length.to_le_bytes());
+        hasher.update(part.unwrap_or_default().as_bytes());
+    }
+    hasher.digest()
 }
 
 #[cfg(test)]
@@ -188,11 +205,27 @@ mod tests {
             headers.insert("x-codex-turn-metadata", metadata);
             Caller::from_headers(&headers)
         };
+        let prompt = |caller: &Caller, body: &str| {
+            let source = TurnSource::new(body.to_owned());
+            caller.prompt(&source.turn().unwrap(), source.body_len())
+        };
+        let body = r#"{"model":"m","input":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
+        let reordered = r#"{"input":"a","model":"m"}"#;
+        assert_eq!(prompt(&codex("t1"), body), prompt(&codex("t1"), reordered));
+        assert_ne!(prompt(&codex("t1"), body), prompt(&codex("t2"), body));
         let other = Caller::default();
-        assert_eq!(codex("t1").prompt("a b"), codex("t1").prompt("b a"));
-        assert_ne!(codex("t1").prompt("a"), codex("t2").prompt("a"));
-        assert_eq!(other.prompt("a"), other.prompt("a"));
-        assert_ne!(other.prompt("a"), other.prompt("b"));
+        assert_eq!(prompt(&other, body), prompt(&other, body));
+        for changed in [
+            body.replace(r#""b""#, r#""c""#),
+            body.replace(r#""a""#, r#""a, or not""#),
+            body.replace(r#""m""#, r#""n""#),
+            r#"{"model":"m","input":"b"}"#.to_owned(),
+        ] {
+            assert_ne!(prompt(&other, body), prompt(&other, &changed), "{changed}");
+        }
+        let text = |text: &str| prompt(&other, &format!(r#"{{"model":"m","input":"{text}"}}"#));
+        assert_eq!(text("a"), text("a"));
+        assert_ne!(text("a"), text("b"));
     }
 
     #[test]

@@ -24,8 +24,6 @@ pub struct TurnContext {
     pub owner: Arc<str>,
     /// The client.
     pub caller: Caller,
-    /// See [`Caller::prompt`].
-    pub prompt: u64,
     /// Cancelled when the turn has to end at once because the process shuts down.
     pub shutdown: CancellationToken,
     /// The connection of the client; `None` in a replay.

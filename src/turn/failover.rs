@@ -47,7 +47,7 @@ pub(super) struct Failover {
     shared: Arc<SharedState>,
     owner: Arc<str>,
     session: String,
-    /// See [`TurnContext::prompt`].
+    /// See [`RoutedHistory::prompt`].
     prompt: u64,
     /// Codex marked the request as a compaction.
     asks_for_summary: bool,
@@ -121,7 +121,7 @@ impl Failover {
             shared: Arc::clone(&history.shared),
             owner: Arc::clone(&ctx.owner),
             session: history.session.id.clone(),
-            prompt: ctx.prompt,
+            prompt: history.prompt,
             asks_for_summary: ctx.caller.kind == TurnKind::Compaction,
             preferred_route: String::new(),
             skipped_route: None,

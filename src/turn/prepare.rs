@@ -48,6 +48,7 @@ pub(super) fn prepare(
         turn = resolved.turn()?;
     }
     let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
+    let prompt = ctx.caller.prompt(&turn, source.body_len());
     let memory = &shared.memory;
     let hidden_rounds = memory.hidden_rounds(&ctx.owner, &session.id, || turn.call_ids());
     let proxy_tools = ctx
@@ -70,7 +71,7 @@ pub(super) fn prepare(
         .then(|| memory.tools(&ctx.owner, &session.id))
         .flatten();
     if ctx.environment.observer.is_some() {
-        let mut state = shared.snapshot(config, ctx, &session.id, &routes);
+        let mut state = shared.snapshot(config, &ctx.owner, &session.id, prompt, &routes);
         state.items = items
             .into_iter()
             .map(|(id, json)| (id, json.to_string()))
@@ -92,6 +93,7 @@ pub(super) fn prepare(
             .unwrap_or(source)
             .clone(),
         session: session.clone(),
+        prompt,
         routes,
     };
     let keeps_items = turn.store.then(|| Arc::clone(shared));
@@ -215,6 +217,7 @@ pub(super) fn estimate_input_tokens(
         shared: Arc::clone(shared),
         source: source.clone(),
         session: Session::from_turn(&ctx.caller, &ctx.owner, &turn),
+        prompt: ctx.caller.prompt(&turn, source.body_len()),
         routes: resolve_routes(ctx, config, &turn)?,
     };
     Failover::estimate_tokens(ctx, &history, &turn)

@@ -29,6 +29,8 @@ pub(super) struct RoutedHistory {
     pub(super) shared: Arc<SharedState>,
     pub(super) source: TurnSource,
     pub(super) session: Session,
+    /// See [`Caller::prompt`](super::caller::Caller::prompt).
+    pub(super) prompt: u64,
     /// The first choice and its fallbacks.
     pub(super) routes: Vec<Route>,
 }

@@ -40,7 +40,6 @@ pub async fn respond(
     let config = service.config.load_full();
     let mut ctx = service.turn_context(head, &config);
     let body = Arc::new(body);
-    ctx.prompt = ctx.caller.prompt(&body);
     if is_handed_over(body.len()) {
         ctx.stop = StopFlag::new();
     }

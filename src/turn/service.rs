@@ -91,14 +91,14 @@ impl Service {
         body: &Arc<String>,
     ) -> Result<(), Fault> {
         let config = self.config.load_full();
-        let mut ctx = self.turn_context(head, &config);
-        ctx.prompt = ctx.caller.prompt(body);
+        let ctx = self.turn_context(head, &config);
         let source = TurnSource::from_shared(Arc::clone(body));
         let turn = source.turn()?;
         let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
         let routes = resolve_routes(&ctx, &config, &turn)?;
+        let prompt = ctx.caller.prompt(&turn, body.len());
         self.shared
-            .restore(state, &config, &ctx, &session.id, &routes);
+            .restore(state, &config, &ctx.owner, &session.id, prompt, &routes);
         Ok(())
     }
 
@@ -120,7 +120,6 @@ impl Service {
             request_id,
             owner: LOCAL_OWNER.into(),
             caller: Caller::from_headers(&head.headers),
-            prompt: 0,
             shutdown: self.shutdown.clone(),
             client: head.extensions.get().cloned(),
             deadline: Instant::now() + config.server.turn_timeout,

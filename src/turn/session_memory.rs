@@ -73,7 +73,7 @@ struct RememberedSession {
 /// an answer, with another prompt, or [`FAILURES_LIFETIME`] after the last failure.
 #[derive(Clone, Copy, Debug)]
 struct PromptFailures {
-    /// See [`TurnContext::prompt`](super::context::TurnContext::prompt).
+    /// See [`Caller::prompt`](super::caller::Caller::prompt).
     prompt: u64,
     requests: u32,
     last: Instant,

@@ -1,12 +1,12 @@
 //! The state that all turns share: connections to providers, what was learned about them, and the
 //! caches of sessions. Part of it can be written to a [`TurnState`] and restored from one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use registry::Route;
 use tokio::time::Instant;
 
-use super::context::TurnContext;
 use super::output_cache::OutputCache;
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
@@ -38,14 +38,15 @@ impl SharedState {
     pub(super) fn snapshot(
         &self,
         config: &Config,
-        ctx: &TurnContext,
+        owner: &Arc<str>,
         session: &str,
+        prompt: u64,
         routes: &[Route],
     ) -> TurnState {
         let now = Instant::now();
         let mut state = TurnState {
-            moved_to: self.memory.moved_to(&ctx.owner, session),
-            failed_requests: self.memory.failed_requests(&ctx.owner, session, ctx.prompt),
+            moved_to: self.memory.moved_to(owner, session),
+            failed_requests: self.memory.failed_requests(owner, session, prompt),
             outputs: config.context.outputs,
             retention: self.artifacts.retention(),
             ..TurnState::default()
@@ -92,15 +93,16 @@ impl SharedState {
         &self,
         state: &TurnState,
         config: &Config,
-        ctx: &TurnContext,
+        owner: &Arc<str>,
         session: &str,
+        prompt: u64,
         routes: &[Route],
     ) {
         for route in routes {
             self.restore_route(state, config, route);
         }
-        let (memory, owner) = (&self.memory, &ctx.owner);
-        memory.add_failed_requests(owner, session, ctx.prompt, state.failed_requests);
+        let memory = &self.memory;
+        memory.add_failed_requests(owner, session, prompt, state.failed_requests);
         if let Some(route) = &state.moved_to {
             memory.set_route(owner, session, route.clone());
         }
