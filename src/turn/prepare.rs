@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use adapters::fault::Fault;
+use adapters::responses::assembler::Assembler;
 use adapters::responses::request::TurnSource;
 use serde::Deserialize;
 
@@ -172,15 +173,12 @@ pub(super) fn failed_request(
     if !is_streamed {
         return None;
     }
-    // The request may be unreadable, so the response repeats the parameters of an empty one.
-    let source = TurnSource::new(r#"{"model":"unknown","input":"-","stream":true}"#.to_owned());
-    let turn = source.turn().ok()?;
     let (id, now) = (ctx.new_id("resp"), ctx.environment.clock.unix());
-    let answer_params = Compaction::answer_params(&[]);
+    let assembler = Assembler::without_request(&id, now, ctx.caller.codex);
     Some(PreparedRequest {
         first_step: Step::Failed(fault.clone()),
         parts: AnswerParts {
-            assembler: new_assembler(&turn, &id, now, ctx.caller.codex, answer_params),
+            assembler: Box::new(assembler),
             tools: None,
             keeps_items: None,
         },

@@ -97,6 +97,16 @@ impl ResponseObject {
         }
     }
 
+    /// The response to a request that could not be read, with the defaults of the API for all
+    /// parameters.
+    pub(super) fn without_request(id: &str, created_at: u64) -> Self {
+        let turn = Turn {
+            model: "unknown".into(),
+            ..Turn::default()
+        };
+        Self::new(&turn, id, created_at)
+    }
+
     /// Appends the response object as JSON on one line.
     pub fn push_json(&self, out: &mut Vec<u8>) {
         out.push(b'{');

@@ -63,7 +63,7 @@ const MAX_OPENED: usize = 20_000;
 
 /// The properties of a turn that an [`Assembler`] depends on. Built by the engine before the first
 /// upstream request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AssemblerSettings {
     /// Maps wire names in calls to the client's tools.
     pub tool_names: ToolNames,
@@ -85,7 +85,7 @@ pub struct AssemblerSettings {
 
 /// The parameters of an answer that depend on the provider and model. They change when
 /// another route takes over, before any content was written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AnswerParams {
     /// Whether reasoning items carry sealed [`Baggage`], because the provider wants its
     /// reasoning back or the client asked for `reasoning.encrypted_content`.
@@ -158,6 +158,16 @@ impl Assembler {
             round: RoundState::default(),
             received_bytes: 0,
         }
+    }
+
+    /// An assembler for a request that could not be read, or not be sent to any provider: it can
+    /// only begin the response and fail it.
+    pub fn without_request(id: &str, created_at: u64, caller_is_codex: bool) -> Self {
+        let settings = AssemblerSettings {
+            caller_is_codex,
+            ..AssemblerSettings::default()
+        };
+        Self::new(ResponseObject::without_request(id, created_at), settings)
     }
 
     /// Writes `response.created` and `response.in_progress`.
