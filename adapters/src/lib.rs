@@ -30,6 +30,7 @@ pub mod event;
 mod fair_share;
 pub mod fault;
 pub mod hidden_rounds;
+mod html;
 pub mod item_text;
 pub mod json;
 mod media;

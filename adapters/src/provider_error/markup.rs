@@ -1,6 +1,7 @@
 //! The words of a body that is no JSON: a line of text, or a web page.
 
 use super::error::truncate;
+use crate::html::{VisiblePart, visible_parts};
 
 /// How much of a page is read, in characters.
 const MAX_READ: usize = 8_000;
@@ -16,18 +17,24 @@ pub(super) fn words(text: &str) -> String {
     let text = text
         .get(..end.map_or(text.len(), |(end, _)| end))
         .unwrap_or(text);
-    if !text.trim_start().starts_with('<') {
-        return truncate(&without_tags(text));
+    let (mut title, mut rest) = (String::new(), String::new());
+    let mut is_title = false;
+    for part in visible_parts(text) {
+        match part {
+            // A tag separates words.
+            VisiblePart::Open(tag) => {
+                is_title = tag.name.as_slice() == b"title";
+                rest.push(' ');
+            }
+            VisiblePart::Close(_) => {
+                is_title = false;
+                rest.push(' ');
+            }
+            VisiblePart::Text(text) if is_title => title.push_str(&text),
+            VisiblePart::Text(text) => rest.push_str(&text),
+        }
     }
-    let lower = text.to_ascii_lowercase();
-    let title = element(text, &lower, "title")
-        .map(without_tags)
-        .unwrap_or_default();
-    let mut rest = text.to_owned();
-    for name in ["head", "script", "style"] {
-        rest = without_element(&rest, name);
-    }
-    let rest = without_tags(&rest);
+    let (title, rest) = (one_line(&title), one_line(&rest));
     let is_message = !rest.is_empty() && rest.chars().nth(MAX_PAGE_TEXT).is_none();
     truncate(if is_message || title.is_empty() {
         &rest
@@ -36,58 +43,8 @@ pub(super) fn words(text: &str) -> String {
     })
 }
 
-/// What the first element of this name contains. `lower` is the text in lower case.
-fn element<'t>(text: &'t str, lower: &str, name: &str) -> Option<&'t str> {
-    let start = find_tag(lower, name, 0)?;
-    let start = start + lower.get(start..)?.find('>')? + 1;
-    let end = start + lower.get(start..)?.find(&format!("</{name}"))?;
-    text.get(start..end)
-}
-
-/// The text without all elements of this name. One that does not end reaches to the end.
-fn without_element(text: &str, name: &str) -> String {
-    let lower = text.to_ascii_lowercase();
-    let closing = format!("</{name}");
-    let mut kept = String::new();
-    let mut from = 0;
-    while let Some(start) = find_tag(&lower, name, from) {
-        kept.push_str(text.get(from..start).unwrap_or_default());
-        let end = lower.get(start..).and_then(|rest| rest.find(&closing));
-        from = end.map_or(text.len(), |end| start + end);
-    }
-    kept.push_str(text.get(from..).unwrap_or_default());
-    kept
-}
-
-/// Where the next opening tag of this name begins. The tag `<header>` is not named `head`.
-fn find_tag(lower: &str, name: &str, from: usize) -> Option<usize> {
-    let open = format!("<{name}");
-    let mut from = from;
-    loop {
-        let start = from + lower.get(from..)?.find(&open)?;
-        from = start + open.len();
-        let next = lower.get(from..)?.chars().next();
-        if next.is_none_or(|c| !c.is_ascii_alphanumeric()) {
-            return Some(start);
-        }
-    }
-}
-
-fn without_tags(text: &str) -> String {
-    let mut out = String::new();
-    let mut inside = false;
-    for c in text.chars() {
-        match c {
-            '<' => inside = true,
-            '>' if inside => {
-                inside = false;
-                out.push(' ');
-            }
-            _ if !inside => out.push(c),
-            _ => {}
-        }
-    }
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -118,6 +75,18 @@ mod tests {
             (
                 "<html><head><title>413</title></head><body>Too\n large</body></html>",
                 "Too large",
+            ),
+            (
+                "<html><title>502</title>Bad&nbsp;gateway &amp; no more",
+                "Bad gateway & no more",
+            ),
+            (
+                "<html><head><title>413 &mdash; Too large",
+                "413 — Too large",
+            ),
+            (
+                "a value must be <100, not <|end|>",
+                "a value must be <100, not <|end|>",
             ),
             ("<head", ""),
             ("", ""),

@@ -1,9 +1,8 @@
 //! The text of an HTML page, without its tags, scripts and styles.
-//!
-//! The page is read as tokens, not as a tree: reading takes one pass over it and memory for one
-//! token, however its elements are nested.
 
-use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+use html5gum::StartTag;
+
+use crate::html::{VisiblePart, visible_parts};
 
 /// An excerpt does not need more bytes of text than this.
 const MAX_TEXT_BYTES: usize = 96 * 1024;
@@ -16,17 +15,12 @@ pub(super) fn is_tagged(text: &str) -> bool {
 /// The text between the tags, with a heading as `# …`, a link as `[text](address)`, and a
 /// line end where a block begins. A long text is cut.
 pub(super) fn plain(html: &str) -> String {
-    let mut emitter = DefaultEmitter::default();
-    // Scripts and styles are one text each, whatever they hold.
-    emitter.naively_switch_states(true);
     let mut page = HtmlText::default();
-    for token in Tokenizer::new_with_emitter(html, emitter) {
-        let Ok(token) = token;
-        match token {
-            Token::StartTag(tag) => page.open(&tag),
-            Token::EndTag(tag) => page.close(&tag.name),
-            Token::String(text) => page.text(&String::from_utf8_lossy(&text)),
-            Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+    for part in visible_parts(html) {
+        match part {
+            VisiblePart::Open(tag) => page.open(&tag),
+            VisiblePart::Close(name) => page.close(&name),
+            VisiblePart::Text(text) => page.text(&text),
         }
         if page.out.len() > MAX_TEXT_BYTES {
             break;
@@ -40,15 +34,10 @@ struct HtmlText {
     out: String,
     /// Where the text of the open link begins, and its address.
     link: Option<(usize, String)>,
-    /// The name of the open element whose content is not shown.
-    hidden: Option<Vec<u8>>,
 }
 
 impl HtmlText {
     fn text(&mut self, text: &str) {
-        if self.hidden.is_some() {
-            return;
-        }
         for character in text.chars() {
             if character.is_whitespace() {
                 self.gap(character == '\n');
@@ -74,14 +63,7 @@ impl HtmlText {
     }
 
     fn open(&mut self, tag: &StartTag<()>) {
-        if self.hidden.is_some() {
-            return;
-        }
         match tag.name.as_slice() {
-            b"svg" if tag.self_closing => {}
-            b"script" | b"style" | b"svg" | b"noscript" | b"template" | b"iframe" => {
-                self.hidden = Some(tag.name.to_vec());
-            }
             b"a" => {
                 self.close_link();
                 let address = tag.attributes.get(b"href".as_slice());
@@ -101,11 +83,10 @@ impl HtmlText {
     }
 
     fn close(&mut self, name: &[u8]) {
-        match &self.hidden {
-            Some(hidden) if hidden != name => {}
-            Some(_) => self.hidden = None,
-            None if name == b"a" => self.close_link(),
-            None => self.block(name),
+        if name == b"a" {
+            self.close_link();
+        } else {
+            self.block(name);
         }
     }
 
