@@ -164,9 +164,18 @@ row R34 "an answer does not end the count" src/turn/engine/round.rs \
 row R35 "an error has only the words of the provider" src/upstream/blame.rs \
   's/Some(status) => fault.message = self.reply(fault, status),/Some(_) => {}/' it \
   "R35 an error says who, where, why and what to do"
-row R35 "a server without TLS is asked again and again" src/upstream/transport.rs \
-  's/Self::PlainServer | Self::BadCertificate | Self::NoHttp => true/Self::PlainServer | Self::BadCertificate | Self::NoHttp => false/' it \
-  "R35 a failed connection says why"
+row R38 "a server without TLS is asked again and again" src/upstream/transport.rs \
+  's/| Self::NoHttp => true,/| Self::NoHttp => false,/' it \
+  "R38 a failed connection says why"
+row R38 "every bad certificate leads to ca_file" src/upstream/transport.rs \
+  's/rustls::Error::InvalidCertificate(_) => Self::BadCertificate,/rustls::Error::InvalidCertificate(_) => Self::UntrustedCertificate,/' it \
+  "R38 a certificate that is refused says why"
+row R38 "the file of an authority is not read" src/upstream/client.rs \
+  's/builder = builder.tls_certs_merge(certificates);/let _ = certificates;/' it \
+  "R38 a certificate is trusted once ca_file names it"
+row R38 "a connection may take any time" src/upstream/client.rs \
+  's/^        .connect_timeout(provider.timeouts.connect)$//' lib \
+  r38_a_connection_that_is_not_accepted_in_time_is_given_up
 row R35 "mistakes of the client are kept" src/diagnostics/capture/mod.rs \
   's/turn.is_worth_writing()/turn.is_failure()/' it \
   "R35 mistakes of the client are not kept"

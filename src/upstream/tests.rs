@@ -1,6 +1,7 @@
 use futures_util::FutureExt;
 use kit::player::Player;
 use registry::{Route, WireQuirks};
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::*;
 use crate::clock::System;
@@ -192,6 +193,28 @@ fn learned_quirks_are_kept_with_new_keys_and_dropped_with_new_settings() {
     assert!(learned());
     upstream(&upstreams, &config(&format!("{TWO_KEYS}max_retries = 1")));
     assert!(!learned());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r38_a_connection_that_is_not_accepted_in_time_is_given_up() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    // The queue has room for one connection.
+    let listener = socket.listen(0).unwrap();
+    let server = listener.local_addr().unwrap();
+    let _queued = TcpStream::connect(server).await.unwrap();
+    let base_url = format!("http://{server}/v1");
+    let upstream = upstream(&Upstreams::default(), &config_at(&base_url, TWO_KEYS));
+    let fault = ask(&upstream).await.unwrap_err();
+    assert_eq!((fault.kind, fault.retry), (Kind::Unreachable, Retry::Soon));
+    assert_eq!(
+        fault.message,
+        format!(
+            "The provider 'lab' cannot be reached: {server} did not accept the connection within \
+             10 s. Check the network and its base_url. The request was POST \
+             {base_url}/chat/completions."
+        )
+    );
 }
 
 /// A provider that sends `answer` to every request, and the connection to it.

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use adapters::fault::{Fault, Kind, Retry};
+use rustls::CertificateError;
 
 use super::{Upstream, blame};
 
@@ -20,7 +21,11 @@ enum TransportFailure {
     ConnectTimeout,
     /// The server does not speak TLS.
     PlainServer,
-    /// The certificate is not trusted.
+    /// The certificate comes from an unknown authority.
+    UntrustedCertificate,
+    /// The certificate is that of another server.
+    CertificateOfAnother,
+    /// The certificate cannot be used for another reason: it has expired, or is one of an authority.
     BadCertificate,
     /// The server ended the connection before TLS was established.
     TlsClosed,
@@ -95,6 +100,12 @@ impl TransportFailure {
     fn of_tls(error: &rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidMessage(_) => Self::PlainServer,
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                Self::UntrustedCertificate
+            }
+            rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            ) => Self::CertificateOfAnother,
             rustls::Error::InvalidCertificate(_) => Self::BadCertificate,
             _ => Self::Tls,
         }
@@ -107,6 +118,8 @@ impl TransportFailure {
             | Self::NoRoute
             | Self::ConnectTimeout
             | Self::PlainServer
+            | Self::UntrustedCertificate
+            | Self::CertificateOfAnother
             | Self::BadCertificate
             | Self::TlsClosed
             | Self::Tls
@@ -119,7 +132,11 @@ impl TransportFailure {
     /// Whether only another configuration helps.
     fn is_permanent(self) -> bool {
         match self {
-            Self::PlainServer | Self::BadCertificate | Self::NoHttp => true,
+            Self::PlainServer
+            | Self::UntrustedCertificate
+            | Self::CertificateOfAnother
+            | Self::BadCertificate
+            | Self::NoHttp => true,
             Self::UnknownName
             | Self::ConnectionRefused
             | Self::NoRoute
@@ -157,9 +174,17 @@ impl TransportFailure {
                 "The provider '{id}' cannot be reached: {server} does not speak TLS. Write http:// \
                  in its base_url, or the port at which it speaks TLS."
             ),
-            Self::BadCertificate => format!(
+            Self::UntrustedCertificate => format!(
                 "The provider '{id}' cannot be reached: the certificate of {server} is not \
                  trusted. Name the file of its authority in ca_file."
+            ),
+            Self::CertificateOfAnother => format!(
+                "The provider '{id}' cannot be reached: the certificate of {server} is not for \
+                 the name '{host}'. Write a name in base_url that the certificate has."
+            ),
+            Self::BadCertificate => format!(
+                "The provider '{id}' cannot be reached: the certificate of {server} is not valid. \
+                 The log says why."
             ),
             Self::TlsClosed => format!(
                 "The provider '{id}' cannot be reached: {server} closed the connection instead of \

@@ -2,6 +2,7 @@
 //! wire of an upstream, but for adaptations of what only one wire has.
 mod adapting;
 mod breaks;
+mod connections;
 mod errors;
 mod failover;
 mod leaving;
@@ -26,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = on_each_wire(|wire| {
         let rooms = [
             breaks::trials(wire),
+            connections::trials(wire),
             errors::trials(wire),
             failover::trials(wire),
             leaving::trials(wire),

@@ -1,0 +1,190 @@
+//! Connections to a provider that fail: why, in words, and whether another attempt can help.
+use std::sync::Arc;
+
+use kit::player::{Player, PlayerWire};
+use libtest_mimic::Trial;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::messages::{FINAL, REPEAT, path};
+use super::{answer, body, player};
+use crate::proxy::{CODEX, Proxy, Setup, streaming};
+use crate::trial::wire_case;
+
+const KEY: &[u8] = include_bytes!("../../../fixtures/tls/key.pem");
+/// A certificate for 127.0.0.1 that signs itself.
+const SERVER: &str = include_str!("../../../fixtures/tls/server.pem");
+/// The same, marked as the certificate of an authority.
+const AUTHORITY: &str = include_str!("../../../fixtures/tls/authority.pem");
+
+pub fn trials(wire: PlayerWire) -> Vec<Trial> {
+    vec![
+        wire_case(wire, "R38 a failed connection says why", reasons),
+        wire_case(
+            wire,
+            "R38 a certificate that is refused says why",
+            certificates,
+        ),
+        wire_case(
+            wire,
+            "R38 a certificate is trusted once ca_file names it",
+            trusted,
+        ),
+    ]
+}
+
+/// Asserts what a client and Codex are told when the provider is at this base URL.
+async fn check(wire: PlayerWire, setup: Setup, base_url: &str, what: &str, code: Option<&str>) {
+    let setup = setup.wire(wire.name()).provider("max_retries = 0");
+    let proxy = Proxy::start_for_url(base_url, setup).await;
+    let expected = format!("{what} The request was POST {base_url}{}.", path(wire));
+    let reply = proxy.post(&body()).await;
+    assert_eq!(reply.error(502)["message"], *expected);
+    let reply = proxy.post_with(&streaming(&body()), CODEX).await;
+    let stream = reply.stream_for_codex();
+    assert_eq!(stream.response["error"]["message"], *expected);
+    assert_eq!(stream.error_code(), code, "{expected}");
+}
+
+async fn reasons(wire: PlayerWire) {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed_at = closed.local_addr().unwrap();
+    drop(closed);
+    let http = player(wire).await;
+    let http_at = http.address();
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other_at = other.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = other.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await;
+        }
+    });
+    let mut cases = vec![
+        (
+            format!("http://{closed_at}/v1"),
+            format!(
+                "cannot be reached: {closed_at} refused the connection. Check whether the server runs, and its base_url."
+            ),
+            REPEAT,
+        ),
+        (
+            "https://no-such-host.invalid/v1".to_owned(),
+            "cannot be reached: the name 'no-such-host.invalid' was not found. Check the network and the spelling of its base_url.".to_owned(),
+            REPEAT,
+        ),
+        (
+            format!("https://{http_at}/v1"),
+            format!(
+                "cannot be reached: {http_at} closed the connection instead of speaking TLS. If it does not speak TLS, write http:// in its base_url."
+            ),
+            REPEAT,
+        ),
+        (
+            format!("https://{other_at}/v1"),
+            format!(
+                "cannot be reached: {other_at} does not speak TLS. Write http:// in its base_url, or the port at which it speaks TLS."
+            ),
+            FINAL,
+        ),
+        (
+            format!("http://{other_at}/v1"),
+            format!(
+                "does not answer with HTTP at {other_at}. If it expects TLS, write https:// in its base_url."
+            ),
+            FINAL,
+        ),
+    ];
+    if cfg!(target_os = "linux") {
+        // TCP has no route to the broadcast address of loopback.
+        cases.push((
+            "http://127.255.255.255:9/v1".to_owned(),
+            "cannot be reached: there is no route to 127.255.255.255:9. Check the network and its base_url.".to_owned(),
+            REPEAT,
+        ));
+    }
+    for (base_url, what, code) in cases {
+        let what = format!("The provider 'up' {what}");
+        check(wire, Setup::new(), &base_url, &what, code).await;
+    }
+}
+
+async fn certificates(wire: PlayerWire) {
+    let player = player(wire).await;
+    let port = tls_in_front_of(&player, SERVER).await;
+    let port_of_authority = tls_in_front_of(&player, AUTHORITY).await;
+    let named = Setup::new()
+        .file("ca.pem", &format!("{SERVER}{AUTHORITY}"))
+        .provider("ca_file = \"ca.pem\"");
+    for (setup, server, what) in [
+        (
+            Setup::new(),
+            format!("127.0.0.1:{port}"),
+            "is not trusted. Name the file of its authority in ca_file.",
+        ),
+        (
+            named.clone(),
+            format!("localhost:{port}"),
+            "is not for the name 'localhost'. Write a name in base_url that the certificate has.",
+        ),
+        (
+            named,
+            format!("127.0.0.1:{port_of_authority}"),
+            "is not valid. The log says why.",
+        ),
+    ] {
+        let what =
+            format!("The provider 'up' cannot be reached: the certificate of {server} {what}");
+        let base_url = format!("https://{server}/v1");
+        check(wire, setup, &base_url, &what, FINAL).await;
+    }
+}
+
+async fn trusted(wire: PlayerWire) {
+    let player = player(wire).await;
+    player.push(answer(json!([{"text": "there"}])));
+    let port = tls_in_front_of(&player, SERVER).await;
+    let setup = Setup::new()
+        .wire_of(&player)
+        .file("ca.pem", SERVER)
+        .provider("ca_file = \"ca.pem\"");
+    let base_url = format!("https://127.0.0.1:{port}/v1");
+    let proxy = Proxy::start_for_url(&base_url, setup).await;
+    let reply = proxy.post(&streaming(&body())).await;
+    assert_eq!(reply.stream().response["status"], "completed");
+}
+
+/// The port of a TLS server with this certificate, behind which the player is.
+async fn tls_in_front_of(player: &Player, certificate: &str) -> u16 {
+    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let behind = player.address();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let accepting = acceptor.accept(stream);
+            tokio::spawn(async move {
+                // It fails if the client refuses the certificate.
+                if let Ok(mut client) = accepting.await {
+                    let mut server = TcpStream::connect(behind).await.unwrap();
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                }
+            });
+        }
+    });
+    port
+}
