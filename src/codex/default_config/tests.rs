@@ -13,7 +13,7 @@ const SETTINGS: CodexSettings<'_> = CodexSettings {
 };
 
 /// Configurations of many kinds of people.
-const CONFIGS: [(&str, &str); 18] = [
+const CONFIGS: [(&str, &str); 29] = [
     ("empty", ""),
     ("one line without an end", "model = \"gpt-6\""),
     ("a comment alone", "# Nothing yet.\n"),
@@ -67,6 +67,47 @@ const CONFIGS: [(&str, &str); 18] = [
         "developer_instructions = \"\"\"\nmodel = \"no\"\n[tables]\n\"\"\"\n",
     ),
     ("web search", "web_search = \"live\"\n"),
+    ("a table without an end", "[tui]\nnotifications = true"),
+    (
+        "tables of a list at the end",
+        "model = \"gpt-6\"\n\n[[skills.config]]\npath = \"/a\"\n\n[[skills.config]]\npath = \"/b\"\nenabled = false\n# The last one.\n",
+    ),
+    (
+        "CRLF behind a byte order mark",
+        "\u{feff}# Mine.\r\nmodel = \"gpt-6\"\r\n[tui]\r\nnotifications = true",
+    ),
+    (
+        "line ends of two kinds",
+        "model = \"gpt-6\"\r\n# From another computer.\n[tui]\nnotifications = true\r\n",
+    ),
+    (
+        "quoted keys",
+        "\"model\" = 'gpt-6'\n'model_provider' = \"openai\"\n\"model_providers\".\"my own\".name = \"Mine\"\n",
+    ),
+    (
+        "a provider of our name in dotted keys",
+        "model_provider = \"respondent\"\nmodel_providers.respondent.name = \"mine\"\nmodel_providers.respondent.base_url = \"http://10.0.0.1/v1\"\n",
+    ),
+    (
+        "a provider of our name in an inline table",
+        "model_providers = { respondent = { name = \"mine\", base_url = \"http://10.0.0.1/v1\" }, other = { name = \"other\" } }\n",
+    ),
+    (
+        "a provider of our name with a table of its own",
+        "[model_providers.respondent]\nname = \"mine\"\nbase_url = \"http://10.0.0.1/v1\"\n[model_providers.respondent.http_headers]\n# Who asks.\nx-from = \"me\"\n[mcp_servers.respondent]\ncommand = \"mine\"\n",
+    ),
+    (
+        "a profile of our name",
+        "[profiles.respondent]\nmodel = \"gpt-6\"\nmodel_provider = \"respondent\"\n",
+    ),
+    (
+        "groups with headings of their own",
+        "# All providers\n[model_providers]\n\n# One\n[model_providers.one]\nname = \"One\"\n\n# All servers\n[mcp_servers] # two\n\n[mcp_servers.two]\nurl = \"http://localhost:1/mcp\"\n",
+    ),
+    (
+        "a long one",
+        "model = \"gpt-6-codex\"\nmodel_reasoning_effort = \"high\"\napproval_policy = \"on-request\"\nsandbox_mode = \"workspace-write\"\nnotify = [\n  \"python3\", # the script\n  \"/home/me/notify.py\",\n]\nproject_doc_fallback_filenames = []\n\n[features]\nunified_exec = true\n\n[sandbox_workspace_write]\nnetwork_access = true\nwritable_roots = [\"/tmp\"]\n\n[shell_environment_policy]\ninherit = \"core\"\nset = { CI = \"1\", \"A.B\" = \"c\" }\n\n[mcp_servers.docs]\nurl = \"https://docs.example/mcp\"\nhttp_headers = { \"X-Key\" = \"k\" }\n\n[notice.model_migrations]\n\"gpt-5\" = \"gpt-6\"\n\n[projects.\"/home/me/a b\"]\ntrust_level = \"trusted\"\n\n[projects.'C:\\Users\\me']\ntrust_level = \"untrusted\"\n\n[tui]\nnotifications = [\"agent-turn-complete\"]\n",
+    ),
     (
         "letters of all kinds",
         "# Für später 漢字 😀\n[projects.\"/home/ü/漢字\"]\ntrust_level = \"trusted\"\n",
@@ -127,16 +168,24 @@ fn the_other_settings_and_their_comments_stay() {
         write(&home, &SETTINGS).unwrap();
         let written = fs::read_to_string(home.config()).unwrap();
         let replaced = [
-            "model",
-            "model_provider",
+            "model = ",
+            "\"model\" = ",
+            "model   = ",
+            "model_provider = ",
+            "'model_provider' = ",
             "web_search",
             "name = \"mine\"",
             "base_url = \"http://10",
+            "model_providers.respondent.",
+            "model_providers = {",
+            "[model_providers.respondent.",
+            "# Who asks.",
+            "x-from",
+            "command = \"mine\"",
         ];
-        for line in config
-            .lines()
-            .map(|line| line.trim_start_matches(BYTE_ORDER_MARK))
-        {
+        let without_mark = |text: &str| text.trim_start_matches(BYTE_ORDER_MARK).to_owned();
+        let written = without_mark(&written);
+        for line in without_mark(config).lines() {
             let is_replaced = replaced
                 .iter()
                 .any(|start| line.trim_start().starts_with(start));
@@ -205,6 +254,23 @@ fn a_link_stays_a_link_and_permissions_stay() {
     remove(&home).unwrap();
     assert!(home.config().is_symlink());
     assert_eq!(fs::read_to_string(&dotfile).unwrap(), "model = \"gpt-6\"\n");
+}
+
+#[test]
+fn a_folder_of_dotfiles_behind_a_link_is_used() {
+    let (folder, home) = home();
+    let dotfiles = folder.path().join("dotfiles");
+    fs::rename(home.folder(), &dotfiles).unwrap();
+    symlink(&dotfiles, home.folder()).unwrap();
+    fs::write(dotfiles.join(".gitignore"), "*\n").unwrap();
+    fs::write(dotfiles.join("config.toml"), "model = \"gpt-6\"\n").unwrap();
+    write(&home, &SETTINGS).unwrap();
+    let config = dotfiles.join("config.toml");
+    assert!(fs::read_to_string(&config).unwrap().contains("kimi-k3"));
+    remove(&home).unwrap();
+    assert!(home.folder().is_symlink());
+    assert_eq!(fs::read_to_string(&config).unwrap(), "model = \"gpt-6\"\n");
+    assert_eq!(files(&home), [".gitignore", "config.toml"]);
 }
 
 #[test]
