@@ -19,4 +19,6 @@ def run(case: dict, folder: Path, argv: list, program: str, also: dict | None = 
         if not lines:
             raise kit.Failure(f"{program} printed nothing")
         seen = json.loads(lines[-1])
+        if "asked" in case["expect"]:
+            seen["asked"] = len(proxy.upstream.requests())
         kit.check(kit.mismatch(case["expect"], seen) or kit.mismatch(also or {}, seen))

@@ -84,6 +84,15 @@ const scenarios = {
       return { api_error: APICallError.isInstance(error), status: error.statusCode, message: error.message, body: error.responseBody };
     }
   },
+  // As a client that nobody has told how often to repeat a failed request.
+  repeated: async () => {
+    try {
+      await generateText({ model, prompt: 'Say it.' });
+      return { status: null };
+    } catch (error) {
+      return { attempts: error.errors?.length, status: error.lastError?.statusCode };
+    }
+  },
 };
 
 console.log(JSON.stringify(await scenarios[scenario]()));

@@ -104,6 +104,16 @@ def error(client, model):
     return caught(lambda: client.responses.create(model=model, input="Say it."))
 
 
+def repeated(client, model):
+    """As a client that nobody has told how often to repeat a failed request."""
+    return error(client.with_options(max_retries=openai.DEFAULT_MAX_RETRIES), model)
+
+
+def repeated_often(client, model):
+    """As a client that repeats a failed request until it is told to stop."""
+    return error(client.with_options(max_retries=20), model)
+
+
 def unknown_model(client, model):
     return caught(lambda: client.responses.create(model="no/such-model", input="Say it."))
 
@@ -162,7 +172,7 @@ def caught(request):
 
 SCENARIOS = [
     bad_request, compact, create, create_stream, error, input_tokens, models, parse, parse_stream,
-    stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
+    repeated, repeated_often, stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
 ]  # fmt: skip
 
 
