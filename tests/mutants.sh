@@ -162,7 +162,7 @@ row R34 "an answer does not end the count" src/turn/engine/round.rs \
   's/if failed > 0 {/if failed > 90 {/' it \
   "R34 an answer or another prompt makes room for new requests"
 row R35 "an error has only the words of the provider" src/upstream/blame.rs \
-  's/Some(status) => fault.message = self.reply(fault, status),/Some(_) => {}/' it \
+  's/(Some(status), _) => fault.message = self.reply(fault, status),/(Some(_), _) => {}/' it \
   "R35 an error says who, where, why and what to do"
 row R38 "a server without TLS is asked again and again" src/upstream/transport.rs \
   's/| Self::NoHttp => true,/| Self::NoHttp => false,/' it \

@@ -39,10 +39,14 @@ pub struct Fault {
     pub retry: Retry,
     /// The message for the client. Must not contain a secret.
     pub message: String,
+    /// The same for a fault of an answer, without the provider: only the engine knows its name.
+    /// It puts the name into the message before anyone reads it.
+    #[serde(skip)]
+    pub statement: Option<Box<Statement>>,
     /// The request parameter that caused it, such as `input[3].content`.
     pub param: Option<Cow<'static, str>>,
     /// An error code that is more specific than the one of the kind.
-    pub code: Option<Cow<'static, str>>,
+    pub code: Option<Box<str>>,
     /// The HTTP status of the upstream's reply, if there was one.
     pub upstream_status: Option<u16>,
     /// Details for the log.
@@ -55,6 +59,44 @@ pub struct Fault {
     /// again by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gave_up: bool,
+}
+
+/// What a provider did wrong in an answer: a sentence whose subject is still to be named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Whom the sentence is about.
+    pub subject: Subject,
+    /// The rest of the sentence, with its full stop.
+    pub predicate: Cow<'static, str>,
+}
+
+/// Whom a [`Statement`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The provider.
+    Provider,
+    /// The provider's answer.
+    Answer,
+}
+
+impl Statement {
+    /// The sentence about the provider with this id.
+    pub fn naming(&self, provider: &str) -> String {
+        let predicate = &self.predicate;
+        match self.subject {
+            Subject::Provider => format!("The provider '{provider}' {predicate}"),
+            Subject::Answer => format!("The answer of the provider '{provider}' {predicate}"),
+        }
+    }
+
+    /// The sentence where the provider has no name.
+    fn unnamed(&self) -> String {
+        let predicate = &self.predicate;
+        match self.subject {
+            Subject::Provider => format!("The provider {predicate}"),
+            Subject::Answer => format!("The provider's answer {predicate}"),
+        }
+    }
 }
 
 /// The kinds of faults. The names are those of logs, metrics and bundles.
@@ -131,12 +173,32 @@ impl Fault {
             kind,
             retry: kind.consequences().1,
             message: message.into(),
+            statement: None,
             param: None,
             code: None,
             upstream_status: None,
             cause: None,
             patch: None,
             gave_up: false,
+        }
+    }
+
+    /// A fault of an answer: what the provider did, such as `sent an empty event.`
+    pub fn of_provider(kind: Kind, predicate: impl Into<Cow<'static, str>>) -> Self {
+        Self::stating(kind, Subject::Provider, predicate.into())
+    }
+
+    /// A fault of an answer: what became of it, such as `is too long.`
+    pub fn of_answer(kind: Kind, predicate: impl Into<Cow<'static, str>>) -> Self {
+        Self::stating(kind, Subject::Answer, predicate.into())
+    }
+
+    fn stating(kind: Kind, subject: Subject, predicate: Cow<'static, str>) -> Self {
+        let statement = Box::new(Statement { subject, predicate });
+        Self {
+            message: statement.unnamed(),
+            statement: Some(statement),
+            ..Self::new(kind, "")
         }
     }
 
@@ -150,7 +212,7 @@ impl Fault {
 
     /// Sets a code that replaces the one of the kind.
     #[must_use]
-    pub fn with_code(self, code: impl Into<Cow<'static, str>>) -> Self {
+    pub fn with_code(self, code: impl Into<Box<str>>) -> Self {
         Self {
             code: Some(code.into()),
             ..self

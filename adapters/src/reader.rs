@@ -168,8 +168,8 @@ fn decode_document(text: &str, decoder: &mut Decoder, emit: &mut impl FnMut(Even
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
         if text.contains('\u{fffd}') {
-            let message = "The provider sent something that is not text.";
-            decoder.fail(Fault::new(Kind::BadReply, message), emit);
+            let predicate = "sent something that is not text.";
+            decoder.fail(Fault::of_provider(Kind::BadReply, predicate), emit);
         } else if !text.is_empty() {
             decoder.fail_with_text(text, emit);
         }
@@ -202,11 +202,6 @@ fn unrecognized_lines(bytes: &[u8]) -> String {
 }
 
 fn too_large(error: sse::TooLarge) -> Fault {
-    Fault::new(
-        Kind::BadReply,
-        format!(
-            "The provider sent an event of more than {} bytes.",
-            error.limit
-        ),
-    )
+    let predicate = format!("sent an event of more than {} bytes.", error.limit);
+    Fault::of_provider(Kind::BadReply, predicate)
 }

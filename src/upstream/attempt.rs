@@ -94,11 +94,8 @@ impl UpstreamResponse {
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| {
-                Fault::new(
-                    Kind::Cut,
-                    "The provider broke the connection before its answer was complete.",
-                )
-                .caused_by(error_chain(&error))
+                let predicate = "broke the connection before its answer was complete.";
+                Fault::of_provider(Kind::Cut, predicate).caused_by(error_chain(&error))
             })?;
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()

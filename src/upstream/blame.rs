@@ -4,7 +4,7 @@
 //! the remedy. It is made of the provider's settings, the origin of its keys and the fault alone,
 //! so that a replay makes the same message.
 
-use adapters::fault::{Fault, FaultSide, Kind};
+use adapters::fault::{Fault, Kind, Statement};
 use registry::Provider;
 
 use super::{KeyIndex, Upstream};
@@ -30,15 +30,13 @@ pub struct FailedRequest<'a> {
 
 impl FailedRequest<'_> {
     /// Completes the message of a fault that a provider caused. The message was what the provider
-    /// said, or what was wrong with its answer; faults of a connection that was never made have a
-    /// whole message from [`super::transport`], and stay as they are.
+    /// said, or states what was wrong with its answer; faults of a connection that was never made
+    /// have a whole message from [`super::transport`], and stay as they are.
     pub fn explain(&self, fault: &mut Fault) {
-        match fault.upstream_status {
-            Some(status) => fault.message = self.reply(fault, status),
-            None if self.is_answered && fault.side() == FaultSide::Upstream => {
-                fault.message = self.answer(fault);
-            }
-            None => {}
+        match (fault.upstream_status, fault.statement.take()) {
+            (Some(status), _) => fault.message = self.reply(fault, status),
+            (None, Some(statement)) => fault.message = self.answer(fault.kind, &statement),
+            (None, None) => {}
         }
         if fault.gave_up {
             let failed = format!(" {} requests have failed for this prompt.", self.failed);
@@ -69,23 +67,15 @@ impl FailedRequest<'_> {
     }
 
     /// The message of an answer that broke off or cannot be read.
-    fn answer(&self, fault: &Fault) -> String {
+    fn answer(&self, kind: Kind, statement: &Statement) -> String {
         let provider = self.upstream.provider();
-        let (id, message) = (&provider.id, fault.message.as_str());
-        let event = if let Some(rest) = message.strip_prefix("The provider's answer ") {
-            format!("The answer of the provider '{id}' {rest}")
-        } else if let Some(rest) = message.strip_prefix("The provider ") {
-            format!("The provider '{id}' {rest}")
-        } else {
-            format!("{message} It came from the provider '{id}'.")
-        };
         let request = format!("The request was {}.", post(provider, self.path));
-        let remedy = if fault.kind == Kind::Timeout {
+        let remedy = if kind == Kind::Timeout {
             "If its model needs longer, raise timeouts.idle."
         } else {
             ""
         };
-        join([&event, &request, remedy])
+        join([&statement.naming(&provider.id), &request, remedy])
     }
 
     /// What happened.

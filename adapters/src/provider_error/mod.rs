@@ -132,7 +132,7 @@ fn to_fault(rules: PatchRules, status: u16, wait: Option<Duration>, error: Provi
     Fault {
         retry,
         param: error.param.map(Cow::Owned),
-        code: code.map(Cow::Owned),
+        code: code.map(Into::into),
         upstream_status: Some(status),
         patch,
         ..Fault::new(kind, message)

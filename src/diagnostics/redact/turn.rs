@@ -87,10 +87,10 @@ impl Scrubber {
     fn fault(&self, fault: &mut Option<Fault>) {
         let Some(fault) = fault else { return };
         self.string(&mut fault.message);
-        for text in [&mut fault.param, &mut fault.code].into_iter().flatten() {
+        if let Some(text) = &mut fault.param {
             *text = self.text(text).into_owned().into();
         }
-        if let Some(text) = &mut fault.cause {
+        for text in [&mut fault.code, &mut fault.cause].into_iter().flatten() {
             *text = self.text(text).into();
         }
     }

@@ -60,10 +60,8 @@ impl<S: Sink> Answer<'_, S> {
                     let now = Instant::now();
                     if now >= last_chunk + max_silence(&reader, idle) {
                         if !reader.is_complete() {
-                            return Err(Fault::new(
-                                Kind::Timeout,
-                                format!("The provider was silent for {} seconds.", idle.as_secs()),
-                            ));
+                            let predicate = format!("was silent for {} seconds.", idle.as_secs());
+                            return Err(Fault::of_provider(Kind::Timeout, predicate));
                         }
                         self.decode_chunk(round, &mut reader, None)?;
                         self.end_round(round);

@@ -16,6 +16,11 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
         ),
         wire_case(
             wire,
+            "R35 Codex is told whose content filter cut an answer off",
+            content_filter,
+        ),
+        wire_case(
+            wire,
             "R35 a refused key is told by where it came from",
             key_origins,
         ),
@@ -191,6 +196,16 @@ fn outages() -> Vec<MessageCase> {
             (500, REPEAT),
             "The provider 'up' failed. The answer of {post} ended with an error: \"The pudding collapsed.\" The fault is the provider's: try again later.",
         ),
+        case(
+            answer(json!([{"text": "It "}, {"raw": ""}])),
+            (502, REPEAT),
+            "The answer of the provider 'up' ended before it was complete. The request was {post}.",
+        ),
+        case(
+            answer(json!([{"text": "It "}, {"cut": "fin"}])),
+            (502, REPEAT),
+            "The provider 'up' broke the connection before its answer was complete. The request was {post}.",
+        ),
     ]
 }
 
@@ -236,6 +251,22 @@ async fn replies(wire: PlayerWire) {
             }
         }
     }
+}
+
+async fn content_filter(wire: PlayerWire) {
+    let player = player(wire).await;
+    let proxy = Proxy::start(&player).await;
+    player.push(answer(
+        json!([{"text": "It "}, {"finish": "content_filter"}]),
+    ));
+    let reply = proxy.post_with(&streaming(&body()), CODEX).await;
+    let stream = reply.stream_for_codex();
+    assert_eq!(stream.error_code(), FINAL);
+    let post = format!("POST {}{}", player.base_url(), path(wire));
+    let expected = format!(
+        "The provider 'up' cut off its answer with its content filter. The request was {post}."
+    );
+    assert_eq!(stream.response["error"]["message"], *expected);
 }
 
 /// The path that is appended to a base URL.

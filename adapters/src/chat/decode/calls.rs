@@ -110,8 +110,8 @@ impl StreamedCalls {
         call.arguments.push_str(fragment.escaped());
         if call.name.is_empty() {
             if call.arguments.len() > MAX_NAMELESS_ARGUMENTS {
-                let message = "The provider sent a tool call without a name.";
-                return Err(Fault::new(Kind::BadReply, message));
+                let predicate = "sent a tool call without a name.";
+                return Err(Fault::of_provider(Kind::BadReply, predicate));
             }
         } else if !fragment.is_empty() {
             emit(Event::CallArguments(slot, fragment));
@@ -140,8 +140,8 @@ impl StreamedCalls {
     fn add(&mut self, call: StreamedCall) -> Result<usize, Fault> {
         let slot = self.list.len();
         if slot >= MAX_CALLS {
-            let message = format!("The provider's answer has more than {MAX_CALLS} tool calls.");
-            return Err(Fault::new(Kind::BadReply, message));
+            let predicate = format!("has more than {MAX_CALLS} tool calls.");
+            return Err(Fault::of_answer(Kind::BadReply, predicate));
         }
         if let Some(index) = call.index {
             self.by_index.insert(index, slot);

@@ -17,7 +17,8 @@ pub(super) enum FinishMeaning {
 /// or reasoning.
 pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
     let lower = reason.to_ascii_lowercase();
-    let failed = |kind, message: &str| FinishMeaning::Failed(Fault::new(kind, message));
+    let failed =
+        |kind, predicate: &'static str| FinishMeaning::Failed(Fault::of_provider(kind, predicate));
     // Gemini's OpenAI endpoint puts its own reason after a standard word:
     // `function_call_filter: MALFORMED_FUNCTION_CALL`, `content_filter: SAFETY`.
     let own = lower.split(": ").last().unwrap_or_default();
@@ -40,25 +41,23 @@ pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
         "repetition" | "repetition_truncation" => FinishMeaning::Guessed(Finish::Length),
         "error" => failed(
             Kind::Unavailable,
-            "The provider ended its answer with an error and did not say which.",
+            "ended its answer with an error and did not say which.",
         ),
         // DeepSeek.
         "insufficient_system_resource" => failed(
             Kind::Overloaded,
-            "The provider ran out of capacity in the middle of its answer.",
+            "ran out of capacity in the middle of its answer.",
         ),
         // GLM.
         "network_error" => failed(
             Kind::Unavailable,
-            "The provider ended its answer with a network error of its own.",
+            "ended its answer with a network error of its own.",
         ),
         // vLLM and SGLang.
-        "abort" | "aborted" | "cancelled" => {
-            failed(Kind::Cut, "The provider broke off its answer.")
-        }
+        "abort" | "aborted" | "cancelled" => failed(Kind::Cut, "broke off its answer."),
         "malformed_function_call" | "unexpected_tool_call" => failed(
             Kind::BadReply,
-            "The model made a tool call that its provider could not read.",
+            "could not read a tool call that its model made.",
         ),
         _ if lower.starts_with("content_filter") => FinishMeaning::Finish(Finish::ContentFilter),
         _ => FinishMeaning::Guessed(Finish::Stop),

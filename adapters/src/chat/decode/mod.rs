@@ -521,10 +521,7 @@ fn groq_usage(raw: &RawValue) -> Option<&RawValue> {
 }
 
 fn cut_off_fault() -> Fault {
-    Fault::new(
-        Kind::Cut,
-        "The provider's answer ended before it was complete.",
-    )
+    Fault::of_answer(Kind::Cut, "ended before it was complete.")
 }
 
 /// The fault of an `error` event that has no error object: the whole data is the
@@ -540,9 +537,6 @@ fn error_event_fault(data: &str) -> Fault {
 
 fn bad_chunk_fault(data: &str, reason: &str) -> Fault {
     let start: String = data.chars().take(200).collect();
-    Fault::new(
-        Kind::BadReply,
-        "The provider sent something that is not a chat completion chunk.",
-    )
-    .caused_by(format!("{reason}: {start}"))
+    let predicate = "sent something that is not a chat completion chunk.";
+    Fault::of_provider(Kind::BadReply, predicate).caused_by(format!("{reason}: {start}"))
 }

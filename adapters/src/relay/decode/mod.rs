@@ -61,8 +61,8 @@ impl RelayDecoder {
 
     /// Ends the answer where the body ends. One without a terminal event was cut off.
     pub(crate) fn finish<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
-        let message = "The provider's answer broke off before its end.";
-        self.fail(Fault::new(Kind::Cut, message), emit);
+        let predicate = "ended before it was complete.";
+        self.fail(Fault::of_answer(Kind::Cut, predicate), emit);
     }
 
     /// Decodes the data of one SSE event, or a whole JSON answer.
@@ -129,8 +129,8 @@ impl RelayDecoder {
             return self.end_with(data, "", emit);
         }
         if members.present("choices").is_some() {
-            let message = "The provider answered as for Chat Completions, and not as its wire `responses` says: set `wire = \"chat\"` for it.";
-            return self.fail(Fault::new(Kind::BadReply, message), emit);
+            let predicate = "answered as for Chat Completions, and not as its wire `responses` says: set `wire = \"chat\"` for it.";
+            return self.fail(Fault::of_provider(Kind::BadReply, predicate), emit);
         }
         match provider_error::from_failed_answer(find_patch, data) {
             Some(fault) => self.fail(fault, emit),
@@ -380,15 +380,11 @@ fn error_fault(data: &str, members: &Members<'_>) -> Fault {
 }
 
 fn too_many_items() -> Fault {
-    let message = format!("The provider's answer has more than {MAX_ITEMS} items.");
-    Fault::new(Kind::BadReply, message)
+    Fault::of_answer(Kind::BadReply, format!("has more than {MAX_ITEMS} items."))
 }
 
 fn malformed(data: &str) -> Fault {
     let start: String = data.chars().take(200).collect();
-    Fault::new(
-        Kind::BadReply,
-        "The provider sent something that is not an event of the Responses API.",
-    )
-    .caused_by(start)
+    let predicate = "sent something that is not an event of the Responses API.";
+    Fault::of_provider(Kind::BadReply, predicate).caused_by(start)
 }

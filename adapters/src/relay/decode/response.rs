@@ -33,7 +33,7 @@ impl RelayDecoder {
         let error = members.present("error");
         if matches!(status, "failed" | "cancelled") || (status.is_empty() && error.is_some()) {
             let fault = error.map_or_else(
-                || Fault::new(Kind::Unavailable, "The provider's answer failed."),
+                || Fault::of_answer(Kind::Unavailable, "failed."),
                 |error| provider_error::from_stream_error(find_patch, error),
             );
             return self.fail(fault, emit);

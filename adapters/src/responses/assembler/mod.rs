@@ -255,8 +255,8 @@ impl Assembler {
             Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
                 // Codex mistakes a response that is incomplete for this reason for a
                 // broken connection and repeats the request again and again.
-                let message = "The provider's content filter cut the answer off.";
-                return Err(Fault::new(Kind::ContentFilter, message));
+                let predicate = "cut off its answer with its content filter.";
+                return Err(Fault::of_provider(Kind::ContentFilter, predicate));
             }
             Event::Finish(finish) => self.finish(finish, now, events),
             Event::Failed(fault) => return Err(fault),
@@ -267,15 +267,15 @@ impl Assembler {
         if self.final_status().is_some() {
             return Ok(());
         }
-        let message = if self.received_bytes > self.settings.max_bytes {
+        let predicate = if self.received_bytes > self.settings.max_bytes {
             let limit = self.settings.max_bytes;
-            format!("The provider's answer is larger than {limit} bytes.")
+            format!("is larger than {limit} bytes.")
         } else if self.writer.opened() > MAX_OPENED {
-            format!("The provider's answer has more than {MAX_OPENED} items and parts.")
+            format!("has more than {MAX_OPENED} items and parts.")
         } else {
             return Ok(());
         };
-        Err(Fault::new(Kind::BadReply, message))
+        Err(Fault::of_answer(Kind::BadReply, predicate))
     }
 
     /// Writes a compaction item with this `encrypted_content`. No item may be open. Like

@@ -101,9 +101,8 @@ impl ItemOutput<'_> {
     /// Ends the answer, because the client has pieces of a call of this tool that are not its
     /// arguments.
     pub(super) fn fail_call(&mut self, name: &str) {
-        let message =
-            format!("The provider sent other arguments of a call of '{name}' than their pieces.");
-        let fault = Fault::new(Kind::BadReply, message);
+        let predicate = format!("sent other arguments of a call of '{name}' than their pieces.");
+        let fault = Fault::of_provider(Kind::BadReply, predicate);
         self.writer.fault.get_or_insert(Box::new(fault));
     }
 
