@@ -49,9 +49,14 @@ class NotInstalled(Exception):
     """The program that the case needs is not installed."""
 
 
+def release_build() -> Path:
+    """Where cargo puts the release build of this checkout."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release/respondent").resolve()
+
+
 def binary() -> Path:
     """The proxy under test: $RESPONDENT_BIN, else the release build."""
-    return Path(os.environ.get("RESPONDENT_BIN", ROOT / "target/release/respondent")).resolve()
+    return Path(os.environ.get("RESPONDENT_BIN", release_build())).resolve()
 
 
 def kit_program() -> Path:
@@ -90,7 +95,7 @@ class Process:
 
     def wait_for(self, pattern: str, seconds: float) -> re.Match:
         """Waits for a match of `pattern` in the output of the child, and returns it."""
-        return self._until(lambda: re.search(pattern, self.text()), f"no line like {pattern!r}", seconds)
+        return self.wait_until(lambda: re.search(pattern, self.text()), f"no line like {pattern!r}", seconds)
 
     def wait_for_url(self, url: str, seconds: float):
         """Waits until `url` answers with status 200."""
@@ -100,9 +105,9 @@ class Process:
                 with urllib.request.urlopen(url, timeout=5) as reply:
                     return reply.status == 200
 
-        return self._until(answers, f"no answer from {url}", seconds)
+        return self.wait_until(answers, f"no answer from {url}", seconds)
 
-    def _until(self, probe, complaint, seconds):
+    def wait_until(self, probe, complaint, seconds):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = probe()

@@ -51,7 +51,8 @@ def main(run_alone):
 def user(folder: Path) -> tuple[Path, Path, dict]:
     """A new home, a project in it, and an environment in which `respondent` is the program under test.
 
-    In it `cargo` is `programs/cargo.py`, and `codex` and `python3` are those of the client tests.
+    In it `cargo` is `programs/cargo.py`, and `codex` and `python3` are those of the client tests. Where the program
+    under test is the release build of this checkout, that `cargo` can use the real one.
     """
     home, programs = folder / "home", folder / "bin"
     project = home / "project"
@@ -63,7 +64,21 @@ def user(folder: Path) -> tuple[Path, Path, dict]:
     env = kit.plain_env(home)
     path = [programs, kit.NODE_MODULES / ".bin", kit.VENV_PYTHON.parent, env["PATH"]]
     env |= {"PATH": ":".join(map(str, path)), "REPOSITORY": str(kit.ROOT), "PROXY": str(kit.binary())}
+    if kit.binary() == kit.release_build():
+        env |= real_cargo(home)
     return home, project, env
+
+
+def real_cargo(home: Path) -> dict:
+    """What an environment needs besides, so that the real cargo builds with the crates and the toolchain of whoever
+    runs the tests, as they build, and installs into this home."""
+    cargo = shutil.which("cargo")
+    if not cargo:
+        raise kit.NotInstalled("cargo is not installed")
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("CARGO_", "RUST"))}
+    own = {"CARGO_HOME": str(Path.home() / ".cargo"), "RUSTUP_HOME": str(Path.home() / ".rustup")}
+    # There is no network, and cargo need not look for one.
+    return own | kept | {"CARGO": cargo, "CARGO_INSTALL_ROOT": str(home / ".cargo"), "CARGO_NET_OFFLINE": "true"}
 
 
 def namespace() -> list[str]:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Stands in for cargo where the README uses it, because a build would take minutes.
+"""Stands in for cargo where the README uses it. It takes the commands of the README alone.
 
-It takes the commands of the README alone, checks that the repository has what they need, and then uses $PROXY, the
-program under test. $REPOSITORY is the folder of the repository.
+$REPOSITORY is the folder of the repository, $PROXY the program under test, and $CARGO, if it is set, the real cargo.
+That one runs what only uses the release build. Without it this program checks that the repository has what the
+command needs, and uses the program under test.
 """
 
 import os
@@ -12,21 +13,25 @@ import tomllib
 from pathlib import Path
 
 repository, proxy = Path(os.environ["REPOSITORY"]), os.environ["PROXY"]
+cargo, command = os.environ.get("CARGO"), " ".join(sys.argv[1:])
 package = tomllib.loads((repository / "Cargo.toml").read_text())["package"]
 if package["name"] != "respondent" or not (repository / "src/main.rs").exists():
     sys.exit("the root of the repository is not the package `respondent`")
 
-command = " ".join(sys.argv[1:])
-if command == "install --locked --path .":
-    if not (repository / "Cargo.lock").exists():
-        sys.exit("there is no Cargo.lock")
+if command == "test --workspace":
+    # It would take minutes, and .ci/run has done it.
+    if f"cargo {command}" not in (repository / ".ci/run").read_text():
+        sys.exit(".ci/run does not run this command")
+elif command not in ("install --locked --path .", "run --release"):
+    sys.exit(f"cargo {command}: the tests do not know this command")
+elif cargo:
+    os.chdir(repository)
+    os.execv(cargo, [cargo, *sys.argv[1:]])
+elif command == "run --release":
+    os.execv(proxy, [proxy])
+elif not (repository / "Cargo.lock").exists():
+    sys.exit("there is no Cargo.lock")
+else:
     folder = Path.home() / ".cargo/bin"
     folder.mkdir(parents=True)
     shutil.copy(proxy, folder / package["name"])
-elif command == "run --release":
-    os.execv(proxy, [proxy])
-elif command == "test --workspace":
-    if f"cargo {command}" not in (repository / ".ci/run").read_text():
-        sys.exit(".ci/run does not run this command")
-else:
-    sys.exit(f"cargo {command}: the tests do not know this command")
