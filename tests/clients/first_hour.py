@@ -1,10 +1,17 @@
 #!/usr/bin/env python3
-"""Plays a user's first hour in a terminal of 80x24 and prints its screens: first_hour.py [--screens FOLDER]
+"""Plays a user's first hour in a terminal of 80x24 and checks its screens.
 
-The real Codex CLI, the program under test ($RESPONDENT_BIN) and the provider of `provider.py` run in a network in
-which there is only loopback. First all goes well: a key, the setup of Codex, a turn, a tool call. Then one thing after
-another is wrong, and the screen must name the provider and the remedy. At last everything is undone. Exits with 1 if a
-screen lacks words, and with 0 and a notice if there is no tmux here.
+    first_hour.py [--clone] [--strict] [--screens FOLDER]
+
+It begins in this checkout, or with --clone in a fresh clone of the last commit, with the commands of README.md as they
+stand: the installation, then the first answer of a provider. The real Codex CLI, the program and the provider of
+`provider.py` run in a network in which there is only loopback. First all goes well. Then one thing after another is
+wrong, and each screen must name the provider and the remedy. At last everything is undone.
+
+Cargo builds nothing if $RESPONDENT_BIN is the release build of this checkout. With any other program
+`programs/cargo.py` installs that one instead; with --clone the build takes many minutes.
+
+Exits with 1 if a screen lacks words, or with --strict if a program is not installed.
 """
 
 import argparse
@@ -14,226 +21,230 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import kit
 import loopback
+import readme
+from terminal import Terminal, squeezed
 
 PORT = 8099
 KEY = "sk-the-right-key"
+HELLO, NOTE = "Hello! How can I help you today?", "The note names four brass keys."
+READ_NOTE = {"call": {"index": 0, "id": "call_1", "name": "exec_command", "arguments": '{"cmd":"cat note.txt"}'}}
 SCRIPT = {
     "answers": [
-        {"repeat": True, "when": {"last_role": "tool"}, "steps": [{"text": "The note names four brass keys."}]},
-        {
-            "repeat": True,
-            "when": {"last_contains": "note"},
-            "steps": [{"call": {"index": 0, "id": "call_1", "name": "exec_command", "arguments": '{"cmd":"cat note.txt"}'}}],
-        },
-        {"repeat": True, "steps": [{"text": "Hello! How can I help you today?"}]},
+        {"repeat": True, "when": {"last_role": "tool"}, "steps": [{"text": NOTE}]},
+        {"repeat": True, "when": {"last_contains": "note"}, "steps": [READ_NOTE]},
+        {"repeat": True, "steps": [{"text": HELLO}]},
     ]
 }
-SHELL = "env PS1='$ ' bash --norc --noprofile"
-PROMPT = r"\$\s*\Z"
-EXEC = "codex exec -p respondent 'Say hello.' </dev/null"
-
-
-class Terminal:
-    """A terminal of 80x24 with a shell, in tmux."""
-
-    def __init__(self, name: str, folder: Path, project: Path, env: dict):
-        self.name, self.env, self.commands = name, env, 0
-        self.tmux = ["tmux", "-S", folder / "tmux", "-f", "/dev/null"]
-        self._run("new-session", "-d", "-x", "80", "-y", "24", "-s", name, "-c", project, SHELL)
-        self._run("set-option", "-t", name, "status", "off")
-
-    def _run(self, *arguments) -> str:
-        argv = [str(argument) for argument in (*self.tmux, *arguments)]
-        return subprocess.run(argv, env=self.env, check=True, capture_output=True, text=True).stdout
-
-    def type(self, text: str):
-        """Types a line and presses Enter."""
-        self._run("send-keys", "-t", self.name, "-l", text)
-        # A program that reads pasted text as such must see Enter as a key of its own.
-        self.wait(re.escape(text[-20:]), 10, lambda screen: screen.replace("\n", ""))
-        self.press("Enter")
-
-    def press(self, *keys: str):
-        self._run("send-keys", "-t", self.name, *keys)
-
-    def command(self, text: str, seconds=60):
-        """Runs a shell command on an empty screen, and waits for its end."""
-        self.commands += 1
-        self.type(f'clear; {text}; echo "[{self.commands} ended with $?]"')
-        self.wait(rf"^\[{self.commands} ended with \d+\]", seconds)
-
-    def screen(self) -> str:
-        return self._run("capture-pane", "-p", "-t", self.name).rstrip()
-
-    def wait(self, pattern: str, seconds: float, joined=str):
-        """Waits until the screen matches."""
-        end = time.monotonic() + seconds
-        while not re.search(pattern, joined(self.screen()), re.M):
-            if time.monotonic() > end:
-                raise kit.Failure(f"nothing like /{pattern}/ within {seconds} s on the screen\n{self.screen()}")
-            time.sleep(0.1)
-
-    def reset(self):
-        """Ends whatever runs in it and starts a shell again."""
-        self._run("respawn-pane", "-k", "-t", self.name, SHELL)
-        self.wait(PROMPT, 10)
-
-    def close(self):
-        with contextlib.suppress(subprocess.CalledProcessError):
-            self._run("kill-server")
+# A build from nothing, with link-time optimisation, on a loaded machine.
+BUILD_SECONDS = 3600
+CODEX_CONFIG = "disable_paste_burst = true\n"
+LISTENING = "Ctrl-C to stop"
 
 
 class Hour:
-    """The user's two terminals: one with the server, one for everything else."""
+    """The user's two terminals: one for a server, one for everything else."""
 
-    def __init__(self, folder: Path, screens: Path | None):
-        self.folder, self.screens, self.lacking = folder, screens, []
-        self.home, project, self.env = loopback.user(folder)
-        (project / "note.txt").write_text("four brass keys\n")
-        # Codex asks whether it may trust a folder, once.
-        (self.home / ".codex").mkdir()
-        trust = f'[projects."{project}"]\ntrust_level = "trusted"\n'
-        (self.home / ".codex/config.toml").write_text(trust)
+    def __init__(self, folder: Path, clone: bool, screens: Path | None, env: dict):
+        self.screens, self.lacking = screens, []
+        self.home, self.project, own = loopback.user(folder)
+        self.env = own | env
+        # What the user installs is what runs.
+        (folder / "bin/respondent").unlink()
+        self.checkout = kit.ROOT
+        if clone:
+            self.checkout = folder / "clone"
+            subprocess.run(["git", "clone", "--quiet", kit.ROOT, self.checkout], check=True)
+            self.env |= loopback.real_cargo(self.home)
+            self.env.pop("CARGO_TARGET_DIR", None)
+        self.env["REPOSITORY"] = str(self.checkout)
+        self.env["PATH"] = f"{self.home}/.cargo/bin:{self.env['PATH']}"
+        (self.project / "note.txt").write_text("four brass keys\n")
+        # To Codex, text that comes as fast as that of a script is pasted, and an Enter after it begins a line.
+        self.codex_config = self.home / ".codex/config.toml"
+        self.codex_config.parent.mkdir()
+        self.codex_config.write_text(CODEX_CONFIG)
         # Codex does not keep its helpers in a temporary folder, and says so.
         (folder / "tmp").mkdir()
-        self.env |= {"TMPDIR": str(folder / "tmp"), "PS1": "$ ", "TERM": "screen-256color"}
-        self.server = self.shell = None
-        self.project = project
-
-    def open(self, env: dict):
-        self.env |= env
-        self.server = Terminal("server", self.folder, self.project, self.env)
-        self.shell = Terminal("shell", self.folder, self.project, self.env)
+        self.env |= {"TMPDIR": str(folder / "tmp"), "TERM": "screen-256color"}
+        self.server = Terminal("server", folder, self.project, self.env)
+        self.shell = Terminal("shell", folder, self.checkout, self.env)
 
     def close(self):
-        for terminal in filter(None, (self.server, self.shell)):
-            terminal.close()
+        """Ends both terminals and what runs in them."""
+        self.shell.close()
+
+    def run(self, command: str, *words: str, title: str = "", status: int = 0, seconds: float = 600):
+        """Runs a command in the shell. It must end with this status, and show these words."""
+        ended = self.shell.command(command, seconds)
+        if ended != status:
+            self.lacking.append(f"{command!r} ended with {ended}, not with {status}:\n{self.shell.screen()}")
+        if title:
+            self.see(title, *words)
 
     def start(self, command: str):
-        """Starts the server anew."""
-        self.server.press("C-c")
-        self.server.wait(PROMPT, 10)
-        self.server.type(f"clear; {command}")
-        self.server.wait("Ctrl-C to stop", 10)
+        """Starts a server in its terminal."""
+        self.server.begin(command)
+        self.server.wait(LISTENING)
 
-    def show(self, title: str, *words: str, terminal: Terminal | None = None):
-        """Prints a screen, and notes which of these patterns it lacks. A line may be broken anywhere."""
-        screen = (terminal or self.shell).screen()
-        flat = re.sub(r"\s+", " ", screen)
-        lacking = [word for word in words if not re.search(word, flat) and not re.search(word, screen.replace("\n", ""))]
-        self.lacking += [f"{title}: /{word}/" for word in lacking]
-        print(f"{'LACKING ' + str(lacking) if lacking else 'ok'}  {title}", flush=True)
+    def stop(self):
+        """Stops that server."""
+        self.server.press("C-c")
+        self.server.status()
+
+    def see(self, title: str, *words: str, terminal: Terminal | None = None):
+        """Waits until all these words are on the screen, and keeps the screen."""
+        terminal = terminal or self.shell
+        try:
+            terminal.wait_until(lambda screen: not missing(words, screen), f"{words}")
+            print(f"ok       {title}", flush=True)
+        except kit.Failure:
+            lacking = missing(words, terminal.screen())
+            print(f"LACKING  {title}: {lacking}\n{terminal.screen()}", flush=True)
+            self.lacking.append(f"{title}: {lacking}")
         if self.screens:
             name = re.sub(r"\W+", "-", title.lower())
-            (self.screens / f"{name}.txt").write_text(screen + "\n")
-        else:
-            print("\n".join(f"  | {line}" for line in screen.splitlines()), flush=True)
+            (self.screens / f"{name}.txt").write_text(terminal.screen() + "\n")
 
 
-def good_day(hour: Hour):
-    """All is well: the key, the setup, a turn, a tool call."""
-    hour.start(f"export MOONSHOT_API_KEY={KEY}; respondent")
-    hour.show("The server starts", "moonshot", "kimi-k3", "respondent codex setup", terminal=hour.server)
+def missing(words: tuple[str, ...], screen: str) -> list[str]:
+    """The words that are not on a screen, wherever its lines are broken."""
+    return [word for word in words if squeezed(word) not in squeezed(screen)]
+
+
+def lines(hour: Hour, block: str) -> list[str]:
+    """The lines of a shell block of the README."""
+    return readme.blocks((hour.checkout / "README.md").read_text())[block][0].splitlines()
+
+
+def first_answer(hour: Hour):
+    """S4-Dd: the README from its first command to the first answer of a provider."""
+    for line in lines(hour, "Install"):
+        hour.run(line, title="The installation", seconds=BUILD_SECONDS)
+    hour.run("command -v respondent", "/home/.cargo/bin/respondent", title="What is installed")
+    hour.run("cd ~/project")
+    key, server, setup, ask = lines(hour, "Kimi")
+    hour.run(key.replace("sk-...", KEY))
+    hour.run(server, "moonshot (MOONSHOT_API_KEY)", "kimi-k3", "respondent codex setup", LISTENING, title="The server starts")
+    hour.run(setup, "codex -p respondent", "respondent codex remove", title="Codex is set up")
+    hour.run(ask, HELLO, "moonshot/kimi-k3 completed", title="The first answer")
+    hour.run("kill %1")
+    hour.shell.wait("stopped")
+
+
+def in_codex(hour: Hour):
+    """A turn and a tool call in Codex's own interface, with a server in a terminal of its own."""
+    hour.server.command(f"export MOONSHOT_API_KEY={KEY}")
+    hour.start("respondent")
     shell = hour.shell
-    shell.command(f"export MOONSHOT_API_KEY={KEY}; respondent codex setup --model kimi-k3")
-    hour.show("Codex is set up", "codex -p respondent", "respondent codex remove", r"ended with 0")
-    shell.type("clear; codex -p respondent")
-    shell.wait("Ask Codex", 30)
+    shell.begin("codex -p respondent")
+    hour.see("Codex asks once for trust", "Trust this folder?", "Trust and continue")
+    shell.press("Enter")
+    shell.wait("Ask Codex")
     shell.type("Say hello.")
-    shell.wait("How can I help you today", 30)
-    hour.show("A turn in Codex", "Say hello", "Hello! How can I help you today")
+    hour.see("A turn in Codex", "Say hello.", HELLO)
     shell.type("What does the note say?")
-    shell.wait("four brass keys\\.", 30)
-    hour.show("A tool call in Codex", r"Read note\.txt", "The note names four brass keys")
+    hour.see("A tool call in Codex", "Read note.txt", NOTE)
     shell.type("/quit")
-    shell.wait(PROMPT, 20)
-    hour.show("The log of the server", "moonshot/kimi-k3 completed", terminal=hour.server)
+    shell.status()
+    hour.see("The log of the server", "moonshot/kimi-k3 completed", terminal=hour.server)
+    hour.stop()
 
 
-def bad_day(hour: Hour):
-    """One thing after another is wrong. Each screen must name the provider and the remedy."""
-    shell = hour.shell
-    shell.command(f"export MOONSHOT_API_KEY={KEY}")
+def mistakes(hour: Hour):
+    """S4-Dd: one thing after another is wrong, and each screen must name the provider and the remedy."""
+    ask = lines(hour, "Kimi")[-1]
     hour.start("MOONSHOT_API_KEY=sk-a-wrong-key respondent")
-    shell.command(EXEC)
-    hour.show("A wrong key", "moonshot", "MOONSHOT_API_KEY")
+    remedy = "Set MOONSHOT_API_KEY to a valid key"
+    hour.run(ask, "The provider 'moonshot' does not accept the key", remedy, title="A wrong key", status=1)
+    hour.stop()
 
     mine = "mkdir -p ~/.config/respondent; printf '[providers.mine]\\nbase_url = \"%s\"\\n"
-    mine += 'api_key_env = "MOONSHOT_API_KEY"\\n\' {} >~/.config/respondent/proxy-config.toml'
-    shell.command(mine.format(f"http://127.0.0.1:{PORT}"))
+    mine += "api_key_env = \"MOONSHOT_API_KEY\"\\n' {} >~/.config/respondent/proxy-config.toml"
+    hour.run(mine.format(f"http://127.0.0.1:{PORT}"))
     hour.start("respondent")
-    shell.command("respondent codex setup --model mine/kimi-k3")
-    shell.command(EXEC)
-    hour.show("A wrong address", "mine", "base_url", f"127.0.0.1:{PORT}")
+    hour.run("respondent codex setup --model mine/kimi-k3")
+    wrong = f"The provider 'mine' has no such address. POST http://127.0.0.1:{PORT}/chat/completions"
+    hour.run(ask, wrong, "Check its base_url", title="A wrong address", status=1)
 
-    shell.command(mine.format("http://127.0.0.1:8098/v1"))
-    hour.server.wait("reloaded", 10)
-    shell.command(EXEC, 120)
-    hour.show("A dead provider", "mine", "127.0.0.1:8098", "refused|running")
+    hour.run(mine.format("http://127.0.0.1:8098/v1"))
+    hour.server.wait("reloaded")
+    wrong = "The provider 'mine' cannot be reached: 127.0.0.1:8098 refused the connection"
+    hour.run(ask, wrong, "Check whether the server runs, and its base_url", title="A dead provider", status=1)
+    hour.stop()
 
-    shell.command("rm ~/.config/respondent/proxy-config.toml")
+    hour.run("rm ~/.config/respondent/proxy-config.toml")
     hour.start("respondent")
-    shell.command("respondent codex setup --model kimi-k33")
-    hour.show("A mistyped model in the setup", "kimi-k33", "kimi-k3[^3]")
-    shell.command("respondent codex setup --model kimi-k3")
-    shell.command("codex exec -p respondent -m kimi-k33 'Say hello.' </dev/null")
-    hour.show("A mistyped model in Codex", "kimi-k33", "kimi-k3[^3]")
+    wrong, remedy = "The model 'kimi-k33' does not exist, or its provider is off", "Near: kimi-k3,"
+    hour.run("respondent codex setup --model kimi-k33", wrong, remedy, title="A mistyped model in the setup", status=1)
+    hour.run("respondent codex setup --model kimi-k3")
+    typed = ask.replace("-p respondent", "-p respondent -m kimi-k33")
+    hour.run(typed, wrong, remedy, title="A mistyped model in Codex", status=1)
 
 
 def farewell(hour: Hour):
     """Everything is undone."""
-    hour.shell.command("respondent codex remove; ls ~/.codex | grep respondent")
-    hour.show("The setup is undone", "Deleted", "ended with 1")
-    hour.server.press("C-c")
-    hour.server.wait("stopped", 30)
-    hour.show("The server stops", "stopped", terminal=hour.server)
+    hour.run("respondent codex remove", "Deleted", title="The setup is undone")
+    hour.run("ls ~/.codex | grep respondent", status=1)
+    if hour.codex_config.read_text() != CODEX_CONFIG:
+        raise kit.Failure(f"{hour.codex_config} has changed: {hour.codex_config.read_text()}")
+    hour.stop()
+    hour.see("The server stops", "stopped", terminal=hour.server)
 
 
-def play(folder: Path, screens: Path | None) -> int:
-    hour = Hour(folder, screens)
+def play(folder: Path, clone: bool, screens: Path | None) -> int:
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(kit.Player(SCRIPT, folder))
         argv = [sys.executable, kit.HERE / "provider.py", PORT, player.base_url]
         stack.enter_context(kit.Process(argv, folder / "provider.log"))
-        gate = loopback.Gate(["api.moonshot.ai"], f"http://127.0.0.1:{PORT}/v1", folder)
-        stack.enter_context(gate)
+        gate = stack.enter_context(loopback.Gate(["api.moonshot.ai"], f"http://127.0.0.1:{PORT}/v1", folder))
+        hour = Hour(folder, clone, screens, gate.env)
         stack.callback(hour.close)
-        hour.open(gate.env)
-        for part in (good_day, bad_day, farewell):
-            try:
-                hour.shell.reset()
+        try:
+            for part in (first_answer, in_codex, mistakes, farewell):
                 part(hour)
-            except kit.Failure as reason:
-                hour.lacking.append(f"{part.__name__} stopped: {reason}")
-    print(f"\n{len(hour.lacking)} lacking" + "".join(f"\n  {what}" for what in hour.lacking))
+        except kit.Failure as reason:
+            hour.lacking.append(f"{part.__name__} stopped: {reason}")
+    print(f"{len(hour.lacking)} lacking" + "".join(f"\n  {what}" for what in hour.lacking))
     return 1 if hour.lacking else 0
+
+
+def skipped(reason: Exception) -> None:
+    print(f"\n*** SKIPPED: the first hour was not played: {reason}\n", flush=True)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--screens", type=Path, help="write the screens to files in this folder instead")
+    options.add_argument("--clone", action="store_true", help="begin in a fresh clone, which is built from nothing")
+    options.add_argument("--strict", action="store_true", help="a program that is not installed is a failure")
+    options.add_argument("--screens", type=Path, help="write the screens to files in this folder")
     options.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.inside:
         loopback.bring_up()
-        return play(chosen.inside, chosen.screens)
-    if not shutil.which("tmux"):
-        print("SKIPPED: tmux is not installed")
-        return 0
+        try:
+            return play(chosen.inside, chosen.clone, chosen.screens)
+        except kit.Failure as reason:
+            sys.exit(f"the first hour did not begin: {reason}")
     try:
+        if not shutil.which("tmux"):
+            raise kit.NotInstalled("tmux is not installed")
         kit.need(kit.NODE_MODULES / ".bin/codex", "the Codex CLI")
         argv = [*loopback.namespace(), sys.executable, __file__]
-    except (kit.Skip, kit.NotInstalled) as reason:
-        print(f"SKIPPED: {reason}")
+    except kit.Skip as reason:
+        skipped(reason)
         return 0
+    except kit.NotInstalled as reason:
+        skipped(reason)
+        return 1 if chosen.strict else 0
     if chosen.screens:
         chosen.screens.mkdir(parents=True, exist_ok=True)
         argv += ["--screens", chosen.screens.resolve()]
+    if chosen.clone:
+        argv.append("--clone")
     with tempfile.TemporaryDirectory(prefix="respondent-", ignore_cleanup_errors=True) as folder:
         return subprocess.run([*argv, "--inside", folder]).returncode
 
