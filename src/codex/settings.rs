@@ -205,6 +205,28 @@ mod tests {
     }
 
     #[test]
+    fn the_deployment_guide_shows_the_settings() {
+        const GUIDE: &str = include_str!("../../docs/deployment.md");
+        let blocks = GUIDE.split("```toml\n").skip(1);
+        let blocks = blocks.filter_map(|block| block.split("```").next());
+        let shown: Vec<&str> = blocks
+            .filter(|block| block.contains("model_provider"))
+            .collect();
+        let token = Secret::new("TOKEN").unwrap();
+        let settings = CodexSettings {
+            origin: "https://respondent.example.com",
+            model: "kimi-k3",
+            token: CodexToken::Written(&token),
+            ..SETTINGS
+        };
+        let [shown] = shown[..] else {
+            panic!("the guide shows {} profiles", shown.len());
+        };
+        let shown: toml::Table = shown.parse().unwrap();
+        assert_eq!(shown, parsed(&settings));
+    }
+
+    #[test]
     fn the_mcp_server_is_configured_where_artifacts_are_kept() {
         assert!(parsed(&SETTINGS).get("mcp_servers").is_some());
         let document = parsed(&CodexSettings {

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import ai_sdk
 import codex
+import deployment
 import judged
 import kit
 import llamacpp
@@ -26,7 +27,7 @@ import openai_python
 import readme
 import trouble
 
-CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "judged": judged, "llamacpp": llamacpp, "openai": openai_python, "readme": readme, "trouble": trouble}
+CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "openai": openai_python, "readme": readme, "trouble": trouble}
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:
