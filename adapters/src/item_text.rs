@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::content::ContentPart;
@@ -96,6 +97,24 @@ pub(crate) fn arguments_json<'a>(item: &Item<'a>) -> Cow<'a, str> {
                 None => wrapped("arguments", &raw.get().into()).into(),
             }
         }
+    }
+}
+
+/// The command of a call; `None` for a call that does not run one.
+pub(crate) fn command(item: &Item<'_>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct CommandArguments<'a> {
+        #[serde(borrow)]
+        cmd: Option<&'a RawValue>,
+        command: Option<&'a RawValue>,
+        commands: Option<&'a RawValue>,
+    }
+    let arguments = arguments_json(item);
+    let run: CommandArguments<'_> = serde_json::from_str(&arguments).ok()?;
+    let raw = run.cmd.or(run.command).or(run.commands)?;
+    match json::string_value(Some(raw)) {
+        Some(text) => Some(text.into_owned()),
+        None => Some(serde_json::from_str::<Vec<String>>(raw.get()).ok()?.join(" ")),
     }
 }
 

@@ -4,33 +4,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::item_text;
-use crate::json::string_value;
 use crate::plan::output;
 use crate::turn::{Item, ItemKind};
-
-/// The command of a call on one line; `None` for a call that does not run one.
-pub(super) fn command(item: &Item<'_>) -> Option<String> {
-    #[derive(Deserialize)]
-    struct CommandArguments<'a> {
-        #[serde(borrow)]
-        cmd: Option<&'a RawValue>,
-        command: Option<&'a RawValue>,
-        commands: Option<&'a RawValue>,
-    }
-    let arguments = item_text::arguments_json(item);
-    let run: CommandArguments<'_> = serde_json::from_str(&arguments).ok()?;
-    let raw = run.cmd.or(run.command).or(run.commands)?;
-    let command = match string_value(Some(raw)) {
-        Some(text) => text.into_owned(),
-        None => serde_json::from_str::<Vec<String>>(raw.get())
-            .ok()?
-            .join(" "),
-    };
-    Some(one_line(&command, usize::MAX))
-}
 
 /// A call on one line of at most `max_chars` characters: the tool and its command, files or
 /// arguments.
@@ -39,7 +16,7 @@ pub(super) fn describe_call(item: &Item<'_>, max_chars: usize) -> String {
         Some(name) => name,
         None => item.type_name(),
     };
-    let what = command(item).unwrap_or_else(|| match patched_files(item).as_slice() {
+    let what = item_text::command(item).unwrap_or_else(|| match patched_files(item).as_slice() {
         [] => item_text::arguments_json(item).into_owned(),
         files => files.join(" "),
     });

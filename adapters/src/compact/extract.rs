@@ -213,7 +213,7 @@ fn files_and_commands(items: &[Item<'_>]) -> (String, String) {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
     let mut commands = Vec::new();
     for item in items.iter().rev().filter(|item| item.kind.is_call()) {
-        let command = activity::command(item);
+        let command = item_text::command(item);
         let mut named = activity::patched_files(item);
         if let Some(command) = &command {
             named.extend(activity::paths(command).map(str::to_owned));
