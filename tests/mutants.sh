@@ -229,8 +229,8 @@ row S2-Ec "a large request is not captured" src/diagnostics/capture/recorder.rs 
 row S2-Ed "the count of tokens in Codex's header is not shown" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   adapters the_count_of_tokens_before_a_cut_is_kept
-row S2-Ed "minified assets are treated as lines" $excerpt/mod.rs \
-  's/OutputKind::OpaqueToolOutput => opaque::excerpt_body(input)/OutputKind::OpaqueToolOutput => command::excerpt_body(input)/' \
+row S2-Ed "minified assets are treated as lines" $excerpt/body.rs \
+  's/(_, OutputKind::OpaqueToolOutput) => room.min(240),/(_, OutputKind::OpaqueToolOutput) => room,/' \
   adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
   's/^    plan.bound_outputs(turn, bounds, cache, unkept);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache, unkept); }/' \
@@ -286,15 +286,36 @@ row S2-Bg "Codex's header counts" $plan/bound_outputs/limits.rs \
 row S2-Bg "outputs = whole bounds them, too" $plan/bound_outputs/limits.rs \
   's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => (4_000, usize::MAX, MAX_EXCERPT_CHARS, ExcerptStyle::Fixed),/' \
   adapters outputs_stay_whole_under_the_policy_whole
-row S2-Bh "no lines of the middle are shown" $excerpt/line_excerpt.rs \
-  's/^    find(&mut key_lines);/    let _ = find;/' \
+row S2-Bh "no lines of the middle are shown" $excerpt/body.rs \
+  's/^        let middle = self.render(&units, between) + &paths;/        let middle = self.render(\&[], between) + \&paths;/' \
   adapters a_command_excerpt_shows_errors_and_paths_of_the_middle
-row S2-Bi "tags are shown" $excerpt/web.rs \
-  's/if html::is_tagged(text) {/if html::is_tagged(text) \&\& text.is_empty() {/' \
+row S2-Bh "words are rare in the text, not in their place" $output/evidence/model.rs \
+  's/^                    Some(bits) => bits + alone \/ 4,/                    Some(_) => alone,/' \
+  adapters one_odd_value_is_shown_where_values_are_alike
+row S2-Bh "numbers say nothing" $output/evidence/model.rs \
+  's/^            TokenKind::Id => 0,/            TokenKind::Id | TokenKind::Number if self.total > 0 => 0, TokenKind::Id => 0,/' \
+  adapters one_odd_number_is_shown_where_numbers_are_alike
+row S2-Bi "tags are shown" $excerpt/mod.rs \
+  's/OutputKind::WebOrSearch if html::is_tagged(text) => Form::Page,/OutputKind::WebOrSearch if html::is_tagged(text) \&\& text.is_empty() => Form::Page,/' \
   adapters a_page_excerpt_shows_titles_and_urls_but_no_tags
-row S2-Bj "a document is shown as text" $excerpt/mod.rs \
-  's/OutputKind::Json => json::excerpt_body(input)/OutputKind::Json => command::excerpt_body(input)/' \
+row S2-Bj "a document is shown as text" $excerpt/body.rs \
+  's/OutputKind::Json => json::shape(text, room \* 30 \/ 100),/OutputKind::Json => { let _ = json::shape; String::new() }/' \
   adapters a_json_excerpt_shows_the_shape
+row S2-Vf "what was asked for is not looked for" $plan/bound_outputs/origin.rs \
+  's/message: start(&self.message),/message: "",/' \
+  adapters an_excerpt_follows_the_message_before_it_and_no_later_one
+row S2-Vf "words of the arguments do not count" $output/evidence/marks.rs \
+  's/^const ARGUMENT_BITS: Bits = .*/const ARGUMENT_BITS: Bits = 0;/' \
+  adapters what_the_call_or_the_user_asked_for_is_shown
+row S2-Vh "a result is shown without what it is about" $excerpt/body.rs \
+  's/OutputKind::Json | OutputKind::WebOrSearch => (2, 1),/OutputKind::Json => (2, 1),/' \
+  adapters an_odd_search_result_is_shown_with_its_title_and_address
+row S2-Bm "a file has the limit of other outputs" $plan/bound_outputs/limits.rs \
+  's/let share = window \/ 10;/let share = window \/ 100;/' \
+  adapters a_file_that_is_read_stays_whole_where_other_outputs_do_not
+row S2-Bm "instructions become excerpts" $plan/bound_outputs/origin.rs \
+  's/^    "AGENTS.md",/    "AGENTS.mdx",/' \
+  adapters instructions_are_sent_whole_or_not_at_all
 row S2-Bk "an excerpt is not marked as one" $excerpt/mod.rs \
   's/format!("{SHORTENED_MARK}\]\\nartifact: /format!("artifact: /' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::estimate;
 use super::limits::{NOTICE_BYTES, OutputLimits};
+use super::origin::Origin;
 use super::output_reader::OutputReader;
-use crate::plan::output::{self, OutputMeasure};
-use crate::turn::Item;
+use crate::plan::output::{self, OutputKind, OutputMeasure};
+use crate::turn::{Item, Turn};
 
 /// The first line of a text that was read back from an artifact begins so. It is looked
 /// for in the first bytes of the output's JSON only.
@@ -19,6 +20,10 @@ pub(super) struct BoundedOutput {
     pub(super) item: usize,
     /// Whether it was read back from an artifact.
     pub(super) is_read_back: bool,
+    /// What stands before it.
+    pub(super) origin: Origin,
+    /// Whether it instructs an agent. Then it has no excerpt.
+    pub(super) is_instructions: bool,
     /// Bytes of its text, escaped as it is sent.
     bytes: usize,
     /// Characters of its text; if they were not counted, an upper limit of them.
@@ -50,8 +55,8 @@ impl BoundedOutput {
     /// excerpt. A text that was read back is whole. Also returns the size charged for
     /// parts that are not text.
     pub(super) fn from_item<'t>(
-        index: usize,
-        item: &Item<'t>,
+        (index, item): (usize, &Item<'t>),
+        (turn, origin): (&Turn<'_>, Origin),
         limits: &OutputLimits,
         reader: &mut OutputReader<'t>,
     ) -> (Option<Self>, usize) {
@@ -65,10 +70,13 @@ impl BoundedOutput {
             let start = raw.get(..READ_BACK_SIGN_WITHIN).unwrap_or(raw);
             memchr::memmem::find(start, READ_BACK_SIGN).is_some()
         });
+        let is_instructions = size.text > NOTICE_BYTES && origin.is_instructions(turn);
         if size.text <= limits.whole_chars && !looks_read_back {
             let output = Self {
                 item: index,
                 is_read_back: false,
+                origin,
+                is_instructions,
                 bytes: size.text,
                 chars: size.text,
                 measure: None,
@@ -89,13 +97,31 @@ impl BoundedOutput {
         let mut output = Self {
             item: index,
             is_read_back,
+            origin,
+            is_instructions,
             bytes: size.text.max(1),
             chars: measure.chars,
             measure: Some(measure),
             form: OutputForm::Whole,
         };
+        if is_read_back {
+            return (Some(output), size.media);
+        }
+        if is_instructions {
+            if bytes > limits.instructions {
+                output.demote();
+            }
+            return (Some(output), size.media);
+        }
         let is_too_long = counted > limits.whole_chars || bytes > limits.whole_bytes;
-        if is_too_long && !is_read_back {
+        let is_file = |kind: OutputKind| {
+            kind == OutputKind::FileOrCodeOutput
+                && counted <= limits.file_chars
+                && bytes <= limits.file_bytes
+                && origin.reads_file(turn)
+        };
+        let kind = output.measure.as_ref().map(|measure| measure.kind);
+        if is_too_long && !kind.is_some_and(is_file) {
             output.form = OutputForm::Excerpt(output.excerpt_cap(limits));
         }
         (Some(output), size.media)

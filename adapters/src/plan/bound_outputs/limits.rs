@@ -18,6 +18,11 @@ pub(super) struct OutputLimits {
     /// Bytes up to which it is sent whole. They matter where characters take several
     /// bytes.
     pub(super) whole_bytes: usize,
+    /// The same for files that were read: agents change them by exact text.
+    pub(super) file_chars: usize,
+    pub(super) file_bytes: usize,
+    /// Instructions are sent whole up to so many bytes, and otherwise not at all.
+    pub(super) instructions: usize,
     /// Whether the lines that Codex writes above an output count against these two.
     pub(super) counts_codex_header: bool,
     pub(super) excerpt_chars: usize,
@@ -53,10 +58,23 @@ impl OutputLimits {
                 (chars, bytes, excerpt, ExcerptStyle::Adaptive)
             }
         };
+        let (file_chars, file_bytes) = match excerpt_style {
+            ExcerptStyle::Fixed => (whole_chars, whole_bytes),
+            ExcerptStyle::Adaptive => {
+                let share = window / 10;
+                (share.clamp(whole_chars, 64_000), share.max(whole_bytes))
+            }
+        };
         let allowance = bounds.bytes_for(bounds.window.output_allowance());
         Some(Self {
             whole_chars,
             whole_bytes,
+            file_chars,
+            file_bytes,
+            instructions: match excerpt_style {
+                ExcerptStyle::Fixed => whole_chars,
+                ExcerptStyle::Adaptive => window / 8,
+            },
             counts_codex_header: bounds.outputs == OutputPolicy::Fixed,
             excerpt_chars,
             excerpt_style,

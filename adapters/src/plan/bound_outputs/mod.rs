@@ -16,6 +16,7 @@
 mod bounded_output;
 mod estimate;
 mod limits;
+mod origin;
 mod output_reader;
 mod render;
 mod replay;
@@ -23,13 +24,14 @@ mod replay;
 mod tests;
 mod tighten;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{Bounds, Plan, PlanCache, SequenceEntry};
 use crate::turn::Turn;
 
 use bounded_output::BoundedOutput;
 use limits::OutputLimits;
+use origin::Origin;
 use output_reader::OutputReader;
 use replay::Replay;
 
@@ -47,19 +49,29 @@ impl Plan {
         };
         let mut reader = OutputReader::new(cache, &turn.stop);
         let mut replay = Replay::new(&limits, estimate::fixed_input_size(turn));
+        let mut message = None;
+        // The calls of the last answer whose results have not come yet.
+        let mut calls = VecDeque::new();
         for entry in &self.sequence {
             if turn.stop.is_raised() {
                 return;
             }
             match entry {
                 SequenceEntry::Answer(answer) => {
+                    calls = answer.calls.iter().copied().collect();
                     replay.add_answer(estimate::answer_size(answer, turn, bounds));
                 }
-                SequenceEntry::Interrupted(_) => replay.add_other(estimate::MESSAGE_FRAME),
+                SequenceEntry::Interrupted(_) => {
+                    calls.pop_front();
+                    replay.add_other(estimate::MESSAGE_FRAME);
+                }
                 SequenceEntry::Omitted(text) => {
                     replay.add_other(text.len() + estimate::MESSAGE_FRAME);
                 }
                 SequenceEntry::Message(index) => {
+                    if turn.items.get(*index).is_some_and(|it| it.role() == "user") {
+                        message = Some(*index);
+                    }
                     let replaced = self.replacement_text(*index).map(str::len);
                     let own = || turn.items.get(*index).map(estimate::message_size);
                     replay.add_other(replaced.or_else(own).unwrap_or_default());
@@ -68,8 +80,17 @@ impl Plan {
                     let Some(item) = turn.items.get(*index) else {
                         continue;
                     };
-                    let (output, media) =
-                        BoundedOutput::from_item(*index, item, &limits, &mut reader);
+                    let call = match entry {
+                        SequenceEntry::Result(_) => calls.pop_front(),
+                        _ => None,
+                    };
+                    let origin = Origin { call, message };
+                    let (output, media) = BoundedOutput::from_item(
+                        (*index, item),
+                        (turn, origin),
+                        &limits,
+                        &mut reader,
+                    );
                     replay.add_other(estimate::result_frame_size(item) + media);
                     if let Some(output) = output {
                         replay.add_output(output);
@@ -90,7 +111,7 @@ impl Plan {
             let replacement = render::replacement(
                 output,
                 item,
-                &call_id,
+                (&call_id, turn),
                 &limits,
                 (bounds.retention, unkept),
                 &mut reader,

@@ -9,16 +9,16 @@ use super::bounded_output::{BoundedOutput, Cap, OutputForm};
 use super::limits::OutputLimits;
 use super::output_reader::OutputReader;
 use crate::json;
-use crate::plan::output;
+use crate::plan::output::{self, ExcerptSource};
 use crate::plan::{Replacement, ReplacementKind, Retention};
-use crate::turn::Item;
+use crate::turn::{Item, Turn};
 
 /// The text that is sent instead of the output; `None` if the output is sent as it is. Artifacts
 /// with the ids `unkept` cannot be read back.
 pub(super) fn replacement<'t>(
     output: &BoundedOutput,
     item: &Item<'t>,
-    call_id: &str,
+    (call_id, turn): (&str, &Turn<'_>),
     limits: &OutputLimits,
     (retention, unkept): (Retention, &BTreeSet<String>),
     reader: &mut OutputReader<'t>,
@@ -35,28 +35,31 @@ pub(super) fn replacement<'t>(
     } else {
         retention
     };
-    let settings = (output.form, call_id, limits.excerpt_style, retention);
     let (kind, text) = match output.form {
         OutputForm::Whole => return None,
         OutputForm::Notice => (
             ReplacementKind::Notice,
-            Arc::from(output::notice(&measure, retention)),
+            Arc::from(output::notice(&measure, output.is_instructions, retention)),
         ),
         OutputForm::Page(cap) => (
             ReplacementKind::Page,
-            reader.render(output.item, item, settings, |text| {
+            reader.render(output.item, item, cap, |text| {
                 fit(cap, |chars| output::first_page(text, chars))
             })?,
         ),
-        OutputForm::Excerpt(cap) => (
-            ReplacementKind::Excerpt,
-            reader.render(output.item, item, settings, |text| {
-                let style = limits.excerpt_style;
-                let excerpt =
-                    |chars| output::excerpt(text, &measure, call_id, chars, style, retention);
-                fit(cap, excerpt)
-            })?,
-        ),
+        OutputForm::Excerpt(cap) => {
+            let asked = output.origin.asked(turn);
+            let wanted = asked.wanted();
+            let style = limits.excerpt_style;
+            let settings = (cap, call_id, wanted, style, retention);
+            let text = reader.render(output.item, item, settings, |text| {
+                let source = ExcerptSource::new(text, &measure, wanted);
+                fit(cap, |chars| {
+                    source.excerpt(call_id, chars, style, retention)
+                })
+            })?;
+            (ReplacementKind::Excerpt, text)
+        }
     };
     (text.len() < measure.bytes).then(|| Replacement {
         kind,

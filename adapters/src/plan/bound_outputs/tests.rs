@@ -1,2 +1,3 @@
+mod origin;
 mod policy;
 mod replay;

@@ -58,6 +58,7 @@ enum MinimumSize {
 impl MinimumSize {
     fn of(self, output: &BoundedOutput, limits: &OutputLimits) -> usize {
         let minimum = match self {
+            _ if output.is_instructions => NOTICE_BYTES,
             Self::Excerpt => output.excerpt_cap(limits).bytes,
             Self::ShortExcerpt => MIN_EXCERPT_BYTES,
         };
@@ -81,6 +82,10 @@ fn distribute(
         let more = output.size() - least;
         if more <= spare {
             spare -= more;
+            continue;
+        }
+        if output.is_instructions {
+            output.demote();
             continue;
         }
         let longest = output.excerpt_cap(limits).bytes;

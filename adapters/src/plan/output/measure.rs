@@ -58,6 +58,7 @@ fn read_blocks(text: &str, stop: &StopFlag) -> OutputMeasure {
     let (head, mut rest) = (head.as_bytes(), body.as_bytes());
     let mut hash = Sha256::new_with_prefix(head);
     let mut newlines = memchr::memchr_iter(b'\n', head).count();
+    let is_json = classify::is_json(body, header.total_lines.is_some());
     let mut classifier = Classifier::default();
     while !rest.is_empty() {
         if stop.is_raised() {
@@ -69,11 +70,13 @@ fn read_blocks(text: &str, stop: &StopFlag) -> OutputMeasure {
         hash.update(block);
         // Every byte but the continuation bytes of UTF-8 begins a character.
         newlines += memchr::memchr_iter(b'\n', block).count();
-        classifier.feed(block);
+        if !is_json {
+            classifier.feed(block);
+        }
         rest = tail;
     }
     let has_open_line = !text.is_empty() && !text.ends_with('\n');
-    let kind = if classify::is_json(body, header.total_lines.is_some()) {
+    let kind = if is_json {
         OutputKind::Json
     } else {
         classifier.kind()

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::inputs::{
-    chat_call, chat_deltas, relay_call, relay_text, with_messages, with_output, with_tools,
+    chat_call, chat_deltas, relay_call, relay_text, with_asked_output, with_messages, with_output,
+    with_tools,
 };
 use super::work;
 use crate::targets::pack_entries;
@@ -42,6 +43,18 @@ pub(super) const FORMS: &[Form] = &[
         name: "tool output that is JSON",
         size: 8 * KB,
         wrap: |text| with_output(&json!({"rows": [{"text": text}], "n": 1}).to_string()),
+        work: work::answer_chat,
+    },
+    Form {
+        name: "tool output that is a table",
+        size: 8 * KB,
+        wrap: |text| with_output(&format!("{}{text}", "a,1,b\n".repeat(6))),
+        work: work::answer_chat,
+    },
+    Form {
+        name: "tool output after a message and a call with the same text",
+        size: 8 * KB,
+        wrap: |text| with_asked_output(text),
         work: work::answer_chat,
     },
     Form {

@@ -22,6 +22,15 @@ pub(super) fn with_output(text: &str) -> Vec<u8> {
     request_of(&items, &json!([])).into()
 }
 
+pub(super) fn with_asked_output(text: &str) -> Vec<u8> {
+    let items = json!([
+        {"role": "user", "content": text},
+        {"type": "function_call", "call_id": "c", "name": "exec_command", "arguments": json!({"cmd": text}).to_string()},
+        {"type": "function_call_output", "call_id": "c", "output": text},
+    ]);
+    request_of(&items, &json!([])).into()
+}
+
 pub(super) fn with_messages(text: &str) -> Vec<u8> {
     let items = json!([
         {"role": "user", "content": text},

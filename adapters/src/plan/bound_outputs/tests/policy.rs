@@ -14,7 +14,7 @@ use crate::plan::{
 use crate::responses::request::TurnSource;
 use crate::stop_flag::{StopFlag, StopReason};
 
-fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
+pub(super) fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
     Bounds {
         window: Window {
             tokens,
@@ -26,7 +26,7 @@ fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
     }
 }
 
-fn planned(items: &[Value], bounds: &Bounds) -> Plan {
+pub(super) fn planned(items: &[Value], bounds: &Bounds) -> Plan {
     let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     plan(&source.turn().unwrap(), bounds)
 }

@@ -5,7 +5,7 @@ use html5gum::StartTag;
 use crate::html::{VisiblePart, visible_parts};
 
 /// An excerpt does not need more bytes of text than this.
-const MAX_TEXT_BYTES: usize = 96 * 1024;
+const MAX_TEXT_BYTES: usize = 24 * 1024;
 
 /// Whether a text has HTML tags.
 pub(super) fn is_tagged(text: &str) -> bool {

@@ -1,8 +1,6 @@
-//! The excerpt of a JSON document: its shape as plain text, and its beginning and end,
-//! which are labelled as fragments.
+//! The shape of a JSON document as plain text.
 
-use super::line_cut::{self, FirstAndLast, one_line};
-use super::{ExcerptBody, ExcerptInput};
+use super::line_cut::{self, one_line};
 use std::fmt::{self, Write as _};
 
 /// The maximum levels of the shape.
@@ -20,31 +18,23 @@ const MAX_VALUES: usize = 400;
 /// How many bytes are read. Counts of values that continue after them are lower limits.
 const READ_BYTES: usize = 4 << 20;
 
-pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
-    let ExcerptInput { text, room, .. } = input;
+/// The shape of a document, in at most `room` characters.
+pub(super) fn shape(text: &str, room: usize) -> String {
     let start = readable_start(text);
     let (roots, count) = read_documents(start);
     let is_exact = start.len() == text.len();
     let roots = (roots, ValueCount { count, is_exact });
+    let room = room.saturating_sub("Shape:\n(more)\n".len());
     let shape = [MAX_DEPTH, 4, 3, 2, 1, 0]
         .into_iter()
         .map(|depth| describe_shape(&roots, depth))
-        .find(|shape| shape.chars().count() <= room * 55 / 100)
+        .find(|shape| shape.chars().count() <= room)
         .unwrap_or_else(|| {
             let shape = describe_shape(&roots, 1);
-            let lines = line_cut::first_lines(&shape, room * 55 / 100);
+            let lines = line_cut::first_lines(&shape, room);
             format!("{}(more)\n", lines.text)
         });
-    let half = room.saturating_sub(shape.chars().count() + 110) / 2;
-    let labels = [
-        "Its beginning (a fragment, no whole JSON):\n",
-        "Its end (a fragment):\n",
-    ];
-    let body = FirstAndLast::take(input, half).body(labels, ("", 0, 0));
-    ExcerptBody {
-        text: format!("Shape:\n{shape}{}", body.text),
-        ..body
-    }
+    format!("Shape:\n{shape}")
 }
 
 /// The part of a text that is read.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{ExcerptBody, ExcerptInput, ExcerptStyle};
+use super::ExcerptBody;
 
 /// The minimum characters that are left of a line that is cut.
 const MIN_LINE_PART: usize = 40;
@@ -20,7 +20,7 @@ pub(super) struct LineCut {
     pub(super) chars: usize,
     /// Lines of the original that it shows whole.
     pub(super) lines: usize,
-    /// Bytes of the original that its lines have, cut parts included.
+    /// Bytes of the original up to the first part that is missing.
     pub(super) bytes: usize,
 }
 
@@ -109,6 +109,7 @@ fn cut_lines(text: &str, room: usize, end: TextEnd) -> LineCut {
     let mut lines: Vec<Cow<'_, str>> = Vec::new();
     let mut rest = text;
     let mut left = room;
+    let mut is_whole = true;
     while !rest.is_empty() {
         let (line, others) = end.split_line(rest);
         rest = others;
@@ -119,6 +120,9 @@ fn cut_lines(text: &str, room: usize, end: TextEnd) -> LineCut {
             cut.lines += 1;
             left -= length + 1;
             lines.push(shown.into());
+            if is_whole {
+                cut.bytes += line.len();
+            }
         } else {
             let most = left.min(max_line_chars(room) + MARKER_CHARS);
             if most < MARKER_CHARS + MIN_LINE_PART {
@@ -127,21 +131,27 @@ fn cut_lines(text: &str, room: usize, end: TextEnd) -> LineCut {
             let kept = most - MARKER_CHARS - 1;
             let length = shown.chars().count();
             let missing = length.saturating_sub(kept);
-            let marked = match end {
+            let (piece, marked) = match end {
                 TextEnd::First => {
                     let piece = first_chars(shown, kept);
-                    format!("{piece}… [{missing} more characters]")
+                    (piece, format!("{piece}… [{missing} more characters]"))
                 }
                 TextEnd::Last => {
                     let piece = last_chars(shown, kept);
-                    format!("[{missing} more characters] …{piece}")
+                    (piece, format!("[{missing} more characters] …{piece}"))
                 }
             };
+            if is_whole {
+                cut.bytes += match end {
+                    TextEnd::First => piece.len(),
+                    TextEnd::Last => piece.len() + line.len() - shown.len(),
+                };
+            }
+            is_whole = false;
             cut.chars += kept.min(length);
             left = left.saturating_sub(marked.chars().count() + 1);
             lines.push(marked.into());
         }
-        cut.bytes += line.len();
     }
     if end == TextEnd::Last {
         lines.reverse();
@@ -169,20 +179,15 @@ fn char_count_up_to(line: &str, limit: usize) -> usize {
 
 /// The lines of both ends of a text.
 pub(super) struct FirstAndLast {
-    first: LineCut,
-    last: LineCut,
+    pub(super) first: LineCut,
+    pub(super) last: LineCut,
 }
 
 impl FirstAndLast {
-    /// Takes lines with at most `room` characters from each end, fewer where the style
-    /// says so.
-    pub(super) fn take(input: ExcerptInput<'_>, room: usize) -> Self {
-        let room = match input.style {
-            ExcerptStyle::Adaptive => room,
-            ExcerptStyle::Fixed => room.min(1_200),
-        };
-        let first = first_lines(input.text, room);
-        let rest = input.text.get(first.bytes..).unwrap_or_default();
+    /// Takes lines with at most `room` characters from each end.
+    pub(super) fn take(text: &str, room: usize) -> Self {
+        let first = first_lines(text, room);
+        let rest = text.get(first.bytes..).unwrap_or_default();
         Self {
             last: cut_lines(rest, room, TextEnd::Last),
             first,
@@ -190,8 +195,9 @@ impl FirstAndLast {
     }
 
     /// The bytes between the first and the last lines.
-    pub(super) fn middle(&self, text: &str) -> (usize, usize) {
-        (self.first.bytes, text.len().saturating_sub(self.last.bytes))
+    pub(super) fn between(&self, text: &str) -> (usize, usize) {
+        let to = text.len().saturating_sub(self.last.bytes);
+        (self.first.bytes, to.max(self.first.bytes))
     }
 
     /// The ends below their labels, around a text that shows so many characters and lines.

@@ -1,23 +1,21 @@
 //! Excerpts: what is sent of an output that is too long.
 //!
 //! Every excerpt begins with a block that names the artifact and describes the output,
-//! shows the parts that matter most for this kind of output, says how much was left out,
-//! and ends with a constant line on how to read the rest. It depends on its arguments
+//! shows its first and last lines and what differs most from the rest, says how much was left
+//! out, and ends with a constant line on how to read the rest. It depends on its arguments
 //! alone, and never has more characters than its limit.
 
+use super::evidence::{self, Findings, Form, Wanted};
 use super::{OutputKind, OutputMeasure};
 use crate::plan::Retention;
 use std::fmt::Write as _;
 
-mod code;
-mod command;
+mod body;
 mod html;
 mod json;
-mod key_lines;
 mod line_cut;
-mod line_excerpt;
-mod opaque;
-mod web;
+mod outline;
+mod page;
 
 /// The maximum characters of an excerpt.
 pub const MAX_EXCERPT_CHARS: usize = 5_000;
@@ -40,16 +38,13 @@ pub enum ExcerptStyle {
     Fixed,
 }
 
-/// The text that an excerpt is made of, and its limits.
+/// How an excerpt is laid out.
 #[derive(Clone, Copy)]
-struct ExcerptInput<'t> {
-    /// The output below the header of Codex.
-    text: &'t str,
-    /// The number of lines of that header.
-    lines_above: usize,
+struct ExcerptLayout {
     /// The maximum characters of the body.
     room: usize,
     style: ExcerptStyle,
+    retention: Retention,
 }
 
 /// The part of an excerpt between its first block and its last lines.
@@ -77,55 +72,84 @@ pub fn read_hint(retention: Retention) -> &'static str {
     }
 }
 
-/// Makes the excerpt of an output, where `measure` is the measure of `text`. It has at
-/// most `limit` characters, and never more than [`MAX_EXCERPT_CHARS`].
-pub fn excerpt(
-    text: &str,
-    measure: &OutputMeasure,
-    call_id: &str,
-    limit: usize,
-    style: ExcerptStyle,
-    retention: Retention,
-) -> String {
-    let limit = limit.clamp(MIN_EXCERPT_CHARS, MAX_EXCERPT_CHARS);
-    let end = read_hint(retention);
-    let fixed = end.len() + LEFT_OUT_CHARS + 3;
-    let mut excerpt = description(measure, call_id, retention, limit.saturating_sub(fixed));
-    let (header, output) = text
-        .split_at_checked(measure.header.bytes)
-        .unwrap_or(("", text));
-    let input = ExcerptInput {
-        text: output,
-        lines_above: header.matches('\n').count(),
-        room: limit.saturating_sub(fixed + excerpt.chars().count()),
-        style,
-    };
-    let body = if input.room < 60 {
-        ExcerptBody::default()
-    } else {
-        match measure.kind {
-            OutputKind::CommandOutput => command::excerpt_body(input),
-            OutputKind::WebOrSearch => web::excerpt_body(input),
-            OutputKind::FileOrCodeOutput => code::excerpt_body(input),
-            OutputKind::Json => json::excerpt_body(input),
-            OutputKind::OpaqueToolOutput => opaque::excerpt_body(input),
-        }
-    };
-    let text = line_cut::first_chars(&body.text, input.room);
-    if !text.is_empty() {
-        excerpt.push_str(text.trim_end_matches('\n'));
-        excerpt.push('\n');
-    }
-    let chars = measure.chars_without_header().saturating_sub(body.chars);
-    let lines = measure.lines.saturating_sub(input.lines_above + body.lines);
-    let _ = writeln!(excerpt, "[Left out: {chars} characters, {lines} lines]");
-    excerpt.push_str(end);
-    excerpt
+/// An output that was searched for what an excerpt of it has to show.
+pub struct ExcerptSource<'t> {
+    measure: &'t OutputMeasure,
+    /// The output below the header of Codex, and the lines and bytes of that header.
+    text: &'t str,
+    lines_above: usize,
+    bytes_above: usize,
+    form: Form,
+    findings: Findings,
 }
 
-/// Makes the one line that is sent instead of an old output. It has at most 200
-/// characters.
-pub fn notice(measure: &OutputMeasure, retention: Retention) -> String {
+impl<'t> ExcerptSource<'t> {
+    /// Searches an output. `measure` is the measure of `text`, and `wanted` what its call and the
+    /// user asked for.
+    pub fn new(text: &'t str, measure: &'t OutputMeasure, wanted: Wanted<'_>) -> Self {
+        let (header, text) = text
+            .split_at_checked(measure.header.bytes)
+            .unwrap_or(("", text));
+        let form = match measure.kind {
+            OutputKind::WebOrSearch if html::is_tagged(text) => Form::Page,
+            OutputKind::Json => Form::Lines,
+            OutputKind::OpaqueToolOutput => Form::Minified,
+            OutputKind::WebOrSearch | OutputKind::CommandOutput | OutputKind::FileOrCodeOutput => {
+                Form::of_lines(text)
+            }
+        };
+        Self {
+            measure,
+            text,
+            lines_above: header.matches('\n').count(),
+            bytes_above: header.len(),
+            form,
+            findings: evidence::find(text, form, wanted),
+        }
+    }
+
+    /// The excerpt of the output. It has at most `limit` characters, and never more than
+    /// [`MAX_EXCERPT_CHARS`].
+    pub fn excerpt(
+        &self,
+        call_id: &str,
+        limit: usize,
+        style: ExcerptStyle,
+        retention: Retention,
+    ) -> String {
+        let limit = limit.clamp(MIN_EXCERPT_CHARS, MAX_EXCERPT_CHARS);
+        let end = read_hint(retention);
+        let fixed = end.len() + LEFT_OUT_CHARS + 3;
+        let room = limit.saturating_sub(fixed);
+        let mut excerpt = description(self.measure, call_id, retention, room);
+        let layout = ExcerptLayout {
+            room: limit.saturating_sub(fixed + excerpt.chars().count()),
+            style,
+            retention,
+        };
+        let body = if layout.room < 60 {
+            ExcerptBody::default()
+        } else {
+            self.body(layout)
+        };
+        let text = line_cut::first_chars(&body.text, layout.room);
+        if !text.is_empty() {
+            excerpt.push_str(text.trim_end_matches('\n'));
+            excerpt.push('\n');
+        }
+        let chars = self.measure.chars_without_header();
+        let chars = chars.saturating_sub(body.chars);
+        let lines = self.measure.lines;
+        let lines = lines.saturating_sub(self.lines_above + body.lines);
+        let _ = writeln!(excerpt, "[Left out: {chars} characters, {lines} lines]");
+        excerpt.push_str(end);
+        excerpt
+    }
+}
+
+/// Makes the one line that is sent instead of an old output, or of instructions that are too long
+/// for the window. It has at most 200 characters.
+pub fn notice(measure: &OutputMeasure, is_instructions: bool, retention: Retention) -> String {
     let how = match retention {
         Retention::Disk => "artifact_read shows it if that tool is offered",
         Retention::Memory => "artifact_read shows it while the server keeps it in memory",
@@ -141,7 +165,11 @@ pub fn notice(measure: &OutputMeasure, retention: Retention) -> String {
     };
     format!(
         "{SHORTENED_MARK} to this line: {artifact}{}, {} characters{exit}; {how}]",
-        measure.kind.name(),
+        if is_instructions {
+            "instructions to read in full"
+        } else {
+            measure.kind.name()
+        },
         measure.chars,
     )
 }

@@ -10,15 +10,9 @@ use crate::plan::output::measure;
 const ALL: [Retention; 3] = [Retention::Disk, Retention::Memory, Retention::Nothing];
 
 fn shown(text: &str, limit: usize) -> String {
-    let style = ExcerptStyle::Adaptive;
-    excerpt(
-        text,
-        &measure(text),
-        "call_7",
-        limit,
-        style,
-        Retention::Disk,
-    )
+    let measure = measure(text);
+    let source = ExcerptSource::new(text, &measure, Wanted::default());
+    source.excerpt("call_7", limit, ExcerptStyle::Adaptive, Retention::Disk)
 }
 
 /// Makes an excerpt, and asserts what holds for every excerpt.
@@ -33,7 +27,8 @@ fn checked(
     style: ExcerptStyle,
     retention: Retention,
 ) -> String {
-    let shown = excerpt(text, measure, "call_7", limit, style, retention);
+    let source = ExcerptSource::new(text, measure, Wanted::default());
+    let shown = source.excerpt("call_7", limit, style, retention);
     assert!(shown.chars().count() <= limit.clamp(MIN_EXCERPT_CHARS, MAX_EXCERPT_CHARS));
     assert!(shown.starts_with(SHORTENED_MARK));
     // Only what can be read back is named.
@@ -73,8 +68,10 @@ proptest! {
         let measure = measure(&text);
         for retention in ALL {
             let shown = checked(&text, &measure, limit, style, retention);
-            prop_assert_eq!(&shown, &excerpt(&text, &measure, "call_7", limit, style, retention));
-            prop_assert!(notice(&measure, retention).chars().count() <= 200);
+            prop_assert_eq!(&shown, &checked(&text, &measure, limit, style, retention));
+            for is_instructions in [false, true] {
+                prop_assert!(notice(&measure, is_instructions, retention).chars().count() <= 200);
+            }
         }
     }
 }
@@ -136,15 +133,15 @@ fn a_command_excerpt_shows_errors_and_paths_of_the_middle() {
 }
 
 #[test]
-fn the_location_of_an_error_is_on_its_line() {
+fn the_line_behind_an_error_is_shown_with_it() {
     let quiet = "   Compiling parser v0.1.0\n".repeat(900);
     let text = format!(
         "{quiet}error[E0308]: mismatched types\n  --> src/parse/mod.rs:120:9\n   |\n{quiet}"
     );
     let shown = shown(&text, 2_000);
-    let line = shown.lines().find(|line| line.contains("mismatched"));
     assert!(
-        line.unwrap().ends_with("--> src/parse/mod.rs:120:9"),
+        shown
+            .contains("\n901: error[E0308]: mismatched types\n902:   --> src/parse/mod.rs:120:9\n"),
         "{shown}"
     );
 }
@@ -181,7 +178,8 @@ fn a_page_excerpt_shows_titles_and_urls_but_no_tags() {
     let shown = shown(&page, 5_000);
     for part in [
         "kind: web_or_search",
-        "- Tide 0\n  https://sea.example/0\n  The sea & the moon, part 0.",
+        "(3000 addresses in all)",
+        "# [Tide 0](https://sea.example/0)\nThe sea & the moon, part 0.",
     ] {
         assert!(shown.contains(part), "{part} is missing:\n{shown}");
     }
@@ -197,7 +195,8 @@ fn a_page_excerpt_shows_titles_and_urls_but_no_tags() {
     let shown = super::tests::shown(&results, 3_000);
     assert!(shown.contains("(900 addresses in all)"), "{shown}");
     assert!(
-        shown.contains("- Bread 3\n  https://bread.example/3\n  Flour and water, 3."),
+        shown
+            .contains("Title: Bread 3\nURL: https://bread.example/3\nSnippet: Flour and water, 3."),
         "{shown}"
     );
 }
@@ -319,7 +318,6 @@ fn a_file_excerpt_shows_definitions() {
     let text: String = (0..900).map(part).collect();
     let shown = shown(&text, 4_000);
     assert!(shown.contains("kind: file_or_code_output"));
-    assert!(shown.contains("Definitions between them"), "{shown}");
     assert!(
         shown.lines().any(|line| line.contains(": pub fn part_")
             && line.starts_with(|c: char| c.is_ascii_digit()))
@@ -343,7 +341,7 @@ fn fixed_excerpts_show_1200_characters_of_both_ends() {
     let text = log(9_000);
     let shown = check(&text, 5_000, ExcerptStyle::Fixed, Retention::Disk);
     let (_, first) = shown.split_once("First lines:\n").unwrap();
-    let (first, _) = first.split_once("Errors, warnings").unwrap();
+    let (first, _) = first.split_once("Between them").unwrap();
     assert!((1_100..=1_200).contains(&first.chars().count()));
     let (_, last) = shown.split_once("Last lines:\n").unwrap();
     let (last, _) = last.split_once("[Left out").unwrap();
@@ -360,7 +358,7 @@ fn an_excerpt_says_where_the_rest_is_kept() {
         (Retention::Nothing, "was not kept"),
     ] {
         assert!(check(&text, 2_000, ExcerptStyle::Adaptive, retention).contains(part));
-        let notice = notice(&measure(&text), retention);
+        let notice = notice(&measure(&text), false, retention);
         let is_named = notice.contains(measure(&text).id.as_str());
         assert_eq!(is_named, retention != Retention::Nothing, "{notice}");
     }

@@ -1,16 +1,10 @@
-//! The excerpt of a file, source code or a diff: what it defines or changes, between its
-//! first and its last lines.
+//! What a file, source code or a diff defines or changes.
 
-use super::key_lines::KeyLines;
-use super::line_excerpt::{self, LineLayout};
-use super::{ExcerptBody, ExcerptInput};
+/// A text is divided into so many sections, and a definition of each is shown.
+const SECTIONS: usize = 32;
 
-const LAYOUT: LineLayout = LineLayout {
-    label: "Definitions between them, by line",
-    key_lines_percent: 45,
-    ignores_numbers: false,
-    lists_paths: false,
-};
+/// How many bytes of a section are searched.
+const SEARCHED_BYTES: usize = 4 * 1024;
 
 /// The words that may precede the keyword of a definition.
 const MODIFIERS: &str = "\
@@ -23,22 +17,34 @@ const KEYWORDS: &str = "\
     fun object module record union typedef template sub package CREATE ALTER protocol extension \
     defmodule defp resource FROM";
 
-pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
-    line_excerpt::excerpt_body(input, &LAYOUT, |key_lines| {
-        find_definitions(input.text, key_lines);
-    })
-}
-
-fn find_definitions<'t>(text: &'t str, key_lines: &mut KeyLines<'t>) {
-    let mut at = 0;
-    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        let end = memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
-        let line = rest.get(..end).unwrap_or(rest);
-        if let Some(is_strong) = definition(line) {
-            key_lines.add(at, line, is_strong);
+/// Lines between two bytes that define something, spread over all of the text, in such an order
+/// that the first few of them are spread, too.
+pub(super) fn definitions(text: &str, (from, to): (usize, usize)) -> Vec<(usize, usize)> {
+    let bits = SECTIONS.ilog2();
+    let places = (0..SECTIONS).map(|index| index.reverse_bits() >> (usize::BITS - bits));
+    let mut found = Vec::new();
+    for place in places {
+        let start = text.ceil_char_boundary(from + (to - from) / SECTIONS * place);
+        let end = (start + SEARCHED_BYTES).min(start + (to - from) / SECTIONS);
+        let section = text.get(start..text.floor_char_boundary(end.min(to)));
+        let mut weak = None;
+        let mut at = start;
+        for line in section.unwrap_or_default().split_inclusive('\n') {
+            let range = (at, at + line.trim_end().len());
+            let is_whole = line.ends_with('\n') && (at > start || place == 0);
+            at += line.len();
+            match definition(line.trim_end()).filter(|_| is_whole) {
+                Some(true) => {
+                    weak = Some(range);
+                    break;
+                }
+                Some(false) => weak = weak.or(Some(range)),
+                None => {}
+            }
         }
-        at += end + 1;
+        found.extend(weak);
     }
+    found
 }
 
 /// Whether a definition is a strong line, mostly because it is not indented; `None` if a

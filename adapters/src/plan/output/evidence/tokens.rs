@@ -1,0 +1,387 @@
+//! The words and numbers of a text, found in 64 bytes at a time.
+//!
+//! A word is a run of letters, digits and underscores; letters of any alphabet with two bytes
+//! count. In scripts that write no spaces each character is a token of its own. Upper and lower
+//! case are the same, and so are words that differ in their digits only.
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenKind {
+    Word,
+    /// A character of three or four bytes: a sign, or one of a script without spaces.
+    Character,
+    /// A number. Its hash is its magnitude, above [`VALUE_SHIFT`] the number itself and one, if it
+    /// is small, and above [`SIGNS_SHIFT`] the signs around it.
+    Number,
+    /// An identifier, such as a hexadecimal one, of which only the place matters.
+    Id,
+}
+
+/// A token between two bytes of the text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) kind: TokenKind,
+    pub(super) hash: u64,
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The hash of every [`TokenKind::Id`].
+pub(super) const ID_HASH: u64 = 0x5bd1_e995_6a09_e667;
+
+/// Where the hash of a number has its value, and a hash of the signs around it.
+pub(super) const VALUE_SHIFT: u32 = 32;
+pub(super) const SIGNS_SHIFT: u32 = 48;
+
+/// A number with more digits has no value of its own.
+const MAX_VALUE_DIGITS: usize = 4;
+
+/// The unit of a number has at most so many letters.
+const MAX_UNIT_LETTERS: usize = 3;
+
+/// How often letters and digits may follow each other in a word.
+const MAX_CHANGES: u32 = 3;
+
+/// A run of so many hexadecimal digits with a decimal one is no word.
+const MIN_HEX_BYTES: usize = 6;
+
+/// Combines two hashes; their order matters.
+#[inline]
+pub(super) fn mix(first: u64, second: u64) -> u64 {
+    let mixed = (first.rotate_left(23) ^ second).wrapping_mul(FACTOR);
+    mixed ^ (mixed >> 29)
+}
+
+/// Eight bytes from `at` on, with zeros behind the end.
+#[inline]
+pub(super) fn load(bytes: &[u8], at: usize) -> u64 {
+    let rest = bytes.get(at..).unwrap_or_default();
+    if let Some(chunk) = rest.first_chunk::<8>() {
+        return u64::from_le_bytes(*chunk);
+    }
+    let bytes = rest.iter().rev();
+    bytes.fold(0, |chunk, byte| chunk << 8 | u64::from(*byte))
+}
+
+/// The first `count` bytes of a chunk, up to eight.
+#[inline]
+pub(super) fn first_bytes(chunk: u64, count: usize) -> u64 {
+    if count >= 8 {
+        return chunk;
+    }
+    chunk & !(u64::MAX << (count * 8))
+}
+
+/// Letters of a chunk in small letters. Other bytes change too, but not digits.
+#[inline]
+pub(super) fn fold_case(chunk: u64) -> u64 {
+    chunk | ONES << 5
+}
+
+const WORD: u8 = 1;
+const DIGIT: u8 = 2;
+const WIDE: u8 = 4;
+
+/// Bytes that are classified at once.
+const WINDOW: usize = 64;
+
+/// The classes of 64 bytes, as bits.
+#[derive(Clone, Copy, Default)]
+struct Window {
+    /// Letters, digits, underscores and all that is not ASCII.
+    word: u64,
+    digit: u64,
+    /// Bytes that begin a character of three or four bytes.
+    wide: u64,
+}
+
+impl Window {
+    #[inline]
+    fn at(bytes: &[u8], at: usize) -> Self {
+        let rest = bytes.get(at..).unwrap_or_default();
+        if let Some(block) = rest.first_chunk::<WINDOW>() {
+            return Self::of(block);
+        }
+        let mut block = [0; WINDOW];
+        for (to, from) in block.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        Self::of(&block)
+    }
+
+    #[inline]
+    fn of(block: &[u8; WINDOW]) -> Self {
+        let mut classes = [0_u8; WINDOW];
+        for (class, &byte) in classes.iter_mut().zip(block) {
+            let is = |class: u8, belongs: bool| if belongs { class } else { 0 };
+            let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+            let digit = byte.wrapping_sub(b'0') < 10;
+            // No lazy operators: the compiler makes vectors of this loop.
+            *class = is(WORD, letter)
+                | is(WORD | DIGIT, digit)
+                | is(WORD, byte == b'_')
+                | is(WORD, byte >= 0x80)
+                | is(WIDE, byte >= 0xe0);
+        }
+        let mut window = Self::default();
+        for (index, chunk) in classes.as_chunks::<8>().0.iter().enumerate() {
+            let chunk = u64::from_le_bytes(*chunk);
+            // Moves the lowest bit of each byte into one byte.
+            let bits = |class: u8| {
+                let low = chunk >> class.trailing_zeros() & ONES;
+                low.wrapping_mul(0x0102_0408_1020_4080) >> 56
+            };
+            window.word |= bits(WORD) << (index * 8);
+            window.digit |= bits(DIGIT) << (index * 8);
+            window.wide |= bits(WIDE) << (index * 8);
+        }
+        window
+    }
+}
+
+/// Reads the tokens of a text.
+pub(super) struct Tokens<'t> {
+    bytes: &'t [u8],
+    /// Where the window begins.
+    base: usize,
+    window: Window,
+}
+
+impl<'t> Tokens<'t> {
+    pub(super) fn new(bytes: &'t [u8]) -> Self {
+        Self {
+            bytes,
+            base: 0,
+            window: Window::at(bytes, 0),
+        }
+    }
+
+    #[inline]
+    fn move_to(&mut self, at: usize) {
+        self.base = at;
+        self.window = Window::at(self.bytes, at);
+    }
+
+    /// The next token from `at` on that begins before `end`.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called for each word of an output"
+    )]
+    pub(super) fn next(&mut self, at: usize, end: usize) -> Option<Token> {
+        if at.wrapping_sub(self.base) >= WINDOW {
+            if at >= end {
+                return None;
+            }
+            self.move_to(at);
+        }
+        let mut offset = at - self.base;
+        loop {
+            let found = self.window.word >> offset;
+            if found != 0 {
+                offset += found.trailing_zeros() as usize;
+                break;
+            }
+            if self.base + WINDOW >= end {
+                return None;
+            }
+            self.move_to(self.base + WINDOW);
+            offset = 0;
+        }
+        let start = self.base + offset;
+        if start >= end {
+            return None;
+        }
+        if self.window.wide >> offset & 1 != 0 {
+            return Some(self.character(start, end));
+        }
+        let mut length = self.run_length(offset);
+        if offset + length >= WINDOW && offset > 0 {
+            self.move_to(start);
+            offset = 0;
+            length = self.run_length(0);
+        }
+        Some(self.run(start, offset, length, end))
+    }
+
+    #[inline]
+    fn character(&self, start: usize, end: usize) -> Token {
+        let chunk = load(self.bytes, start);
+        let length = if chunk & 0xff >= 0xf0 { 4 } else { 3 };
+        Token {
+            start,
+            end: (start + length).min(end),
+            kind: TokenKind::Character,
+            hash: mix(1, first_bytes(chunk, length)),
+        }
+    }
+
+    /// How many bytes of the window from `offset` on belong to the run that begins there.
+    #[inline]
+    fn run_length(&self, offset: usize) -> usize {
+        let stop = (!self.window.word | self.window.wide) >> offset;
+        stop.trailing_zeros().min(64) as usize
+    }
+
+    /// The run of letters and digits at `start`. One that fills the window goes on, and is an
+    /// identifier.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called for each word of an output"
+    )]
+    fn run(&mut self, start: usize, offset: usize, length: usize, end: usize) -> Token {
+        let at = (start + length).min(end);
+        if length >= WINDOW {
+            return self.long_run(start, at, end);
+        }
+        let digits = self.window.digit >> offset & !(u64::MAX << length);
+        if digits == 0 {
+            let mut hash = 0;
+            let (mut from, mut left) = (start, length);
+            while left > 8 {
+                hash = mix(hash, fold_case(load(self.bytes, from)));
+                (from, left) = (from + 8, left - 8);
+            }
+            // The start of eight bytes, moved to their end.
+            let last = fold_case(load(self.bytes, from)) << (64 - left * 8);
+            hash = mix(hash, last);
+            return Token {
+                start,
+                end: at,
+                kind: TokenKind::Word,
+                hash,
+            };
+        }
+        self.run_with_digits(start, digits, at, end)
+    }
+
+    /// Skips the rest of a run that is too long for a word.
+    #[cold]
+    fn long_run(&mut self, start: usize, mut at: usize, end: usize) -> Token {
+        while at < end {
+            self.move_to(at);
+            let length = self.run_length(0);
+            at += length;
+            if length < WINDOW {
+                break;
+            }
+        }
+        Token {
+            start,
+            end: at.min(end),
+            kind: TokenKind::Id,
+            hash: ID_HASH,
+        }
+    }
+
+    /// A run with digits at these offsets: a number, a word or an identifier.
+    #[inline(never)]
+    fn run_with_digits(&self, start: usize, digits: u64, at: usize, end: usize) -> Token {
+        let length = at - start;
+        let leading = digits.trailing_ones() as usize;
+        // A number may have a unit.
+        let has_unit = leading < length && length - leading <= MAX_UNIT_LETTERS;
+        if leading >= length || leading > 0 && has_unit && digits >> leading == 0 {
+            return self.number(start, leading.min(length), at, end);
+        }
+        self.name(start, digits, at)
+    }
+
+    /// A number with so many digits before its unit or its fraction.
+    #[inline]
+    fn number(&self, start: usize, digits: usize, at: usize, end: usize) -> Token {
+        let chunk = load(self.bytes, start);
+        let zeros = ((chunk ^ ZEROS).trailing_zeros() as usize / 8).min(digits);
+        let mut magnitude = ZERO;
+        let mut value = 0;
+        if zeros < digits {
+            let lead = chunk >> (zeros * 8) & 15;
+            let power = (digits - zeros).min(MAX_POWER) as u64;
+            magnitude += if zeros < 8 { power * 9 + lead } else { 0 };
+        }
+        if digits <= MAX_VALUE_DIGITS {
+            let digits = (0..digits).map(|at| chunk >> (at * 8) & 15);
+            value = digits.fold(0, |value, digit| value * 10 + digit) + 1;
+        }
+        let mut token = Token {
+            start,
+            end: at,
+            kind: TokenKind::Number,
+            hash: 0,
+        };
+        if self.byte(at) == b'.' && at == start + digits {
+            token.end = self.fraction(at, end, &mut magnitude);
+            value = if token.end > at { 0 } else { value };
+        }
+        let before = start.checked_sub(1).map_or(b'\n', |at| self.byte(at));
+        // Of a word behind it the start counts.
+        let behind = load(self.bytes, token.end);
+        let behind = first_bytes(behind, if behind & 0xff == 0x20 { 3 } else { 1 });
+        let signs = mix(u64::from(before), behind) >> SIGNS_SHIFT;
+        if before == b'-' {
+            let before = start.checked_sub(2).map_or(b' ', |at| self.byte(at));
+            let joins = before.is_ascii_alphanumeric() || matches!(before, b'-' | b'_' | b'.');
+            magnitude += if joins { 0 } else { NEGATIVE };
+        }
+        token.hash = magnitude | value << VALUE_SHIFT | signs << SIGNS_SHIFT;
+        token
+    }
+
+    /// Where the fraction of a number ends; that of a number below one tells its magnitude.
+    fn fraction(&self, at: usize, end: usize, magnitude: &mut u64) -> usize {
+        let rest = self.bytes.get(at + 1..end).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits == 0 {
+            return at;
+        }
+        let zeros = rest.iter().take_while(|byte| **byte == b'0').count();
+        if *magnitude == ZERO
+            && let Some(lead) = rest.get(zeros).filter(|_| zeros < digits)
+        {
+            let power = (zeros + 1).min(MAX_POWER) as u64;
+            *magnitude = ZERO - power * 9 + u64::from(lead - b'0');
+        }
+        at + 1 + digits
+    }
+
+    /// A run of letters and digits that is no number.
+    fn name(&self, start: usize, digits: u64, at: usize) -> Token {
+        let run = self.bytes.get(start..at).unwrap_or_default();
+        let changes = (digits ^ digits << 1) & !(u64::MAX << run.len());
+        let is_hex = || run.len() >= MIN_HEX_BYTES && run.iter().all(u8::is_ascii_hexdigit);
+        let is_id = digits & 1 != 0 || changes.count_ones() > MAX_CHANGES || is_hex();
+        let (kind, hash) = if is_id {
+            (TokenKind::Id, ID_HASH)
+        } else {
+            let letters = run.iter().filter(|byte| !byte.is_ascii_digit());
+            let hash = letters.fold(3, |hash, byte| mix(hash, u64::from(byte | 0x20)));
+            (TokenKind::Word, hash)
+        };
+        Token {
+            start,
+            end: at,
+            kind,
+            hash,
+        }
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// The magnitude of zero. Larger numbers have larger magnitudes, nine for each power of ten;
+/// those of negative numbers are above [`NEGATIVE`].
+const ZERO: u64 = 100;
+const NEGATIVE: u64 = 1_000;
+
+/// Larger powers of ten are not told apart.
+const MAX_POWER: usize = 10;
+
+/// Eight digits zero.
+const ZEROS: u64 = ONES * 0x30;

@@ -1,0 +1,135 @@
+//! Cuts a text into units: lines, parts of long lines, or the blocks of a page.
+
+use crate::plan::output::markup;
+
+/// How a text is cut into units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::plan::output) enum Form {
+    /// Lines; those that are too long in parts.
+    Lines,
+    /// The same, where most names have a letter or two and say nothing.
+    Minified,
+    /// Lines of cells with this byte between them.
+    Table(u8),
+    /// The blocks of an HTML page, without tags, scripts and comments.
+    Page,
+}
+
+/// A longer line is cut into parts.
+pub(in crate::plan::output) const MAX_UNIT: usize = 400;
+
+/// The least and the most bytes of a part of a line. A part ends behind a statement, a row or a
+/// sentence, or, if none ends in time, behind its last word.
+const PART: (usize, usize) = (48, 240);
+
+impl Form {
+    /// A table if the first lines have the same number of cells, at least three.
+    pub(in crate::plan::output) fn of_lines(text: &str) -> Self {
+        let mut lines = text.as_bytes().split(|byte| *byte == b'\n');
+        let first: Vec<&[u8]> = lines.by_ref().take(6).collect();
+        let is_table = |separator: &u8| {
+            let cells = |line: &&[u8]| memchr::memchr_iter(*separator, line).count();
+            let count = first.first().map_or(0, cells);
+            count >= 2 && first.len() == 6 && first.iter().all(|line| cells(line) == count)
+        };
+        let found = [b',', b'\t', b';', b'|'].into_iter().find(is_table);
+        found.map_or(Self::Lines, Self::Table)
+    }
+
+    /// The byte between cells.
+    #[inline]
+    pub(super) fn separator(self) -> Option<u8> {
+        match self {
+            Self::Table(separator) => Some(separator),
+            Self::Lines | Self::Minified | Self::Page => None,
+        }
+    }
+
+    /// The letters of the shortest word that counts.
+    #[inline]
+    pub(super) fn least_word(self) -> usize {
+        if self == Self::Minified { 3 } else { 1 }
+    }
+
+    /// Calls `unit` with the range of each unit, in their order.
+    #[inline]
+    pub(super) fn for_each_unit(self, bytes: &[u8], mut unit: impl FnMut(usize, usize)) {
+        if self == Self::Page {
+            markup::for_each_block(bytes, |start, end| {
+                unit(start, end);
+                true
+            });
+        } else {
+            for_each_line_part(bytes, 0, bytes.len(), unit);
+        }
+    }
+
+    /// Calls `piece` with the ranges of the text of a unit.
+    #[inline]
+    pub(super) fn for_each_piece(
+        self,
+        bytes: &[u8],
+        (start, end): (usize, usize),
+        mut piece: impl FnMut(usize, usize),
+    ) {
+        if self == Self::Page {
+            markup::for_each_text(bytes, (start, end), piece);
+        } else {
+            piece(start, end);
+        }
+    }
+}
+
+/// Calls `part` with the range of each line between two bytes, or of each part of a long line.
+#[inline]
+pub(in crate::plan::output) fn for_each_line_part(
+    bytes: &[u8],
+    from: usize,
+    to: usize,
+    mut part: impl FnMut(usize, usize),
+) {
+    let range = bytes.get(from..to).unwrap_or_default();
+    let mut start = from;
+    for end in memchr::memchr_iter(b'\n', range).chain([range.len()]) {
+        let end = from + end;
+        if end - start <= MAX_UNIT {
+            if start < end {
+                part(start, end);
+            }
+        } else {
+            while start < end {
+                let to = part_end(bytes, start, end);
+                part(start, to);
+                start = to;
+            }
+        }
+        start = end + 1;
+    }
+}
+
+/// Where the part of a long line ends that begins at `start`.
+fn part_end(bytes: &[u8], start: usize, end: usize) -> usize {
+    if end - start <= PART.1 {
+        return end;
+    }
+    let part = bytes.get(start..start + PART.1).unwrap_or_default();
+    let (_, searched) = part.split_at_checked(PART.0).unwrap_or_default();
+    for at in memchr::memchr3_iter(b'}', b';', b'.', searched) {
+        let at = PART.0 + at;
+        match (part.get(at), part.get(at + 1)) {
+            (Some(b'.'), Some(b' ')) => return start + at + 1,
+            (Some(b'.'), _) => {}
+            // The comma behind a row belongs to it.
+            (_, Some(b',')) => return start + at + 2,
+            (_, _) => return start + at + 1,
+        }
+    }
+    if let Some(gap) = memchr::memrchr3(b' ', b',', b'>', searched) {
+        return start + PART.0 + gap + 1;
+    }
+    let mut at = start + PART.1;
+    while bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80) {
+        at -= 1;
+    }
+    at
+}

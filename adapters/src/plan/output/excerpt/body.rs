@@ -1,0 +1,341 @@
+//! What an excerpt shows of a text: its first and last lines, and between them the units that the
+//! search for evidence ranks highest.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::line_cut::{FirstAndLast, one_line};
+use super::{ExcerptBody, ExcerptLayout, ExcerptSource, ExcerptStyle, html, json, outline, page};
+use crate::plan::Retention;
+use crate::plan::output::evidence::{self, Evidence, Findings, Form};
+use crate::plan::output::{OutputKind, paths};
+
+const EVIDENCE_LABEL: &str = "Between them, what differs from the rest or was asked for:\n";
+
+/// Characters of the labels.
+const LABEL_CHARS: usize = 90;
+
+/// The percentage of the room for the units between the first and the last lines.
+const EVIDENCE_PERCENT: usize = 62;
+
+/// The best of these units get the longer limit.
+const LONG_UNITS: usize = 4;
+const MAX_LONG_UNIT_CHARS: usize = 420;
+const MAX_UNIT_CHARS: usize = 240;
+
+/// No unit is shown in less room.
+const MIN_UNIT_CHARS: usize = 100;
+
+/// Bytes that are shown before and behind a part of a long line.
+const BEFORE_PART: usize = 80;
+const BEHIND_PART: usize = 120;
+
+/// Units with the same pattern that are shown.
+const MAX_ALIKE: usize = 2;
+
+/// Characters of a line number or a position, and of the count of the units before it.
+const FRAME_CHARS: usize = 24;
+
+const MAX_PATHS: usize = 12;
+
+/// A part of the text that is shown between the first and the last lines.
+struct ShownUnit {
+    start: usize,
+    end: usize,
+    text: String,
+    alike: u32,
+}
+
+impl ExcerptSource<'_> {
+    /// What an excerpt shows of the output.
+    pub(super) fn body(&self, layout: ExcerptLayout) -> ExcerptBody {
+        let (text, kind, room) = (self.text, self.measure.kind, layout.room);
+        if self.form == Form::Page
+            && let Some(whole) = page::whole(text, room.saturating_sub(LABEL_CHARS))
+        {
+            return whole;
+        }
+        let head = match kind {
+            OutputKind::Json => json::shape(text, room * 30 / 100),
+            OutputKind::WebOrSearch => page::address_count(text),
+            _ => String::new(),
+        };
+        let hint = hint(&self.findings, layout.retention);
+        let fixed = head.chars().count() + hint.chars().count() + LABEL_CHARS;
+        let spare = room.saturating_sub(fixed);
+        let ends = self.ends(spare * (100 - EVIDENCE_PERCENT) / 200, layout.style);
+        let between = ends.between(text);
+        let mut units = self.choose(between, spare * EVIDENCE_PERCENT / 100);
+        let paths = match kind {
+            OutputKind::CommandOutput => path_line(text, between, spare / 12),
+            _ => String::new(),
+        };
+        let used: usize = units.iter().map(ShownUnit::cost).sum();
+        // What the units leave goes to both ends.
+        let left = spare.saturating_sub(used + paths.chars().count());
+        let ends = self.ends(left / 2, layout.style);
+        let between = ends.between(text);
+        units.retain(|unit| unit.start >= between.0 && unit.end <= between.1);
+        let middle = self.render(&units, between) + &paths;
+        let chars = units.iter().map(|unit| unit.text.chars().count()).sum();
+        let labels = match kind {
+            OutputKind::Json => [
+                "Its beginning (a fragment, no whole JSON):\n",
+                "Its end (a fragment):\n",
+            ],
+            OutputKind::OpaqueToolOutput => {
+                ["Minified, encoded or binary. It begins:\n", "It ends:\n"]
+            }
+            _ => ["First lines:\n", "Last lines:\n"],
+        };
+        let body = ends.body(labels, (&middle, chars, units.len()));
+        ExcerptBody {
+            text: head + &body.text + &hint,
+            ..body
+        }
+    }
+
+    /// The first and the last lines, with at most `room` characters each.
+    fn ends(&self, room: usize, style: ExcerptStyle) -> FirstAndLast {
+        let room = match (style, self.measure.kind) {
+            // Text that nobody reads needs no long ends.
+            (_, OutputKind::OpaqueToolOutput) => room.min(240),
+            (ExcerptStyle::Adaptive, _) => room,
+            (ExcerptStyle::Fixed, _) => room.min(1_200),
+        };
+        match self.form {
+            Form::Page => page::ends(self.text, room),
+            Form::Lines | Form::Minified | Form::Table(_) => FirstAndLast::take(self.text, room),
+        }
+    }
+
+    /// The units between two bytes that are shown in so much room, in their order.
+    fn choose(&self, between: (usize, usize), room: usize) -> Vec<ShownUnit> {
+        let least = match self.measure.kind {
+            OutputKind::OpaqueToolOutput => 2 * evidence::MIN_SCORE,
+            _ => evidence::MIN_SCORE,
+        };
+        let mut shown: Vec<ShownUnit> = Vec::new();
+        // A quarter is for what stands around these units.
+        let mut left = room * 3 / 4;
+        let mut patterns: HashMap<usize, usize> = HashMap::new();
+        let is_inside = |it: &&Evidence| it.start >= between.0 && it.end <= between.1;
+        let ranked = self.findings.evidence.iter();
+        let ranked = ranked.take_while(|it| it.score >= least).filter(is_inside);
+        for unit in ranked {
+            let alike = patterns.entry(unit.pattern).or_default();
+            *alike += 1;
+            if *alike > MAX_ALIKE || overlaps(&shown, unit.start, unit.end) {
+                continue;
+            }
+            let limit = match shown.len() {
+                0..LONG_UNITS => MAX_LONG_UNIT_CHARS,
+                _ => MAX_UNIT_CHARS,
+            };
+            let found = self.show(unit, between, limit);
+            if found.cost() <= left {
+                left -= found.cost();
+                shown.push(found);
+            } else if left < MIN_UNIT_CHARS {
+                break;
+            }
+        }
+        left += room / 4;
+        let definitions = match self.measure.kind {
+            OutputKind::FileOrCodeOutput => outline::definitions(self.text, between),
+            _ => Vec::new(),
+        };
+        for (start, end) in self.lines_near(&shown).into_iter().chain(definitions) {
+            let line = self.text.get(start..end).unwrap_or_default();
+            let unit = ShownUnit {
+                start,
+                end,
+                text: one_line(line, 160),
+                alike: 1,
+            };
+            let fits = unit.cost() <= left && start >= between.0 && end <= between.1;
+            if fits && !unit.text.is_empty() && !overlaps(&shown, start, end) {
+                left -= unit.cost();
+                shown.push(unit);
+            }
+        }
+        shown.sort_by_key(|unit| unit.start);
+        shown
+    }
+
+    /// The lines next to the best units: one behind each, and those above that may say what it is
+    /// about in JSON and in search results, where a line holds one value.
+    fn lines_near(&self, shown: &[ShownUnit]) -> Vec<(usize, usize)> {
+        const UNITS: usize = 6;
+        if self.form == Form::Page {
+            return Vec::new();
+        }
+        let bytes = self.text.as_bytes();
+        let (above, below) = match self.measure.kind {
+            OutputKind::Json | OutputKind::WebOrSearch => (2, 1),
+            _ => (0, 1),
+        };
+        let mut lines = Vec::new();
+        for unit in shown.iter().take(UNITS) {
+            let mut end = unit.end;
+            for _ in 0..below {
+                if bytes.get(end) != Some(&b'\n') {
+                    break;
+                }
+                let rest = bytes.get(end + 1..).unwrap_or_default();
+                let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                lines.push((end + 1, end + 1 + length));
+                end += 1 + length;
+            }
+            let mut start = unit.start;
+            for _ in 0..above {
+                let before = start.checked_sub(1);
+                let Some(end) = before.filter(|at| bytes.get(*at) == Some(&b'\n')) else {
+                    break;
+                };
+                let rest = bytes.get(..end).unwrap_or_default();
+                start = memchr::memrchr(b'\n', rest).map_or(0, |at| at + 1);
+                lines.push((start, end));
+            }
+        }
+        lines
+    }
+
+    /// A unit as it is shown: a whole line, a part of a long line with what stands around it, or
+    /// the text of a block of a page.
+    fn show(&self, unit: &Evidence, between: (usize, usize), limit: usize) -> ShownUnit {
+        let text = self.text;
+        let (mut start, mut end) = (unit.start, unit.end);
+        let raw = |start: usize, end: usize| text.get(start..end).unwrap_or_default();
+        let shown = if self.form == Form::Page {
+            let before = html::plain(raw(start, text.floor_char_boundary(unit.focus)));
+            cut_around(&html::plain(raw(start, end)), before.chars().count(), limit)
+        } else {
+            let bytes = text.as_bytes();
+            if bytes.get(end).is_some_and(|next| *next != b'\n') {
+                let to = text.floor_char_boundary((end + BEHIND_PART).min(between.1).max(end));
+                let more = bytes.get(end..to).unwrap_or_default();
+                end += memchr::memchr(b'\n', more).unwrap_or(more.len());
+            }
+            let before = start.checked_sub(1).and_then(|at| bytes.get(at));
+            if before.is_some_and(|before| *before != b'\n') {
+                let from = start.saturating_sub(BEFORE_PART).max(between.0);
+                let from = text.ceil_char_boundary(from).min(start);
+                let more = bytes.get(from..start).unwrap_or_default();
+                start = memchr::memrchr(b'\n', more).map_or(from, |at| from + at + 1);
+            }
+            let focus = raw(start, text.floor_char_boundary(unit.focus));
+            cut_around(raw(start, end), focus.chars().count(), limit)
+        };
+        ShownUnit {
+            start,
+            end,
+            text: shown,
+            alike: unit.alike,
+        }
+    }
+
+    /// The units in their order, each with its line number or its place, and how many lines are
+    /// between them.
+    fn render(&self, units: &[ShownUnit], between: (usize, usize)) -> String {
+        if units.is_empty() {
+            return String::new();
+        }
+        let bytes = self.text.as_bytes();
+        let line_ends = |from: usize, to: usize| {
+            let range = bytes.get(from..to).unwrap_or_default();
+            memchr::memchr_iter(b'\n', range).count()
+        };
+        let mut text = String::from(EVIDENCE_LABEL);
+        let (mut at, mut number) = (0, self.lines_above + 1);
+        let mut shown_to = between.0;
+        for unit in units {
+            number += line_ends(at, unit.start);
+            at = unit.start;
+            // The line end of the unit before belongs to that.
+            let ended = usize::from(shown_to > between.0);
+            let left_out = line_ends(shown_to, unit.start).saturating_sub(ended);
+            if left_out > 0 {
+                let _ = writeln!(text, "… {left_out} lines");
+            }
+            shown_to = unit.end;
+            let before = unit.start.checked_sub(1).and_then(|at| bytes.get(at));
+            if before.is_none_or(|before| *before == b'\n') {
+                let _ = write!(text, "{number}: {}", unit.text);
+            } else {
+                let byte = self.bytes_above + unit.start;
+                let _ = write!(text, "byte {byte}: {}", unit.text);
+            }
+            if unit.alike > 1 {
+                let _ = write!(text, " … {} lines like this", unit.alike);
+            }
+            text.push('\n');
+        }
+        let left_out = line_ends(shown_to, between.1).saturating_sub(1);
+        if left_out > 0 {
+            let _ = writeln!(text, "… {left_out} lines");
+        }
+        text
+    }
+}
+
+fn overlaps(shown: &[ShownUnit], start: usize, end: usize) -> bool {
+    shown.iter().any(|it| it.start < end && start < it.end)
+}
+
+/// How many lines have the most common sign of trouble, if that is more than an excerpt shows.
+fn hint(findings: &Findings, retention: Retention) -> String {
+    const MANY: u32 = 12;
+    match findings.common_sign {
+        Some((word, lines)) if lines > MANY => {
+            let how = match retention {
+                Retention::Disk | Retention::Memory => "; artifact_search lists them",
+                Retention::Nothing => "",
+            };
+            format!("[{lines} lines contain `{word}` in small or capital letters{how}.]\n")
+        }
+        Some(_) | None => String::new(),
+    }
+}
+
+impl ShownUnit {
+    fn cost(&self) -> usize {
+        self.text.chars().count() + FRAME_CHARS
+    }
+}
+
+/// At most `limit` characters of a line, around the one with the number `focus`.
+fn cut_around(line: &str, focus: usize, limit: usize) -> String {
+    let count = line.chars().count();
+    if count <= limit {
+        return one_line(line.trim_end(), limit);
+    }
+    let from = focus.saturating_sub(limit / 3).min(count - limit);
+    let rest = line.char_indices().nth(from);
+    let rest = rest.and_then(|(at, _)| line.get(at..)).unwrap_or(line);
+    let shown = one_line(rest, limit);
+    if from > 0 {
+        format!("…{shown}")
+    } else {
+        shown
+    }
+}
+
+/// One line with paths that are named in the middle, near its start and its end.
+fn path_line(text: &str, (from, to): (usize, usize), room: usize) -> String {
+    const LABEL: &str = "Paths:";
+    let middle = text.get(from..to).unwrap_or_default();
+    let mut found = Vec::new();
+    let mut left = room.saturating_sub(LABEL.len() + 1);
+    for path in paths::find_paths(middle, MAX_PATHS) {
+        let cost = path.chars().count() + 1;
+        if cost <= left {
+            left -= cost;
+            found.push(path);
+        }
+    }
+    if found.is_empty() {
+        return String::new();
+    }
+    format!("{LABEL} {}\n", found.join(" "))
+}

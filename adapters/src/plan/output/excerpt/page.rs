@@ -1,0 +1,91 @@
+//! The first and the last blocks of an HTML page as text.
+
+use super::line_cut::{self, FirstAndLast, LineCut};
+use super::{ExcerptBody, html};
+use crate::plan::output::markup;
+
+/// So many bytes are searched for the last blocks.
+const TAIL_BYTES: usize = 64 * 1024;
+
+/// The text of a page, if it fits.
+pub(super) fn whole(page: &str, room: usize) -> Option<ExcerptBody> {
+    let (start, is_whole) = first_blocks(page, room);
+    is_whole.then(|| ExcerptBody {
+        chars: start.chars,
+        lines: start.lines,
+        text: format!("As text:\n{}", start.text),
+    })
+}
+
+/// How many addresses a text has, on a line.
+pub(super) fn address_count(text: &str) -> String {
+    match memchr::memmem::find_iter(text.as_bytes(), b"://").count() {
+        0 => String::new(),
+        count => format!("({count} addresses in all)\n"),
+    }
+}
+
+/// The text of the first and of the last blocks.
+pub(super) fn ends(page: &str, room: usize) -> FirstAndLast {
+    let (first, _) = first_blocks(page, room);
+    let last = last_blocks(page, first.bytes, room);
+    FirstAndLast { first, last }
+}
+
+/// The text of so many first blocks that it fits, and of the next one its beginning; and whether
+/// these are all blocks.
+fn first_blocks(page: &str, room: usize) -> (LineCut, bool) {
+    let mut cut = LineCut::default();
+    let mut is_whole = true;
+    let mut left = room;
+    markup::for_each_block(page.as_bytes(), |start, end| {
+        let plain = html::plain(page.get(start..end).unwrap_or_default());
+        let lines = line_cut::first_lines(plain.trim_end(), left);
+        is_whole = lines.lines == plain.trim_end().lines().count();
+        cut.chars += lines.chars;
+        cut.lines += lines.lines;
+        left = left.saturating_sub(lines.text.chars().count());
+        cut.text.push_str(&lines.text);
+        cut.bytes = if is_whole { end } else { start };
+        is_whole
+    });
+    (cut, is_whole)
+}
+
+/// The text of so many last blocks behind the byte `from` that it fits.
+fn last_blocks(page: &str, from: usize, room: usize) -> LineCut {
+    let start = page.ceil_char_boundary(page.len().saturating_sub(TAIL_BYTES).max(from));
+    let mut tail = page.get(start..).unwrap_or_default();
+    // The tail may begin in a script.
+    if let Some(end) = tail.find("</script")
+        && !tail.get(..end).unwrap_or_default().contains("<script")
+    {
+        tail = tail.get(end..).unwrap_or_default();
+    } else if start > from {
+        let tag = memchr::memchr(b'<', tail.as_bytes()).unwrap_or(tail.len());
+        tail = tail.get(tag..).unwrap_or_default();
+    }
+    let mut blocks = Vec::new();
+    markup::for_each_block(tail.as_bytes(), |start, end| {
+        blocks.push((start, end));
+        true
+    });
+    let mut cut = LineCut::default();
+    let mut texts = Vec::new();
+    for (start, end) in blocks.into_iter().rev() {
+        let plain = html::plain(tail.get(start..end).unwrap_or_default());
+        let chars = plain.chars().count() + 1;
+        if cut.chars + chars > room {
+            break;
+        }
+        cut.chars += chars;
+        cut.lines += plain.lines().count();
+        cut.bytes = tail.len() - start;
+        texts.push(plain);
+    }
+    for text in texts.iter().rev() {
+        cut.text.push_str(text.trim_end());
+        cut.text.push('\n');
+    }
+    cut
+}
