@@ -54,6 +54,8 @@ pub struct Turn<'a> {
     pub parallel_tool_calls: Option<bool>,
     /// Sampling, output format, limits and reasoning.
     pub controls: Controls<'a>,
+    /// The id of the response whose prompt the client wants this one to be compared with.
+    pub cache_comparison: Option<String>,
     /// Parameters that the response object repeats unchanged.
     pub echo: EchoedParams<'a>,
     /// The purpose of the upstream request: an answer or a summary.

@@ -46,7 +46,7 @@ pub use dialect::{Dialect, ModelFamily, ModelPatterns};
 pub use enum_set::EnumSet;
 pub use lookup::{EVERY_MODEL, Registry, ResolvedBy, Route, UnknownModel};
 pub use model::{Model, Price, Window, WindowSource};
-pub use provider::{Provider, ProviderSpec, Timeouts};
+pub use provider::{PromptCache, Provider, ProviderSpec, Timeouts};
 pub use relay_quirks::{RelayQuirks, RelayToolKind};
 pub use serde_names::serde_names;
 pub use snapshot::{RegistrySnapshot, RouteSnapshot};

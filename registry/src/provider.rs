@@ -59,6 +59,8 @@ pub struct Provider {
     pub ca_file: Option<PathBuf>,
     /// How long to wait for the provider.
     pub timeouts: Timeouts,
+    /// How it caches prompts.
+    pub prompt_cache: PromptCache,
     /// Upper bound of retries after the first attempt. Nothing is retried after the first
     /// content event.
     pub max_retries: u32,
@@ -119,6 +121,32 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
+/// How a provider caches the beginnings of prompts, to estimate what a request costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, SmartDefault)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct PromptCache {
+    /// Beginnings with fewer tokens are not cached.
+    #[default = 1024]
+    pub min_tokens: u64,
+    /// Only a multiple of so many tokens is cached.
+    #[default = 128]
+    pub block_tokens: u64,
+    /// How long a beginning stays cached after it was last used.
+    #[serde(with = "duration")]
+    #[default(Duration::from_mins(5))]
+    pub lifetime: Duration,
+}
+
+impl PromptCache {
+    /// How many of these tokens, which begin an earlier prompt too, are read from the cache.
+    pub fn reusable(&self, shared: u64) -> u64 {
+        if shared < self.min_tokens {
+            return 0;
+        }
+        shared - shared % self.block_tokens.max(1)
+    }
+}
+
 /// The TOML form of a provider: an embedded file, a file in `providers/` or a
 /// `[providers.<id>]` table. Every key is optional.
 #[derive(Clone, Deserialize, SmartDefault)]
@@ -167,6 +195,8 @@ pub struct ProviderSpec {
     pub ca_file: Option<PathBuf>,
     /// See [`Provider::timeouts`].
     pub timeouts: Timeouts,
+    /// See [`Provider::prompt_cache`].
+    pub prompt_cache: PromptCache,
     /// See [`Provider::max_retries`].
     #[default = 3]
     pub max_retries: u32,
@@ -216,6 +246,7 @@ impl ProviderSpec {
             proxy: self.proxy.clone(),
             ca_file: self.ca_file.clone(),
             timeouts: self.timeouts,
+            prompt_cache: self.prompt_cache,
             max_retries: self.max_retries,
             allow_http: self.allow_http,
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::dialect::{Dialect, ModelPatterns};
 use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::model::Model;
-use crate::provider::{Provider, ProviderSpec, Timeouts};
+use crate::provider::{PromptCache, Provider, ProviderSpec, Timeouts};
 use crate::wire::Wire;
 
 /// The routes of one turn. The diagnostics of a turn contain one, as JSON.
@@ -191,6 +191,8 @@ impl RouteSnapshot {
             proxy: None,
             ca_file: None,
             timeouts: self.timeouts,
+            // It decides about no request.
+            prompt_cache: PromptCache::default(),
             max_retries: self.max_retries,
             allow_http: true,
         }));

@@ -93,9 +93,7 @@ impl TurnSentence {
             write!(f, " (first event {})", Milliseconds(first))?;
         }
         self.write_tokens(f)?;
-        if let Some(cost) = self.number::<f64>("cost") {
-            write!(f, ", ${cost:.4}")?;
-        }
+        self.write_cost(f)?;
         match self.count("retries") {
             0 => {}
             1 => f.write_str(", 1 retry")?,
@@ -114,6 +112,23 @@ impl TurnSentence {
         }
         if !notes.is_empty() {
             write!(f, "; {notes}")?;
+        }
+        Ok(())
+    }
+
+    /// The cost of the turn, and what it would have been with nothing shortened if that differs.
+    fn write_cost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(cost) = self.number("cost").map(Dollars) else {
+            return Ok(());
+        };
+        write!(f, ", {cost}")?;
+        let unshortened = self.number("unshortened_cost").map(Dollars);
+        if self.text("too_long_unshortened") == "true" {
+            f.write_str(", too long unshortened")?;
+        } else if let Some(unshortened) = unshortened
+            && unshortened.to_string() != cost.to_string()
+        {
+            write!(f, ", {unshortened} unshortened")?;
         }
         Ok(())
     }
@@ -140,6 +155,17 @@ impl TurnSentence {
             }
         }
         Ok(())
+    }
+}
+
+/// An amount of US dollars, shown as `$0.0449` or `$12.30`.
+#[derive(Clone, Copy, Debug)]
+pub struct Dollars(pub f64);
+
+impl Display for Dollars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = if self.0 < 0.1 { 4 } else { 2 };
+        write!(f, "${:.decimals$}", self.0)
     }
 }
 

@@ -71,6 +71,9 @@ metrics! {
     tokens: Counters<3> = add("tokens", "Tokens; cached is part of input, reasoning of output");
     cost: Family<Labels<2>, Counter<f64, AtomicU64>> =
         add("cost_dollars", "US dollars by the listed prices");
+    unshortened_cost: Family<Labels<2>, Counter<f64, AtomicU64>> =
+        add("unshortened_cost_dollars",
+        "US dollars that the same turns would have cost with nothing shortened; a turn that would not have fitted the window counts as what it cost");
     estimates: Counters<3> = add("input_estimates",
         "Input tokens of turns that a provider counted, as estimated and as counted");
     prompt_bytes: Counters<3> = add("prompt_bytes",
@@ -113,6 +116,9 @@ pub struct TurnFigures<'a> {
     pub usage: Usage,
     /// The cost in US dollars, if the price is known.
     pub cost: Option<f64>,
+    /// What it would have cost with nothing shortened. A turn that would not have fitted the window
+    /// then counts as what it cost.
+    pub unshortened_cost: Option<f64>,
     /// Our estimate of the input tokens, if the provider counted them.
     pub estimated: Option<u64>,
     /// How its request compares with the previous one of the session.
@@ -162,8 +168,8 @@ impl Metrics {
         if !turn.provider.is_empty() {
             let route = (turn.provider, turn.model);
             let day = local_day(System.unix());
-            self.usage
-                .count(day, turn.owner, route, turn.usage, turn.cost);
+            let costs = turn.cost.zip(turn.unshortened_cost);
+            self.usage.count(day, turn.owner, route, turn.usage, costs);
         }
         let route = self.route(turn.provider, turn.model);
         let [provider, model] = &route;
@@ -199,6 +205,9 @@ impl Metrics {
         count(&self.turns, &with("outcome", turn.outcome));
         if let Some(cost) = turn.cost {
             self.cost.get_or_create(&route).inc_by(cost);
+        }
+        if let Some(cost) = turn.unshortened_cost {
+            self.unshortened_cost.get_or_create(&route).inc_by(cost);
         }
     }
 
@@ -349,6 +358,7 @@ mod tests {
                 reasoning: 5,
             },
             cost: Some(0.25),
+            unshortened_cost: Some(0.75),
             estimated: Some(120),
             prefix: Some(PrefixFigures {
                 sent: 400,
@@ -378,6 +388,7 @@ mod tests {
             r#"respondent_turns_total{provider="p",model="m",outcome="completed"} 1"#,
             r#"respondent_tokens_total{provider="p",model="m",kind="cached"} 60"#,
             r#"respondent_cost_dollars_total{provider="p",model="m"} 0.25"#,
+            r#"respondent_unshortened_cost_dollars_total{provider="p",model="m"} 0.75"#,
             r#"respondent_input_estimates_total{provider="p",model="m",kind="estimated"} 120"#,
             r#"respondent_input_estimates_total{provider="p",model="m",kind="counted"} 100"#,
             r#"respondent_prompt_bytes_total{provider="p",model="m",kind="sent"} 400"#,

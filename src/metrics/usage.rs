@@ -22,25 +22,27 @@ const DAYS_IN_MEMORY: i64 = 31;
 pub struct DailyUsage(Arc<Mutex<BTreeMap<UsageKey, UsageSum>>>);
 
 impl DailyUsage {
-    /// Counts a turn that has ended. `day` is in days since 1970; `cost` is in US dollars, if the
-    /// price is known.
+    /// Counts a turn that has ended. `day` is in days since 1970. `costs` is what it cost, and what
+    /// it would have cost with nothing shortened, in US dollars, if the price is known.
     pub(super) fn count(
         &self,
         day: i64,
         owner: &str,
         (provider, model): (&str, &str),
         usage: Usage,
-        cost: Option<f64>,
+        costs: Option<(f64, f64)>,
     ) {
         let has_tokens = usage.input > 0 || usage.output > 0;
-        let cost = cost.filter(|cost| cost.is_finite());
+        let costs = costs.filter(|(cost, unshortened)| (cost + unshortened).is_finite());
+        let (cost, unshortened) = costs.unwrap_or_default();
         let sum = UsageSum {
             turns: 1,
             input: usage.input,
             cached: usage.cached,
             output: usage.output,
-            cost: cost.unwrap_or(0.0),
-            unpriced: u64::from(has_tokens && cost.is_none()),
+            cost,
+            unshortened,
+            unpriced: u64::from(has_tokens && costs.is_none()),
         };
         let key = UsageKey {
             day,
@@ -153,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn r37_an_unknown_price_is_not_0_dollars() {
         let counts = DailyUsage::default();
-        counts.count(7, "local", ("acme", "m"), USED, Some(0.25));
+        counts.count(7, "local", ("acme", "m"), USED, Some((0.25, 0.75)));
         counts.count(7, "local", ("acme", "m"), USED, None);
         // A turn that failed before it used anything.
         counts.count(7, "local", ("acme", "m"), Usage::default(), None);
@@ -165,6 +167,7 @@ mod tests {
         assert_eq!((sum.turns, sum.unpriced), (3, 1));
         assert_eq!((sum.input, sum.cached, sum.output), (200, 120, 40));
         assert!((sum.cost - 0.25).abs() < 1e-9);
+        assert!((sum.unshortened - 0.75).abs() < 1e-9);
         assert!(log.since("other", 7).await.unwrap().is_empty());
         assert!(log.since("local", 8).await.unwrap().is_empty());
     }
@@ -176,10 +179,10 @@ mod tests {
         {
             let (data_dir, store) = store(&folder);
             let log = UsageLog::new(counts.clone(), Some(store));
-            counts.count(7, "local", ("acme", "m"), USED, Some(0.25));
+            counts.count(7, "local", ("acme", "m"), USED, Some((0.25, 0.75)));
             log.flush().await;
             let locked = LockedDatabase::new(&data_dir);
-            counts.count(7, "local", ("acme", "m"), USED, Some(0.25));
+            counts.count(7, "local", ("acme", "m"), USED, Some((0.25, 0.75)));
             log.flush().await;
             drop(locked);
             assert_eq!(log.since("local", 7).await.unwrap()[0].1.turns, 2);

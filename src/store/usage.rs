@@ -43,6 +43,8 @@ pub struct UsageSum {
     pub output: u64,
     /// US dollars, of the turns whose price is known.
     pub cost: f64,
+    /// What these turns would have cost with nothing shortened, in US dollars.
+    pub unshortened: f64,
     /// The turns that used tokens and whose price is unknown.
     pub unpriced: u64,
 }
@@ -60,6 +62,7 @@ impl UsageSum {
             *number = number.saturating_add(more).min(MAX_NUMBER);
         }
         self.cost += other.cost;
+        self.unshortened += other.unshortened;
     }
 }
 
@@ -98,15 +101,15 @@ pub(super) fn since(
     day: i64,
 ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
     let mut select = connection.prepare_cached(
-        "SELECT turns, input, cached, output, cost, unpriced, day, provider, model
+        "SELECT turns, input, cached, output, cost, unpriced, unshortened, day, provider, model
          FROM usage WHERE day >= ?1 AND owner = ?2 ORDER BY day, provider, model",
     )?;
     let rows = select.query_map(params![day, owner], |row| {
         let key = UsageKey {
-            day: row.get(6)?,
+            day: row.get(7)?,
             owner: owner.to_owned(),
-            provider: row.get(7)?,
-            model: row.get(8)?,
+            provider: row.get(8)?,
+            model: row.get(9)?,
         };
         Ok((key, sum(row)?))
     })?;
@@ -115,7 +118,7 @@ pub(super) fn since(
 
 fn read(connection: &Connection, key: &UsageKey) -> Result<Option<UsageSum>, StoreError> {
     let mut select = connection.prepare_cached(
-        "SELECT turns, input, cached, output, cost, unpriced FROM usage
+        "SELECT turns, input, cached, output, cost, unpriced, unshortened FROM usage
          WHERE day = ?1 AND owner = ?2 AND provider = ?3 AND model = ?4",
     )?;
     let names = params![key.day, key.owner, key.provider, key.model];
@@ -130,6 +133,7 @@ fn sum(row: &rusqlite::Row<'_>) -> rusqlite::Result<UsageSum> {
         output: row.get(3)?,
         cost: row.get(4)?,
         unpriced: row.get(5)?,
+        unshortened: row.get(6)?,
     })
 }
 
@@ -142,8 +146,9 @@ fn models_of_day(connection: &Connection, key: &UsageKey) -> Result<u64, StoreEr
 fn write(connection: &Connection, key: &UsageKey, sum: &UsageSum) -> Result<(), StoreError> {
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO usage
-         (day, owner, provider, model, turns, input, cached, output, cost, unpriced)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         (day, owner, provider, model, turns, input, cached, output, cost, unpriced,
+          unshortened)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
     insert.execute(params![
         key.day,
@@ -155,7 +160,8 @@ fn write(connection: &Connection, key: &UsageKey, sum: &UsageSum) -> Result<(), 
         sum.cached,
         sum.output,
         sum.cost,
-        sum.unpriced
+        sum.unpriced,
+        sum.unshortened
     ])?;
     Ok(())
 }
@@ -179,6 +185,7 @@ mod tests {
             turns: 1,
             input,
             cost: 0.5,
+            unshortened: 1.5,
             ..UsageSum::default()
         }
     }
@@ -199,7 +206,7 @@ mod tests {
             add(&mut connection, &sums).unwrap();
         }
         let mut both = turn(MAX_NUMBER);
-        (both.turns, both.cost) = (2, 1.0);
+        (both.turns, both.cost, both.unshortened) = (2, 1.0, 3.0);
         assert_eq!(
             since(&connection, "local", 20_000).unwrap(),
             [(key(20_000, "m"), both), (key(20_001, "m"), turn(7))]

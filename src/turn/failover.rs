@@ -14,6 +14,7 @@ use adapters::plan::{Bounds, Plan};
 use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::AnswerParams;
+use adapters::responses::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
 use registry::Route;
@@ -23,7 +24,7 @@ use super::calibration::TokenCalibration;
 use super::caller::TurnKind;
 use super::context::TurnContext;
 use super::observer::TurnObserver;
-use super::prefix::{PrefixReport, RequestFingerprint};
+use super::prefix::{BillForecast, PrefixReport, RequestFingerprint};
 use super::prepared::RoutedHistory;
 use super::record::redacted_route_name;
 use super::shared::SharedState;
@@ -78,6 +79,10 @@ pub(super) struct PreparedAttempt {
     pub(super) answer_params: AnswerParams,
     /// The changes that this route requires.
     pub(super) notes: Notes,
+    /// The reasoning that this route does not get.
+    pub(super) removed_reasoning: Vec<RemovedReasoning>,
+    /// See [`Turn::cache_comparison`].
+    pub(super) cache_comparison: Option<String>,
     /// Storing of the outputs that the request shows as excerpts. It has to be done before the
     /// request is sent, because the request names their artifact ids.
     pub(super) artifact_commit: Option<ArtifactCommit>,
@@ -178,11 +183,11 @@ impl Failover {
 
     /// Ends failover, because content has arrived on this route: remembers the request's
     /// fingerprint, and the route as that of the session if it is not the preferred one.
-    pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt) {
+    pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt, response_id: &str) {
         let (shared, route) = (&self.shared, &attempt.route);
-        shared
-            .memory
-            .put_request(&self.owner, &self.session, &attempt.fingerprint);
+        let (owner, session) = (&self.owner, &self.session);
+        let memory = &shared.memory;
+        memory.put_request(owner, session, &attempt.fingerprint, response_id);
         self.source = None;
         self.remaining = VecDeque::new();
         let preferred = std::mem::take(&mut self.preferred_route);
@@ -196,6 +201,24 @@ impl Failover {
     pub(super) fn prefix_report(&self, attempt: &PreparedAttempt) -> PrefixReport {
         let memory = &self.shared.memory;
         memory.prefix_report(&self.owner, &self.session, &attempt.fingerprint)
+    }
+
+    /// Compares the attempt's prompt with that of the response that the client named, if it did.
+    pub(super) fn cache_diagnostics(
+        &self,
+        attempt: &PreparedAttempt,
+    ) -> Option<PromptCacheDiagnostics> {
+        let compared = attempt.cache_comparison.as_ref()?;
+        let (owner, session) = (&self.owner, &self.session);
+        let memory = &self.shared.memory;
+        Some(memory.cache_diagnostics(owner, session, &attempt.fingerprint, compared))
+    }
+
+    /// Estimates what the provider will count for the attempt's request.
+    pub(super) fn bill_forecast(&self, attempt: &PreparedAttempt) -> BillForecast {
+        let memory = &self.shared.memory;
+        let (owner, session) = (&self.owner, &self.session);
+        memory.bill_forecast(owner, session, &attempt.fingerprint, &attempt.route)
     }
 
     /// Whether another route could answer.
@@ -306,7 +329,14 @@ impl Failover {
     }
 
     /// Remembers the tokens that the provider counted for the attempt's request and its answer.
-    pub(super) fn record_answer(&self, attempt: &PreparedAttempt, usage: Usage) {
+    pub(super) fn record_answer(
+        &self,
+        attempt: &PreparedAttempt,
+        forecast: &BillForecast,
+        usage: Usage,
+    ) {
+        let (memory, request) = (&self.shared.memory, &attempt.fingerprint);
+        memory.count_request(&self.owner, &self.session, request, forecast, usage);
         let route = &attempt.route;
         let learned = self.shared.upstreams.learned_quirks();
         learned.record_answer(&route.provider.id, &route.upstream_model, usage);

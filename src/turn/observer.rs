@@ -9,6 +9,7 @@ use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::responses::assembler::{AnswerParams, HostedItem};
+use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use registry::Route;
@@ -62,6 +63,8 @@ pub enum TurnEvent<'a> {
     Baggage(&'a HashMap<String, String>),
     /// The artifacts with these ids cannot be kept, and the coming request does not name them.
     Unkept(&'a BTreeSet<String>),
+    /// The prompt of the coming request was compared with that of an earlier response.
+    CacheDiagnostics(PromptCacheDiagnostics),
     /// An attempt begins: this request goes to a provider.
     UpstreamRequest {
         /// The provider, with its address and headers.

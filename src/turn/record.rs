@@ -17,7 +17,7 @@ use super::caller::{Caller, Session};
 use super::failover::PreparedAttempt;
 use super::observer::TurnObserver;
 use super::outcome::Outcome;
-use super::prefix::PrefixReport;
+use super::prefix::{BillForecast, PrefixReport};
 use super::running::{RunningTurn, RunningTurns};
 use crate::config::Config;
 use crate::metrics::{Metrics, OpenStream};
@@ -48,10 +48,18 @@ pub(super) struct Record {
     earlier_estimate: u64,
     /// The cost of these requests in US dollars; `None` if the price of one is unknown.
     earlier_cost: Option<f64>,
+    /// What they would have cost with nothing shortened.
+    earlier_unshortened: Option<f64>,
+    /// Whether all of them would have fitted their windows then.
+    earlier_fits: bool,
     /// How the last upstream request compares with the previous one of the session.
     pub(super) prefix: Option<PrefixReport>,
     /// Our estimate of the last request's input tokens.
     pub(super) estimated_input: u64,
+    /// What the provider was expected to count for it.
+    pub(super) forecast: BillForecast,
+    /// Whether the provider counted its usage; else that is an estimate.
+    pub(super) usage_is_counted: bool,
     /// The model's price, if the registry has it.
     pub(super) price: Option<Price>,
     started: Instant,
@@ -92,8 +100,12 @@ impl Record {
             earlier_usage: Usage::default(),
             earlier_estimate: 0,
             earlier_cost: Some(0.0),
+            earlier_unshortened: Some(0.0),
+            earlier_fits: true,
             prefix: None,
             estimated_input: 0,
+            forecast: BillForecast::default(),
+            usage_is_counted: false,
             price: None,
             started: Instant::now(),
             first_event: None,
@@ -185,8 +197,15 @@ impl Record {
     }
 
     /// The turn is about to be sent to this attempt's route.
-    pub(super) fn start_attempt(&mut self, attempt: &PreparedAttempt, prefix: PrefixReport) {
+    pub(super) fn start_attempt(
+        &mut self,
+        attempt: &PreparedAttempt,
+        prefix: PrefixReport,
+        forecast: BillForecast,
+    ) {
         self.prefix = Some(prefix);
+        self.forecast = forecast;
+        self.usage_is_counted = false;
         self.estimated_input = attempt.answer_params.estimated_input_tokens;
         self.provider.clone_from(&attempt.route.provider.id);
         self.model = self.model_name(&attempt.route).into_owned();
@@ -198,11 +217,11 @@ impl Record {
 
     /// A further upstream answer is asked for. What the one before it used stays counted.
     pub(super) fn begin_round(&mut self) {
-        if let Some(usage) = self.usage.take() {
-            self.earlier_cost = self
-                .earlier_cost
-                .zip(self.price.as_ref())
-                .map(|(earlier, price)| earlier + cost_of(price, usage));
+        if let Some(usage) = self.usage {
+            self.earlier_cost = self.cost();
+            self.earlier_unshortened = self.unshortened_cost();
+            self.earlier_fits &= self.fits_unshortened();
+            self.usage = None;
             self.earlier_usage = add_usage(self.earlier_usage, usage);
             self.earlier_estimate = self.earlier_estimate.saturating_add(self.estimated_input);
         }
@@ -250,6 +269,25 @@ impl Record {
             Some(usage) => Some(self.earlier_cost? + cost_of(self.price.as_ref()?, usage)),
             None => self.earlier_cost,
         }
+    }
+
+    /// What the upstream requests of the turn would have cost with nothing shortened, in US
+    /// dollars. A request that would not have fitted the window, or whose tokens were not counted,
+    /// counts as what it cost.
+    fn unshortened_cost(&self) -> Option<f64> {
+        self.total_usage()?;
+        let Some(usage) = self.usage else {
+            return self.earlier_unshortened;
+        };
+        let unshortened = self.forecast.unshortened_usage(usage);
+        let unshortened = unshortened.filter(|_| self.usage_is_counted);
+        let price = self.price.as_ref()?;
+        Some(self.earlier_unshortened? + cost_of(price, unshortened.unwrap_or(usage)))
+    }
+
+    /// Whether the requests of the turn would have fitted their windows with nothing shortened.
+    fn fits_unshortened(&self) -> bool {
+        self.earlier_fits && (self.usage.is_none() || self.forecast.fits_unshortened())
     }
 }
 
@@ -315,6 +353,16 @@ mod tests {
         )
     }
 
+    fn price() -> Price {
+        Price {
+            input: 2.0,
+            cached_input: Some(0.5),
+            cache_write: None,
+            output: 10.0,
+            tiers: Vec::new(),
+        }
+    }
+
     fn completed() {
         let mut record = record();
         record.caller.codex = true;
@@ -323,13 +371,7 @@ mod tests {
         record.model = "m-1".into();
         record.session.id = "s1".into();
         record.retries = 1;
-        record.price = Some(Price {
-            input: 2.0,
-            cached_input: Some(0.5),
-            cache_write: None,
-            output: 10.0,
-            tiers: Vec::new(),
-        });
+        record.price = Some(price());
         record.usage = Some(Usage {
             input: 1000,
             cached: 875,
@@ -338,6 +380,9 @@ mod tests {
             ..Usage::default()
         });
         record.estimated_input = 1201;
+        record.usage_is_counted = true;
+        // With nothing shortened the request would be five times as long, and as much cached.
+        record.forecast = BillForecast::sample(1200, 900, Some((6000, 5000)));
         record.prefix = Some(PrefixReport {
             request_bytes: 4000,
             previous_bytes: 3000,
@@ -367,6 +412,18 @@ mod tests {
         });
     }
 
+    /// A turn that would not have fitted the window with nothing shortened.
+    fn too_long_unshortened() {
+        let mut record = record();
+        record.price = Some(price());
+        record.usage = Some(Usage {
+            input: 1000,
+            ..Usage::default()
+        });
+        record.usage_is_counted = true;
+        record.forecast = BillForecast::sample(1000, 0, None);
+    }
+
     fn refused() {
         let mut fault = Fault::new(Kind::ModelNotFound, "No model 'a\nb'.");
         record().failed(&mut fault);
@@ -386,12 +443,16 @@ mod tests {
         assert_eq!(
             sentence(completed),
             " INFO acme/m-1 completed, 1000 tokens in (87% cached, 1201 estimated), \
-             50 out (20 reasoning), $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
+             50 out (20 reasoning), $0.0012, $0.0032 unshortened, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
              codex compaction req_1"
         );
         assert_eq!(
             sentence(refused),
             r" WARN refused: No model 'a\nb' [model_not_found]; req_1"
+        );
+        assert_eq!(
+            sentence(too_long_unshortened),
+            " INFO disconnected, 1000 tokens in (0% cached), $0.0020, too long unshortened; req_1"
         );
         assert_eq!(sentence(|| drop(record())), " INFO disconnected; req_1");
         assert_eq!(
@@ -417,7 +478,7 @@ mod tests {
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
                 "estimated_input": 1201, "shared_percent": "99.9", "prefix": "epoch",
                 "prefix_differs_at": "item 7",
-                "reasoning": 20, "cost": 0.001_187_5, "ms": 0, "retries": 1,
+                "reasoning": 20, "cost": 0.001_187_5, "unshortened_cost": 0.003_208_5, "expected_cached": 900, "ms": 0, "retries": 1,
                 "notes": "tool_dropped (web_search), effort_mapped (max to high)",
             })
         );

@@ -10,14 +10,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::event::Usage;
 use adapters::hidden_rounds::HiddenRounds;
+use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
+use registry::Route;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::calibration::TokenCalibration;
-use super::prefix::{PrefixReport, RecentRequests, RequestFingerprint};
+use super::prefix::{BillForecast, PrefixReport, RecentRequests, RequestFingerprint};
 
 mod records;
 
@@ -65,6 +68,8 @@ struct RememberedSession {
     tools: Option<Arc<str>>,
     calibration: Option<TokenCalibration>,
     requests: RecentRequests,
+    /// What a replay says of every comparison.
+    recorded_diagnostics: Option<PromptCacheDiagnostics>,
     records: SessionRecords,
     failures: Option<PromptFailures>,
 }
@@ -203,14 +208,72 @@ impl SessionMemory {
         earlier.unwrap_or_default().report(request)
     }
 
+    /// Estimates what the provider of a route will count for a request.
+    pub(super) fn bill_forecast(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &RequestFingerprint,
+        route: &Route,
+    ) -> BillForecast {
+        let earlier = self.read(owner, session, |session| session.requests.clone());
+        let (cache, window) = (route.provider.prompt_cache, route.model.window());
+        earlier.unwrap_or_default().forecast(request, cache, window)
+    }
+
+    /// Remembers what the provider counted for a request.
+    pub(super) fn count_request(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &Arc<RequestFingerprint>,
+        forecast: &BillForecast,
+        counted: Usage,
+    ) {
+        self.change(owner, session, |session| {
+            session.requests.count(request, forecast, counted);
+        });
+    }
+
     /// Remembers a request that is being answered.
     pub(super) fn put_request(
         &self,
         owner: &Arc<str>,
         session: &str,
         request: &Arc<RequestFingerprint>,
+        response_id: &str,
     ) {
-        self.change(owner, session, |session| session.requests.put(request));
+        self.change(owner, session, |session| {
+            session.requests.put(request, response_id);
+        });
+    }
+
+    /// Compares the prompt of a request with that of the response with this id. A replay gets what
+    /// was recorded.
+    pub(super) fn cache_diagnostics(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &RequestFingerprint,
+        response_id: &str,
+    ) -> PromptCacheDiagnostics {
+        let found = self.read(owner, session, |session| {
+            let diagnosed = || session.requests.diagnose(request, response_id);
+            session.recorded_diagnostics.unwrap_or_else(diagnosed)
+        });
+        found.unwrap_or(PromptCacheDiagnostics::ComparisonResponseNotFound)
+    }
+
+    /// Sets what comparisons say, for a replay.
+    pub(super) fn set_cache_diagnostics(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        recorded: PromptCacheDiagnostics,
+    ) {
+        self.change(owner, session, |session| {
+            session.recorded_diagnostics = Some(recorded);
+        });
     }
 
     /// Remembers the items of an answer, given by id and JSON, for clients that refer to items by

@@ -118,6 +118,9 @@ impl SharedState {
         if let Some(calibration) = &state.calibration {
             memory.calibrate(owner, session, calibration.clone());
         }
+        if let Some(recorded) = state.cache_diagnostics {
+            memory.set_cache_diagnostics(owner, session, recorded);
+        }
         for rounds in &state.hidden_rounds {
             memory.keep_hidden_rounds(owner, session, rounds.clone());
         }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use adapters::hidden_rounds::HiddenRounds;
 use adapters::plan::{OutputPolicy, Retention};
 use adapters::quirk_patch::QuirkPatch;
+use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use adapters::tools::ProxyTool;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,10 @@ pub struct TurnState {
     /// but a replay has no tools and needs what they returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<RecordedToolCall>,
+    /// How the prompt compared with that of the response that the client named. It was found in the
+    /// turn itself, but a replay does not know the other response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_diagnostics: Option<PromptCacheDiagnostics>,
     /// How tool outputs were bounded.
     pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.

@@ -3,7 +3,8 @@
 //! [`request`] parses a request body with `request_body` (its top level),
 //! `parameters` and `tool_choice`. [`assembler`] writes the events of the answer
 //! into an [`event_buffer::EventBuffer`]; [`response_object`] is the response around the
-//! output, with the parameters that `echo` repeats. [`patch`] repairs the input of `apply_patch` calls, and
+//! output, with the parameters that `echo` repeats and what [`prompt_cache`] says of the prompt.
+//! [`patch`] repairs the input of `apply_patch` calls, and
 //! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
@@ -12,6 +13,7 @@ mod echo;
 pub mod event_buffer;
 mod parameters;
 pub mod patch;
+pub mod prompt_cache;
 pub mod request;
 mod request_body;
 pub mod response_object;

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::fault::Fault;
 use crate::json::string_value;
+use crate::members::Members;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::{Controls, TextFormat};
@@ -218,4 +219,22 @@ fn read_scalar<'a, T: Deserialize<'a>>(
             format!("The parameter '{name}' must be {wanted}."),
         )),
     }
+}
+
+/// Reads the `comparison_response_id` of `prompt_cache_options`. The other options are for a cache
+/// that the client controls, which no provider here has; a note names them.
+pub(super) fn read_cache_comparison(
+    options: Option<&RawValue>,
+    notes: &mut Notes,
+) -> Option<String> {
+    const COMPARED: &str = "comparison_response_id";
+    let members = Members::read(options?.get());
+    let has_others = members
+        .as_ref()
+        .is_none_or(|members| members.iter().any(|(name, _)| name != COMPARED));
+    if has_others {
+        notes.add("parameter_ignored", "prompt_cache_options");
+    }
+    let compared = members?.text(COMPARED)?;
+    Some(compared.into_owned())
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::parameters::{
-    check_metadata, read_bool, read_context_management, read_include, read_integer, read_number,
-    read_reasoning, read_text, read_truncation,
+    check_metadata, read_bool, read_cache_comparison, read_context_management, read_include,
+    read_integer, read_number, read_reasoning, read_text, read_truncation,
 };
 use super::request_body::{MAX_ITEMS, RequestBody, RequestInput};
 use super::tool_choice::read_tool_choice;
@@ -278,6 +278,7 @@ fn parse<'a>(
         read_text(update.text(), &mut controls)?;
         read_reasoning(update.reasoning(), &mut controls);
     }
+    let cache_comparison = read_cache_comparison(body.prompt_cache_options, &mut notes);
     if body.moderation.is_some() {
         notes.add("parameter_ignored", "moderation");
     }
@@ -320,6 +321,7 @@ fn parse<'a>(
         tool_choice,
         parallel_tool_calls: read_bool(body.parallel_tool_calls, "parallel_tool_calls")?,
         controls,
+        cache_comparison,
         echo: EchoedParams {
             instructions: body.instructions,
             metadata: body.metadata,

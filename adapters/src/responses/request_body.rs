@@ -97,6 +97,7 @@ body! {
     metadata,
     prompt,
     prompt_cache_key,
+    prompt_cache_options,
     service_tier,
     safety_identifier,
     user,

@@ -9,6 +9,7 @@ use serde_json::json;
 use strum::IntoStaticStr;
 
 use super::echo;
+use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use crate::event::Usage;
 use crate::json;
 use crate::turn::Turn;
@@ -35,6 +36,10 @@ pub struct ResponseObject {
     pub output: OutputItems,
     /// The token counts, once the answer has ended.
     pub usage: Option<Usage>,
+    /// How the prompt compares with that of the response that the client named.
+    pub cache_diagnostics: Option<PromptCacheDiagnostics>,
+    /// The reasoning that the model did not get.
+    pub removed_reasoning: Vec<RemovedReasoning>,
     /// The members from `instructions` to `metadata`, which repeat the request, as JSON behind a
     /// comma.
     parameters: Vec<u8>,
@@ -93,6 +98,8 @@ impl ResponseObject {
             incomplete_details: None,
             output: OutputItems::default(),
             usage: None,
+            cache_diagnostics: None,
+            removed_reasoning: Vec::new(),
             parameters: echo::parameters(turn),
         }
     }
@@ -136,6 +143,12 @@ impl ResponseObject {
         match self.usage {
             None => out.extend_from_slice(b"null"),
             Some(usage) => push_usage(out, usage),
+        }
+        if let Some(diagnostics) = &self.cache_diagnostics {
+            json::field(out, "prompt_cache_diagnostics", diagnostics);
+        }
+        if !self.removed_reasoning.is_empty() {
+            json::field(out, "input_transformations", &self.removed_reasoning);
         }
         out.extend_from_slice(&self.parameters);
         out.push(b'}');

@@ -70,6 +70,8 @@ pub struct ModelUsage {
     /// US dollars by the listed prices, of the turns whose price is known; `None` if it is known of
     /// none.
     pub cost: Option<f64>,
+    /// What these turns would have cost with nothing shortened.
+    pub unshortened_cost: Option<f64>,
     /// The turns that used tokens and whose price is unknown.
     pub turns_without_price: u64,
 }
@@ -123,6 +125,7 @@ fn by_model(sums: &[(UsageKey, UsageSum)], since: i64) -> Vec<ModelUsage> {
 impl ModelUsage {
     /// What the turns of a model have used.
     pub fn new(provider: &str, model: &str, sum: &UsageSum) -> Self {
+        let is_known = sum.cost > 0.0 || sum.unpriced == 0;
         Self {
             provider: provider.to_owned(),
             model: model.to_owned(),
@@ -130,7 +133,8 @@ impl ModelUsage {
             input_tokens: sum.input,
             cached_tokens: sum.cached,
             output_tokens: sum.output,
-            cost: (sum.cost > 0.0 || sum.unpriced == 0).then_some(sum.cost),
+            cost: is_known.then_some(sum.cost),
+            unshortened_cost: is_known.then_some(sum.unshortened),
             turns_without_price: sum.unpriced,
         }
     }

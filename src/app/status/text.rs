@@ -7,7 +7,7 @@ use comfy_table::CellAlignment::{Left, Right};
 
 use super::report::{DiskReport, ModelUsage, ServerReport, StatusReport};
 use crate::diagnostics::listing::{TurnListing, age, short_duration};
-use crate::log::{ByteCount, SafeText, short_id, table};
+use crate::log::{ByteCount, Dollars, SafeText, short_id, table};
 use crate::upstream::ProviderReport;
 
 /// The most models of a period that have a line of their own.
@@ -33,7 +33,11 @@ impl StatusReport {
                 text += &usage_table("Today", &usage.today);
                 text.push('\n');
                 text += &usage_table("Last 7 days", &usage.week);
-                if usage.today.iter().chain(&usage.week).any(is_partly_known) {
+                let mut models = usage.today.iter().chain(&usage.week);
+                if models.clone().any(|model| model.cost.is_some()) {
+                    text += "Whole: what the same turns would have cost with nothing shortened.\n";
+                }
+                if models.any(is_partly_known) {
                     text += "+ Without the turns whose price is unknown.\n";
                 }
                 if !usage.stored {
@@ -155,6 +159,7 @@ fn usage_table(period: &str, models: &[ModelUsage]) -> String {
         ("cached", Right, 6),
         ("out", Right, 7),
         ("cost", Right, 7),
+        ("whole", Right, 7),
     ];
     let rows = lines.into_iter().map(|(name, usage)| {
         let cached = usage
@@ -168,7 +173,8 @@ fn usage_table(period: &str, models: &[ModelUsage]) -> String {
             short_count(usage.input_tokens),
             cached,
             short_count(usage.output_tokens),
-            cost(&usage),
+            cost(usage.cost, &usage),
+            cost(usage.unshortened_cost, &usage),
         ]
     });
     table(columns, rows)
@@ -184,6 +190,7 @@ fn sum(models: &[ModelUsage]) -> ModelUsage {
         cached_tokens: 0,
         output_tokens: 0,
         cost: None,
+        unshortened_cost: None,
         turns_without_price: 0,
     };
     for model in models {
@@ -196,8 +203,13 @@ fn sum(models: &[ModelUsage]) -> ModelUsage {
         ] {
             *number = number.saturating_add(more);
         }
-        if let Some(cost) = model.cost {
-            *all.cost.get_or_insert(0.0) += cost;
+        for (sum, cost) in [
+            (&mut all.cost, model.cost),
+            (&mut all.unshortened_cost, model.unshortened_cost),
+        ] {
+            if let Some(cost) = cost {
+                *sum.get_or_insert(0.0) += cost;
+            }
         }
     }
     all
@@ -207,12 +219,11 @@ fn is_partly_known(model: &ModelUsage) -> bool {
     model.turns_without_price > 0
 }
 
-/// The cost, with a `+` if some of it is unknown.
-fn cost(usage: &ModelUsage) -> String {
+/// A cost of these turns, with a `+` if some of it is unknown.
+fn cost(cost: Option<f64>, usage: &ModelUsage) -> String {
     let more = if is_partly_known(usage) { "+" } else { "" };
-    match usage.cost {
-        Some(cost) if cost < 0.1 => format!("${cost:.4}{more}"),
-        Some(cost) => format!("${cost:.2}{more}"),
+    match cost {
+        Some(cost) => format!("{}{more}", Dollars(cost)),
         None => "unknown".to_owned(),
     }
 }
@@ -251,6 +262,7 @@ mod tests {
             cached_tokens: 107_407_406,
             output_tokens: 98_765,
             cost,
+            unshortened_cost: cost.map(|cost| cost * 7.0),
             turns_without_price: unpriced,
         }
     }
@@ -342,13 +354,14 @@ moonshot  up
 deepseek  down, asked again in 10 s; 1 of 2 keys at a limit or refused
 openai    not asked yet
 
-Today                        turns  tokens in  cached      out     cost
-moonshot/kimi-k2.6            1234     123.4M     86%    98.7k    $1.23
+Today                        turns  tokens in  cached      out     cost    whole
+moonshot/kimi-k2.6            1234     123.4M     86%    98.7k    $1.23    $8.64
 
-Last 7 days                  turns  tokens in  cached      out     cost
-moonshot/kimi-k2.6            1234     123.4M     86%    98.7k  $12.35+
-moonshot/local-\\u001b[31m     1234     123.4M     86%    98.7k  unknown
-all                           2468     246.9M     86%   197.5k  $12.35+
+Last 7 days                  turns  tokens in  cached      out     cost    whole
+moonshot/kimi-k2.6            1234     123.4M     86%    98.7k  $12.35+  $86.42+
+moonshot/local-\\u001b[31m     1234     123.4M     86%    98.7k  unknown  unknown
+all                           2468     246.9M     86%   197.5k  $12.35+  $86.42+
+Whole: what the same turns would have cost with nothing shortened.
 + Without the turns whose price is unknown.
 
 Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns

@@ -80,6 +80,7 @@ fn the_example_contains_every_key() {
         ("[capture]", &all["capture"]),
         ("[providers.x]", provider),
         ("[providers.x.timeouts]", &provider["timeouts"]),
+        ("[providers.x.prompt_cache]", &provider["prompt_cache"]),
         ("[[providers.x.models]]", model),
         (
             "[[providers.x.models]]\n[providers.x.models.price]",
@@ -107,6 +108,7 @@ fn the_example_provider_shows_the_defaults() {
     let (shown, default) = (shown.to_provider(id), default.to_provider(id));
     assert_eq!(shown.dialect.quirks, default.dialect.quirks);
     assert_eq!(shown.timeouts, default.timeouts);
+    assert_eq!(shown.prompt_cache, default.prompt_cache);
     assert_eq!(shown.key_required, default.key_required);
     assert_eq!(shown.passthrough, default.passthrough);
     assert_eq!(shown.max_retries, default.max_retries);

@@ -136,6 +136,9 @@ impl RecordedTurn {
                 self.reserve_required(ids.iter().map(String::len).sum());
                 self.state_before.unkept.extend(ids.iter().cloned());
             }
+            TurnEvent::CacheDiagnostics(found) => {
+                self.state_before.cache_diagnostics = Some(found);
+            }
             TurnEvent::UpstreamRequest {
                 upstream,
                 route,

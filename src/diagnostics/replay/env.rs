@@ -124,6 +124,7 @@ impl ReplayEnv {
             | TurnEvent::State(_)
             | TurnEvent::Baggage(_)
             | TurnEvent::Unkept(_)
+            | TurnEvent::CacheDiagnostics(_)
             | TurnEvent::Key(_)
             | TurnEvent::UpstreamEnd
             | TurnEvent::ShuttingDown

@@ -151,7 +151,8 @@ impl<S: Sink> Answer<'_, S> {
         let ended = assembler.final_status().is_some() || assembler.awaits_tools();
         if round.has_content && !round.attempt.request.body.is_empty() {
             round.attempt.request.body = Bytes::new();
-            round.failover.commit_route(&round.attempt);
+            let response_id = &assembler.response().id;
+            round.failover.commit_route(&round.attempt, response_id);
             if self.tools.is_none() && round.hidden.is_none() {
                 self.memory.free_bodies();
             }

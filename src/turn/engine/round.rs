@@ -215,14 +215,28 @@ impl<S: Sink> Answer<'_, S> {
         let params = round.attempt.answer_params.clone();
         match &mut round.hidden {
             Some(hidden) => hidden.assembler.switch_provider(params),
-            None => self.assembler.switch_provider(params),
+            None => {
+                self.assembler.switch_provider(params);
+                self.describe_prompt(round);
+            }
         }
         let prefix = round.failover.prefix_report(&round.attempt);
         self.headers.set_prefix(&prefix);
-        self.record.start_attempt(&round.attempt, prefix);
+        let forecast = round.failover.bill_forecast(&round.attempt);
+        self.record.start_attempt(&round.attempt, prefix, forecast);
         self.headers
             .set_route(self.record.route_name(&round.attempt.route));
         self.headers.add_notes(&self.record.notes);
+    }
+
+    /// Takes what is known of the attempt's prompt to the response.
+    fn describe_prompt(&mut self, round: &mut Round) {
+        let diagnostics = round.failover.cache_diagnostics(&round.attempt);
+        if let Some(diagnostics) = diagnostics {
+            self.ctx.observe(TurnEvent::CacheDiagnostics(diagnostics));
+        }
+        let removed = std::mem::take(&mut round.attempt.removed_reasoning);
+        self.assembler.describe_prompt(diagnostics, removed);
     }
 
     /// Waits until the outputs that the request names can be read back. If some cannot, the request
@@ -324,8 +338,12 @@ impl<S: Sink> Answer<'_, S> {
         self.record.usage = assembler.usage();
         if let Some(usage) = self.record.usage {
             round.failover.calibrate(&round.attempt, usage.input);
+            self.record.usage_is_counted = assembler.usage_is_counted();
             if assembler.usage_is_counted() {
-                round.failover.record_answer(&round.attempt, usage);
+                let forecast = &self.record.forecast;
+                round
+                    .failover
+                    .record_answer(&round.attempt, forecast, usage);
             }
         }
         if round.hidden.is_some() {

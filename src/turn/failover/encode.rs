@@ -6,6 +6,7 @@ use std::sync::Arc;
 use adapters::fault::Fault;
 use adapters::plan::{self, Bounds, Plan};
 use adapters::responses::assembler::AnswerParams;
+use adapters::responses::prompt_cache::removed_reasoning;
 use adapters::turn::{ItemKind, Turn};
 use adapters::wire::{self, EncodeOptions, WireRequest};
 use registry::Route;
@@ -14,7 +15,7 @@ use super::{Failover, PlannedTurn, PreparedAttempt};
 use crate::artifacts::ArtifactCommit;
 use crate::store::NewArtifact;
 use crate::turn::observer::TurnEvent;
-use crate::turn::prefix::{FingerprintContext, RequestFingerprint};
+use crate::turn::prefix::{CacheSettings, FingerprintContext, Originals, RequestFingerprint};
 use crate::upstream::UpstreamRequest;
 
 impl Failover {
@@ -64,8 +65,16 @@ impl Failover {
             epochs: plan.epochs,
             asks_for_summary: self.asks_for_summary || turn.purpose.summary_mode().is_some(),
             summaries: count_summaries(turn),
+            settings: CacheSettings::new(&turn.controls),
         };
-        let fingerprint = Arc::new(RequestFingerprint::new(&encoded, context));
+        let originals = Originals::new(turn, &plan, answer_params.bytes_per_token);
+        let fingerprint = Arc::new(RequestFingerprint::new(&encoded, context, &originals));
+        let removed_reasoning = removed_reasoning(
+            turn,
+            &encoded.spans,
+            &answer_params.origin,
+            route.dialect.quirks.replays_reasoning(),
+        );
         // The buffer was allocated with room to grow, and the body may live as long as the turn.
         let mut body = encoded.body;
         body.shrink_to_fit();
@@ -83,6 +92,8 @@ impl Failover {
             fingerprint,
             answer_params,
             notes,
+            removed_reasoning,
+            cache_comparison: turn.cache_comparison.clone(),
             artifact_commit,
             route,
         })

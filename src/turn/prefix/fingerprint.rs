@@ -1,19 +1,26 @@
 //! The fingerprint of an upstream request: a hash of each of its parts.
 
+use std::fmt::Debug;
 use std::ops::Range;
 
 use adapters::encoded::Encoded;
+use adapters::responses::prompt_cache::CacheMissReason;
+use adapters::turn::Controls;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::report::{PrefixReason, PrefixReport, RequestPart};
+use super::unshortened::{Originals, Unshortened};
 
-/// An upstream request as hashes, about 16 bytes for each item.
+/// An upstream request as hashes, about 16 bytes for each item, twice that if there are outputs.
 #[derive(Debug)]
 pub(in crate::turn) struct RequestFingerprint {
     context: FingerprintContext,
     parameters: PartHash,
     /// Tools, instructions, then the items in the order of the body.
     parts: Vec<PartHash>,
+    /// Its estimated tokens.
+    tokens: u64,
+    unshortened: Unshortened,
 }
 
 /// The facts about a request that can explain why its prefix differs.
@@ -26,16 +33,51 @@ pub(in crate::turn) struct FingerprintContext {
     pub(in crate::turn) asks_for_summary: bool,
     /// The number of summaries in the history.
     pub(in crate::turn) summaries: usize,
+    pub(in crate::turn) settings: CacheSettings,
+}
+
+/// Hashes of the client's parameters on which a provider's prompt cache can depend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::turn) struct CacheSettings([u64; 5]);
+
+impl CacheSettings {
+    /// Why a provider may not reuse a prompt when the parameter at this index changes, the one that
+    /// matters most first.
+    const REASONS: [CacheMissReason; 5] = [
+        CacheMissReason::PromptCacheKeyChanged,
+        CacheMissReason::TextFormatChanged,
+        CacheMissReason::ReasoningEffortChanged,
+        CacheMissReason::VerbosityChanged,
+        CacheMissReason::ServiceTierChanged,
+    ];
+
+    pub(in crate::turn) fn new(controls: &Controls<'_>) -> Self {
+        let hash = |value: &dyn Debug| xxh3_64(format!("{value:?}").as_bytes());
+        Self([
+            hash(&controls.prompt_cache_key),
+            hash(&controls.format),
+            hash(&controls.effort),
+            hash(&controls.verbosity),
+            hash(&controls.service_tier),
+        ])
+    }
+
+    fn changed(&self, earlier: &Self) -> Option<CacheMissReason> {
+        let mut pairs = self.0.iter().zip(earlier.0).zip(Self::REASONS);
+        pairs
+            .find(|((now, then), _)| *now != then)
+            .map(|(_, reason)| reason)
+    }
 }
 
 /// The hash of one part of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PartHash {
-    hash: u64,
+pub(super) struct PartHash {
+    pub(super) hash: u64,
     /// The length of the part.
-    bytes: u32,
+    pub(super) bytes: u32,
     /// The index of the item, [`TOOLS`] or [`INSTRUCTIONS`].
-    part: u32,
+    pub(super) part: u32,
 }
 
 const TOOLS: u32 = u32::MAX;
@@ -52,8 +94,12 @@ impl PartHash {
 }
 
 impl RequestFingerprint {
-    /// Fingerprints a request that is about to be sent.
-    pub(in crate::turn) fn new(encoded: &Encoded, context: FingerprintContext) -> Self {
+    /// Fingerprints a request that is about to be sent, in which these items are shortened.
+    pub(in crate::turn) fn new(
+        encoded: &Encoded,
+        context: FingerprintContext,
+        originals: &Originals,
+    ) -> Self {
         let head = &encoded.offsets;
         let mut hasher = PartHasher {
             body: &encoded.body,
@@ -79,19 +125,42 @@ impl RequestFingerprint {
         Self {
             context,
             parameters,
+            tokens: encoded.estimated_tokens,
+            unshortened: originals.unshortened(&parts, encoded.estimated_tokens),
             parts,
+        }
+    }
+
+    /// The estimated tokens of the request as it is sent, and what it is measured by.
+    pub(super) fn sent(&self) -> MeasuredRequest<'_> {
+        MeasuredRequest {
+            parameters: self.parameters,
+            parts: &self.parts,
+            tokens: self.tokens,
+        }
+    }
+
+    /// The same request with nothing shortened; `None` if no window holds it.
+    pub(super) fn unshortened(&self) -> Option<MeasuredRequest<'_>> {
+        match &self.unshortened {
+            Unshortened::Same => Some(self.sent()),
+            Unshortened::Longer { parts, tokens } => Some(MeasuredRequest {
+                parameters: self.parameters,
+                parts,
+                tokens: *tokens,
+            }),
+            Unshortened::TooLong => None,
         }
     }
 
     /// Encoded size, without the end of the body and without cache marks.
     pub(super) fn encoded_size(&self) -> u64 {
-        let parts = self.parts.iter().chain([&self.parameters]);
-        parts.map(|part| u64::from(part.bytes)).sum()
+        self.sent().bytes()
     }
 
     /// Number of stored hashes; memory use is proportional to it.
     pub(super) fn parts(&self) -> usize {
-        self.parts.len()
+        self.parts.len() + self.unshortened.parts()
     }
 
     pub(super) fn route(&self) -> &str {
@@ -104,13 +173,33 @@ impl RequestFingerprint {
 
     /// The bytes that this request and an earlier one of the same route begin with.
     pub(super) fn shared_bytes(&self, earlier: &Self) -> u64 {
-        let parts = self.parts.iter().zip(&earlier.parts);
-        let same = parts.take_while(|(one, other)| one == other);
-        let bytes: u64 = same.map(|(part, _)| u64::from(part.bytes)).sum();
-        if self.parameters == earlier.parameters {
-            bytes + u64::from(self.parameters.bytes)
-        } else {
-            bytes
+        self.sent().shared_bytes(earlier.sent())
+    }
+
+    /// Why a provider cannot reuse all of an earlier prompt for this request, and the bytes of it that
+    /// it can. `None` if this one begins with it.
+    pub(super) fn miss(&self, earlier: &Self, summarized: bool) -> Option<(CacheMissReason, u64)> {
+        if self.route() != earlier.route() {
+            return Some((CacheMissReason::ModelChanged, 0));
+        }
+        let report = self.compare(earlier, summarized);
+        // A parameter that the provider does not get changes nothing.
+        let setting = self.context.settings.changed(&earlier.context.settings);
+        let setting = setting.filter(|_| self.parameters != earlier.parameters);
+        let part = match report.reason {
+            PrefixReason::NewTurn | PrefixReason::ParametersChanged => None,
+            PrefixReason::ToolsChanged => Some(CacheMissReason::ToolsChanged),
+            PrefixReason::Epoch | PrefixReason::Compaction => {
+                Some(CacheMissReason::ContextCompacted)
+            }
+            PrefixReason::InstructionsChanged | PrefixReason::ClientChangedHistory => {
+                Some(CacheMissReason::InputChanged)
+            }
+            PrefixReason::First | PrefixReason::ModelChanged => Some(CacheMissReason::ModelChanged),
+        };
+        match (setting, part) {
+            (Some(setting), _) => Some((setting, 0)),
+            (None, part) => Some((part?, report.shared_bytes)),
         }
     }
 
@@ -147,6 +236,35 @@ impl RequestFingerprint {
             shared_bytes: self.shared_bytes(earlier),
             reason,
             differs_at,
+        }
+    }
+}
+
+/// A request in one of its two forms: as it is sent, or with nothing shortened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MeasuredRequest<'f> {
+    parameters: PartHash,
+    parts: &'f [PartHash],
+    /// The estimated tokens.
+    pub(super) tokens: u64,
+}
+
+impl MeasuredRequest<'_> {
+    /// The size without the end of the body and without cache marks.
+    pub(super) fn bytes(&self) -> u64 {
+        let parts = self.parts.iter().chain([&self.parameters]);
+        parts.map(|part| u64::from(part.bytes)).sum()
+    }
+
+    /// The bytes that this request and an earlier one of the same route begin with.
+    pub(super) fn shared_bytes(&self, earlier: MeasuredRequest<'_>) -> u64 {
+        let parts = self.parts.iter().zip(earlier.parts);
+        let same = parts.take_while(|(one, other)| one == other);
+        let bytes: u64 = same.map(|(part, _)| u64::from(part.bytes)).sum();
+        if self.parameters == earlier.parameters {
+            bytes + u64::from(self.parameters.bytes)
+        } else {
+            bytes
         }
     }
 }

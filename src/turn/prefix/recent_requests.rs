@@ -3,7 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::fingerprint::RequestFingerprint;
+use adapters::event::Usage;
+use adapters::responses::prompt_cache::PromptCacheDiagnostics;
+use registry::{PromptCache, Window};
+use tokio::time::Instant;
+
+use super::fingerprint::{MeasuredRequest, RequestFingerprint};
+use super::forecast::{BillForecast, InputForecast, ratio, scaled};
 use super::report::{PrefixReason, PrefixReport};
 
 /// The most requests of one session. A session can have several, because agents that share a
@@ -14,21 +20,41 @@ const PART_BYTES: usize = 16;
 /// The bytes that a request takes besides its hashes and its route.
 const REQUEST_BASE: usize = 256;
 
-/// The fingerprints of the last requests of one session. Part of what is remembered of it.
+/// The last requests of one session. Part of what is remembered of it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::turn) struct RecentRequests {
     /// The latest request is the last.
-    requests: VecDeque<Arc<RequestFingerprint>>,
+    requests: VecDeque<AnsweredRequest>,
+    /// The part of the reusable tokens that the provider read from its cache for each of the last
+    /// two requests that had some.
+    hit_rates: [Option<f64>; 2],
+}
+
+/// A request that is being answered, or was.
+#[derive(Clone, Debug)]
+struct AnsweredRequest {
+    fingerprint: Arc<RequestFingerprint>,
+    /// The id of the response that the client gets.
+    response_id: String,
+    sent: Instant,
+    /// The input tokens that the provider counted, once it has.
+    counted: Option<u64>,
+}
+
+impl AnsweredRequest {
+    /// The counted tokens for each estimated one.
+    fn scale(&self) -> f64 {
+        let estimated = self.fingerprint.sent().tokens;
+        self.counted
+            .map_or(1.0, |counted| ratio(counted, estimated).clamp(0.2, 5.0))
+    }
 }
 
 impl RecentRequests {
     /// Compares a request with the one that shares the longest prefix with it.
     pub(in crate::turn) fn report(&self, request: &RequestFingerprint) -> PrefixReport {
-        let earlier = &self.requests;
-        let last = earlier.back();
-        let same_route = earlier
-            .iter()
-            .filter(|other| other.route() == request.route());
+        let last = self.requests.back().map(|last| &last.fingerprint);
+        let same_route = self.of_route(request).map(|earlier| &earlier.fingerprint);
         if let Some(best) = same_route.max_by_key(|other| request.shared_bytes(other)) {
             let summarized =
                 best.asks_for_summary() || last.is_some_and(|last| last.asks_for_summary());
@@ -43,22 +69,135 @@ impl RecentRequests {
         }
     }
 
+    /// Estimates what a provider with this rule will count for a request, and what it would count
+    /// for it with nothing shortened, if the window holds that.
+    pub(in crate::turn) fn forecast(
+        &self,
+        request: &RequestFingerprint,
+        cache: PromptCache,
+        window: Window,
+    ) -> BillForecast {
+        let scale = self
+            .of_route(request)
+            .last()
+            .map_or(1.0, AnsweredRequest::scale);
+        let input = |form: MeasuredRequest<'_>, earlier: &dyn Fn(&AnsweredRequest) -> u64| {
+            let tokens = scaled(form.tokens, scale);
+            let shared = self
+                .of_route(request)
+                .map(|other| (earlier(other), other.sent))
+                .max();
+            let (shared, sent) = shared.unwrap_or((0, Instant::now()));
+            InputForecast {
+                tokens,
+                reusable: cache.reusable(shared.min(tokens)),
+                is_expired: sent.elapsed() > cache.lifetime,
+            }
+        };
+        let sent = input(request.sent(), &|other| {
+            let tokens = scaled(other.fingerprint.sent().tokens, other.scale());
+            shared_tokens(request.sent(), other.fingerprint.sent(), tokens)
+        });
+        let unshortened = request.unshortened().map(|form| {
+            input(form, &|other| {
+                let Some(earlier) = other.fingerprint.unshortened() else {
+                    return 0;
+                };
+                let tokens = scaled(earlier.tokens, other.scale());
+                shared_tokens(form, earlier, tokens)
+            })
+        });
+        let rates = self.hit_rates.iter().flatten().copied();
+        BillForecast {
+            sent,
+            unshortened: unshortened.filter(|input| input.tokens <= window.tokens),
+            hit_rate: rates.reduce(f64::max).unwrap_or(1.0),
+        }
+    }
+
+    /// Compares the prompt of a request with that of the response with this id.
+    pub(in crate::turn) fn diagnose(
+        &self,
+        request: &RequestFingerprint,
+        response_id: &str,
+    ) -> PromptCacheDiagnostics {
+        let mut later = self.requests.iter().rev();
+        let mut summarized = false;
+        let Some(compared) = later.find(|other| {
+            summarized |= other.fingerprint.asks_for_summary();
+            other.response_id == response_id
+        }) else {
+            return PromptCacheDiagnostics::ComparisonResponseNotFound;
+        };
+        let earlier = &compared.fingerprint;
+        let Some((reason, shared)) = request.miss(earlier, summarized) else {
+            return PromptCacheDiagnostics::CacheHit;
+        };
+        let tokens = scaled(earlier.sent().tokens, compared.scale());
+        let reusable = scaled(tokens, ratio(shared, earlier.encoded_size().max(1)));
+        let all = scaled(request.sent().tokens, compared.scale());
+        PromptCacheDiagnostics::CacheMiss {
+            reason,
+            cache_missed_tokens: all.saturating_sub(reusable),
+            comparison_reusable_tokens: reusable,
+        }
+    }
+
     /// Remembers a request that is being answered, and drops those that it begins with.
-    pub(in crate::turn) fn put(&mut self, request: &Arc<RequestFingerprint>) {
+    pub(in crate::turn) fn put(&mut self, request: &Arc<RequestFingerprint>, response_id: &str) {
         self.requests.retain(|other| {
+            let other = &other.fingerprint;
             other.route() != request.route() || request.shared_bytes(other) < other.encoded_size()
         });
-        self.requests.push_back(Arc::clone(request));
+        self.requests.push_back(AnsweredRequest {
+            fingerprint: Arc::clone(request),
+            response_id: response_id.to_owned(),
+            sent: Instant::now(),
+            counted: None,
+        });
         if self.requests.len() > MAX_REQUESTS {
             self.requests.pop_front();
         }
     }
 
+    /// Remembers what the provider counted for a request.
+    pub(in crate::turn) fn count(
+        &mut self,
+        request: &Arc<RequestFingerprint>,
+        forecast: &BillForecast,
+        counted: Usage,
+    ) {
+        let mut requests = self.requests.iter_mut();
+        let known = requests.find(|known| Arc::ptr_eq(&known.fingerprint, request));
+        if let Some(known) = known {
+            known.counted = Some(counted.input).filter(|tokens| *tokens > 0);
+        }
+        if let Some(rate) = forecast.measured_hit_rate(counted)
+            && !forecast.sent.is_expired
+        {
+            self.hit_rates.rotate_left(1);
+            self.hit_rates[1] = Some(rate);
+        }
+    }
+
     /// Memory use.
     pub(in crate::turn) fn bytes(&self) -> usize {
-        let requests = self.requests.iter();
+        let requests = self.requests.iter().map(|request| &request.fingerprint);
         requests
             .map(|request| REQUEST_BASE + request.route().len() + request.parts() * PART_BYTES)
             .sum()
     }
+
+    /// The requests that went where this one goes.
+    fn of_route(&self, request: &RequestFingerprint) -> impl Iterator<Item = &AnsweredRequest> {
+        self.requests
+            .iter()
+            .filter(|other| other.fingerprint.route() == request.route())
+    }
+}
+
+/// The tokens of an earlier request, of which there are so many, that this one begins with.
+fn shared_tokens(request: MeasuredRequest<'_>, earlier: MeasuredRequest<'_>, tokens: u64) -> u64 {
+    let shared = request.shared_bytes(earlier);
+    scaled(tokens, ratio(shared, earlier.bytes().max(1)))
 }

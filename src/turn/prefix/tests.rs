@@ -3,11 +3,15 @@ use std::sync::Arc;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
-use registry::{Dialect, Model};
+use registry::{Dialect, Model, ReasoningControl};
 use serde_json::{Value, json};
 
+mod bills;
+mod diagnostics;
+
 use super::{
-    FingerprintContext, PrefixReason, PrefixReport, RecentRequests, RequestFingerprint, RequestPart,
+    CacheSettings, FingerprintContext, Originals, PrefixReason, PrefixReport, RecentRequests,
+    RequestFingerprint, RequestPart,
 };
 
 /// A client request of a session and the context of its fingerprint.
@@ -16,6 +20,7 @@ struct TestRequest {
     body: Value,
     context: FingerprintContext,
     cache_control: bool,
+    bounds: Bounds,
 }
 
 fn request(items: impl Into<Value>) -> TestRequest {
@@ -31,6 +36,7 @@ fn request(items: impl Into<Value>) -> TestRequest {
             ..FingerprintContext::default()
         },
         cache_control: false,
+        bounds: Bounds::none(),
     }
 }
 
@@ -47,15 +53,27 @@ impl TestRequest {
 
     fn fingerprint(&self) -> Arc<RequestFingerprint> {
         let mut dialect = Dialect::default();
-        dialect.quirks.as_chat_mut().unwrap().cache_control = self.cache_control;
+        let quirks = dialect.quirks.as_chat_mut().unwrap();
+        quirks.cache_control = self.cache_control;
+        (quirks.prompt_cache_key, quirks.service_tier) = (true, true);
+        quirks.verbosity = true;
+        quirks.reasoning_control = ReasoningControl::Effort;
         let source = TurnSource::new(self.body.to_string());
         let turn = source.turn().unwrap();
-        let model = Model::unlisted("m");
+        let model = Model {
+            reasoning: vec!["low".to_owned(), "high".to_owned()],
+            ..Model::unlisted("m")
+        };
         let options = EncodeOptions::new(&dialect, &model, "m");
-        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
-            .unwrap()
-            .encoded;
-        Arc::new(RequestFingerprint::new(&encoded, self.context.clone()))
+        let plan = plan(&turn, &self.bounds);
+        let encoded = encode(&turn, &plan, &options).unwrap().encoded;
+        let originals = Originals::new(&turn, &plan, model.bytes_per_token());
+        let context = FingerprintContext {
+            epochs: plan.epochs.max(self.context.epochs),
+            settings: CacheSettings::new(&turn.controls),
+            ..self.context.clone()
+        };
+        Arc::new(RequestFingerprint::new(&encoded, context, &originals))
     }
 }
 
@@ -64,7 +82,7 @@ fn report(requests: &[TestRequest]) -> PrefixReport {
     let mut recent = RecentRequests::default();
     let (last, before) = requests.split_last().unwrap();
     for request in before {
-        recent.put(&request.fingerprint());
+        recent.put(&request.fingerprint(), "resp_1");
     }
     recent.report(&last.fingerprint())
 }
@@ -258,13 +276,13 @@ fn a_request_takes_memory_for_each_item_and_replaces_those_that_it_begins_with()
     let items = |count: usize| (0..count).map(|turn| user(&turn.to_string())).collect();
     let long = |count| request(Value::Array(items(count))).fingerprint();
     let mut recent = RecentRequests::default();
-    recent.put(&long(1_000));
+    recent.put(&long(1_000), "resp_1");
     let one = recent.bytes();
     assert!((16_000..20_000).contains(&one), "{one}");
-    recent.put(&long(1_001));
+    recent.put(&long(1_001), "resp_2");
     assert_eq!(recent.bytes(), one + 16);
     for other in ["a", "b", "c", "d"] {
-        recent.put(&request(json!([user(other)])).fingerprint());
+        recent.put(&request(json!([user(other)])).fingerprint(), other);
     }
     assert!(recent.bytes() < one, "the oldest of five is dropped");
 }

@@ -44,6 +44,7 @@ impl Record {
             first_event: self.first_event,
             usage,
             cost: self.cost(),
+            unshortened_cost: self.unshortened_cost(),
             estimated: is_comparable
                 .then(|| self.earlier_estimate.saturating_add(self.estimated_input)),
             prefix: self.prefix.map(|prefix| PrefixFigures {
@@ -100,6 +101,9 @@ impl Record {
                     output = usage.output,
                     reasoning = usage.reasoning,
                     cost = figures.cost,
+                    unshortened_cost = figures.unshortened_cost,
+                    too_long_unshortened = (!self.fits_unshortened()).then_some(true),
+                    expected_cached = self.usage.map(|_| self.forecast.cached()),
                     first_event_ms = self.first_event.map(milliseconds),
                     ms = milliseconds(figures.duration),
                     retries = self.retries,

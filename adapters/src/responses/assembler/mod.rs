@@ -51,6 +51,7 @@ use self::reasoning::ReasoningItem;
 use self::rounds::RoundState;
 use self::writer::ItemWriter;
 use super::event_buffer::EventBuffer;
+use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use super::response_object::ResponseObject;
 use crate::event::{Event, Finish, NativeText, Usage};
 use crate::fault::{Fault, Kind};
@@ -182,6 +183,16 @@ impl Assembler {
     /// first content event of a round.
     pub fn switch_provider(&mut self, params: AnswerParams) {
         self.settings.params = params;
+    }
+
+    /// Sets what the response says of its prompt. It is known once the request is encoded.
+    pub fn describe_prompt(
+        &mut self,
+        diagnostics: Option<PromptCacheDiagnostics>,
+        removed: Vec<RemovedReasoning>,
+    ) {
+        self.writer.response.cache_diagnostics = diagnostics;
+        self.writer.response.removed_reasoning = removed;
     }
 
     /// Writes `response.in_progress` with the output so far, so that a silent connection

@@ -1,0 +1,140 @@
+//! Why a prompt cannot be reused, in the form of OpenAI's API.
+
+use adapters::responses::prompt_cache::{CacheMissReason, PromptCacheDiagnostics};
+use kit::session::SeededRandom;
+use serde_json::{Value, json};
+
+use super::super::RecentRequests;
+use super::{TestRequest, call, output, request, user};
+
+/// A history of so many turns.
+fn history(turns: usize, random: &mut SeededRandom) -> Vec<Value> {
+    let mut items = vec![user("go")];
+    for turn in 0..turns {
+        let id = format!("c{turn}");
+        let text = "seen ".repeat(20 + random.below(400));
+        items.extend([call(&id), output(&id, &text)]);
+    }
+    items
+}
+
+fn with_settings(items: Vec<Value>) -> TestRequest {
+    request(Value::Array(items))
+        .with("prompt_cache_key", json!("key"))
+        .with("reasoning", json!({"effort": "low"}))
+        .with("text", json!({"verbosity": "low"}))
+        .with("service_tier", json!("default"))
+}
+
+/// Changes a request so that the prompt cache misses for this reason.
+fn with_reason(next: TestRequest, reason: CacheMissReason, at: usize) -> TestRequest {
+    let format = json!({"type": "json_schema", "name": "f", "schema": {"type": "object"}});
+    match reason {
+        CacheMissReason::ModelChanged => {
+            next.with_context(|context| context.route = "acme/other".to_owned())
+        }
+        CacheMissReason::PromptCacheKeyChanged => next.with("prompt_cache_key", json!("other")),
+        CacheMissReason::ToolsChanged => next.with(
+            "tools",
+            json!([{"type": "function", "name": "see", "parameters": {"type": "object"}}]),
+        ),
+        CacheMissReason::TextFormatChanged => {
+            next.with("text", json!({"verbosity": "low", "format": format}))
+        }
+        CacheMissReason::ReasoningEffortChanged => {
+            next.with("reasoning", json!({"effort": "high"}))
+        }
+        CacheMissReason::VerbosityChanged => next.with("text", json!({"verbosity": "high"})),
+        CacheMissReason::ContextCompacted => {
+            let next = next.with("input", json!([user("a summary")]));
+            next.with_context(|context| context.summaries = 1)
+        }
+        CacheMissReason::InputChanged => {
+            let mut items = next.body["input"].clone();
+            items[at] = user("something else");
+            next.with("input", items)
+        }
+        CacheMissReason::ServiceTierChanged => next.with("service_tier", json!("flex")),
+    }
+}
+
+const REASONS: [CacheMissReason; 9] = [
+    CacheMissReason::ModelChanged,
+    CacheMissReason::PromptCacheKeyChanged,
+    CacheMissReason::ToolsChanged,
+    CacheMissReason::TextFormatChanged,
+    CacheMissReason::ReasoningEffortChanged,
+    CacheMissReason::VerbosityChanged,
+    CacheMissReason::ContextCompacted,
+    CacheMissReason::InputChanged,
+    CacheMissReason::ServiceTierChanged,
+];
+
+#[test]
+fn r41_each_reason_is_named() {
+    let mut random = SeededRandom::new(5);
+    for expected in REASONS {
+        for _ in 0..20 {
+            let turns = 2 + random.below(6);
+            let items = history(turns, &mut random);
+            let mut recent = RecentRequests::default();
+            recent.put(&with_settings(items.clone()).fingerprint(), "resp_1");
+            let at = random.below(items.len());
+            let mut longer = items;
+            longer.extend([call("new"), output("new", "more")]);
+            let next = with_reason(with_settings(longer), expected, at).fingerprint();
+            let PromptCacheDiagnostics::CacheMiss {
+                reason,
+                cache_missed_tokens,
+                ..
+            } = recent.diagnose(&next, "resp_1")
+            else {
+                panic!("{expected:?}");
+            };
+            assert_eq!(reason, expected);
+            assert!(cache_missed_tokens > 0);
+        }
+    }
+}
+
+#[test]
+fn r41_a_longer_history_is_a_hit_and_an_unknown_response_is_not_found() {
+    let mut random = SeededRandom::new(5);
+    let items = history(3, &mut random);
+    let mut recent = RecentRequests::default();
+    recent.put(&with_settings(items.clone()).fingerprint(), "resp_1");
+    let mut longer = items;
+    longer.extend([call("new"), output("new", "more")]);
+    let next = with_settings(longer).fingerprint();
+    assert_eq!(
+        recent.diagnose(&next, "resp_1"),
+        PromptCacheDiagnostics::CacheHit
+    );
+    assert_eq!(
+        recent.diagnose(&next, "resp_2"),
+        PromptCacheDiagnostics::ComparisonResponseNotFound
+    );
+}
+
+#[test]
+fn r41_the_tokens_before_and_after_the_difference_are_told() {
+    let long = "x".repeat(27_000);
+    let history = |last: &str| json!([user(&long), call("c1"), output("c1", last)]);
+    let mut recent = RecentRequests::default();
+    recent.put(&request(history("one")).fingerprint(), "resp_1");
+    let next = request(history(&"two".repeat(9_000))).fingerprint();
+    let PromptCacheDiagnostics::CacheMiss {
+        reason,
+        cache_missed_tokens,
+        comparison_reusable_tokens,
+    } = recent.diagnose(&next, "resp_1")
+    else {
+        panic!("a hit");
+    };
+    assert_eq!(reason, CacheMissReason::InputChanged);
+    assert!(
+        (10_000..10_300).contains(&cache_missed_tokens),
+        "{cache_missed_tokens}"
+    );
+    assert!((10_000..10_300).contains(&comparison_reusable_tokens));
+}
