@@ -158,7 +158,7 @@ async fn written_once() {
     let error = run(&proxy, "bundle create --last --output a.tar.zst")
         .await
         .fails(1);
-    assert!(error.contains("a.tar.zst is there already"), "{error}");
+    assert!(error.contains("a.tar.zst already exists"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 

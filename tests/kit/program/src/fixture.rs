@@ -37,7 +37,7 @@ pub(crate) struct WrittenFixture {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FixtureError {
     /// The path exists and is not an empty folder.
-    #[error("{} is there already and not an empty folder", .0.display())]
+    #[error("{} already exists and is not an empty folder", .0.display())]
     Occupied(PathBuf),
     /// The path could not be read or written.
     #[error("{}: {}", .0.display(), .1)]

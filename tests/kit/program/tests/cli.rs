@@ -41,7 +41,7 @@ fn a_turn_of_a_bundle_becomes_a_golden_case() {
     let again = to_fixture(&bundle(), &folder, &[]);
     let error = String::from_utf8(again.stderr).unwrap();
     assert!(
-        !again.status.success() && error.contains("is there already"),
+        !again.status.success() && error.contains("already exists"),
         "{error}"
     );
     assert_eq!(std::fs::read(folder.join("request.json")).unwrap(), before);
