@@ -114,7 +114,11 @@ pub(crate) fn command(item: &Item<'_>) -> Option<String> {
     let raw = run.cmd.or(run.command).or(run.commands)?;
     match json::string_value(Some(raw)) {
         Some(text) => Some(text.into_owned()),
-        None => Some(serde_json::from_str::<Vec<String>>(raw.get()).ok()?.join(" ")),
+        None => Some(
+            serde_json::from_str::<Vec<String>>(raw.get())
+                .ok()?
+                .join(" "),
+        ),
     }
 }
 
