@@ -420,6 +420,9 @@ row S2-De "artifacts that cannot be written to disk are lost" src/artifacts/disk
 row S2-Df "the home of a server is not the folder of its test" tests/it/proxy.rs \
   's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
   it "S2-Df S2-Ta outputs are stored below the home of the test"
+row S4-Df "a setup that is run again forgets which folders are trusted" src/codex/profile.rs \
+  's/keep_others(&mut document, &earlier.parse().unwrap_or_default())/drop(earlier)/' \
+  lib what_codex_has_added_stays_when_the_setup_is_run_again
 row S40 "names that a client chose keep the keys in them" src/secrets/redactor.rs \
   's/self.prefixes.is_none() || text.len() < self.shortest_prefix/self.prefixes.is_none() || !text.is_empty()/' \
   it "S40 canaries stay inside"

@@ -6,21 +6,11 @@
 
 use std::path::PathBuf;
 
-use toml_edit::{DocumentMut, Item, Table, TableLike, TomlError};
+use toml_edit::{DocumentMut, Item, TableLike, TomlError};
 
 use super::file::{self, FileError};
 use super::home::CodexHome;
-use super::settings::{CodexSettings, ID};
-
-/// The settings that stand outside of any table.
-const KEYS: [&str; 4] = [
-    "model",
-    "model_provider",
-    "model_catalog_json",
-    "web_search",
-];
-/// The groups that have a table of ours.
-const GROUPS: [&str; 2] = ["model_providers", "mcp_servers"];
+use super::settings::{CodexSettings, GROUPS, ID, KEYS, empty_group};
 
 /// A `config.toml` that cannot be changed. It is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -150,11 +140,9 @@ fn merge(
         let Some(table) = ours.get(group).and_then(|group| group.get(ID)) else {
             continue;
         };
-        let parent = document.entry(group).or_insert_with(|| {
-            let mut parent = Table::new();
-            parent.set_implicit(true);
-            Item::Table(parent)
-        });
+        let parent = document
+            .entry(group)
+            .or_insert_with(|| Item::Table(empty_group()));
         let parent = parent
             .as_table_like_mut()
             .ok_or_else(|| ConfigTomlError::NotATable {

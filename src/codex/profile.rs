@@ -3,9 +3,11 @@
 
 use std::path::PathBuf;
 
+use toml_edit::{DocumentMut, Item, TableLike};
+
 use super::file::{self, FileError};
 use super::home::CodexHome;
-use super::settings::{CodexSettings, ID};
+use super::settings::{CodexSettings, GROUPS, ID, KEYS, empty_group};
 
 /// The first line of a profile that the setup wrote.
 const HEADER: &str =
@@ -28,18 +30,42 @@ pub enum ProfileError {
     File(#[from] FileError),
 }
 
-/// The text of the profile.
-pub fn text(settings: &CodexSettings<'_>) -> String {
-    format!("{HEADER}\n{}", settings.document())
+/// The text of the profile. What Codex or the user has added to an earlier one of the setup stays:
+/// Codex writes there which folders the user trusts.
+pub fn text(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<String, ProfileError> {
+    let path = home.profile(ID);
+    let mut document = settings.document();
+    match file::read(&path)? {
+        Some(earlier) if !is_ours(&earlier) => return Err(ProfileError::Foreign { path }),
+        // With a file that is not TOML Codex does not start, so nothing of it is kept.
+        Some(earlier) => keep_others(&mut document, &earlier.parse().unwrap_or_default()),
+        None => {}
+    }
+    Ok(format!("{HEADER}\n{document}"))
+}
+
+/// Puts everything of an earlier profile that the setup does not write into the document.
+fn keep_others(document: &mut DocumentMut, earlier: &DocumentMut) {
+    for (key, item) in earlier.iter().filter(|(key, _)| !KEYS.contains(key)) {
+        if !GROUPS.contains(&key) {
+            document.insert(key, item.clone());
+            continue;
+        }
+        let others = item.as_table_like().into_iter().flat_map(TableLike::iter);
+        for (id, other) in others.filter(|(id, _)| *id != ID) {
+            let group = document.entry(key);
+            let group = group.or_insert_with(|| Item::Table(empty_group()));
+            if let Some(group) = group.as_table_like_mut() {
+                group.insert(id, other.clone());
+            }
+        }
+    }
 }
 
 /// Writes the profile, in place of an earlier one of the setup. Returns its file.
 pub fn write(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<PathBuf, ProfileError> {
     let path = home.profile(ID);
-    if file::read(&path)?.is_some_and(|text| !is_ours(&text)) {
-        return Err(ProfileError::Foreign { path });
-    }
-    file::write(&path, &text(settings))?;
+    file::write(&path, &text(home, settings)?)?;
     Ok(path)
 }
 
@@ -60,4 +86,69 @@ pub fn remove(home: &CodexHome) -> Result<Option<PathBuf>, FileError> {
 
 fn is_ours(text: &str) -> bool {
     text.starts_with(HEADER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codex::settings::CodexToken;
+
+    const SETTINGS: CodexSettings<'_> = CodexSettings {
+        origin: "http://127.0.0.1:9797",
+        model: "kimi-k3",
+        token: CodexToken::None,
+        catalog: None,
+        artifacts: true,
+    };
+
+    fn home() -> (tempfile::TempDir, CodexHome) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().as_os_str().to_owned();
+        let home = CodexHome::find(|_| Some(path.clone())).unwrap();
+        (folder, home)
+    }
+
+    // S4-Df
+    #[test]
+    fn what_codex_has_added_stays_when_the_setup_is_run_again() {
+        const ADDED: &str = "\n[tui]\nseen = true\n\n\
+            [projects.\"/home/me/app\"]\ntrust_level = \"trusted\"\n\n\
+            [mcp_servers.mine]\nurl = \"http://127.0.0.1:1/mcp\"\n";
+        let (_folder, home) = home();
+        let path = write(&home, &SETTINGS).unwrap();
+        let written = std::fs::read_to_string(&path).unwrap();
+        let chosen = written.replace(
+            "model = \"kimi-k3\"",
+            "model = \"m-1\"\nmodel_reasoning_effort = \"high\"",
+        );
+        std::fs::write(&path, chosen + ADDED).unwrap();
+        let other = CodexSettings {
+            origin: "http://127.0.0.1:9798",
+            model: "kimi-k2",
+            ..SETTINGS
+        };
+        write(&home, &other).unwrap();
+        let written = read(&home).unwrap().unwrap();
+        let mut expected: toml::Table = (other.document().to_string() + ADDED).parse().unwrap();
+        expected.insert("model_reasoning_effort".to_owned(), "high".into());
+        assert_eq!(written.parse::<toml::Table>().unwrap(), expected);
+        write(&home, &other).unwrap();
+        assert_eq!(read(&home).unwrap().unwrap(), written);
+    }
+
+    #[test]
+    fn a_profile_of_somebody_else_is_left_alone() {
+        let (_folder, home) = home();
+        let path = home.profile(ID);
+        std::fs::write(&path, "model = \"mine\"\n").unwrap();
+        assert!(matches!(
+            write(&home, &SETTINGS),
+            Err(ProfileError::Foreign { .. })
+        ));
+        assert_eq!(remove(&home).unwrap(), None);
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "model = \"mine\"\n"
+        );
+    }
 }

@@ -10,6 +10,24 @@ use crate::secrets::Secret;
 /// by the id of their provider, so another id would hide those of earlier versions.
 pub const ID: &str = "respondent";
 
+/// The settings that stand outside of any table.
+pub(super) const KEYS: [&str; 4] = [
+    "model",
+    "model_provider",
+    "model_catalog_json",
+    "web_search",
+];
+
+/// The groups that have a table of ours.
+pub(super) const GROUPS: [&str; 2] = ["model_providers", "mcp_servers"];
+
+/// A group without tables. Each table in it has a header of its own, and the group has none.
+pub(super) fn empty_group() -> Table {
+    let mut group = Table::new();
+    group.set_implicit(true);
+    group
+}
+
 /// The key that Codex sends to a server that asks for none. Codex reads the list of models only from
 /// a provider that has a key.
 const NO_KEY: &str = "local";
@@ -49,9 +67,7 @@ impl CodexSettings<'_> {
             document.insert(key, toml_edit::value(value));
         }
         for (group, mut settings) in self.groups() {
-            // Each table gets a header of its own, and the group gets none.
-            let mut parent = Table::new();
-            parent.set_implicit(true);
+            let mut parent = empty_group();
             if group == "mcp_servers" {
                 settings.decor_mut().set_prefix(MCP_COMMENT);
             }

@@ -51,7 +51,7 @@ pub async fn setup(config: &Config, options: SetupOptions<'_>) -> anyhow::Result
         let (file, content) = if options.as_default {
             (home.config(), default_config::preview(&home, &settings)?)
         } else {
-            (home.profile(ID), profile::text(&settings))
+            (home.profile(ID), profile::text(&home, &settings)?)
         };
         let content = config.redactor().redact_known(&content);
         return Ok(format!("# {}\n{content}", file.display()));
@@ -80,9 +80,11 @@ pub async fn setup(config: &Config, options: SetupOptions<'_>) -> anyhow::Result
     } else {
         format!("codex -p {ID}")
     };
+    let width = start.len().max("respondent".len());
     let _ = write!(
         text,
-        "\n  Server  respondent         (at {origin})\n  Codex   {start}    (model {model})\n  Undo    respondent codex remove\n"
+        "\n  Server  {:width$}    (at {origin})\n  Codex   {start:width$}    (model {model})\n  Undo    respondent codex remove\n",
+        "respondent"
     );
     Ok(text)
 }

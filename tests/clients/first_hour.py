@@ -181,6 +181,7 @@ def mistakes(hour: Hour):
     wrong, remedy = "The model 'kimi-k33' does not exist, or its provider is off", "Near: kimi-k3,"
     hour.run("respondent codex setup --model kimi-k33", wrong, remedy, title="A mistyped model in the setup", status=1)
     hour.run("respondent codex setup --model kimi-k3")
+    hour.run("grep trust_level ~/.codex/respondent.config.toml")
     typed = ask.replace("-p respondent", "-p respondent -m kimi-k33")
     hour.run(typed, wrong, remedy, title="A mistyped model in Codex", status=1)
 

@@ -17,7 +17,7 @@ const MAX_MODELS: usize = 10;
 const MAX_RUNNING: usize = 10;
 
 /// The characters of a route, so that lines fit a terminal.
-const MAX_ROUTE_CHARS: usize = 27;
+const MAX_ROUTE_CHARS: usize = 25;
 
 impl StatusReport {
     /// The report as text. `address` is that of the server, and `now` the moment that ages are
@@ -354,13 +354,13 @@ moonshot  up
 deepseek  down, asked again in 10 s; 1 of 2 keys at a limit or refused
 openai    not asked yet
 
-Today                        turns  tokens in  cached      out     cost    whole
-moonshot/kimi-k2.6            1234     123.4M     86%    98.7k    $1.23    $8.64
+Today                      turns  tokens in  cached      out     cost    whole
+moonshot/kimi-k2.6          1234     123.4M     86%    98.7k    $1.23    $8.64
 
-Last 7 days                  turns  tokens in  cached      out     cost    whole
-moonshot/kimi-k2.6            1234     123.4M     86%    98.7k  $12.35+  $86.42+
-moonshot/local-\\u001b[31m     1234     123.4M     86%    98.7k  unknown  unknown
-all                           2468     246.9M     86%   197.5k  $12.35+  $86.42+
+Last 7 days                turns  tokens in  cached      out     cost    whole
+moonshot/kimi-k2.6          1234     123.4M     86%    98.7k  $12.35+  $86.42+
+moonshot/local-\\u001b[31m   1234     123.4M     86%    98.7k  unknown  unknown
+all                         2468     246.9M     86%   197.5k  $12.35+  $86.42+
 Whole: what the same turns would have cost with nothing shortened.
 + Without the turns whose price is unknown.
 

@@ -213,12 +213,11 @@ impl<S: Sink> Answer<'_, S> {
     /// and what the answer depends on to the assembler.
     fn announce_attempt(&mut self, round: &mut Round) {
         let params = round.attempt.answer_params.clone();
-        match &mut round.hidden {
-            Some(hidden) => hidden.assembler.switch_provider(params),
-            None => {
-                self.assembler.switch_provider(params);
-                self.describe_prompt(round);
-            }
+        if let Some(hidden) = &mut round.hidden {
+            hidden.assembler.switch_provider(params);
+        } else {
+            self.assembler.switch_provider(params);
+            self.describe_prompt(round);
         }
         let prefix = round.failover.prefix_report(&round.attempt);
         self.headers.set_prefix(&prefix);

@@ -70,11 +70,11 @@ impl Origin {
     }
 
     /// What the call and the user asked for.
-    pub(super) fn asked<'a>(self, turn: &Turn<'a>) -> Asked<'a> {
+    pub(super) fn asked<'a>(self, turn: &Turn<'a>) -> AskedText<'a> {
         let item = |index: Option<usize>| turn.items.get(index?);
         let arguments = item(self.call).map(|call| item_text::arguments_json(call));
         let message = item(self.message).map(|message| item_text::message_text(message));
-        Asked {
+        AskedText {
             arguments: arguments.unwrap_or_default(),
             message: message.unwrap_or_default(),
         }
@@ -82,12 +82,12 @@ impl Origin {
 }
 
 /// The arguments of a call and the newest message of the user before its output.
-pub(super) struct Asked<'a> {
+pub(super) struct AskedText<'a> {
     arguments: Cow<'a, str>,
     message: Cow<'a, str>,
 }
 
-impl Asked<'_> {
+impl AskedText<'_> {
     pub(super) fn wanted(&self) -> Wanted<'_> {
         Wanted {
             arguments: start(&self.arguments),

@@ -1,4 +1,10 @@
 //! The bills of random sessions, by a simulated provider that caches prompts, beside the forecasts.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the numbers of a simulation are small"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -198,7 +204,7 @@ async fn run(seed: u64, session: &Session, random: &mut SeededRandom, sums: &mut
             sums.well_reckoned += usize::from(is_right);
         }
         drop(parsed);
-        let answer = turn.answer(|text| text.to_owned());
+        let answer = turn.answer(str::to_owned);
         agent.continue_with(&turn, answer);
     }
     if cost > direct * 1.000_001 {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::model::{BIT, Bits, RarityModel, ratio};
 use super::signs;
-use super::tokens::{Token, TokenKind, Tokens, fold_case, load, mix};
+use super::tokens::{TextToken, TokenKind, Tokens, fold_case, load, mix};
 
 /// What a line with a word gets at most.
 const TROUBLE_BITS: Bits = 11 * BIT;
@@ -150,7 +150,7 @@ impl Marks {
     /// The mark that a token is, alone or with the character before it. `pair` is the hash of
     /// both.
     #[inline]
-    pub(super) fn find(&self, bytes: &[u8], token: &Token, pair: u64) -> Option<MarkId> {
+    pub(super) fn find(&self, bytes: &[u8], token: &TextToken, pair: u64) -> Option<MarkId> {
         match token.kind {
             TokenKind::Word => self.named(token.hash).or_else(|| self.by_end(bytes, token)),
             TokenKind::Character => self.named(pair).or_else(|| self.named(token.hash)),
@@ -160,7 +160,7 @@ impl Marks {
 
     /// The mark of a compound name such as `ParseError` or `IOException`.
     #[inline]
-    fn by_end(&self, bytes: &[u8], token: &Token) -> Option<MarkId> {
+    fn by_end(&self, bytes: &[u8], token: &TextToken) -> Option<MarkId> {
         let length = token.end - token.start;
         let end = fold_case(load(
             bytes,
@@ -192,7 +192,13 @@ impl Marks {
     }
 
     /// What a line with this mark is worth in a text of so many lines.
-    pub(super) fn bits(&self, id: MarkId, token: &Token, lines: u32, model: &RarityModel) -> Bits {
+    pub(super) fn bits(
+        &self,
+        id: MarkId,
+        token: &TextToken,
+        lines: u32,
+        model: &RarityModel,
+    ) -> Bits {
         let Some(mark) = self.at(id.0) else {
             return 0;
         };

@@ -12,7 +12,7 @@ mod units;
 
 use marks::Marks;
 use model::{BIT, Bits, Context, RarityModel, ratio};
-use tokens::{Token, TokenKind, Tokens, first_bytes, load, mix};
+use tokens::{TextToken, TokenKind, Tokens, first_bytes, load, mix};
 
 pub(super) use units::{Form, MAX_UNIT, for_each_line_part};
 
@@ -120,7 +120,7 @@ impl Finder<'_> {
         let least = if start < FIRST_BYTES { 3 } else { 16 };
         let mut is_candidate = false;
         let mut pattern = 0;
-        let count = |context: Context, token: &Token, is_first: bool| {
+        let count = |context: Context, token: &TextToken, is_first: bool| {
             if is_first {
                 model.count_context(context);
             }
@@ -239,7 +239,7 @@ fn read(
     tokens: &mut Tokens<'_>,
     form: Form,
     unit: (usize, usize),
-    mut token: impl FnMut(Context, &Token, bool) -> Context,
+    mut token: impl FnMut(Context, &TextToken, bool) -> Context,
 ) {
     let separator = form.separator();
     let least_word = form.least_word();
@@ -299,11 +299,11 @@ fn read(
 
 /// The signs before the first word of a line, which are a word of their own.
 #[inline]
-fn signs(bytes: &[u8], start: usize, end: usize) -> Option<Token> {
+fn signs(bytes: &[u8], start: usize, end: usize) -> Option<TextToken> {
     let gap = bytes.get(start..end).unwrap_or_default();
     let gap = gap.trim_ascii_start();
     let start = end - gap.len();
-    (!gap.is_empty()).then(|| Token {
+    (!gap.is_empty()).then(|| TextToken {
         start,
         end,
         kind: TokenKind::Character,

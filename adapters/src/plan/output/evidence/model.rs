@@ -6,7 +6,7 @@
 //! occurs once is estimated by the share of such things in its context, as Good and Turing
 //! estimate the unseen. Digits, identifiers and random names need no masks of their own.
 
-use super::tokens::{SIGNS_SHIFT, Token, TokenKind, VALUE_SHIFT, mix};
+use super::tokens::{SIGNS_SHIFT, TextToken, TokenKind, VALUE_SHIFT, mix};
 
 /// Bits of information, in sixteenths.
 pub(super) type Bits = u32;
@@ -70,7 +70,7 @@ impl Context {
 
     /// The signs around a number, whatever precedes them.
     #[inline]
-    fn signs(number: &Token) -> Self {
+    fn signs(number: &TextToken) -> Self {
         Self(mix(SIGNS_CONTEXT, number.hash >> SIGNS_SHIFT))
     }
 
@@ -82,10 +82,10 @@ impl Context {
 
     /// The place of a number whose value is counted, and that value as a token.
     #[inline]
-    fn value(self, number: &Token) -> Option<(Self, Token)> {
+    fn value(self, number: &TextToken) -> Option<(Self, TextToken)> {
         let value = number.hash >> VALUE_SHIFT & 0xffff;
         (number.kind == TokenKind::Number && value > 0).then(|| {
-            let token = Token {
+            let token = TextToken {
                 kind: TokenKind::Word,
                 hash: mix(VALUE_CONTEXT, value),
                 ..*number
@@ -96,7 +96,7 @@ impl Context {
 
     /// The context of what follows `token`.
     #[inline]
-    fn after(self, token: &Token) -> Self {
+    fn after(self, token: &TextToken) -> Self {
         match token.kind {
             TokenKind::Word | TokenKind::Character => Self(token.hash),
             TokenKind::Number | TokenKind::Id => Self(mix(self.0, NUMBER_CONTEXT)),
@@ -105,13 +105,13 @@ impl Context {
 
     /// The name of a token in this context.
     #[inline]
-    pub(super) fn pair(self, token: &Token) -> u64 {
+    pub(super) fn pair(self, token: &TextToken) -> u64 {
         mix(self.0, token_name(token))
     }
 }
 
 #[inline]
-fn token_name(token: &Token) -> u64 {
+fn token_name(token: &TextToken) -> u64 {
     if token.kind == TokenKind::Number {
         mix(NUMBER_CONTEXT, token.hash & !(u64::MAX << VALUE_SHIFT))
     } else {
@@ -179,7 +179,7 @@ impl RarityModel {
     /// Counts a token behind `context`. The result says, among others, whether it was a surprise
     /// so far: it is new where only one in `least` tokens is.
     #[inline]
-    pub(super) fn count(&mut self, context: Context, token: &Token, least: u32) -> Counted {
+    pub(super) fn count(&mut self, context: Context, token: &TextToken, least: u32) -> Counted {
         let next = context.after(token);
         let mut is_new = self.count_pair(context, context, token, least);
         if let Some((place, value)) = context.value(token) {
@@ -220,7 +220,7 @@ impl RarityModel {
         &mut self,
         context: Context,
         counted: Context,
-        token: &Token,
+        token: &TextToken,
         least: u32,
     ) -> bool {
         let slot = Self::slot(context.pair(token), self.pair_shift);
@@ -255,7 +255,7 @@ impl RarityModel {
 
     /// How surprising a token is that was counted behind `context`, and the context of the next.
     #[inline]
-    pub(super) fn surprise(&self, context: Context, token: &Token) -> (Context, Bits) {
+    pub(super) fn surprise(&self, context: Context, token: &TextToken) -> (Context, Bits) {
         let next = context.after(token);
         let bits = match token.kind {
             TokenKind::Id => 0,
@@ -287,7 +287,7 @@ impl RarityModel {
 
     /// How surprising a token is behind a context; `None` if that is too rare to know.
     #[inline]
-    fn behind(&self, context: Context, counted: Context, token: &Token) -> Option<Bits> {
+    fn behind(&self, context: Context, counted: Context, token: &TextToken) -> Option<Bits> {
         let occurred = self.word(counted.0).count;
         if occurred < MIN_CONTEXT {
             return None;
@@ -300,7 +300,7 @@ impl RarityModel {
         let is_near = token.kind == TokenKind::Number
             && [-2_i64, -1, 1, 2].iter().any(|distance| {
                 let hash = token.hash.saturating_add_signed(*distance);
-                self.pair_count(context.pair(&Token { hash, ..*token })) > 1
+                self.pair_count(context.pair(&TextToken { hash, ..*token })) > 1
             });
         Some(if is_near { bits / 4 } else { bits })
     }

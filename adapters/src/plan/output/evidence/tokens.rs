@@ -19,7 +19,7 @@ pub(super) enum TokenKind {
 
 /// A token between two bytes of the text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
+pub(super) struct TextToken {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) kind: TokenKind,
@@ -90,7 +90,7 @@ const WINDOW: usize = 64;
 
 /// The classes of 64 bytes, as bits.
 #[derive(Clone, Copy, Default)]
-struct Window {
+struct BytesAhead {
     /// Letters, digits, underscores and all that is not ASCII.
     word: u64,
     digit: u64,
@@ -98,7 +98,7 @@ struct Window {
     wide: u64,
 }
 
-impl Window {
+impl BytesAhead {
     #[inline]
     fn at(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
@@ -147,7 +147,7 @@ pub(super) struct Tokens<'t> {
     bytes: &'t [u8],
     /// Where the window begins.
     base: usize,
-    window: Window,
+    window: BytesAhead,
 }
 
 impl<'t> Tokens<'t> {
@@ -155,14 +155,14 @@ impl<'t> Tokens<'t> {
         Self {
             bytes,
             base: 0,
-            window: Window::at(bytes, 0),
+            window: BytesAhead::at(bytes, 0),
         }
     }
 
     #[inline]
     fn move_to(&mut self, at: usize) {
         self.base = at;
-        self.window = Window::at(self.bytes, at);
+        self.window = BytesAhead::at(self.bytes, at);
     }
 
     /// The next token from `at` on that begins before `end`.
@@ -171,7 +171,7 @@ impl<'t> Tokens<'t> {
         clippy::inline_always,
         reason = "it is called for each word of an output"
     )]
-    pub(super) fn next(&mut self, at: usize, end: usize) -> Option<Token> {
+    pub(super) fn next(&mut self, at: usize, end: usize) -> Option<TextToken> {
         if at.wrapping_sub(self.base) >= WINDOW {
             if at >= end {
                 return None;
@@ -208,10 +208,10 @@ impl<'t> Tokens<'t> {
     }
 
     #[inline]
-    fn character(&self, start: usize, end: usize) -> Token {
+    fn character(&self, start: usize, end: usize) -> TextToken {
         let chunk = load(self.bytes, start);
         let length = if chunk & 0xff >= 0xf0 { 4 } else { 3 };
-        Token {
+        TextToken {
             start,
             end: (start + length).min(end),
             kind: TokenKind::Character,
@@ -233,7 +233,7 @@ impl<'t> Tokens<'t> {
         clippy::inline_always,
         reason = "it is called for each word of an output"
     )]
-    fn run(&mut self, start: usize, offset: usize, length: usize, end: usize) -> Token {
+    fn run(&mut self, start: usize, offset: usize, length: usize, end: usize) -> TextToken {
         let at = (start + length).min(end);
         if length >= WINDOW {
             return self.long_run(start, at, end);
@@ -249,7 +249,7 @@ impl<'t> Tokens<'t> {
             // The start of eight bytes, moved to their end.
             let last = fold_case(load(self.bytes, from)) << (64 - left * 8);
             hash = mix(hash, last);
-            return Token {
+            return TextToken {
                 start,
                 end: at,
                 kind: TokenKind::Word,
@@ -261,7 +261,7 @@ impl<'t> Tokens<'t> {
 
     /// Skips the rest of a run that is too long for a word.
     #[cold]
-    fn long_run(&mut self, start: usize, mut at: usize, end: usize) -> Token {
+    fn long_run(&mut self, start: usize, mut at: usize, end: usize) -> TextToken {
         while at < end {
             self.move_to(at);
             let length = self.run_length(0);
@@ -270,7 +270,7 @@ impl<'t> Tokens<'t> {
                 break;
             }
         }
-        Token {
+        TextToken {
             start,
             end: at.min(end),
             kind: TokenKind::Id,
@@ -280,7 +280,7 @@ impl<'t> Tokens<'t> {
 
     /// A run with digits at these offsets: a number, a word or an identifier.
     #[inline(never)]
-    fn run_with_digits(&self, start: usize, digits: u64, at: usize, end: usize) -> Token {
+    fn run_with_digits(&self, start: usize, digits: u64, at: usize, end: usize) -> TextToken {
         let length = at - start;
         let leading = digits.trailing_ones() as usize;
         // A number may have a unit.
@@ -293,21 +293,21 @@ impl<'t> Tokens<'t> {
 
     /// A number with so many digits before its unit or its fraction.
     #[inline]
-    fn number(&self, start: usize, digits: usize, at: usize, end: usize) -> Token {
+    fn number(&self, start: usize, digits: usize, at: usize, end: usize) -> TextToken {
         let chunk = load(self.bytes, start);
         let zeros = ((chunk ^ ZEROS).trailing_zeros() as usize / 8).min(digits);
         let mut magnitude = ZERO;
         let mut value = 0;
-        if zeros < digits {
+        if zeros < digits && zeros < 8 {
             let lead = chunk >> (zeros * 8) & 15;
             let power = (digits - zeros).min(MAX_POWER) as u64;
-            magnitude += if zeros < 8 { power * 9 + lead } else { 0 };
+            magnitude += power * 9 + lead;
         }
         if digits <= MAX_VALUE_DIGITS {
             let digits = (0..digits).map(|at| chunk >> (at * 8) & 15);
             value = digits.fold(0, |value, digit| value * 10 + digit) + 1;
         }
-        let mut token = Token {
+        let mut token = TextToken {
             start,
             end: at,
             kind: TokenKind::Number,
@@ -349,7 +349,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// A run of letters and digits that is no number.
-    fn name(&self, start: usize, digits: u64, at: usize) -> Token {
+    fn name(&self, start: usize, digits: u64, at: usize) -> TextToken {
         let run = self.bytes.get(start..at).unwrap_or_default();
         let changes = (digits ^ digits << 1) & !(u64::MAX << run.len());
         let is_hex = || run.len() >= MIN_HEX_BYTES && run.iter().all(u8::is_ascii_hexdigit);
@@ -361,7 +361,7 @@ impl<'t> Tokens<'t> {
             let hash = letters.fold(3, |hash, byte| mix(hash, u64::from(byte | 0x20)));
             (TokenKind::Word, hash)
         };
-        Token {
+        TextToken {
             start,
             end: at,
             kind,
