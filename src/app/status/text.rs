@@ -342,8 +342,8 @@ mod tests {
 Respondent 0.2.0 has been running on 127.0.0.1:8787 for 13m.
 
 1 turn is running.
-   for  route                         received  request
- 12.3s  moonshot/a-model-with-a-na…    45.6 kB  9f5a19f7
+   for  route                       received  request
+ 12.3s  moonshot/a-model-with-a-…    45.6 kB  9f5a19f7
 
 Newest turns
  age    took  outcome       route               request   response  kept

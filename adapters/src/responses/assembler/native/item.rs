@@ -251,7 +251,7 @@ impl NativeItem {
             changes.push(("type", Some(quoted(&kind))));
         }
         if let Some(name) = added.text("name").filter(|name| !name.is_empty())
-            && done.text("name").is_none_or(|now| now.is_empty())
+            && done.text("name").is_none_or(|now| now != name)
         {
             changes.push(("name", Some(quoted(&name))));
         }
