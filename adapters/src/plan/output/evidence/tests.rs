@@ -376,3 +376,11 @@ fn words_numbers_and_names_are_told_apart() {
     assert!(magnitude("0.04") < magnitude("0.4"));
     assert!(magnitude("0.4") < magnitude("4"));
 }
+
+#[test]
+fn a_number_may_begin_with_any_number_of_zeros() {
+    for zeros in 0..40 {
+        let number = format!("{}7", "0".repeat(zeros));
+        assert_eq!(kinds(&number), [(number.as_str(), TokenKind::Number)]);
+    }
+}
