@@ -14,6 +14,9 @@ use serde_json::value::RawValue;
 /// Changes of an item's members, see [`rewrite`].
 type MemberChanges = Vec<(&'static str, Option<String>)>;
 
+/// The members by which a client knows an item, besides its id.
+const IDENTITY: [&str; 5] = ["type", "call_id", "name", "namespace", "role"];
+
 /// An item that the upstream made. Made when it begins, and consumed when it is closed.
 #[derive(Debug)]
 pub(super) struct NativeItem {
@@ -203,6 +206,7 @@ impl NativeItem {
             None => self.item_type.has_status().then_some("completed"),
         };
         changes.extend(new_status.map(|status| ("status", Some(quoted(status)))));
+        self.take_final_name(&members);
         changes.extend(self.kept_identity(&members));
         match self.item_type.clone() {
             ItemType::Message => {
@@ -240,22 +244,35 @@ impl NativeItem {
         out.items.item_done(&position, &item);
     }
 
-    /// The type and the name with which the item began, where its last event says something else:
-    /// the client knows the item by them.
+    /// What the client knows the item by, where its last event says something else.
     fn kept_identity(&self, done: &Members<'_>) -> MemberChanges {
         let added = Members::read(&self.added).unwrap_or_default();
-        let mut changes: MemberChanges = Vec::new();
-        if let Some(kind) = added.text("type")
-            && done.text("type").is_none_or(|now| now != kind)
-        {
-            changes.push(("type", Some(quoted(&kind))));
+        let names = IDENTITY.into_iter().filter(|name| match *name {
+            // These are set in any case.
+            "role" => self.item_type != ItemType::Message,
+            "call_id" => self.call_id.is_none(),
+            _ => true,
+        });
+        let value = |members: &Members<'_>, name| members.get(name).map(|raw| raw.get().to_owned());
+        names
+            .map(|name| (name, value(&added, name), value(done, name)))
+            .filter(|(_, added, done)| added != done)
+            .map(|(name, added, _)| (name, added))
+            .collect()
+    }
+
+    /// Lets an item that the client has not seen yet begin with the name of its last event.
+    fn take_final_name(&mut self, done: &Members<'_>) {
+        let added = self.added.clone();
+        let added = Members::read(&added).unwrap_or_default();
+        if self.position.is_some() || done.text("name").is_none_or(|name| name.is_empty()) {
+            return;
         }
-        if let Some(name) = added.text("name").filter(|name| !name.is_empty())
-            && done.text("name").is_none_or(|now| now != name)
-        {
-            changes.push(("name", Some(quoted(&name))));
-        }
-        changes
+        let value = |name| done.get(name).map(|raw| raw.get().to_owned());
+        let changes = ["name", "namespace"].map(|name| (name, value(name)));
+        let mut item = Vec::with_capacity(self.added.len() + 64);
+        rewrite(&mut item, &added, &changes);
+        self.added = String::from_utf8_lossy(&item).into_owned();
     }
 
     /// Ends the item because the answer broke off. Codex keeps no item that is incomplete.
