@@ -18,11 +18,11 @@ pub(super) use json_scan::is_json;
 /// A line with more bytes is a long line.
 const LONG_LINE: usize = 500;
 
-/// Every line that begins in so many first bytes of a text votes.
-const ALL_VOTE_BYTES: usize = 64 * 1024;
+/// Of the first block the lines that begin in so many first bytes vote.
+const FIRST_VOTE_BYTES: usize = 12 * 1024;
 
-/// Of a later block only the lines that begin in so many first bytes vote.
-const BLOCK_VOTE_BYTES: usize = 4 * 1024;
+/// The same of every later block.
+const BLOCK_VOTE_BYTES: usize = 2 * 1024;
 
 /// The counts so far.
 #[derive(Default)]
@@ -49,8 +49,8 @@ impl Classifier {
         if self.bytes == 0 {
             self.read_start(block);
         }
-        let voting = if self.bytes < ALL_VOTE_BYTES {
-            block.len()
+        let voting = if self.bytes == 0 {
+            FIRST_VOTE_BYTES
         } else {
             BLOCK_VOTE_BYTES
         };

@@ -4,15 +4,19 @@
 use std::sync::LazyLock;
 
 use super::model::{BIT, Bits, RarityModel, ratio};
-use super::signs;
 use super::tokens::{TextToken, TokenKind, Tokens, fold_case, load, mix};
+use super::{signs, signs_hash};
 
 /// What a line with a word gets at most.
 const TROUBLE_BITS: Bits = 11 * BIT;
-const WARNING_BITS: Bits = 8 * BIT;
-const ORDER_BITS: Bits = 8 * BIT;
+const WARNING_BITS: Bits = 12 * BIT;
+const ORDER_BITS: Bits = 6 * BIT;
 const ARGUMENT_BITS: Bits = 10 * BIT;
 const MESSAGE_BITS: Bits = 8 * BIT;
+/// What a word gets in addition that stands out from its line.
+const STANDING_OUT_BITS: Bits = 5 * BIT;
+/// A name such as `retry_limit` or `HttpClient`, which only somebody writes who means it.
+const NAME_BITS: Bits = 14 * BIT;
 
 /// The entries of the table that finds a word by its hash.
 const TABLE: usize = 4_096;
@@ -60,6 +64,10 @@ static SIGNS: LazyLock<Marks> = LazyLock::new(|| {
             marks.add((name, last), bits, word);
         }
     }
+    for mark in signs::CONFLICT {
+        let name = signs_hash(mark.as_bytes());
+        marks.add((name, name), TROUBLE_BITS, mark.trim());
+    }
     marks
 });
 
@@ -75,6 +83,13 @@ fn sign_name(word: &str) -> (u64, u64) {
     }
 }
 
+/// Whether a word is a name of a program: with an underscore, a digit or a capital letter inside.
+fn is_name(word: &str) -> bool {
+    let is_sign = |byte: u8| byte == b'_' || byte.is_ascii_digit() || byte.is_ascii_uppercase();
+    let has_small = word.bytes().any(|byte| byte.is_ascii_lowercase());
+    has_small && word.bytes().skip(1).any(is_sign)
+}
+
 impl Marks {
     /// The signs, and the words of the arguments of a call and of a message.
     pub(super) fn new(arguments: &str, message: &str) -> Self {
@@ -84,7 +99,9 @@ impl Marks {
             let mut at = 0;
             while let Some(token) = tokens.next(at, text.len()) {
                 at = token.end;
-                if token.kind == TokenKind::Word && token.end - token.start >= 4 {
+                let word = text.get(token.start..token.end).unwrap_or_default();
+                if token.kind == TokenKind::Word && word.len() >= 4 {
+                    let bits = if is_name(word) { NAME_BITS } else { bits };
                     marks.add((token.hash, token.hash), bits, "");
                 }
             }
@@ -198,6 +215,7 @@ impl Marks {
         token: &TextToken,
         lines: u32,
         model: &RarityModel,
+        stands_out: bool,
     ) -> Bits {
         let Some(mark) = self.at(id.0) else {
             return 0;
@@ -208,7 +226,11 @@ impl Marks {
         } else {
             rarity
         };
-        mark.bits.min(rarity)
+        if stands_out {
+            (mark.bits + STANDING_OUT_BITS).min(rarity * 3 / 2)
+        } else {
+            mark.bits.min(rarity)
+        }
     }
 
     /// The sign of trouble that most lines have, and their number.

@@ -4,20 +4,25 @@
 //! (`model`) and keeps those units as candidates that held something new, or a word that is
 //! looked for (`marks`). Then the candidates alone are read again and scored by the final counts.
 
+mod hunk;
 mod marks;
 mod model;
+mod patterns;
 mod signs;
 mod tokens;
 mod units;
 
+use hunk::Hunk;
 use marks::Marks;
 use model::{BIT, Bits, Context, RarityModel, ratio};
+use patterns::PatternCounts;
 use tokens::{TextToken, TokenKind, Tokens, first_bytes, load, mix};
 
+use units::Quotes;
 pub(super) use units::{Form, MAX_UNIT, for_each_line_part};
 
 /// So many candidates are kept at once. With one more they are scored, and the best quarter stays.
-const MAX_CANDIDATES: usize = 8_192;
+const MAX_CANDIDATES: usize = 4_096;
 
 /// A unit with a lower score is not worth showing.
 pub(super) const MIN_SCORE: Bits = 7 * BIT;
@@ -25,14 +30,21 @@ pub(super) const MIN_SCORE: Bits = 7 * BIT;
 /// The most surprising words of a unit that count.
 const COUNTED_WORDS: usize = 5;
 
+/// A word of so many bits counts as it is. A more surprising one counts more than several others
+/// together, up to a limit.
+const USUAL_WORD: Bits = 12 * BIT;
+const MAX_WORD: Bits = 24 * BIT;
+
 /// Compound names are looked at so many times.
 const NEW_COUNT: u32 = 16;
 
 /// In so many first bytes the counts say little, and more units are candidates.
 const FIRST_BYTES: usize = 48 * 1024;
 
-/// The most bits of the hash of a pattern.
-const MAX_PATTERN_BITS: u32 = 14;
+/// Where the best units are alike in how surprising their words are, words count less than what is
+/// looked for: so many units are compared, and the last of them gets so many bits.
+const USUAL_UNITS: usize = 8;
+const MAX_USUAL: Bits = 12 * BIT;
 
 /// What is looked for in the output of a call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +66,7 @@ pub(super) struct Evidence {
     /// How many units differ from it in numbers only, itself included.
     pub(super) alike: u32,
     /// The same for all these units.
-    pub(super) pattern: usize,
+    pub(super) pattern: u64,
 }
 
 /// What a text holds.
@@ -70,9 +82,31 @@ pub(super) struct Findings {
 struct Candidate {
     start: usize,
     end: usize,
-    pattern: usize,
-    score: Bits,
+    pattern: u64,
+    /// How surprising its words are, and what else it is worth.
+    words: Bits,
+    marked: Bits,
     focus: usize,
+}
+
+impl Candidate {
+    fn score(&self) -> Bits {
+        self.words + self.marked
+    }
+
+    /// The best is the least.
+    fn rank(&self) -> (std::cmp::Reverse<Bits>, usize) {
+        (std::cmp::Reverse(self.score()), self.start)
+    }
+}
+
+/// How surprising the words of the last of the best units are.
+fn usual_surprise(candidates: &[Candidate]) -> Bits {
+    let mut best = [0; USUAL_UNITS];
+    for candidate in candidates {
+        insert(&mut best, candidate.words);
+    }
+    best.last().copied().unwrap_or_default()
 }
 
 struct Finder<'t> {
@@ -81,17 +115,18 @@ struct Finder<'t> {
     form: Form,
     model: RarityModel,
     marks: Marks,
+    hunk: Hunk,
     candidates: Vec<Candidate>,
-    /// How many units have a pattern, by its hash.
-    patterns: Vec<u32>,
-    pattern_shift: u32,
+    /// A token is new in a place where only one in so many is. Where that holds for many units,
+    /// the number grows.
+    least: u32,
+    patterns: PatternCounts,
     units: u32,
 }
 
 /// Finds the units that differ most from the others, or hold what is looked for.
 pub(super) fn find(text: &str, form: Form, wanted: Wanted<'_>) -> Findings {
     let bytes = text.as_bytes();
-    let pattern_bits = (bytes.len() / 32).max(1).ilog2().clamp(6, MAX_PATTERN_BITS);
     let marks = Marks::new(wanted.arguments, wanted.message);
     let mut model = RarityModel::new(bytes.len());
     marks.names().for_each(|name| model.mark(name));
@@ -101,9 +136,10 @@ pub(super) fn find(text: &str, form: Form, wanted: Wanted<'_>) -> Findings {
         form,
         model,
         marks,
+        hunk: Hunk::default(),
         candidates: Vec::new(),
-        patterns: vec![0; 1 << pattern_bits],
-        pattern_shift: 64 - pattern_bits,
+        least: 16,
+        patterns: PatternCounts::new(bytes.len()),
         units: 0,
     };
     form.for_each_unit(bytes, |start, end| finder.add(start, end));
@@ -115,9 +151,13 @@ impl Finder<'_> {
     #[inline]
     fn add(&mut self, start: usize, end: usize) {
         self.units += 1;
+        let line = self.bytes.get(start..end).unwrap_or_default();
+        if self.hunk.is_unchanged(line) {
+            return;
+        }
         let (bytes, form, units) = (self.bytes, self.form, self.units);
         let (model, marks) = (&mut self.model, &mut self.marks);
-        let least = if start < FIRST_BYTES { 3 } else { 16 };
+        let least = if start < FIRST_BYTES { 3 } else { self.least };
         let mut is_candidate = false;
         let mut pattern = 0;
         let count = |context: Context, token: &TextToken, is_first: bool| {
@@ -137,19 +177,18 @@ impl Finder<'_> {
             counted.next
         };
         read(bytes, &mut self.tokens, form, (start, end), count);
-        let pattern = usize::try_from(pattern >> self.pattern_shift).unwrap_or_default();
-        if let Some(count) = self.patterns.get_mut(pattern) {
-            *count += 1;
-        }
+        self.patterns.count(pattern);
         if is_candidate {
             if self.candidates.len() >= MAX_CANDIDATES {
                 self.keep_best(MAX_CANDIDATES / 4);
+                self.least = self.least.saturating_mul(2);
             }
             self.candidates.push(Candidate {
                 start,
                 end,
                 pattern,
-                score: 0,
+                words: 0,
+                marked: 0,
                 focus: start,
             });
         }
@@ -159,14 +198,16 @@ impl Finder<'_> {
     fn keep_best(&mut self, count: usize) {
         let mut candidates = std::mem::take(&mut self.candidates);
         let mut tokens = Tokens::new(self.bytes);
-        let singles = self.patterns.iter().filter(|count| **count == 1).count();
-        let singles = u32::try_from(singles).unwrap_or(u32::MAX).max(1);
+        let singles = self.patterns.singles().max(1);
         for candidate in &mut candidates {
             self.score(&mut tokens, candidate, singles);
         }
+        let usual = usual_surprise(&candidates).max(MAX_USUAL);
+        for candidate in &mut candidates {
+            candidate.words = candidate.words * MAX_USUAL / usual;
+        }
         if candidates.len() > count {
-            candidates
-                .select_nth_unstable_by_key(count, |it| (std::cmp::Reverse(it.score), it.start));
+            candidates.select_nth_unstable_by_key(count, Candidate::rank);
             candidates.truncate(count);
         }
         self.candidates = candidates;
@@ -181,9 +222,13 @@ impl Finder<'_> {
             let (next, mut bits) = self.model.surprise(context, token);
             let pair = context.pair(token);
             let id = self.marks.find(self.bytes, token, pair);
+            bits = (bits * bits / USUAL_WORD).min(MAX_WORD);
             insert(&mut best, bits);
             if let Some(id) = id {
-                let worth = self.marks.bits(id, token, self.units, &self.model);
+                let stands_out = stands_out(self.bytes, token);
+                let worth = self
+                    .marks
+                    .bits(id, token, self.units, &self.model, stands_out);
                 marked = marked.max(worth) + marked.min(worth) / 4;
                 bits += worth;
             }
@@ -192,26 +237,24 @@ impl Finder<'_> {
             }
             next
         });
-        let count = self.patterns.get(candidate.pattern).copied().unwrap_or(1);
-        let pattern = if count <= 1 {
-            ratio(self.units, singles) / 2
-        } else {
-            0
+        let pattern = match self.patterns.of(candidate.pattern) {
+            Some(1) => ratio(self.units, singles) / 2,
+            Some(_) | None => 0,
         };
-        candidate.score = best.iter().sum::<Bits>() + marked + pattern;
+        candidate.words = best.iter().sum::<Bits>();
+        candidate.marked = marked + pattern;
         candidate.focus = focus.1;
     }
 
     fn findings(mut self) -> Findings {
         self.keep_best(usize::MAX);
-        self.candidates
-            .sort_unstable_by_key(|it| (std::cmp::Reverse(it.score), it.start));
+        self.candidates.sort_unstable_by_key(Candidate::rank);
         let evidence = self.candidates.iter().map(|it| Evidence {
             start: it.start,
             end: it.end,
             focus: it.focus,
-            score: it.score,
-            alike: self.patterns.get(it.pattern).copied().unwrap_or(1),
+            score: it.score(),
+            alike: self.patterns.of(it.pattern).unwrap_or(1),
             pattern: it.pattern,
         });
         Findings {
@@ -223,7 +266,7 @@ impl Finder<'_> {
 
 /// Keeps the largest numbers.
 #[inline]
-fn insert(best: &mut [Bits; COUNTED_WORDS], mut bits: Bits) {
+fn insert(best: &mut [Bits], mut bits: Bits) {
     for place in best {
         if bits > *place {
             std::mem::swap(place, &mut bits);
@@ -245,7 +288,7 @@ fn read(
     let least_word = form.least_word();
     let mut context = Context::short();
     let mut is_first = true;
-    let mut column = 0;
+    let (mut column, mut quotes) = (0_usize, Quotes::default());
     form.for_each_piece(bytes, unit, |start, end| {
         let mut at = start;
         // Behind the signs at the start of a line: its first word.
@@ -260,6 +303,10 @@ fn read(
                 is_first = false;
                 let word = found.map_or(end, |found| found.start);
                 context = Context::line_start(0);
+                if let Some(separator) = separator {
+                    let gap = bytes.get(at..word).unwrap_or_default();
+                    column = quotes.count_outside(gap, separator);
+                }
                 match signs(bytes, at, word) {
                     Some(signs) => {
                         waiting = found;
@@ -277,17 +324,15 @@ fn read(
                 && !begins
             {
                 let gap = bytes.get(at..found.start).unwrap_or_default();
-                let mut cells = 0;
-                for byte in gap {
-                    cells += u64::from(*byte == separator);
-                }
+                let cells = quotes.count_outside(gap, separator);
                 if cells > 0 {
                     column += cells;
                     begins = true;
-                    context = Context::cell(column);
+                    context = Context::cell(column as u64);
                 }
             }
             at = found.end;
+            quotes.skip_word();
             context = if found.end - found.start < least_word && found.kind == TokenKind::Word {
                 Context::short()
             } else {
@@ -295,6 +340,17 @@ fn read(
             };
         }
     });
+}
+
+/// Whether a word stands out: in capital letters, behind a bracket, or before a colon.
+fn stands_out(bytes: &[u8], token: &TextToken) -> bool {
+    let word = bytes.get(token.start..token.end).unwrap_or_default();
+    let before = token.start.checked_sub(1).and_then(|at| bytes.get(at));
+    let behind = bytes.get(token.end);
+    token.kind == TokenKind::Word
+        && (matches!(before, Some(b'[' | b'*'))
+            || matches!(behind, Some(b':' | b'!' | b']'))
+            || word.len() > 2 && word.iter().all(u8::is_ascii_uppercase))
 }
 
 /// The signs before the first word of a line, which are a word of their own.
@@ -307,8 +363,14 @@ fn signs(bytes: &[u8], start: usize, end: usize) -> Option<TextToken> {
         start,
         end,
         kind: TokenKind::Character,
-        hash: mix(2, first_bytes(load(bytes, start), gap.len())),
+        hash: signs_hash(gap),
     })
+}
+
+/// The hash of the signs before the first word of a line, of which eight bytes count.
+#[inline]
+fn signs_hash(signs: &[u8]) -> u64 {
+    mix(2, first_bytes(load(signs, 0), signs.len()))
 }
 
 #[cfg(test)]

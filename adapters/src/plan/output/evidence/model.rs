@@ -132,8 +132,8 @@ pub(super) struct Counted {
 impl RarityModel {
     /// Empty tables for a text of so many bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        let word_bits = (bytes / 12).max(1).ilog2().clamp(8, 15);
-        let pair_bits = (bytes.max(1).ilog2() + 1).clamp(10, 19);
+        let word_bits = (bytes / 12).max(1).ilog2().clamp(8, 14);
+        let pair_bits = (bytes.max(1).ilog2() + 1).clamp(10, 18);
         Self {
             words: vec![WordCount::default(); 1 << word_bits],
             pairs: vec![0; 1 << pair_bits],

@@ -10,7 +10,7 @@ pub(super) const TROUBLE: &str = "\
     illegal corrupt corrupted mismatch mismatched missing unreachable timeout undefined \
     unresolved conflict conflicts killed segfault overflow leak leaked deadlock lost broken \
     critical emerg emergency alert vulnerable vulnerability violation unexpected cannot unable \
-    exceeded exhausted inconsistent malformed orphaned stale stuck \
+    exceeded exhausted inconsistent malformed orphaned stale stuck unsound unsoundness regression \
     fehler fehlgeschlagen fehlt ungültig abgebrochen verweigert gescheitert \
     erreur échec échoué invalide refusé interdit introuvable impossible \
     fallo falló fallido inválido denegado rechazado imposible falta \
@@ -44,3 +44,8 @@ pub(super) const ORDER: &str = "\
     не нельзя никогда должен запрещено \
     değil asla yasak لا يجب ممنوع אסור \
     不要 不得 禁止 切勿 请勿 不可 不能 必须 必須 务必 勿用 严禁 嚴禁 ない 厳禁 금지 마세 절대 필수";
+
+/// The first eight bytes of the lines between which a conflict stands, alone and in a diff.
+pub(super) const CONFLICT: [&str; 8] = [
+    "<<<<<<< ", ">>>>>>> ", "+<<<<<<<", "+>>>>>>>", "-<<<<<<<", "->>>>>>>", "++<<<<<<", "++>>>>>>",
+];

@@ -306,6 +306,78 @@ fn an_odd_search_result_is_shown_with_its_title_and_address() {
     assert!(shown.contains(&odd), "{odd} is missing:\n{shown}");
 }
 
+/// A diff in which every change renames a type, with these lines in the middle of one hunk.
+fn rename(lines: &str) -> String {
+    let hunk = |at: usize| {
+        let (first, second) = (word(at, 1), word(at, 2));
+        format!(
+            "@@ -{0},4 +{0},4 @@\n {first}_{at}(cargo);\n-let {second}: Barge = load();\n+let {second}: Vessel = load();\n stow({first}, {second}_{at});\n moor{at}(quay{at});\n",
+            at * 9 + 1
+        )
+    };
+    let hunks: Vec<String> = (0..900).map(hunk).collect();
+    let (above, below) = hunks.split_at(511);
+    let added = format!(
+        "@@ -4700,1 +4700,{} @@\n hull\n{lines}",
+        lines.lines().count() + 1
+    );
+    let head = "diff --git a/fleet.rs b/fleet.rs\n--- a/fleet.rs\n+++ b/fleet.rs\n";
+    format!("{head}{}{added}{}", above.concat(), below.concat())
+}
+
+#[test]
+fn a_change_of_another_sort_is_shown_among_the_lines_of_a_diff() {
+    for line in ["+const DRAFT: u32 = 91_250;", "+// Skip the customs."] {
+        let shown = shown(&rename(&format!("{line}\n")), Wanted::default());
+        assert!(shown.contains(line), "{shown}");
+    }
+}
+
+#[test]
+fn the_lines_of_a_conflict_are_shown() {
+    let conflict =
+        "+<<<<<<< HEAD\n+let cargo = load();\n+=======\n+let cargo = stow();\n+>>>>>>> tide\n";
+    let shown = shown(&rename(conflict), Wanted::default());
+    assert!(shown.contains("+<<<<<<< HEAD"), "{shown}");
+}
+
+#[test]
+fn an_odd_value_is_shown_with_the_object_around_it() {
+    let row = |at: usize| {
+        let state = if at == 777 { "adrift" } else { "moored" };
+        format!(
+            "  {{\n    \"ship\": {},\n    \"berth\": {{\"quay\": {}}},\n    \"state\": \"{state}\"\n  }}",
+            at + 40_000,
+            noise(at, 4, 30)
+        )
+    };
+    let rows: Vec<String> = (0..1_400).map(row).collect();
+    let shown = shown(&format!("[\n{}\n]\n", rows.join(",\n")), Wanted::default());
+    let object = shown.lines().find(|line| line.contains("adrift"));
+    assert!(
+        object.is_some_and(|line| line.contains("\"ship\": 40777,")),
+        "{shown}"
+    );
+}
+
+#[test]
+fn separators_in_quotes_do_not_end_a_cell() {
+    let row = |at: usize| {
+        let flag = if at == 600 { "PA" } else { "NO" };
+        let (first, second) = (word(at, 1), word(at, 2));
+        format!(
+            "{},\"{first}, {second}{}\",{flag},\"{second}'s {first}{}, with, {}\"\n",
+            word(at, 3),
+            noise(at, 4, 9_000),
+            noise(at, 5, 9_000),
+            noise(at, 6, 9_000)
+        )
+    };
+    let table: String = (0..1_500).map(row).collect();
+    let shown = shown(&table, Wanted::default());
+    assert!(shown.contains(&row(600)), "{shown}");
+}
+
 #[test]
 fn a_sign_that_many_lines_have_is_counted() {
     let line = |at: usize| match at % 3 {

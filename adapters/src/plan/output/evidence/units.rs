@@ -15,6 +15,10 @@ pub(in crate::plan::output) enum Form {
     Page,
 }
 
+/// The lines that tell whether a text is a table, and the most separators in a row of one.
+const TABLE_LINES: usize = 40;
+const MAX_SEPARATORS: usize = 256;
+
 /// A longer line is cut into parts.
 pub(in crate::plan::output) const MAX_UNIT: usize = 400;
 
@@ -23,14 +27,21 @@ pub(in crate::plan::output) const MAX_UNIT: usize = 400;
 const PART: (usize, usize) = (48, 240);
 
 impl Form {
-    /// A table if the first lines have the same number of cells, at least three.
+    /// A table if most of the first lines have the same number of cells, at least three. Cells may be
+    /// in quotes.
     pub(in crate::plan::output) fn of_lines(text: &str) -> Self {
-        let mut lines = text.as_bytes().split(|byte| *byte == b'\n');
-        let first: Vec<&[u8]> = lines.by_ref().take(6).collect();
+        let lines = text.as_bytes().split(|byte| *byte == b'\n');
+        let first: Vec<&[u8]> = lines.take(TABLE_LINES).collect();
         let is_table = |separator: &u8| {
-            let cells = |line: &&[u8]| memchr::memchr_iter(*separator, line).count();
-            let count = first.first().map_or(0, cells);
-            count >= 2 && first.len() == 6 && first.iter().all(|line| cells(line) == count)
+            let mut counts = [0_usize; MAX_SEPARATORS];
+            for line in &first {
+                let count = Quotes::default().count_outside(line, *separator);
+                if let Some(lines) = counts.get_mut(count).filter(|_| count >= 2) {
+                    *lines += 1;
+                }
+            }
+            let most = counts.into_iter().max().unwrap_or_default();
+            most >= 6 && most * 4 >= first.len() * 3
         };
         let found = [b',', b'\t', b';', b'|'].into_iter().find(is_table);
         found.map_or(Self::Lines, Self::Table)
@@ -77,6 +88,41 @@ impl Form {
         } else {
             piece(start, end);
         }
+    }
+}
+
+/// Whether the place in a row of a table is inside quotes, where separators are text.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Quotes {
+    open: Option<u8>,
+    /// The byte before, if it belongs to a word: an apostrophe follows it.
+    is_in_word: bool,
+}
+
+impl Quotes {
+    /// Goes on behind a word.
+    #[inline]
+    pub(super) fn skip_word(&mut self) {
+        self.is_in_word = true;
+    }
+
+    /// How many separators in the next bytes of a row are outside of quotes.
+    #[inline]
+    pub(super) fn count_outside(&mut self, bytes: &[u8], separator: u8) -> usize {
+        let mut count = 0;
+        for byte in bytes {
+            let is_apostrophe = *byte == b'\'' && self.is_in_word && self.open.is_none();
+            if matches!(byte, b'"' | b'\'') && !is_apostrophe {
+                match self.open {
+                    None => self.open = Some(*byte),
+                    Some(open) if open == *byte => self.open = None,
+                    Some(_) => {}
+                }
+            }
+            self.is_in_word = byte.is_ascii_alphanumeric();
+            count += usize::from(*byte == separator && self.open.is_none());
+        }
+        count
     }
 }
 

@@ -18,10 +18,17 @@ const LABEL_CHARS: usize = 90;
 /// The percentage of the room for the units between the first and the last lines.
 const EVIDENCE_PERCENT: usize = 62;
 
+/// The same for JSON, whose first and last lines say little that its shape does not.
+const JSON_EVIDENCE_PERCENT: usize = 76;
+
 /// The best of these units get the longer limit.
 const LONG_UNITS: usize = 4;
 const MAX_LONG_UNIT_CHARS: usize = 420;
 const MAX_UNIT_CHARS: usize = 240;
+
+/// So many units are shown with the JSON object around them.
+const WHOLE_OBJECTS: usize = 4;
+const MAX_OBJECT_CHARS: usize = 320;
 
 /// No unit is shown in less room.
 const MIN_UNIT_CHARS: usize = 100;
@@ -56,16 +63,20 @@ impl ExcerptSource<'_> {
             return whole;
         }
         let head = match kind {
-            OutputKind::Json => json::shape(text, room * 30 / 100),
+            OutputKind::Json => json::shape(text, room / 4),
             OutputKind::WebOrSearch => page::address_count(text),
             _ => String::new(),
         };
         let hint = hint(&self.findings, layout.retention);
         let fixed = head.chars().count() + hint.chars().count() + LABEL_CHARS;
         let spare = room.saturating_sub(fixed);
-        let ends = self.ends(spare * (100 - EVIDENCE_PERCENT) / 200, layout.style);
+        let percent = match kind {
+            OutputKind::Json => JSON_EVIDENCE_PERCENT,
+            _ => EVIDENCE_PERCENT,
+        };
+        let ends = self.ends(spare * (100 - percent) / 200, layout.style);
         let between = ends.between(text);
-        let mut units = self.choose(between, spare * EVIDENCE_PERCENT / 100);
+        let mut units = self.choose(between, spare * percent / 100);
         let paths = match kind {
             OutputKind::CommandOutput => path_line(text, between, spare / 12),
             _ => String::new(),
@@ -118,7 +129,7 @@ impl ExcerptSource<'_> {
         let mut shown: Vec<ShownUnit> = Vec::new();
         // A quarter is for what stands around these units.
         let mut left = room * 3 / 4;
-        let mut patterns: HashMap<usize, usize> = HashMap::new();
+        let mut patterns: HashMap<u64, usize> = HashMap::new();
         let is_inside = |it: &&Evidence| it.start >= between.0 && it.end <= between.1;
         let ranked = self.findings.evidence.iter();
         let ranked = ranked.take_while(|it| it.score >= least).filter(is_inside);
@@ -132,7 +143,10 @@ impl ExcerptSource<'_> {
                 0..LONG_UNITS => MAX_LONG_UNIT_CHARS,
                 _ => MAX_UNIT_CHARS,
             };
-            let found = self.show(unit, between, limit);
+            let object = self
+                .object(unit, between)
+                .filter(|_| shown.len() < WHOLE_OBJECTS);
+            let found = object.unwrap_or_else(|| self.show(unit, between, limit));
             if found.cost() <= left {
                 left -= found.cost();
                 shown.push(found);
@@ -199,6 +213,21 @@ impl ExcerptSource<'_> {
             }
         }
         lines
+    }
+
+    /// The JSON object around a unit on one line, if it is short.
+    fn object(&self, unit: &Evidence, between: (usize, usize)) -> Option<ShownUnit> {
+        if self.measure.kind != OutputKind::Json {
+            return None;
+        }
+        let (start, end) = json::object_around(self.text, unit.focus, between)?;
+        let text = json::joined_lines(self.text.get(start..end)?);
+        (text.chars().count() <= MAX_OBJECT_CHARS).then_some(ShownUnit {
+            start,
+            end,
+            text,
+            alike: unit.alike,
+        })
     }
 
     /// A unit as it is shown: a whole line, a part of a long line with what stands around it, or

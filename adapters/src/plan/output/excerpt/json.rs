@@ -15,6 +15,9 @@ const MAX_ELEMENTS: usize = 2;
 /// The maximum number of values that are described in all.
 const MAX_VALUES: usize = 400;
 
+/// An object with more bytes is not shown whole.
+const MAX_OBJECT_BYTES: usize = 600;
+
 /// How many bytes are read. Counts of values that continue after them are lower limits.
 const READ_BYTES: usize = 4 << 20;
 
@@ -35,6 +38,59 @@ pub(super) fn shape(text: &str, room: usize) -> String {
             format!("{}(more)\n", lines.text)
         });
     format!("Shape:\n{shape}")
+}
+
+/// The largest object around a byte that has at most [`MAX_OBJECT_BYTES`]. Braces in strings count
+/// as well, so it may be a part of an object.
+pub(super) fn object_around(
+    text: &str,
+    at: usize,
+    (from, to): (usize, usize),
+) -> Option<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let first = at.saturating_sub(MAX_OBJECT_BYTES).max(from);
+    let mut found = None;
+    let mut end = at;
+    let mut depth = 0_usize;
+    for start in (first..at).rev() {
+        match bytes.get(start) {
+            Some(b'}' | b']') => depth += 1,
+            Some(b'{' | b'[') if depth > 0 => depth -= 1,
+            Some(b'[') => break,
+            Some(b'{') => {
+                let last = (start + MAX_OBJECT_BYTES).min(to);
+                let Some(object_end) = closing(bytes, end, last) else {
+                    break;
+                };
+                end = object_end;
+                found = Some((start, end));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Behind the brace that closes what is open at `at`.
+fn closing(bytes: &[u8], at: usize, to: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (place, byte) in bytes.get(at..to)?.iter().enumerate() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth > 0 => depth -= 1,
+            b'}' => return Some(at + place + 1),
+            b']' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A part of a document with each line end and the white space around it as one space.
+pub(super) fn joined_lines(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    lines.join(" ")
 }
 
 /// The part of a text that is read.
