@@ -476,6 +476,21 @@ row R37 "a day has any number of models" src/store/usage.rs \
 row R37 "usage ends with the server" src/commands/serve/server.rs \
   's/^        usage.flush().await;/        let _ = usage;/' \
   it "R37 usage outlives the server"
+row R40 "a request unshortened may fill the whole window" src/turn/prefix/recent_requests.rs \
+  's/input.tokens <= window.max_input()/input.tokens <= window.tokens/' \
+  it "R40 a turn that leaves no room for an answer unshortened says so"
+row R40 "the bill unshortened has no more tokens" src/turn/prefix/unshortened.rs \
+  's/            tokens: tokens + self.tokens(more),/            tokens,/' \
+  it "R40 a turn shows both bills in its log line, the metrics and the status"
+row R41 "a response of another session is unknown" src/turn/session_memory.rs \
+  's/            .or_else(|| others.map(|(_, session)| session).find_map(diagnose))/            .or_else(|| None.or(others.map(|(_, session)| session).find_map(|_| None)))/' \
+  it "R41 each of the nine reasons for a cache miss is named"
+row R41 "a change of verbosity is one of the effort" src/turn/prefix/fingerprint.rs \
+  's/        CacheMissReason::VerbosityChanged,/        CacheMissReason::ReasoningEffortChanged,/' \
+  it "R41 each of the nine reasons for a cache miss is named"
+row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
+  's/        let removed = std::mem::take(&mut round.attempt.removed_reasoning);/        let removed = Vec::new();/' \
+  it "R41 reasoning that a model does not get is listed"
 row R23 "an answer ends before it began when the clock is set back" $assembler/end.rs \
   's/Some(now.max(response.created_at))/Some(now)/' \
   lib r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back

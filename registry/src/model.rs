@@ -172,6 +172,11 @@ impl Window {
         let quarter = self.tokens / 4;
         if quarter < 20_000 { quarter } else { 20_000 }
     }
+
+    /// The most tokens that a request may have, so that there is room for an answer.
+    pub const fn max_input(self) -> u64 {
+        self.tokens.saturating_sub(self.output_allowance())
+    }
 }
 
 /// How the size of a window is known, the most reliable source first.

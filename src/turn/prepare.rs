@@ -190,8 +190,7 @@ pub(super) fn failed_request(
 /// Whether the request has more tokens than the client's threshold, or than the window holds
 /// beside an answer.
 fn exceeds_threshold(attempt: &PreparedAttempt, threshold: u64) -> bool {
-    let window = attempt.route.model.window();
-    let max_input = window.tokens.saturating_sub(window.output_allowance());
+    let max_input = attempt.route.model.window().max_input();
     attempt.answer_params.estimated_input_tokens > threshold.min(max_input)
 }
 

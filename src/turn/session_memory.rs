@@ -36,6 +36,8 @@ const REASONING_LIMIT: usize = 1 << 20;
 const HIDDEN_LIMIT: usize = 4 << 20;
 /// The most bytes of a list of tools.
 const TOOLS_LIMIT: usize = 1 << 20;
+/// The sessions, the newest first, in which a response is looked for that a request is compared with.
+const COMPARED_SESSIONS: usize = 256;
 /// How long a failed request counts against a client that repeats it.
 const FAILURES_LIFETIME: Duration = Duration::from_mins(10);
 /// The bytes that a session takes besides its keys and values: its place in the maps.
@@ -248,8 +250,9 @@ impl SessionMemory {
         });
     }
 
-    /// Compares the prompt of a request with that of the response with this id. A replay gets what
-    /// was recorded.
+    /// Compares the prompt of a request with that of the response with this id, which may belong to
+    /// another session: what a client changes may be what its sessions are told apart by. A replay
+    /// gets what was recorded.
     pub(super) fn cache_diagnostics(
         &self,
         owner: &Arc<str>,
@@ -257,11 +260,20 @@ impl SessionMemory {
         request: &RequestFingerprint,
         response_id: &str,
     ) -> PromptCacheDiagnostics {
-        let found = self.read(owner, session, |session| {
-            let diagnosed = || session.requests.diagnose(request, response_id);
-            session.recorded_diagnostics.unwrap_or_else(diagnosed)
-        });
-        found.unwrap_or(PromptCacheDiagnostics::ComparisonResponseNotFound)
+        let sessions = self.0.lock();
+        let own = sessions.by_key.get(&(Arc::clone(owner), session.into()));
+        if let Some(recorded) = own.and_then(|own| own.recorded_diagnostics) {
+            return recorded;
+        }
+        let diagnose =
+            |session: &RememberedSession| session.requests.diagnose(request, response_id);
+        let newest = sessions.by_key.iter().rev();
+        let others = newest
+            .filter(|((other, _), _)| other == owner)
+            .take(COMPARED_SESSIONS);
+        own.and_then(diagnose)
+            .or_else(|| others.map(|(_, session)| session).find_map(diagnose))
+            .unwrap_or(PromptCacheDiagnostics::ComparisonResponseNotFound)
     }
 
     /// Sets what comparisons say, for a replay.

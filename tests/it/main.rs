@@ -12,6 +12,7 @@
 
 mod adapting;
 mod artifacts;
+mod bills;
 mod bundles;
 mod captures;
 mod compaction;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     }
     let trials = [
         artifacts::trials(),
+        bills::trials(),
         bundles::trials(),
         captures::trials(),
         compaction::trials(),

@@ -42,7 +42,7 @@ async fn run_turns(proxy: &Proxy) {
 }
 
 /// The status as JSON, asked for with the configuration of the server.
-async fn status(proxy: &Proxy, setup: &Setup) -> Value {
+pub async fn status(proxy: &Proxy, setup: &Setup) -> Value {
     serde_json::from_str(&run_status(proxy, setup, &["--json"]).await).unwrap()
 }
 

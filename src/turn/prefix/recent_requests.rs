@@ -70,7 +70,7 @@ impl RecentRequests {
     }
 
     /// Estimates what a provider with this rule will count for a request, and what it would count
-    /// for it with nothing shortened, if the window holds that.
+    /// for it with nothing shortened, if the window holds that beside an answer.
     pub(in crate::turn) fn forecast(
         &self,
         request: &RequestFingerprint,
@@ -110,37 +110,36 @@ impl RecentRequests {
         let rates = self.hit_rates.iter().flatten().copied();
         BillForecast {
             sent,
-            unshortened: unshortened.filter(|input| input.tokens <= window.tokens),
+            unshortened: unshortened.filter(|input| input.tokens <= window.max_input()),
             hit_rate: rates.reduce(f64::max).unwrap_or(1.0),
         }
     }
 
-    /// Compares the prompt of a request with that of the response with this id.
+    /// Compares the prompt of a request with that of the response with this id; `None` if that is
+    /// not one of these requests.
     pub(in crate::turn) fn diagnose(
         &self,
         request: &RequestFingerprint,
         response_id: &str,
-    ) -> PromptCacheDiagnostics {
+    ) -> Option<PromptCacheDiagnostics> {
         let mut later = self.requests.iter().rev();
         let mut summarized = false;
-        let Some(compared) = later.find(|other| {
+        let compared = later.find(|other| {
             summarized |= other.fingerprint.asks_for_summary();
             other.response_id == response_id
-        }) else {
-            return PromptCacheDiagnostics::ComparisonResponseNotFound;
-        };
+        })?;
         let earlier = &compared.fingerprint;
         let Some((reason, shared)) = request.miss(earlier, summarized) else {
-            return PromptCacheDiagnostics::CacheHit;
+            return Some(PromptCacheDiagnostics::CacheHit);
         };
         let tokens = scaled(earlier.sent().tokens, compared.scale());
         let reusable = scaled(tokens, ratio(shared, earlier.encoded_size().max(1)));
         let all = scaled(request.sent().tokens, compared.scale());
-        PromptCacheDiagnostics::CacheMiss {
+        Some(PromptCacheDiagnostics::CacheMiss {
             reason,
             cache_missed_tokens: all.saturating_sub(reusable),
             comparison_reusable_tokens: reusable,
-        }
+        })
     }
 
     /// Remembers a request that is being answered, and drops those that it begins with.

@@ -74,9 +74,7 @@ fn message_bytes(turn: &Turn<'_>, bounds: &Bounds) -> usize {
 
 /// The bytes of the window without those that are kept free for the answer.
 fn input_bytes(bounds: &Bounds) -> usize {
-    let window = bounds.window;
-    let tokens = window.tokens.saturating_sub(window.output_allowance());
-    bounds.bytes_for(tokens)
+    bounds.bytes_for(bounds.window.max_input())
 }
 
 /// The bytes of the instructions as they are sent.

@@ -186,7 +186,7 @@ async fn run(seed: u64, session: &Session, random: &mut SeededRandom, sums: &mut
         sums.well_predicted += usize::from(is_right);
         let whole = direct_to.count(whole);
         // A session that does not fit any more ends for whoever shortens nothing.
-        fits &= whole.input <= session.window;
+        fits &= whole.input <= model.window().max_input();
         if fits {
             let output = Usage {
                 output: 400,
@@ -212,6 +212,24 @@ async fn run(seed: u64, session: &Session, random: &mut SeededRandom, sums: &mut
     }
     sums.cost += cost;
     sums.direct += direct;
+}
+
+/// The window has 131,072 tokens, of which 20,000 are for the answer.
+#[test]
+fn r40_nothing_shortened_needs_room_for_an_answer() {
+    let model = Model::unlisted("m");
+    for (tokens, fits) in [(100_000, true), (115_000, false), (140_000, false)] {
+        let text = "one line\\n".repeat(tokens * 27 / 100);
+        let items = format!(
+            r#"{{"model":"m","input":[{{"type":"function_call","call_id":"c","name":"f","arguments":"{{}}"}},{{"type":"function_call_output","call_id":"c","output":"{text}"}}]}}"#
+        );
+        let source = TurnSource::new(items);
+        let turn = source.turn().unwrap();
+        let (_, _, request) = bodies(&turn, &model, &OutputCache::default());
+        let recent = RecentRequests::default();
+        let forecast = recent.forecast(&request, PromptCache::default(), model.window());
+        assert_eq!(forecast.fits_unshortened(), fits, "{tokens}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
