@@ -488,6 +488,18 @@ row R41 "a response of another session is unknown" src/turn/session_memory.rs \
 row R41 "a change of verbosity is one of the effort" src/turn/prefix/fingerprint.rs \
   's/        CacheMissReason::VerbosityChanged,/        CacheMissReason::ReasoningEffortChanged,/' \
   it "R41 each of the nine reasons for a cache miss is named"
+row R42 "lost turns are not counted" src/turn/session_memory.rs \
+  's/session.lost_turns >= MAX_LOST_TURNS/session.lost_turns == u8::MAX/' \
+  it "R42 a session that shortening makes dearer is sent whole, also after a restart"
+row R42 "whole sessions end with the server" src/commands/serve/server.rs \
+  's/            service.keep_whole_sessions(&store).await;/            drop(store);/' \
+  it "R42 a session that shortening makes dearer is sent whole, also after a restart"
+row R42 "a recorded turn does not know it" src/turn/shared.rs \
+  's/            whole: self.whole_session(owner, session),/            whole: None,/' \
+  it "R42 a recorded turn of such a session is replayed as it was"
+row R42 "what was shortened becomes whole" adapters/src/plan/bound_outputs/mod.rs \
+  's/        last.map_or(0, |last| last + 1)/        last.map_or(0, |last| last * 0)/' \
+  adapters r42_what_was_sent_stays_and_only_the_window_shortens_more
 row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
   's/        let removed = std::mem::take(&mut round.attempt.removed_reasoning);/        let removed = Vec::new();/' \
   it "R41 reasoning that a model does not get is listed"

@@ -17,6 +17,7 @@
 //! | `lock_patience` | how long an operation waits for a locked database |
 //! | `sweep` | deletes artifacts and gives their disk space back |
 //! | `usage` | what turns have used, summed by day and model |
+//! | `whole_sessions` | the sessions whose outputs are sent whole |
 
 mod batch;
 mod chunks;
@@ -31,6 +32,7 @@ mod schema;
 mod sweep;
 pub(crate) mod text_range;
 mod usage;
+mod whole_sessions;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +51,7 @@ pub use model::{
 pub use pending::PendingWrite;
 pub use sweep::{SweepLimits, SweepStep};
 pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
+pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
 pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
@@ -215,6 +218,25 @@ impl Store {
     ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
         let owner = owner.to_owned();
         self.run_reader(move |connection| usage::since(connection, &owner, day))
+            .await
+    }
+
+    /// Stores a session whose outputs are sent whole. False if the queue is full. Never blocks.
+    pub fn put_whole_session(&self, session: WholeSession) -> bool {
+        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
+            return false;
+        };
+        let (job, _) = writer::job(move |writer| {
+            writer.write(|writer| whole_sessions::put(&mut writer.connection, &session))
+        });
+        room.send(job);
+        true
+    }
+
+    /// The sessions whose outputs are sent whole, the one that was not used for the longest time
+    /// first.
+    pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
+        self.run_reader(|connection| whole_sessions::all(connection))
             .await
     }
 

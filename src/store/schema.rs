@@ -7,10 +7,11 @@ use super::error::StoreError;
 use super::lock_patience::LOCK_TIMEOUT;
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
+    include_str!("004.sql"),
 ];
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
@@ -91,7 +92,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "3"),
+            ("user_version", "4"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))
@@ -146,10 +147,10 @@ pub(super) mod tests {
     #[test]
     fn a_newer_schema_is_left_alone() {
         let mut connection = in_memory();
-        connection.pragma_update(None, "user_version", 4).unwrap();
+        connection.pragma_update(None, "user_version", 5).unwrap();
         assert!(matches!(
             migrate(&mut connection),
-            Err(StoreError::Newer(4))
+            Err(StoreError::Newer(5))
         ));
     }
 }

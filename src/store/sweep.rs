@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
 use super::model::SweepResult;
+use super::whole_sessions;
 
 /// The most texts that one step deletes, so that writes do not wait for long.
 const TEXTS_PER_STEP: usize = 32;
@@ -45,6 +46,7 @@ pub(super) fn step(
     let refs = transaction
         .prepare_cached("DELETE FROM refs WHERE accessed < ?1")?
         .execute([limits.accessed_since])?;
+    whole_sessions::sweep(&transaction, limits.accessed_since)?;
     let mut texts = unreferenced_texts(&transaction)?;
     if texts.is_empty() {
         texts = texts_over_quota(&transaction, limits.max_bytes)?;

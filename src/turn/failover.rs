@@ -10,7 +10,7 @@ use std::sync::Arc;
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
-use adapters::plan::{Bounds, Plan};
+use adapters::plan::{Bounds, OutputPolicy, Plan, WholeFrom};
 use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::AnswerParams;
@@ -26,8 +26,9 @@ use super::context::TurnContext;
 use super::observer::TurnObserver;
 use super::prefix::{BillForecast, PrefixReport, RequestFingerprint};
 use super::prepared::RoutedHistory;
-use super::record::redacted_route_name;
+use super::record::{cost_of, redacted_route_name};
 use super::shared::SharedState;
+use super::whole_sessions::is_lost;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
 use crate::log::SafeText;
@@ -64,6 +65,8 @@ pub(super) struct Failover {
     source: Option<TurnSource>,
     /// The ids of the artifacts that could not be kept, neither on disk nor in memory.
     unkept: BTreeSet<String>,
+    /// From where on the outputs of the session are sent whole, if they are.
+    whole: Option<WholeFrom>,
 }
 
 /// A turn encoded for one route, ready to be sent. Replaced when the turn is encoded again with a
@@ -121,6 +124,9 @@ impl Failover {
 
     /// The same order, whether or not providers are down.
     fn without_health_check(ctx: &TurnContext, history: &RoutedHistory) -> Self {
+        let whole = history
+            .shared
+            .whole_session(&ctx.owner, &history.session.id);
         let mut failover = Self {
             config: Arc::clone(&history.config),
             shared: Arc::clone(&history.shared),
@@ -134,6 +140,7 @@ impl Failover {
             remaining: history.routes.clone().into(),
             source: None,
             unkept: BTreeSet::new(),
+            whole,
         };
         if failover.remaining.len() > 1
             && let Some(current) = failover
@@ -340,6 +347,33 @@ impl Failover {
         let route = &attempt.route;
         let learned = self.shared.upstreams.learned_quirks();
         learned.record_answer(&route.provider.id, &route.upstream_model, usage);
+    }
+
+    /// Counts whether the attempt's turn lost against what it would have cost with nothing shortened.
+    /// True if so many were lost that the outputs of the session are sent whole from now on.
+    pub(super) fn count_lost(
+        &self,
+        attempt: &PreparedAttempt,
+        forecast: &BillForecast,
+        usage: Usage,
+    ) -> bool {
+        let is_shortened = match self.config.context.outputs {
+            OutputPolicy::Adaptive | OutputPolicy::Fixed => self.whole.is_none(),
+            OutputPolicy::Whole => false,
+        };
+        let (Some(price), true) = (&attempt.route.model.price, is_shortened) else {
+            return false;
+        };
+        let unshortened = forecast.unshortened_usage(usage);
+        let is_lost = unshortened
+            .is_some_and(|unshortened| is_lost(cost_of(price, usage), cost_of(price, unshortened)));
+        let memory = &self.shared.memory;
+        let from = memory.count_lost(&self.owner, &self.session, is_lost);
+        if let Some(from) = from {
+            let (owner, session) = (&self.owner, &self.session);
+            self.shared.send_whole(owner, session, from);
+        }
+        from.is_some()
     }
 
     /// Remembers how many tokens were counted or estimated for the attempt's request.

@@ -54,6 +54,7 @@ mod stream;
 mod tests;
 mod tool_runner;
 mod turn_memory;
+mod whole_sessions;
 
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};

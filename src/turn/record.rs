@@ -19,7 +19,9 @@ use super::observer::TurnObserver;
 use super::outcome::Outcome;
 use super::prefix::{BillForecast, PrefixReport};
 use super::running::{RunningTurn, RunningTurns};
+use super::whole_sessions::MAX_LOST_TURNS;
 use crate::config::Config;
+use crate::log::SafeText;
 use crate::metrics::{Metrics, OpenStream};
 use crate::secrets::Redactor;
 
@@ -227,6 +229,15 @@ impl Record {
         }
     }
 
+    /// The outputs of the session are sent whole after this turn.
+    pub(super) fn whole_session_begins(&self) {
+        tracing::info!(
+            "shortening has cost session {} more than it saved in {MAX_LOST_TURNS} turns in a row; from now on its outputs are sent whole, as far as the window allows; {}",
+            SafeText::up_to(&self.session_name(), 64),
+            self.request_id
+        );
+    }
+
     /// A request for a summary failed, which does not end the turn.
     pub(super) fn summary_failed(&self, fault: &Fault) {
         self.metrics.fault(fault.kind.name(), fault.side().name());
@@ -291,7 +302,8 @@ impl Record {
     }
 }
 
-fn cost_of(price: &Price, usage: Usage) -> f64 {
+/// The cost of a request in US dollars.
+pub(super) fn cost_of(price: &Price, usage: Usage) -> f64 {
     price.cost(usage.input, usage.cached, usage.cache_write, usage.output)
 }
 

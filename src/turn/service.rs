@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net::RequestId;
 use crate::net::memory::{MemoryKind, ProcessMemory};
+use crate::store::Store;
 use crate::upstream::{LearnedQuirks, ProviderReport};
 
 /// The state and the settings that all turns share. Made at the start of the process, and for each
@@ -66,6 +67,19 @@ impl Service {
     /// The state of each provider of this configuration.
     pub fn provider_reports(&self, config: &Config) -> Vec<ProviderReport> {
         self.shared.upstreams.reports(config)
+    }
+
+    /// Keeps in the store which sessions have their outputs sent whole, and reads those of earlier
+    /// processes.
+    pub async fn keep_whole_sessions(&self, store: &Arc<Store>) {
+        if let Err(error) = self.shared.whole_sessions.keep_in(store).await {
+            tracing::warn!("the sessions whose outputs are sent whole cannot be read: {error}");
+        }
+    }
+
+    /// How many sessions have their outputs sent whole, because shortening cost more than it saved.
+    pub fn whole_sessions(&self) -> usize {
+        self.shared.whole_sessions.count()
     }
 
     /// Counts what the service remembers in the memory budget of the process.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::hidden_rounds::HiddenRounds;
+use adapters::plan::WholeFrom;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 
 use super::calibration::TokenCalibration;
 use super::prefix::{BillForecast, PrefixReport, RecentRequests, RequestFingerprint};
+use super::whole_sessions::MAX_LOST_TURNS;
 
 mod records;
 
@@ -58,7 +60,7 @@ struct RememberedSessions {
 }
 
 /// Owner and session id.
-type SessionKey = (Arc<str>, Arc<str>);
+pub(super) type SessionKey = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 struct RememberedSession {
@@ -70,6 +72,8 @@ struct RememberedSession {
     tools: Option<Arc<str>>,
     calibration: Option<TokenCalibration>,
     requests: RecentRequests,
+    /// How many turns in a row cost more than they would have with nothing shortened.
+    lost_turns: u8,
     /// What a replay says of every comparison.
     recorded_diagnostics: Option<PromptCacheDiagnostics>,
     records: SessionRecords,
@@ -235,6 +239,26 @@ impl SessionMemory {
         self.change(owner, session, |session| {
             session.requests.count(request, forecast, counted);
         });
+    }
+
+    /// Counts a turn that lost against what it would have cost with nothing shortened, or did not. If
+    /// it is the last of so many lost ones in a row, returns the point from which on the session is
+    /// sent whole: after what its last requests sent.
+    pub(super) fn count_lost(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        is_lost: bool,
+    ) -> Option<WholeFrom> {
+        let mut from = None;
+        self.change(owner, session, |session| {
+            session.lost_turns = if is_lost { session.lost_turns + 1 } else { 0 };
+            if session.lost_turns >= MAX_LOST_TURNS {
+                session.lost_turns = 0;
+                from = Some(WholeFrom::after(session.requests.newest_outputs()));
+            }
+        });
+        from
     }
 
     /// Remembers a request that is being answered.

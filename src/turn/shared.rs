@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::plan::WholeFrom;
 use registry::Route;
 use tokio::time::Instant;
 
 use super::output_cache::OutputCache;
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
+use super::whole_sessions::WholeSessions;
 use crate::artifacts::Artifacts;
+use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::upstream::Upstreams;
 
@@ -21,6 +24,7 @@ pub(super) struct SharedState {
     pub(super) memory: SessionMemory,
     pub(super) outputs: OutputCache,
     pub(super) artifacts: Artifacts,
+    pub(super) whole_sessions: WholeSessions,
 }
 
 impl SharedState {
@@ -30,6 +34,7 @@ impl SharedState {
             memory: SessionMemory::default(),
             outputs: OutputCache::default(),
             artifacts,
+            whole_sessions: WholeSessions::default(),
         }
     }
 
@@ -49,6 +54,7 @@ impl SharedState {
             failed_requests: self.memory.failed_requests(owner, session, prompt),
             outputs: config.context.outputs,
             retention: self.artifacts.retention(),
+            whole: self.whole_session(owner, session),
             ..TurnState::default()
         };
         for route in routes {
@@ -88,6 +94,17 @@ impl SharedState {
         state
     }
 
+    /// From where on the outputs of a session are sent whole, if they are.
+    pub(super) fn whole_session(&self, owner: &Arc<str>, session: &str) -> Option<WholeFrom> {
+        // The time does not change what a turn does, only how long the session is remembered.
+        self.whole_sessions.get(owner, session, System.unix())
+    }
+
+    /// From here on the outputs of a session are sent whole.
+    pub(super) fn send_whole(&self, owner: &Arc<str>, session: &str, from: WholeFrom) {
+        self.whole_sessions.put(owner, session, from, System.unix());
+    }
+
     /// Restores a recorded state, so that the turn runs again as it ran then.
     pub(super) fn restore(
         &self,
@@ -120,6 +137,9 @@ impl SharedState {
         }
         if let Some(recorded) = state.cache_diagnostics {
             memory.set_cache_diagnostics(owner, session, recorded);
+        }
+        if let Some(from) = state.whole {
+            self.send_whole(owner, session, from);
         }
         for rounds in &state.hidden_rounds {
             memory.keep_hidden_rounds(owner, session, rounds.clone());

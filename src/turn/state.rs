@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use adapters::hidden_rounds::HiddenRounds;
-use adapters::plan::{OutputPolicy, Retention};
+use adapters::plan::{OutputPolicy, Retention, WholeFrom};
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use adapters::tools::ProxyTool;
@@ -55,6 +55,9 @@ pub struct TurnState {
     /// turn itself, but a replay does not know the other response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_diagnostics: Option<PromptCacheDiagnostics>,
+    /// From where on the outputs of the session were sent whole, if they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole: Option<WholeFrom>,
     /// How tool outputs were bounded.
     pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.

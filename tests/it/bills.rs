@@ -2,6 +2,7 @@
 //! response says of its prompt.
 mod diagnostics;
 mod simulated_cache;
+mod whole_sessions;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         ),
     ];
     trials.extend(diagnostics::trials());
+    trials.extend(whole_sessions::trials());
     trials
 }
 

@@ -47,7 +47,7 @@ pub async fn status(proxy: &Proxy, setup: &Setup) -> Value {
 }
 
 /// What `respondent status` prints.
-async fn run_status(proxy: &Proxy, setup: &Setup, flags: &[&str]) -> String {
+pub async fn run_status(proxy: &Proxy, setup: &Setup, flags: &[&str]) -> String {
     let address = proxy.address.to_string();
     let setup = setup.clone().arg("--listen").arg(&address).arg("status");
     let setup = flags.iter().fold(setup, |setup, flag| setup.arg(flag));

@@ -3,6 +3,8 @@
 use registry::{Dialect, Model, Window};
 use serde::{Deserialize, Serialize};
 
+use super::WholeFrom;
+
 /// How much of a history may be sent to a model. A plan is a function of the turn and of
 /// these values alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +21,9 @@ pub struct Bounds {
     pub outputs: OutputPolicy,
     /// Where shortened outputs can be read back from.
     pub retention: Retention,
+    /// From where on outputs are shortened only if the window forces it; `None` if long ones are
+    /// shortened everywhere.
+    pub whole: Option<WholeFrom>,
 }
 
 /// How tool outputs are limited.
@@ -58,7 +63,14 @@ impl Bounds {
             replays_reasoning: true,
             outputs,
             retention,
+            whole: None,
         }
+    }
+
+    /// The same bounds for a session whose outputs are sent whole from a point on.
+    #[must_use]
+    pub fn with_whole(self, whole: Option<WholeFrom>) -> Self {
+        Self { whole, ..self }
     }
 
     /// The same bounds for a provider with this dialect, which says whether the model

@@ -49,10 +49,12 @@ pub mod output;
 mod pairing;
 mod replacement;
 mod summary;
+mod whole_from;
 
 pub use bounds::{Bounds, OutputPolicy, Retention};
 pub use cache::{CachedOutput, NoCache, PlanCache};
 pub use replacement::{Artifact, Replacement, ReplacementKind};
+pub use whole_from::{OutputMark, WholeFrom};
 
 use call_ids::CallIdAllocator;
 use item_role::ItemRole;
@@ -133,6 +135,16 @@ pub enum SequenceEntry {
     Stray(usize),
     /// A user message with this text, about items that are left out here.
     Omitted(Arc<str>),
+}
+
+impl SequenceEntry {
+    /// The index of the item whose output it sends.
+    fn output(&self) -> Option<usize> {
+        match self {
+            Self::Result(index) | Self::Stray(index) => Some(*index),
+            Self::Message(_) | Self::Answer(_) | Self::Interrupted(_) | Self::Omitted(_) => None,
+        }
+    }
 }
 
 /// The items that make up one answer of the model. An answer has text or calls.
@@ -285,6 +297,13 @@ impl Plan {
         } else {
             format!("Result of the earlier tool call {id}, which is no longer in the history:")
         }
+    }
+
+    /// The mark of the last output that is sent, if there is one.
+    pub fn newest_output(&self, turn: &Turn<'_>) -> Option<OutputMark> {
+        let mut entries = self.sequence.iter().rev();
+        let mark = |index: usize| OutputMark::of(turn.items.get(index)?);
+        entries.find_map(|entry| mark(entry.output()?))
     }
 
     /// The text that is sent instead of an item's own; `None` if its own is sent.

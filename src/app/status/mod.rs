@@ -41,6 +41,7 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
             running,
             recent,
             providers,
+            whole_sessions: app.service.whole_sessions(),
         }),
         usage,
         disk,

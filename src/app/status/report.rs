@@ -37,6 +37,8 @@ pub struct ServerReport {
     pub recent: Vec<ListedTurn>,
     /// The providers that are on.
     pub providers: Vec<ProviderReport>,
+    /// The sessions whose outputs are sent whole, because shortening cost more than it saved.
+    pub whole_sessions: usize,
 }
 
 /// What turns have used.

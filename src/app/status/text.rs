@@ -93,6 +93,16 @@ impl ServerReport {
             .map(|provider| [provider.id.clone(), provider_state(provider)]);
         let columns = [("provider", Left, 8), ("state", Left, 5)];
         let _ = write!(text, "\n{}", table(columns, rows));
+        match self.whole_sessions {
+            0 => {}
+            1 => text += "\nOne session has its outputs sent whole: shortening cost more.\n",
+            count => {
+                let _ = writeln!(
+                    text,
+                    "\n{count} sessions have their outputs sent whole: shortening cost more."
+                );
+            }
+        }
         text
     }
 }
@@ -309,6 +319,7 @@ mod tests {
                         ..provider("openai")
                     },
                 ],
+                whole_sessions: 2,
             }),
             usage: Some(UsageReport {
                 stored: true,
@@ -353,6 +364,8 @@ provider  state
 moonshot  up
 deepseek  down, asked again in 10 s; 1 of 2 keys at a limit or refused
 openai    not asked yet
+
+2 sessions have their outputs sent whole: shortening cost more.
 
 Today                      turns  tokens in  cached      out     cost    whole
 moonshot/kimi-k2.6          1234     123.4M     86%    98.7k    $1.23    $8.64

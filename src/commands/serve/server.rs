@@ -77,6 +77,7 @@ impl Server {
         }
         let metrics = Arc::new(Metrics::new());
         let usage_store = store.as_ref().and_then(|store| store.as_ref().ok());
+        let whole_sessions_store = usage_store.cloned();
         let usage = UsageLog::new(metrics.usage(), usage_store.cloned());
         let artifacts = Artifacts::open(
             &config.artifacts,
@@ -93,6 +94,9 @@ impl Server {
             Arc::new(capture.clone()),
             artifacts.clone(),
         );
+        if let Some(store) = whole_sessions_store {
+            service.keep_whole_sessions(&store).await;
+        }
         service.count_memory(&memory);
         capture.count_memory(&memory);
         let app = AppState {

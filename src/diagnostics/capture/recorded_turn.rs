@@ -227,6 +227,7 @@ impl RecordedTurn {
             replays_reasoning: self.attempts.first().is_some_and(|it| it.replays_reasoning),
             outputs: self.state_before.outputs,
             retention: self.state_before.retention,
+            whole: self.state_before.whole,
         };
         let unkept = &self.state_before.unkept;
         let plan = plan_with_unkept(&turn, &bounds, &NoCache, unkept);

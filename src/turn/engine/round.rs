@@ -340,9 +340,11 @@ impl<S: Sink> Answer<'_, S> {
             self.record.usage_is_counted = assembler.usage_is_counted();
             if assembler.usage_is_counted() {
                 let forecast = &self.record.forecast;
-                round
-                    .failover
-                    .record_answer(&round.attempt, forecast, usage);
+                let (failover, attempt) = (&round.failover, &round.attempt);
+                failover.record_answer(attempt, forecast, usage);
+                if round.hidden.is_none() && failover.count_lost(attempt, forecast, usage) {
+                    self.record.whole_session_begins();
+                }
             }
         }
         if round.hidden.is_some() {

@@ -50,6 +50,7 @@ impl Failover {
             route,
             plan,
             unkept,
+            bounds,
             ..
         } = planned;
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
@@ -66,6 +67,7 @@ impl Failover {
             asks_for_summary: self.asks_for_summary || turn.purpose.summary_mode().is_some(),
             summaries: count_summaries(turn),
             settings: CacheSettings::new(&turn.controls),
+            newest_output: plan.newest_output(turn),
         };
         let originals = Originals::new(turn, &plan, answer_params.bytes_per_token);
         let fingerprint = Arc::new(RequestFingerprint::new(&encoded, context, &originals));
@@ -81,6 +83,9 @@ impl Failover {
         let mut notes = encoded.notes;
         if !unkept.is_empty() {
             notes.add("output_not_kept", format!("{} outputs", unkept.len()));
+        }
+        if bounds.whole.is_some() {
+            notes.add("outputs_whole", "shortening cost more than it saved");
         }
         Ok(PreparedAttempt {
             upstream,
@@ -119,6 +124,7 @@ impl Failover {
         let (outputs, retention) = (self.config.context.outputs, shared.artifacts.retention());
         let bounds =
             Bounds::for_model(&route.model, outputs, retention).for_dialect(&route.dialect);
+        let bounds = bounds.with_whole(self.whole);
         let mut unkept = self.unkept.clone();
         unkept.extend(shared.artifacts.recorded_as_unkept().iter().cloned());
         PlannedTurn {

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use adapters::encoded::Encoded;
+use adapters::plan::OutputMark;
 use adapters::responses::prompt_cache::CacheMissReason;
 use adapters::turn::Controls;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -34,6 +35,8 @@ pub(in crate::turn) struct FingerprintContext {
     /// The number of summaries in the history.
     pub(in crate::turn) summaries: usize,
     pub(in crate::turn) settings: CacheSettings,
+    /// The last output that is sent, if there is one.
+    pub(in crate::turn) newest_output: Option<OutputMark>,
 }
 
 /// Hashes of the client's parameters on which a provider's prompt cache can depend.
@@ -165,6 +168,10 @@ impl RequestFingerprint {
 
     pub(super) fn route(&self) -> &str {
         &self.context.route
+    }
+
+    pub(super) fn newest_output(&self) -> Option<OutputMark> {
+        self.context.newest_output
     }
 
     pub(super) fn asks_for_summary(&self) -> bool {

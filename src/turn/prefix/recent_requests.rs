@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use adapters::event::Usage;
+use adapters::plan::OutputMark;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use registry::{PromptCache, Window};
 use tokio::time::Instant;
@@ -177,6 +178,12 @@ impl RecentRequests {
             self.hit_rates.rotate_left(1);
             self.hit_rates[1] = Some(rate);
         }
+    }
+
+    /// The last output of each request that has some, the newest request first.
+    pub(in crate::turn) fn newest_outputs(&self) -> impl Iterator<Item = OutputMark> {
+        let requests = self.requests.iter().rev();
+        requests.filter_map(|request| request.fingerprint.newest_output())
     }
 
     /// Memory use.

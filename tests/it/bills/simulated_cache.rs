@@ -1,27 +1,40 @@
 //! A provider that caches the beginnings of prompts and counts tokens in its own way.
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use kit::player::{Player, PlayerRequest, ScriptedAnswer};
 use serde_json::json;
 
 use crate::faults::answer;
 
-/// Fewer tokens are not cached, and only whole blocks are.
-const MIN_TOKENS: u64 = 1024;
+/// Only whole blocks are cached.
 const BLOCK_TOKENS: u64 = 128;
 
-/// The provider: how long its tokens are, and the prompts that it has seen.
+/// The provider: how long its tokens are, how many it caches at least, and the prompts that it has
+/// seen. Clones share these.
+#[derive(Clone)]
 pub struct SimulatedCache {
     bytes_per_token: f64,
-    seen: Mutex<Vec<Vec<u8>>>,
+    min_tokens: u64,
+    seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl SimulatedCache {
     pub fn new(bytes_per_token: f64) -> Self {
         Self {
             bytes_per_token,
-            seen: Mutex::default(),
+            min_tokens: 1024,
+            seen: Arc::default(),
         }
+    }
+
+    /// The same provider, which caches no fewer tokens than these.
+    pub fn min_tokens(self, min_tokens: u64) -> Self {
+        Self { min_tokens, ..self }
+    }
+
+    /// The bodies of all requests.
+    pub fn requests(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
     }
 
     /// Answers requests on a free port.
@@ -32,17 +45,19 @@ impl SimulatedCache {
     }
 
     fn answer(&self, request: &PlayerRequest) -> ScriptedAnswer {
-        let prompt = request.body.as_bytes();
+        let prompt = &request.body;
         let mut seen = self.seen.lock().unwrap();
-        let shared = seen.iter().map(|earlier| shared_bytes(prompt, earlier));
+        let shared = seen
+            .iter()
+            .map(|earlier| shared_bytes(prompt.as_bytes(), earlier.as_bytes()));
         let shared = self.tokens(shared.max().unwrap_or(0));
-        let cached = if shared < MIN_TOKENS {
+        let cached = if shared < self.min_tokens {
             0
         } else {
             shared - shared % BLOCK_TOKENS
         };
         let input = self.tokens(prompt.len());
-        seen.push(prompt.to_vec());
+        seen.push(prompt.clone());
         answer(json!([{"text": "Seen."}, {"usage": {
             "prompt_tokens": input, "completion_tokens": 3, "total_tokens": input + 3,
             "prompt_tokens_details": {"cached_tokens": cached},

@@ -87,6 +87,21 @@ impl OutputLimits {
         })
     }
 
+    /// The limits where outputs are shortened only if the window forces it.
+    pub(super) fn forced(&self) -> Self {
+        Self {
+            whole_chars: usize::MAX,
+            whole_bytes: usize::MAX,
+            file_chars: usize::MAX,
+            file_bytes: usize::MAX,
+            instructions: usize::MAX,
+            all_outputs: self.input,
+            after_epoch: self.input / 2,
+            read_back: self.input,
+            ..*self
+        }
+    }
+
     /// How much outputs may take in a request that has `others` bytes of other input.
     pub(super) fn available_beside(&self, others: usize) -> usize {
         let room = self.input.saturating_sub(others);

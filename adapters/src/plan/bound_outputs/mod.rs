@@ -26,7 +26,7 @@ mod tighten;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{Bounds, Plan, PlanCache, SequenceEntry};
+use super::{Bounds, Plan, PlanCache, SequenceEntry, WholeFrom};
 use crate::turn::Turn;
 
 use bounded_output::BoundedOutput;
@@ -36,6 +36,16 @@ use output_reader::OutputReader;
 use replay::Replay;
 
 impl Plan {
+    /// The place in the sequence from which on outputs are sent whole: after the last output that
+    /// was sent before, or the beginning.
+    fn point(&self, turn: &Turn<'_>, from: &WholeFrom) -> usize {
+        let last = self.sequence.iter().rposition(|entry| {
+            let item = entry.output().and_then(|index| turn.items.get(index));
+            item.is_some_and(|item| from.is_after(item))
+        });
+        last.map_or(0, |last| last + 1)
+    }
+
     /// Decides for each output of the sequence how it is sent, and adds the replacements.
     pub(super) fn bound_outputs(
         &mut self,
@@ -47,12 +57,19 @@ impl Plan {
         let Some(limits) = OutputLimits::of(bounds) else {
             return;
         };
+        let forced = limits.forced();
+        let point = bounds.whole.map(|from| self.point(turn, &from));
+        let limits_at = |position: usize| match point {
+            Some(point) if position >= point => &forced,
+            Some(_) | None => &limits,
+        };
+        let mut current = limits_at(0);
         let mut reader = OutputReader::new(cache, &turn.stop);
-        let mut replay = Replay::new(&limits, estimate::fixed_input_size(turn));
+        let mut replay = Replay::new(current, estimate::fixed_input_size(turn));
         let mut message = None;
         // The calls of the last answer whose results have not come yet.
         let mut calls = VecDeque::new();
-        for entry in &self.sequence {
+        for (position, entry) in self.sequence.iter().enumerate() {
             if turn.stop.is_raised() {
                 return;
             }
@@ -60,6 +77,8 @@ impl Plan {
                 SequenceEntry::Answer(answer) => {
                     calls = answer.calls.iter().copied().collect();
                     replay.add_answer(estimate::answer_size(answer, turn, bounds));
+                    current = limits_at(position);
+                    replay.set_limits(current);
                 }
                 SequenceEntry::Interrupted(_) => {
                     calls.pop_front();
@@ -88,7 +107,7 @@ impl Plan {
                     let (output, media) = BoundedOutput::from_item(
                         (*index, item),
                         (turn, origin),
-                        &limits,
+                        current,
                         &mut reader,
                     );
                     replay.add_other(estimate::result_frame_size(item) + media);

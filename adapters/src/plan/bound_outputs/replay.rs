@@ -45,6 +45,11 @@ impl<'l> Replay<'l> {
         }
     }
 
+    /// Decides later requests by these limits.
+    pub(super) fn set_limits(&mut self, limits: &'l OutputLimits) {
+        self.limits = limits;
+    }
+
     /// Adds the bytes of something that is not an output.
     pub(super) fn add_other(&mut self, bytes: usize) {
         self.others += bytes;

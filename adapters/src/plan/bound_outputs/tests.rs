@@ -1,3 +1,4 @@
 mod origin;
 mod policy;
 mod replay;
+mod whole;

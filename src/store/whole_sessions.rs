@@ -1,0 +1,119 @@
+//! The sessions whose outputs are sent whole, because shortening them cost more than it saved.
+
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use super::error::StoreError;
+
+/// The most sessions that are stored. Beyond it those that were not used for the longest time are
+/// forgotten.
+pub const MAX_WHOLE_SESSIONS: usize = 4096;
+
+/// A session whose outputs are sent whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeSession {
+    /// The owner.
+    pub owner: String,
+    /// The id of the session.
+    pub session: String,
+    /// From where on, as JSON.
+    pub point: String,
+    /// The time of its last use, in seconds since 1970.
+    pub accessed: u64,
+}
+
+/// Adds or replaces a session.
+pub(super) fn put(connection: &mut Connection, session: &WholeSession) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let names = params![
+        session.owner,
+        session.session,
+        session.point,
+        session.accessed
+    ];
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO whole_sessions (owner, session, point, accessed)
+             VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(names)?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM whole_sessions WHERE (owner, session) IN (
+                 SELECT owner, session FROM whole_sessions
+                 ORDER BY accessed DESC, owner, session LIMIT -1 OFFSET ?1)",
+        )?
+        .execute([MAX_WHOLE_SESSIONS])?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// All sessions, the one that was not used for the longest time first.
+pub(super) fn all(connection: &Connection) -> Result<Vec<WholeSession>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT owner, session, point, accessed FROM whole_sessions ORDER BY accessed",
+    )?;
+    let rows = select.query_map([], |row| {
+        Ok(WholeSession {
+            owner: row.get(0)?,
+            session: row.get(1)?,
+            point: row.get(2)?,
+            accessed: row.get(3)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Deletes the sessions that were last used before a time.
+pub(super) fn sweep(connection: &Connection, accessed_since: u64) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM whole_sessions WHERE accessed < ?1")?
+        .execute([accessed_since])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::tests::in_memory;
+    use super::super::sweep::{self as artifacts, SweepLimits};
+    use super::*;
+
+    fn session(name: &str, accessed: u64) -> WholeSession {
+        WholeSession {
+            owner: "local".to_owned(),
+            session: name.to_owned(),
+            point: "{}".to_owned(),
+            accessed,
+        }
+    }
+
+    #[test]
+    fn r42_a_session_has_one_row_and_old_ones_are_swept() {
+        let mut connection = in_memory();
+        for (name, accessed) in [("a", 10), ("b", 20), ("a", 30), ("c", 40)] {
+            put(&mut connection, &session(name, accessed)).unwrap();
+        }
+        let names = |connection: &Connection| -> Vec<String> {
+            let all = all(connection).unwrap();
+            all.into_iter().map(|row| row.session).collect()
+        };
+        assert_eq!(names(&connection), ["b", "a", "c"]);
+        let limits = SweepLimits {
+            accessed_since: 30,
+            max_bytes: 1_000,
+        };
+        artifacts::step(&mut connection, limits).unwrap();
+        assert_eq!(names(&connection), ["a", "c"]);
+    }
+
+    #[test]
+    fn r42_the_sessions_are_limited() {
+        let mut connection = in_memory();
+        for number in 0..MAX_WHOLE_SESSIONS + 10 {
+            let name = format!("s{number}");
+            put(&mut connection, &session(&name, number as u64)).unwrap();
+        }
+        let left = all(&connection).unwrap();
+        assert_eq!(left.len(), MAX_WHOLE_SESSIONS);
+        assert_eq!(left[0].session, "s10");
+    }
+}

@@ -1,0 +1,161 @@
+//! A session in which shortening costs more than it saves.
+use kit::player::Player;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::simulated_cache::SimulatedCache;
+use super::{MODEL, history};
+use crate::proxy::{Proxy, Reply, Setup};
+use crate::status::{run_status, status};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R42 a session that shortening makes dearer is sent whole, also after a restart",
+            losing_session,
+        ),
+        case(
+            "R42 a session that would not have fitted unshortened goes on being shortened",
+            too_long_session,
+        ),
+        case(
+            "R42 a recorded turn of such a session is replayed as it was",
+            replayed,
+        ),
+    ]
+}
+
+/// The provider caches no prompt of fewer tokens. So the shortened requests are never cached, and
+/// those with nothing shortened would be.
+const MIN_TOKENS: u64 = 20_000;
+
+fn setup() -> Setup {
+    Setup::new().tables(&format!(
+        "[providers.up.prompt_cache]\nmin_tokens = {MIN_TOKENS}\n{MODEL}"
+    ))
+}
+
+async fn provider() -> (SimulatedCache, Player) {
+    let provider = SimulatedCache::new(3.0).min_tokens(MIN_TOKENS);
+    let player = provider.clone().serve().await;
+    (provider, player)
+}
+
+/// A turn after so many outputs of 24,000 bytes, each a little more than what is sent whole.
+async fn turn(proxy: &Proxy, outputs: usize) -> Reply {
+    let rules = "Do as you are told. ".repeat(2_200);
+    let body = json!({
+        "model": "up/m", "instructions": rules, "input": history(&vec![24_000; outputs]),
+        "prompt_cache_key": "s1",
+    });
+    let reply = proxy.post(&body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply
+}
+
+fn is_sent_whole(reply: &Reply) -> bool {
+    let notes = reply.header("x-respondent-notes").unwrap_or_default();
+    notes.contains("outputs_whole")
+}
+
+/// The lengths of the outputs of a request.
+fn output_lengths(request: &str) -> Vec<usize> {
+    let request: Value = serde_json::from_str(request).unwrap();
+    let messages = request["messages"].as_array().unwrap();
+    let outputs = messages.iter().filter(|message| message["role"] == "tool");
+    outputs
+        .map(|output| output["content"].as_str().unwrap().len())
+        .collect()
+}
+
+fn assert_continues(later: &str, earlier: &str) {
+    let messages = |request: &str| -> Vec<Value> {
+        let request: Value = serde_json::from_str(request).unwrap();
+        request["messages"].as_array().unwrap().clone()
+    };
+    let (later, earlier) = (messages(later), messages(earlier));
+    assert!(later.starts_with(&earlier), "the prefix is broken");
+}
+
+const LOG: &str = "more than it saved in 3 turns in a row";
+
+async fn losing_session() {
+    let (provider, player) = provider().await;
+    let setup = setup();
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    // In the first turn there is nothing that could be cached; the next three are lost.
+    for outputs in 1..=4 {
+        assert!(!proxy.log().contains(LOG), "{outputs}");
+        assert!(!is_sent_whole(&turn(&proxy, outputs).await), "{outputs}");
+    }
+    proxy.wait_for_log(LOG).await;
+    assert!(is_sent_whole(&turn(&proxy, 5).await));
+    let now = status(&proxy, &setup).await;
+    assert_eq!(now["server"]["whole_sessions"], 1);
+    let text = run_status(&proxy, &setup, &[]).await;
+    assert!(
+        text.contains("One session has its outputs sent whole"),
+        "{text}"
+    );
+    assert_eq!(proxy.log().matches(LOG).count(), 1);
+
+    proxy.terminate().await;
+    assert!(proxy.wait_for_exit().await.success());
+    let next = Proxy::start_in_folder(proxy.folder, &setup.clone().wire_of(&player)).await;
+    assert!(is_sent_whole(&turn(&next, 6).await));
+    let now = status(&next, &setup).await;
+    assert_eq!(now["server"]["whole_sessions"], 1);
+
+    let requests = provider.requests();
+    for pair in requests.windows(2) {
+        assert_continues(&pair[1], &pair[0]);
+    }
+    let lengths = output_lengths(requests.last().unwrap());
+    let is_whole: Vec<bool> = lengths.iter().map(|length| *length > 20_000).collect();
+    assert_eq!(is_whole, [false, false, false, false, true, true]);
+}
+
+async fn replayed() {
+    let (_provider, player) = provider().await;
+    let setup = setup();
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    for outputs in 1..=4 {
+        turn(&proxy, outputs).await;
+    }
+    let reply = turn(&proxy, 5).await;
+    assert!(is_sent_whole(&reply));
+    let id = reply.header("x-request-id").unwrap();
+    let address = proxy.address.to_string();
+    let setup = setup.wire_of(&player).arg("--listen").arg(&address);
+    let file = format!("respondent-{id}.tar.zst");
+    let create = setup
+        .clone()
+        .arg("bundle")
+        .arg("create")
+        .arg("--request")
+        .arg(id);
+    let (code, out, err) = create.run(proxy.folder.path()).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let replay = setup.arg("replay").arg(&file);
+    let (code, out, err) = replay.run(proxy.folder.path()).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("equal"), "{out}");
+}
+
+async fn too_long_session() {
+    let (provider, player) = provider().await;
+    let proxy = Proxy::start_with(&player, setup()).await;
+    let body = |outputs: usize| {
+        json!({
+            "model": "up/m", "input": history(&vec![400_000; outputs]), "prompt_cache_key": "s2",
+        })
+    };
+    for outputs in 1..=6 {
+        let reply = proxy.post(&body(outputs)).await;
+        assert!(!is_sent_whole(&reply), "{outputs}");
+    }
+    let requests = provider.requests();
+    let lengths = output_lengths(requests.last().unwrap());
+    assert!(lengths.iter().all(|length| *length < 5_000), "{lengths:?}");
+}
