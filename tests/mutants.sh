@@ -468,7 +468,7 @@ row R36 "others can look into the folder of a run" src/commands/run/mod.rs \
   's/Permissions::from_mode(0o700)/Permissions::from_mode(0o755)/' \
   it "R36 Codex runs with a server that ends with it"
 row R36 "every user can read the token" src/commands/run/mod.rs \
-  's/^            Some(_) => CodexToken::Variable(TOKEN_VARIABLE),/            Some(token) => { let _ = TOKEN_VARIABLE; CodexToken::Written(token) }/' \
+  's/^            Some(_) => CodexToken::Variable(TOKEN_VARIABLE),/            Some(ref token) => { let _ = TOKEN_VARIABLE; CodexToken::Written(token) }/' \
   it "R36 Codex runs with the server that runs already"
 row R37 "a day has any number of models" src/store/usage.rs \
   's/models_of_day(&transaction, &key)? >= MAX_MODELS_A_DAY/models_of_day(\&transaction, \&key)? == u64::MAX/' \

@@ -54,15 +54,15 @@ impl OutputLimits {
                 let chars = share.clamp(4_000, 40_000);
                 // Enough for 4,000 characters of any script.
                 let bytes = share.max(4 * 4_000);
-                let excerpt = (window / 200).clamp(2_000, MAX_EXCERPT_CHARS);
+                let excerpt = (window / 180).clamp(2_000, MAX_EXCERPT_CHARS);
                 (chars, bytes, excerpt, ExcerptStyle::Adaptive)
             }
         };
         let (file_chars, file_bytes) = match excerpt_style {
             ExcerptStyle::Fixed => (whole_chars, whole_bytes),
             ExcerptStyle::Adaptive => {
-                let share = window / 10;
-                (share.clamp(whole_chars, 64_000), share.max(whole_bytes))
+                let share = window.saturating_mul(8) / 100;
+                (share.clamp(whole_chars, 50_000), share.max(whole_bytes))
             }
         };
         let allowance = bounds.bytes_for(bounds.window.output_allowance());

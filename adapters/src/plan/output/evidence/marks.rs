@@ -15,6 +15,8 @@ const ARGUMENT_BITS: Bits = 10 * BIT;
 const MESSAGE_BITS: Bits = 8 * BIT;
 /// What a word gets in addition that stands out from its line.
 const STANDING_OUT_BITS: Bits = 5 * BIT;
+/// What the only line with a sign gets in addition.
+const ONLY_BITS: Bits = 4 * BIT;
 /// A name such as `retry_limit` or `HttpClient`, which only somebody writes who means it.
 const NAME_BITS: Bits = 14 * BIT;
 
@@ -226,10 +228,12 @@ impl Marks {
         } else {
             rarity
         };
+        let is_only = mark.lines <= 1 && !mark.word.is_empty() && mark.bits > ORDER_BITS;
+        let only = if is_only { ONLY_BITS } else { 0 };
         if stands_out {
-            (mark.bits + STANDING_OUT_BITS).min(rarity * 3 / 2)
+            (mark.bits + STANDING_OUT_BITS).min(rarity * 3 / 2) + only
         } else {
-            mark.bits.min(rarity)
+            mark.bits.min(rarity) + only
         }
     }
 

@@ -35,6 +35,10 @@ const COUNTED_WORDS: usize = 5;
 const USUAL_WORD: Bits = 12 * BIT;
 const MAX_WORD: Bits = 24 * BIT;
 
+/// So many words are a sentence, and what one is worth in a minified text.
+const LEAST_WORDS: u32 = 4;
+const SENTENCE_BITS: Bits = 8 * BIT;
+
 /// Compound names are looked at so many times.
 const NEW_COUNT: u32 = 16;
 
@@ -218,6 +222,7 @@ impl Finder<'_> {
         let mut best = [0; COUNTED_WORDS];
         let mut marked: Bits = 0;
         let mut focus = (0, candidate.start);
+        let mut sentence = Sentence::default();
         read(self.bytes, tokens, self.form, range, |context, token, _| {
             let (next, mut bits) = self.model.surprise(context, token);
             let pair = context.pair(token);
@@ -232,6 +237,9 @@ impl Finder<'_> {
                 marked = marked.max(worth) + marked.min(worth) / 4;
                 bits += worth;
             }
+            if self.form == Form::Minified {
+                bits += sentence.add(self.bytes, token);
+            }
             if bits > focus.0 {
                 focus = (bits, token.start);
             }
@@ -242,7 +250,7 @@ impl Finder<'_> {
             Some(_) | None => 0,
         };
         candidate.words = best.iter().sum::<Bits>();
-        candidate.marked = marked + pattern;
+        candidate.marked = marked + pattern + sentence.bits();
         candidate.focus = focus.1;
     }
 
@@ -260,6 +268,39 @@ impl Finder<'_> {
         Findings {
             evidence: evidence.collect(),
             common_sign: self.marks.most_common(),
+        }
+    }
+}
+
+/// Words with one space between them, which are text for people in the middle of a minified script.
+#[derive(Default)]
+struct Sentence {
+    end: usize,
+    words: u32,
+    longest: u32,
+}
+
+impl Sentence {
+    /// Adds the next word; returns its bits if it makes a sentence.
+    fn add(&mut self, bytes: &[u8], token: &TextToken) -> Bits {
+        let gap = bytes.get(self.end..token.start).unwrap_or_default();
+        // A word of a letter or two may stand between them.
+        let goes_on = gap.len() <= 4 && gap.first() == Some(&b' ') && gap.last() == Some(&b' ');
+        self.words = if goes_on { self.words + 1 } else { 1 };
+        self.end = token.end;
+        self.longest = self.longest.max(self.words);
+        if self.words == LEAST_WORDS {
+            SENTENCE_BITS
+        } else {
+            0
+        }
+    }
+
+    fn bits(&self) -> Bits {
+        if self.longest >= LEAST_WORDS {
+            SENTENCE_BITS
+        } else {
+            0
         }
     }
 }

@@ -21,6 +21,9 @@ const EVIDENCE_PERCENT: usize = 62;
 /// The same for JSON, whose first and last lines say little that its shape does not.
 const JSON_EVIDENCE_PERCENT: usize = 76;
 
+/// The same for minified text, of which hardly more than the evidence is shown.
+const OPAQUE_EVIDENCE_PERCENT: usize = 92;
+
 /// The best of these units get the longer limit.
 const LONG_UNITS: usize = 4;
 const MAX_LONG_UNIT_CHARS: usize = 420;
@@ -72,6 +75,7 @@ impl ExcerptSource<'_> {
         let spare = room.saturating_sub(fixed);
         let percent = match kind {
             OutputKind::Json => JSON_EVIDENCE_PERCENT,
+            OutputKind::OpaqueToolOutput => OPAQUE_EVIDENCE_PERCENT,
             _ => EVIDENCE_PERCENT,
         };
         let ends = self.ends(spare * (100 - percent) / 200, layout.style);
@@ -130,7 +134,7 @@ impl ExcerptSource<'_> {
         // A quarter is for what stands around these units.
         let mut left = room * 3 / 4;
         let mut patterns: HashMap<u64, usize> = HashMap::new();
-        let is_inside = |it: &&Evidence| it.start >= between.0 && it.end <= between.1;
+        let is_inside = |it: &&Evidence| it.focus >= between.0 && it.end <= between.1;
         let ranked = self.findings.evidence.iter();
         let ranked = ranked.take_while(|it| it.score >= least).filter(is_inside);
         for unit in ranked {
@@ -234,7 +238,8 @@ impl ExcerptSource<'_> {
     /// the text of a block of a page.
     fn show(&self, unit: &Evidence, between: (usize, usize), limit: usize) -> ShownUnit {
         let text = self.text;
-        let (mut start, mut end) = (unit.start, unit.end);
+        // The first lines may end inside of it.
+        let (mut start, mut end) = (unit.start.max(between.0), unit.end);
         let raw = |start: usize, end: usize| text.get(start..end).unwrap_or_default();
         let shown = if self.form == Form::Page {
             let before = html::plain(raw(start, text.floor_char_boundary(unit.focus)));
