@@ -103,6 +103,14 @@ pub struct Price {
 }
 
 impl Price {
+    /// The price of a cached input token in relation to one that is not cached and, if that has a
+    /// price, is written to the cache. `None` for a model that costs nothing.
+    pub fn cached_ratio(&self) -> Option<f64> {
+        let fresh = self.cache_write.unwrap_or(self.input);
+        let ratio = self.cached_input.unwrap_or(self.input) / fresh;
+        ratio.is_finite().then(|| ratio.clamp(0.0, 1.0))
+    }
+
     /// The cost in US dollars of a request with `input` tokens, of which `cached` were read
     /// from the provider's cache and `cache_write` written to it, and an answer with
     /// `output` tokens. The tier that the input reaches applies to the whole request.

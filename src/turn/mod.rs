@@ -24,6 +24,8 @@
 //! `prefix`, its last token count as a `calibration`) and `output_cache`. `state` is the part of it
 //! that a recorder stores with a turn and a replay restores.
 
+#[cfg(test)]
+mod bill_simulation;
 mod calibration;
 mod caller;
 mod compact;

@@ -1,6 +1,6 @@
 //! The limits that a plan has to keep to.
 
-use registry::{Dialect, Model, Window};
+use registry::{Dialect, Model, Price, Window};
 use serde::{Deserialize, Serialize};
 
 use super::WholeFrom;
@@ -21,6 +21,8 @@ pub struct Bounds {
     pub outputs: OutputPolicy,
     /// Where shortened outputs can be read back from.
     pub retention: Retention,
+    /// The price of a cached token in relation to one that is not cached; `None` if it is not known.
+    pub cached_price: Option<f64>,
     /// From where on outputs are shortened only if the window forces it; `None` if long ones are
     /// shortened everywhere.
     pub whole: Option<WholeFrom>,
@@ -63,6 +65,7 @@ impl Bounds {
             replays_reasoning: true,
             outputs,
             retention,
+            cached_price: model.price.as_ref().and_then(Price::cached_ratio),
             whole: None,
         }
     }

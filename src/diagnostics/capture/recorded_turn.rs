@@ -90,6 +90,7 @@ pub(super) struct RecordedAttempt {
     pub(super) bytes_per_token: f32,
     /// Whether the reasoning of earlier turns was sent along.
     pub(super) replays_reasoning: bool,
+    pub(super) cached_price: Option<f64>,
     pub(super) estimated_input: u64,
     pub(super) key: Option<usize>,
     pub(super) head: Option<(u64, StatusCode, RecordedHeaders)>,
@@ -227,6 +228,7 @@ impl RecordedTurn {
             replays_reasoning: self.attempts.first().is_some_and(|it| it.replays_reasoning),
             outputs: self.state_before.outputs,
             retention: self.state_before.retention,
+            cached_price: attempt.cached_price,
             whole: self.state_before.whole,
         };
         let unkept = &self.state_before.unkept;

@@ -1,6 +1,7 @@
 //! Records one turn: every event of it, and every reading of its clock and
 //! randomness, so that a replay can return the same values.
 
+use registry::Price;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -160,6 +161,7 @@ impl RecordedTurn {
                     window: route.model.window(),
                     bytes_per_token: answer_params.bytes_per_token,
                     replays_reasoning: route.dialect.quirks.replays_reasoning(),
+                    cached_price: route.model.price.as_ref().and_then(Price::cached_ratio),
                     estimated_input: answer_params.estimated_input_tokens,
                     key: None,
                     head: None,

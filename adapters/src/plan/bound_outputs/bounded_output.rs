@@ -136,6 +136,11 @@ impl BoundedOutput {
         }
     }
 
+    /// The bytes of the whole output.
+    pub(super) fn whole_size(&self) -> usize {
+        self.bytes
+    }
+
     /// Reduces the output to a notice, unless it is as short as a notice already. Returns
     /// whether it did.
     pub(super) fn demote(&mut self) -> bool {

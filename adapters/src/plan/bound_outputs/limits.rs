@@ -40,6 +40,8 @@ pub(super) struct OutputLimits {
     pub(super) input: usize,
     /// How much outputs may take however full the window is.
     pub(super) min_outputs: usize,
+    /// More than this cannot fit the window, however few tokens a text has.
+    pub(super) max_whole: usize,
 }
 
 impl OutputLimits {
@@ -84,6 +86,7 @@ impl OutputLimits {
             notices: window / 8,
             input: window.saturating_sub(allowance),
             min_outputs: window / 32,
+            max_whole: max_whole(bounds),
         })
     }
 
@@ -104,7 +107,24 @@ impl OutputLimits {
 
     /// How much outputs may take in a request that has `others` bytes of other input.
     pub(super) fn available_beside(&self, others: usize) -> usize {
-        let room = self.input.saturating_sub(others);
-        room.clamp(self.min_outputs, self.all_outputs)
+        self.room_beside(others).min(self.all_outputs)
     }
+
+    /// How much of them the window can hold.
+    pub(super) fn room_beside(&self, others: usize) -> usize {
+        self.input.saturating_sub(others).max(self.min_outputs)
+    }
+}
+
+/// Bytes of text in a token, at most; a text has fewer, except for long runs of one character.
+const MAX_BYTES_PER_TOKEN: f64 = 4.5;
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a limit; no window has 2^52 tokens"
+)]
+fn max_whole(bounds: &Bounds) -> usize {
+    (bounds.window.max_input() as f64 * MAX_BYTES_PER_TOKEN) as usize
 }

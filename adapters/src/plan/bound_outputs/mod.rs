@@ -7,7 +7,7 @@
 //! rarely change. A round of outputs that is too large by itself is shortened further.
 //!
 //! [`replay`] goes through the session with sizes only ([`estimate`], [`limits`]), and
-//! [`tighten`] shortens a round; each output is a [`BoundedOutput`]. The replacement texts
+//! [`tighten`] shortens a round; [`savings`] pay for an epoch that the window does not force; each output is a [`BoundedOutput`]. The replacement texts
 //! are made last, in [`render`].
 //!
 //! [`super::fit_window`], which runs after this, is the other limit: it cuts one request
@@ -20,6 +20,7 @@ mod origin;
 mod output_reader;
 mod render;
 mod replay;
+mod savings;
 #[cfg(test)]
 mod tests;
 mod tighten;
@@ -34,6 +35,7 @@ use limits::OutputLimits;
 use origin::Origin;
 use output_reader::OutputReader;
 use replay::Replay;
+use savings::Savings;
 
 impl Plan {
     /// The place in the sequence from which on outputs are sent whole: after the last output that
@@ -65,7 +67,8 @@ impl Plan {
         };
         let mut current = limits_at(0);
         let mut reader = OutputReader::new(cache, &turn.stop);
-        let mut replay = Replay::new(current, estimate::fixed_input_size(turn));
+        let savings = Savings::new(bounds.cached_price, limits.max_whole);
+        let mut replay = Replay::new(current, estimate::fixed_input_size(turn), savings);
         let mut message = None;
         // The calls of the last answer whose results have not come yet.
         let mut calls = VecDeque::new();

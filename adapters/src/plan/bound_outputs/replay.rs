@@ -7,7 +7,8 @@
 //! it. An epoch moves a cursor forward that never moves back: the whole replay is linear.
 
 use super::bounded_output::{BoundedOutput, OutputForm};
-use super::limits::OutputLimits;
+use super::limits::{NOTICE_BYTES, OutputLimits};
+use super::savings::{RequestSizes, Savings};
 use super::tighten;
 use crate::fair_share::fair_share;
 
@@ -27,12 +28,19 @@ pub(super) struct Replay<'l> {
     noticed: usize,
     /// Bytes of everything that is not an output.
     others: usize,
+    /// How many of them precede each output.
+    others_before: Vec<usize>,
+    /// Bytes of all outputs, whole.
+    whole: usize,
+    /// Bytes of the request that was decided last.
+    sent_before: usize,
+    savings: Savings,
     pub(super) epochs: u32,
 }
 
 impl<'l> Replay<'l> {
     /// A session that has `others` bytes before its first item.
-    pub(super) fn new(limits: &'l OutputLimits, others: usize) -> Self {
+    pub(super) fn new(limits: &'l OutputLimits, others: usize, savings: Savings) -> Self {
         Self {
             limits,
             outputs: Vec::new(),
@@ -41,6 +49,10 @@ impl<'l> Replay<'l> {
             visible: 0,
             noticed: 0,
             others,
+            others_before: Vec::new(),
+            whole: 0,
+            sent_before: 0,
+            savings,
             epochs: 0,
         }
     }
@@ -57,6 +69,8 @@ impl<'l> Replay<'l> {
 
     /// Adds an output to the current round.
     pub(super) fn add_output(&mut self, output: BoundedOutput) {
+        self.others_before.push(self.others);
+        self.whole += output.whole_size();
         self.outputs.push(output);
     }
 
@@ -70,18 +84,25 @@ impl<'l> Replay<'l> {
 
     /// Decides what the request that was made at this point sent.
     ///
-    /// An epoch makes room where the outputs have outgrown their share. Where other input
+    /// An epoch makes room where the outputs have outgrown their share, once what was saved before
+    /// pays for it: the provider has to read again what follows. Where other input
     /// fills the window, the new outputs are shortened to excerpts instead, so that the
     /// client compacts next; epochs would only put that off, again and again.
     pub(super) fn decide_request(&mut self) {
         let new = self.outputs.get_mut(self.round..).unwrap_or_default();
         page_read_backs(new, self.limits);
         self.visible += total_size(new);
-        let available = self.limits.available_beside(self.others);
-        if self.counted() > self.limits.all_outputs
-            || self.counted() > available && !self.excerpts_fit(available)
-        {
-            self.epoch(self.limits.after_epoch.min(available / 2));
+        let mut available = self.limits.available_beside(self.others);
+        let room = self.limits.room_beside(self.others);
+        let target = self.limits.after_epoch.min(available / 2);
+        let mut reused = self.sent_before;
+        let is_forced = self.counted() > room && !self.excerpts_fit(room);
+        let is_wanted = self.counted() > self.limits.all_outputs;
+        if is_forced || is_wanted && self.savings.pay_for(self.after_epoch(target)) {
+            reused = self.after_epoch(target).reused;
+            self.epoch(target);
+        } else {
+            available = room;
         }
         let excess = self.counted().saturating_sub(available);
         if excess > 0 {
@@ -90,6 +111,45 @@ impl<'l> Replay<'l> {
             tighten::tighten(new, excess, self.limits);
             self.visible -= before - total_size(new).min(before);
         }
+        let sizes = RequestSizes {
+            reused,
+            ..self.sizes()
+        };
+        self.savings.add(sizes);
+        self.sent_before = sizes.sent;
+    }
+
+    /// The sizes of the current request.
+    fn sizes(&self) -> RequestSizes {
+        RequestSizes {
+            sent: self.others + self.visible + self.noticed,
+            reused: self.sent_before,
+            whole: self.others + self.whole,
+        }
+    }
+
+    /// What the sizes of the current request would be after an epoch: the provider's cache knows it
+    /// up to the first output that becomes a notice.
+    fn after_epoch(&self, target: usize) -> RequestSizes {
+        let mut sizes = self.sizes();
+        let (mut counted, mut before) = (self.counted(), self.noticed);
+        let mut first = None;
+        let outputs = self.outputs.iter().zip(&self.others_before);
+        for (output, others) in outputs.take(self.round).skip(self.cursor) {
+            if counted <= target {
+                break;
+            }
+            let size = output.size();
+            let freed = size.saturating_sub(NOTICE_BYTES);
+            if freed > 0 && first.is_none() {
+                first = Some(others + before);
+            }
+            before += size - freed;
+            sizes.sent -= freed;
+            counted = counted.saturating_sub(freed);
+        }
+        sizes.reused = first.map_or(sizes.reused, |first| first.min(sizes.reused));
+        sizes
     }
 
     /// Whether it would be enough to send all outputs of the round as excerpts.

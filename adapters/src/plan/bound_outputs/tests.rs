@@ -1,4 +1,5 @@
 mod origin;
 mod policy;
 mod replay;
+mod savings;
 mod whole;
