@@ -73,7 +73,12 @@ struct SimulatedRequest {
     epochs: u32,
 }
 
-fn request(turn: &Turn<'_>, bounds: &Bounds, route: &Route, cache: &OutputCache) -> SimulatedRequest {
+fn request(
+    turn: &Turn<'_>,
+    bounds: &Bounds,
+    route: &Route,
+    cache: &OutputCache,
+) -> SimulatedRequest {
     let options = EncodeOptions::new(&route.dialect, &route.model, &route.upstream_model);
     let plan = plan_with_cache(turn, bounds, cache);
     let encoded = encode(turn, &plan, &options).unwrap().encoded;
