@@ -137,6 +137,12 @@ async fn replayed() {
         .arg(id);
     let (code, out, err) = create.run(proxy.folder.path()).await;
     assert_eq!(code, 0, "{out}{err}");
+    // When the file was written, the turn was run again and compared with what was sent.
+    let show = setup.clone().arg("bundle").arg("show").arg(&file);
+    let (code, out, err) = show.run(proxy.folder.path()).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("outputs_whole"), "{out}");
+    assert!(!out.contains("differs from what was sent"), "{out}");
     let replay = setup.arg("replay").arg(&file);
     let (code, out, err) = replay.run(proxy.folder.path()).await;
     assert_eq!(code, 0, "{out}{err}");
