@@ -299,7 +299,7 @@ row S2-Bi "tags are shown" $excerpt/mod.rs \
   's/OutputKind::WebOrSearch if html::is_tagged(text) => Form::Page,/OutputKind::WebOrSearch if html::is_tagged(text) \&\& text.is_empty() => Form::Page,/' \
   adapters a_page_excerpt_shows_titles_and_urls_but_no_tags
 row S2-Bj "a document is shown as text" $excerpt/body.rs \
-  's/OutputKind::Json => json::shape(text, room \* 30 \/ 100),/OutputKind::Json => { let _ = json::shape; String::new() }/' \
+  's/OutputKind::Json => json::shape(text, room \/ 4),/OutputKind::Json => { let _ = json::shape; String::new() }/' \
   adapters a_json_excerpt_shows_the_shape
 row S2-Vf "what was asked for is not looked for" $plan/bound_outputs/origin.rs \
   's/message: start(&self.message),/message: "",/' \
@@ -311,7 +311,7 @@ row S2-Vh "a result is shown without what it is about" $excerpt/body.rs \
   's/OutputKind::Json | OutputKind::WebOrSearch => (2, 1),/OutputKind::Json => (2, 1),/' \
   adapters an_odd_search_result_is_shown_with_its_title_and_address
 row S2-Bm "a file has the limit of other outputs" $plan/bound_outputs/limits.rs \
-  's/let share = window \/ 10;/let share = window \/ 100;/' \
+  's/let share = window.saturating_mul(8) \/ 100;/let share = window \/ 100;/' \
   adapters a_file_that_is_read_stays_whole_where_other_outputs_do_not
 row S2-Bm "instructions become excerpts" $plan/bound_outputs/origin.rs \
   's/^    "AGENTS.md",/    "AGENTS.mdx",/' \
