@@ -1,12 +1,12 @@
-//! The sessions of the simulation. The mix was fixed before the simulation ran for the first time,
-//! so that it says something about sessions in general.
+//! The sessions of the simulation, drawn at random from what is known of real ones. What is drawn
+//! follows from the facts beside it, not from what the simulation shows.
 //!
 //! | what | how it is drawn | why |
 //! |---|---|---|
 //! | kind | of ten sessions, one short run, one sub-agent, eight of a coding agent | the first two are the shapes of the reports in which another saver cost more (headroom, issues 2438 and 327) |
 //! | turns of a coding agent | log-uniform, 10 to 300 | most sessions are short, and the long ones cost most |
 //! | outputs of a coding agent | log-normal, median 2,000 bytes, spread 2.9, one or two a turn | as in `tests/clients/session.py`; of 60 outputs that Codex was recorded with, the median is 104 bytes and 5 % are at its limit |
-//! | limit of one output | half 40,213 bytes, half 1,000,000 | Codex cuts at 10,000 tokens, which was recorded as 40,213 characters; others do not cut |
+//! | limit of one output | half 40,213 bytes, half 1,000,000 | Codex cuts at 10,000 tokens, which was recorded as 40,213 characters, and leaves beginning and end; others do not cut |
 //! | prompt of a coding agent | 39 KB of instructions and tools | the first turn of Codex |
 //! | short run | 3 to 12 turns, 70 KB of instructions and tools, outputs with a median of 1,500 bytes, at most 12,000 | a headless run of Claude Code in which nothing is worth shortening |
 //! | sub-agent | 8 to 16 turns, 45 KB of instructions and tools, outputs with a median of 2,000 bytes, at most 40,213 | eleven to fourteen agents with 1.3 million cached and 0.22 million written tokens in all |
