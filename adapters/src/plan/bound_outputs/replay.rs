@@ -35,6 +35,8 @@ pub(super) struct Replay<'l> {
     /// Bytes of the request that was decided last.
     sent_before: usize,
     savings: Savings,
+    /// The savings do not pay for an epoch while fewer bytes count.
+    unpaid_below: usize,
     pub(super) epochs: u32,
 }
 
@@ -53,6 +55,7 @@ impl<'l> Replay<'l> {
             whole: 0,
             sent_before: 0,
             savings,
+            unpaid_below: 0,
             epochs: 0,
         }
     }
@@ -98,7 +101,7 @@ impl<'l> Replay<'l> {
         let mut reused = self.sent_before;
         let is_forced = self.counted() > room && !self.excerpts_fit(room);
         let is_wanted = self.counted() > self.limits.all_outputs;
-        if is_forced || is_wanted && self.savings.pay_for(self.after_epoch(target)) {
+        if is_forced || is_wanted && self.is_paid(target) {
             reused = self.after_epoch(target).reused;
             self.epoch(target);
         } else {
@@ -117,6 +120,19 @@ impl<'l> Replay<'l> {
         };
         self.savings.add(sizes);
         self.sent_before = sizes.sent;
+    }
+
+    /// Whether the savings pay for an epoch that leaves `target` bytes. To look at all outputs in
+    /// every round would take a time that grows with their square, so after a refusal the outputs
+    /// have to grow before they are looked at again.
+    fn is_paid(&mut self, target: usize) -> bool {
+        let counted = self.counted();
+        if counted < self.unpaid_below {
+            return false;
+        }
+        let is_paid = self.savings.pay_for(self.after_epoch(target));
+        self.unpaid_below = if is_paid { 0 } else { counted + counted / 16 };
+        is_paid
     }
 
     /// The sizes of the current request.
