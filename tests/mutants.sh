@@ -278,11 +278,8 @@ row S2-Bg "fixed: 4,001 characters stay whole" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(4_001, usize::MAX, MAX_EXCERPT_CHARS,/' \
   adapters within_the_limit_an_output_stays_byte_for_byte
 row S2-Bg "bytes count, not characters" $plan/bound_outputs/bounded_output.rs \
-  's/            measure.chars$/            measure.bytes/' \
+  's/let (chars, bytes) = (measure.chars, measure.bytes)/let (chars, bytes) = (measure.bytes, measure.bytes)/' \
   adapters within_the_limit_an_output_stays_byte_for_byte
-row S2-Bg "Codex's header counts" $plan/bound_outputs/limits.rs \
-  's/counts_codex_header: bounds.outputs == OutputPolicy::Fixed/counts_codex_header: true/' \
-  adapters an_output_that_codex_cut_is_whole_on_large_windows_only
 row S2-Bg "outputs = whole bounds them, too" $plan/bound_outputs/limits.rs \
   's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => (4_000, usize::MAX, MAX_EXCERPT_CHARS, ExcerptStyle::Fixed),/' \
   adapters outputs_stay_whole_under_the_policy_whole

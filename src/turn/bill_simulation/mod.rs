@@ -39,6 +39,10 @@ const TRACE_VARIABLE: &str = "RESPONDENT_TEST_TRACE";
 /// The sessions that are simulated unless the variable says otherwise.
 const SESSIONS: u64 = 20;
 
+/// The sum of the bills says something from so many sessions on: of fewer, those of one window or of
+/// one model decide it.
+const MANY_SESSIONS: u64 = 200;
+
 /// The end of every request, which closes the list of messages and the body.
 const END: &[u8] = b"]}";
 
@@ -261,4 +265,7 @@ async fn r40_r43_sessions_are_reckoned_right_and_are_not_dearer() {
     assert!(sums.foreseen * 100 >= sums.turns * 95, "{sums:#?}");
     assert!(sums.reckoned * 100 >= sums.comparable * 95, "{sums:#?}");
     assert!(sums.dearer.is_empty(), "{sums:#?}");
+    if count >= MANY_SESSIONS {
+        assert!(sums.input_cost < 0.4 * sums.direct_input, "{sums:#?}");
+    }
 }

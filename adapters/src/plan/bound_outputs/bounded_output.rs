@@ -88,19 +88,14 @@ impl BoundedOutput {
             return (None, size.text + size.media);
         };
         let is_read_back = is_read_back && looks_read_back;
-        let counted = if limits.counts_codex_header {
-            measure.chars
-        } else {
-            measure.chars_without_header()
-        };
-        let bytes = measure.bytes.saturating_sub(measure.header.bytes);
+        let (chars, bytes) = (measure.chars, measure.bytes);
         let mut output = Self {
             item: index,
             is_read_back,
             origin,
             is_instructions,
             bytes: size.text.max(1),
-            chars: measure.chars,
+            chars,
             measure: Some(measure),
             form: OutputForm::Whole,
         };
@@ -113,10 +108,10 @@ impl BoundedOutput {
             }
             return (Some(output), size.media);
         }
-        let is_too_long = counted > limits.whole_chars || bytes > limits.whole_bytes;
+        let is_too_long = chars > limits.whole_chars || bytes > limits.whole_bytes;
         let is_file = |kind: OutputKind| {
             kind == OutputKind::FileOrCodeOutput
-                && counted <= limits.file_chars
+                && chars <= limits.file_chars
                 && bytes <= limits.file_bytes
                 && origin.reads_file(turn)
         };

@@ -23,8 +23,6 @@ pub(super) struct OutputLimits {
     pub(super) file_bytes: usize,
     /// Instructions are sent whole up to so many bytes, and otherwise not at all.
     pub(super) instructions: usize,
-    /// Whether the lines that Codex writes above an output count against these two.
-    pub(super) counts_codex_header: bool,
     pub(super) excerpt_chars: usize,
     pub(super) excerpt_style: ExcerptStyle,
     /// All outputs together.
@@ -53,10 +51,10 @@ impl OutputLimits {
             OutputPolicy::Fixed => (4_000, usize::MAX, MAX_EXCERPT_CHARS, ExcerptStyle::Fixed),
             OutputPolicy::Adaptive => {
                 let share = window.saturating_mul(6) / 100;
-                let chars = share.clamp(4_000, 40_000);
+                let chars = share.clamp(4_000, 24_000);
                 // Enough for 4,000 characters of any script.
                 let bytes = share.max(4 * 4_000);
-                let excerpt = (window / 180).clamp(2_000, MAX_EXCERPT_CHARS);
+                let excerpt = (window / 140).clamp(2_000, MAX_EXCERPT_CHARS);
                 (chars, bytes, excerpt, ExcerptStyle::Adaptive)
             }
         };
@@ -77,7 +75,6 @@ impl OutputLimits {
                 ExcerptStyle::Fixed => whole_chars,
                 ExcerptStyle::Adaptive => window / 8,
             },
-            counts_codex_header: bounds.outputs == OutputPolicy::Fixed,
             excerpt_chars,
             excerpt_style,
             all_outputs: window / 2,

@@ -72,7 +72,11 @@ impl Origin {
     /// What the call and the user asked for.
     pub(super) fn asked<'a>(self, turn: &Turn<'a>) -> AskedText<'a> {
         let item = |index: Option<usize>| turn.items.get(index?);
-        let arguments = item(self.call).map(|call| item_text::arguments_json(call));
+        // Of a command only its text: the folder it runs in is not what it looks for.
+        let arguments = item(self.call).map(|call| match item_text::command(call) {
+            Some(command) => command.into(),
+            None => item_text::arguments_json(call),
+        });
         let message = item(self.message).map(|message| item_text::message_text(message));
         AskedText {
             arguments: arguments.unwrap_or_default(),

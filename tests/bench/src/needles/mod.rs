@@ -54,7 +54,7 @@ pub(crate) struct NeedlesOptions {
     kinds: Vec<String>,
     /// The sizes of the generated outputs, KB
     #[arg(long, value_delimiter = ',', value_name = "KB", default_values_t = [60, 150, 320, 700],
-          value_parser = clap::value_parser!(u32).range(50..=5_000))]
+          value_parser = clap::value_parser!(u32).range(30..=5_000))]
     sizes: Vec<u32>,
     /// How many outputs of each kind, size and sort
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -34,6 +34,14 @@ fn a_file_that_is_read_stays_whole_where_other_outputs_do_not() {
         let plan = planned(&run("c", command, &text), &bounds);
         assert_eq!(plan.replacements.is_empty(), is_whole, "{command}");
     }
+    // Codex writes lines above an output, and cuts its middle out of one of 40,000 bytes.
+    let header = "Chunk ID: 0652e2\nWall time: 0.0000 seconds\nProcess exited with code 0\n\
+        Original token count: 27224\nOutput:\nWarning: truncated output (original token count: \
+        27224)\nTotal output lines: 9000\n\n";
+    let cut = format!("{header}{}…17224 tokens truncated…{}", code(380), code(380));
+    assert!((40_000..48_000).contains(&cut.len()), "{}", cut.len());
+    let cut = planned(&run("c", "cat src/parts.rs", &cut), &bounds);
+    assert!(cut.replacements.is_empty());
     let longer = planned(&run("c", "cat src/parts.rs", &code(2_000)), &bounds);
     assert_eq!(longer.replacements[&1].kind, ReplacementKind::Excerpt);
     let log = planned(
@@ -107,4 +115,22 @@ fn an_excerpt_follows_the_message_before_it_and_no_later_one() {
         session("Where is ship_mast?", Some("And ship_keel?"))
     );
     assert_ne!(asked, session("Where is ship_keel?", None));
+}
+
+// S2-Vf
+#[test]
+fn the_folder_in_which_a_command_runs_is_not_what_it_looks_for() {
+    let line = |at: usize| {
+        let ship = if at % 300 == 150 { "gondola" } else { "barge" };
+        format!("entry {at} of {ship}: moored\n")
+    };
+    let text: String = (0..3_000).map(line).collect();
+    let shown = |folder: &str| {
+        let mut items = run("c", "list", &text);
+        let arguments = json!({"cmd": "list", "workdir": folder});
+        items[0]["arguments"] = arguments.to_string().into();
+        let plan = planned(&items, &bounds(131_072, OutputPolicy::Adaptive));
+        plan.replacements[&1].text.clone()
+    };
+    assert_eq!(shown("/home/user"), shown("/home/user/gondola"));
 }

@@ -223,28 +223,39 @@ impl Finder<'_> {
         let mut marked: Bits = 0;
         let mut focus = (0, candidate.start);
         let mut sentence = Sentence::default();
-        read(self.bytes, tokens, self.form, range, |context, token, _| {
-            let (next, mut bits) = self.model.surprise(context, token);
-            let pair = context.pair(token);
-            let id = self.marks.find(self.bytes, token, pair);
-            bits = (bits * bits / USUAL_WORD).min(MAX_WORD);
-            insert(&mut best, bits);
-            if let Some(id) = id {
-                let stands_out = stands_out(self.bytes, token);
-                let worth = self
-                    .marks
-                    .bits(id, token, self.units, &self.model, stands_out);
-                marked = marked.max(worth) + marked.min(worth) / 4;
-                bits += worth;
-            }
-            if self.form == Form::Minified {
-                bits += sentence.add(self.bytes, token);
-            }
-            if bits > focus.0 {
-                focus = (bits, token.start);
-            }
-            next
-        });
+        let is_table = self.form.separator().is_some();
+        read(
+            self.bytes,
+            tokens,
+            self.form,
+            range,
+            |context, token, is_first| {
+                let (next, mut bits) = self.model.surprise(context, token);
+                if is_table && is_first {
+                    // In most columns it is the whole value.
+                    bits = bits * 3 / 2;
+                }
+                let pair = context.pair(token);
+                let id = self.marks.find(self.bytes, token, pair);
+                bits = (bits * bits / USUAL_WORD).min(MAX_WORD);
+                insert(&mut best, bits);
+                if let Some(id) = id {
+                    let stands_out = stands_out(self.bytes, token);
+                    let worth = self
+                        .marks
+                        .bits(id, token, self.units, &self.model, stands_out);
+                    marked = marked.max(worth) + marked.min(worth) / 4;
+                    bits += worth;
+                }
+                if self.form == Form::Minified {
+                    bits += sentence.add(self.bytes, token);
+                }
+                if bits > focus.0 {
+                    focus = (bits, token.start);
+                }
+                next
+            },
+        );
         let pattern = match self.patterns.of(candidate.pattern) {
             Some(1) => ratio(self.units, singles) / 2,
             Some(_) | None => 0,

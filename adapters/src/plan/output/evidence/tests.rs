@@ -360,6 +360,53 @@ fn an_odd_value_is_shown_with_the_object_around_it() {
     );
 }
 
+const TROUBLES: [&str; 12] = [
+    "unsafe", "invalid", "corrupt", "lost", "stale", "missing", "broken", "denied", "orphaned",
+    "leaked", "stuck", "aborted",
+];
+
+#[test]
+fn a_rare_value_of_a_column_is_shown_among_cells_of_free_text() {
+    let row = |at: usize| {
+        let state = match at {
+            37 => "Draft",
+            91 => "Void",
+            187 => "Escrow",
+            260 => "Held",
+            333 => "Split",
+            _ => ["Open", "Open", "Closed", "Open or Closed"][noise(at, 1, 4)],
+        };
+        let text: Vec<&str> = (2..12).map(|salt| word(at, salt)).collect();
+        let trouble = match at % 11 {
+            4 => TROUBLES[at / 11 % TROUBLES.len()],
+            _ => word(at, 20),
+        };
+        format!("{at},{state},\"The {} of the {trouble}\"\n", text.join(" "))
+    };
+    let text: String = (0..400).map(row).collect();
+    let shown = shown(&text, Wanted::default());
+    assert!(shown.contains("187,Escrow"), "{shown}");
+}
+
+#[test]
+fn a_message_near_the_start_of_a_script_is_shown() {
+    let statement = |at: usize| {
+        format!(
+            "function a{at}(t,n){{return t.{}(n,{})}}",
+            word(at, 1),
+            noise(at, 2, 900)
+        )
+    };
+    for before in 1..12 {
+        let head: String = (0..before).map(statement).collect();
+        let rest: String = (20..900).map(statement).collect();
+        let message = "throw new Error(\"tides need a shore with a harbour\")";
+        let text = format!("!function(){{{head}{message};{rest}}}();");
+        let shown = shown(&text, Wanted::default());
+        assert!(shown.contains(message), "{before}: {shown}");
+    }
+}
+
 #[test]
 fn separators_in_quotes_do_not_end_a_cell() {
     let row = |at: usize| {

@@ -16,7 +16,7 @@ const EVIDENCE_LABEL: &str = "Between them, what differs from the rest or was as
 const LABEL_CHARS: usize = 90;
 
 /// The percentage of the room for the units between the first and the last lines.
-const EVIDENCE_PERCENT: usize = 62;
+const EVIDENCE_PERCENT: usize = 72;
 
 /// The same for JSON, whose first and last lines say little that its shape does not.
 const JSON_EVIDENCE_PERCENT: usize = 76;
@@ -90,7 +90,8 @@ impl ExcerptSource<'_> {
         let left = spare.saturating_sub(used + paths.chars().count());
         let ends = self.ends(left / 2, layout.style);
         let between = ends.between(text);
-        units.retain(|unit| unit.start >= between.0 && unit.end <= between.1);
+        // What is shown around a unit may be among the first lines by now; the unit itself is not.
+        units.retain(|unit| unit.end > between.0 && unit.start < between.1);
         let middle = self.render(&units, between) + &paths;
         let chars = units.iter().map(|unit| unit.text.chars().count()).sum();
         let labels = match kind {
@@ -126,25 +127,27 @@ impl ExcerptSource<'_> {
 
     /// The units between two bytes that are shown in so much room, in their order.
     fn choose(&self, between: (usize, usize), room: usize) -> Vec<ShownUnit> {
-        let least = match self.measure.kind {
-            OutputKind::OpaqueToolOutput => 2 * evidence::MIN_SCORE,
-            _ => evidence::MIN_SCORE,
-        };
         let mut shown: Vec<ShownUnit> = Vec::new();
-        // A quarter is for what stands around these units.
-        let mut left = room * 3 / 4;
+        // A quarter is for what stands around these units, where that says something.
+        let around = match self.form {
+            Form::Lines => room / 4,
+            Form::Minified | Form::Page | Form::Table(_) => 0,
+        };
+        let mut left = room - around;
         let mut patterns: HashMap<u64, usize> = HashMap::new();
         let is_inside = |it: &&Evidence| it.focus >= between.0 && it.end <= between.1;
         let ranked = self.findings.evidence.iter();
-        let ranked = ranked.take_while(|it| it.score >= least).filter(is_inside);
+        let ranked = ranked
+            .take_while(|it| it.score >= evidence::MIN_SCORE)
+            .filter(is_inside);
         for unit in ranked {
             let alike = patterns.entry(unit.pattern).or_default();
             *alike += 1;
             if *alike > MAX_ALIKE || overlaps(&shown, unit.start, unit.end) {
                 continue;
             }
-            let limit = match shown.len() {
-                0..LONG_UNITS => MAX_LONG_UNIT_CHARS,
+            let limit = match (self.form, shown.len()) {
+                (Form::Lines | Form::Table(_), 0..LONG_UNITS) => MAX_LONG_UNIT_CHARS,
                 _ => MAX_UNIT_CHARS,
             };
             let object = self
@@ -158,7 +161,7 @@ impl ExcerptSource<'_> {
                 break;
             }
         }
-        left += room / 4;
+        left += around;
         let definitions = match self.measure.kind {
             OutputKind::FileOrCodeOutput => outline::definitions(self.text, between),
             _ => Vec::new(),
@@ -185,7 +188,7 @@ impl ExcerptSource<'_> {
     /// about in JSON and in search results, where a line holds one value.
     fn lines_near(&self, shown: &[ShownUnit]) -> Vec<(usize, usize)> {
         const UNITS: usize = 6;
-        if self.form == Form::Page {
+        if self.form != Form::Lines {
             return Vec::new();
         }
         let bytes = self.text.as_bytes();
