@@ -12,11 +12,7 @@ const MAX_PATH_BYTES: usize = 160;
 pub(super) fn find_paths(text: &str, limit: usize) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for part in searched_parts(text) {
-        for word in part.split(|character: char| {
-            character.is_whitespace()
-                || character.is_control()
-                || "()[]{}<>\"'`,;=|*".contains(character)
-        }) {
+        for word in part.split(ends_word) {
             let word = word.trim_end_matches(['.', ':', ',']);
             if is_path(word) && !found.contains(&word) {
                 found.push(word);
@@ -27,6 +23,16 @@ pub(super) fn find_paths(text: &str, limit: usize) -> Vec<&str> {
         }
     }
     found
+}
+
+fn ends_word(character: char) -> bool {
+    const SIGNS: &[u8] = b"()[]{}<>\"'`,;=|*";
+    match u8::try_from(character) {
+        Ok(byte) if byte.is_ascii() => {
+            byte.is_ascii_whitespace() || byte.is_ascii_control() || SIGNS.contains(&byte)
+        }
+        Ok(_) | Err(_) => character.is_whitespace() || character.is_control(),
+    }
 }
 
 fn searched_parts(text: &str) -> [&str; 2] {
@@ -55,14 +61,17 @@ fn searched_parts(text: &str) -> [&str; 2] {
 }
 
 fn is_path(word: &str) -> bool {
-    if word.len() < 4
-        || word.len() > MAX_PATH_BYTES
-        || word.contains("://")
-        || word.starts_with("//")
-    {
+    if !(4..=MAX_PATH_BYTES).contains(&word.len()) {
         return false;
     }
     let bytes = word.as_bytes();
+    // Every path has one of these, and hardly any other word.
+    if memchr::memchr3(b'/', b'\\', b'.', bytes).is_none() {
+        return false;
+    }
+    if word.contains("://") || word.starts_with("//") {
+        return false;
+    }
     let has_letter = bytes.iter().any(u8::is_ascii_alphabetic);
     if let [drive, b':', b'\\' | b'/', ..] = bytes {
         return drive.is_ascii_alphabetic();

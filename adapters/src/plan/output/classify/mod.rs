@@ -19,10 +19,10 @@ pub(super) use json_scan::is_json;
 const LONG_LINE: usize = 500;
 
 /// Of the first block the lines that begin in so many first bytes vote.
-const FIRST_VOTE_BYTES: usize = 12 * 1024;
+const FIRST_VOTE_BYTES: usize = 6 * 1024;
 
 /// The same of every later block.
-const BLOCK_VOTE_BYTES: usize = 2 * 1024;
+const BLOCK_VOTE_BYTES: usize = 1024;
 
 /// The counts so far.
 #[derive(Default)]
@@ -67,9 +67,17 @@ impl Classifier {
         self.votes.open_block(block.get(..voting).unwrap_or(block));
         let mut rest = block;
         while !rest.is_empty() {
+            let votes = block.len() - rest.len() < voting;
+            if !votes && self.open_line == 0 {
+                // Lines that end so early are not long.
+                let start = rest.get(..=LONG_LINE).unwrap_or(rest);
+                if let Some(end) = memchr::memrchr(b'\n', start) {
+                    rest = rest.get(end + 1..).unwrap_or_default();
+                    continue;
+                }
+            }
             let end = memchr::memchr(b'\n', rest);
             let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
-            let votes = block.len() - rest.len() < voting;
             rest = end.and_then(|end| rest.get(end + 1..)).unwrap_or_default();
             if self.open_line == 0 && votes {
                 self.votes.add_line(line);

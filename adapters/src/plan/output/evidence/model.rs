@@ -34,6 +34,15 @@ struct WordCount {
 
 const MARKED: u32 = 1 << 31;
 
+/// The bits of a pair: how often it occurred, and whether its token may be a word that is looked for.
+const PAIR_COUNT: u8 = 0x7f;
+const PAIR_MARKED: u8 = 0x80;
+
+/// From so many occurrences of a pair on, those of its words are counted a few at a time: most words
+/// of a long text are in such pairs.
+const FREQUENT: u8 = 88;
+const AT_A_TIME: u8 = 32;
+
 impl WordCount {
     fn singles(self) -> u32 {
         self.singles & !MARKED
@@ -158,7 +167,7 @@ impl RarityModel {
     #[inline]
     fn pair_count(&self, name: u64) -> u8 {
         let slot = Self::slot(name, self.pair_shift);
-        self.pairs.get(slot).copied().unwrap_or_default()
+        self.pairs.get(slot).copied().unwrap_or_default() & PAIR_COUNT
     }
 
     /// Counts the place where a line or a cell begins.
@@ -181,6 +190,25 @@ impl RarityModel {
     #[inline]
     pub(super) fn count(&mut self, context: Context, token: &TextToken, least: u32) -> Counted {
         let next = context.after(token);
+        let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Character);
+        let slot = Self::slot(context.pair(token), self.pair_shift);
+        if is_word
+            && let Some(pair) = self.pairs.get_mut(slot)
+            && *pair & PAIR_COUNT >= FREQUENT
+        {
+            let may_be_marked = *pair & PAIR_MARKED != 0;
+            *pair += 1;
+            if *pair & PAIR_COUNT == FREQUENT + AT_A_TIME {
+                *pair -= AT_A_TIME;
+                self.add_frequent(next);
+            }
+            return Counted {
+                next,
+                before: u32::MAX,
+                may_be_marked,
+                is_new: false,
+            };
+        }
         let mut is_new = self.count_pair(context, context, token, least);
         if let Some((place, value)) = context.value(token) {
             is_new |= self.count_pair(place, context, &value, least);
@@ -195,8 +223,12 @@ impl RarityModel {
             before = *word;
             word.count += 1;
         }
-        let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Character);
         if is_word {
+            if before.singles >= MARKED
+                && let Some(pair) = self.pairs.get_mut(slot)
+            {
+                *pair |= PAIR_MARKED;
+            }
             self.total += 1;
             if before.count == 0 {
                 self.singles += 1;
@@ -213,6 +245,16 @@ impl RarityModel {
         }
     }
 
+    /// Counts a word that occurred a few times more in a frequent pair.
+    #[cold]
+    fn add_frequent(&mut self, next: Context) {
+        let count = u32::from(AT_A_TIME);
+        if let Some(word) = self.words.get_mut(Self::slot(next.0, self.word_shift)) {
+            word.count += count;
+        }
+        self.total += count;
+    }
+
     /// Counts a token behind a context, and returns whether it is new there and little else was.
     /// `counted` is the context whose occurrences count.
     #[inline]
@@ -227,8 +269,8 @@ impl RarityModel {
         let Some(pair) = self.pairs.get_mut(slot) else {
             return false;
         };
-        let count = *pair;
-        *pair = count.saturating_add(1);
+        let count = *pair & PAIR_COUNT;
+        *pair += u8::from(count < FREQUENT);
         count <= 1 && self.count_single(context, counted, count == 0, least)
     }
 

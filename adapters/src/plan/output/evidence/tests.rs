@@ -503,3 +503,12 @@ fn a_number_may_begin_with_any_number_of_zeros() {
         assert_eq!(kinds(&number), [(number.as_str(), TokenKind::Number)]);
     }
 }
+
+#[test]
+fn a_small_number_has_its_value() {
+    for number in [0_u64, 7, 10, 42, 99, 100, 905, 1_000, 4_096, 9_999] {
+        let text = format!("{number} ms");
+        let token = Tokens::new(text.as_bytes()).next(0, text.len()).unwrap();
+        assert_eq!(token.hash >> 32 & 0xffff, number + 1, "{text}");
+    }
+}
