@@ -54,7 +54,7 @@ impl OutputLimits {
                 let chars = share.clamp(4_000, 24_000);
                 // Enough for 4,000 characters of any script.
                 let bytes = share.max(4 * 4_000);
-                let excerpt = (window / 140).clamp(2_000, MAX_EXCERPT_CHARS);
+                let excerpt = (window / 170).clamp(2_000, MAX_EXCERPT_CHARS);
                 (chars, bytes, excerpt, ExcerptStyle::Adaptive)
             }
         };
