@@ -13,6 +13,7 @@
 //! | | |
 //! | [`store`] | the SQLite database |
 //! | | |
+//! | [`responses`] | stored responses and conversations |
 //! | [`artifacts`] | keeps shortened tool outputs whole, to be read back |
 //! | [`upstream`] | sends requests to the providers: keys, health, concurrency |
 //! | [`metrics`] | the metrics of the process |
@@ -44,6 +45,7 @@ pub mod log;
 pub mod mcp;
 pub mod metrics;
 pub mod net;
+pub mod responses;
 pub mod sandbox;
 pub mod secrets;
 pub mod serve;

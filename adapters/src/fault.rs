@@ -136,6 +136,12 @@ pub enum Kind {
     Cut,
     /// The answer does not follow the provider's protocol.
     BadReply,
+    /// What the request is about is in use by another request.
+    Busy,
+    /// A limit of this server for its client is reached.
+    ClientLimit,
+    /// What is stored cannot be read or written at the moment.
+    Storage,
     /// The proxy is shutting down.
     Draining,
     /// A defect in the proxy.
@@ -237,7 +243,7 @@ impl Fault {
     /// timeout or the end of the process it may.
     pub fn is_final(&self) -> bool {
         match self.kind {
-            Kind::Timeout | Kind::TurnTimeout | Kind::Draining => self.gave_up,
+            Kind::Timeout | Kind::TurnTimeout | Kind::Draining | Kind::Storage => self.gave_up,
             Kind::RateLimit if self.exceeds_codex_pause() => true,
             Kind::InvalidRequest
             | Kind::ModelNotFound
@@ -253,6 +259,8 @@ impl Fault {
             | Kind::Unreachable
             | Kind::Cut
             | Kind::BadReply
+            | Kind::Busy
+            | Kind::ClientLimit
             | Kind::Internal => self.gave_up || self.retry == Retry::Never,
         }
     }
@@ -276,8 +284,9 @@ impl Fault {
                 _ => 400,
             },
             Kind::RateLimit if codex && self.exceeds_codex_pause() => 400,
-            Kind::RateLimit | Kind::Quota => 429,
-            Kind::Overloaded | Kind::Draining => 503,
+            Kind::Busy => 409,
+            Kind::RateLimit | Kind::Quota | Kind::ClientLimit => 429,
+            Kind::Overloaded | Kind::Draining | Kind::Storage => 503,
             Kind::Unavailable => match self.upstream_status {
                 Some(status @ 500..=599) if !codex => status,
                 _ => 502,
@@ -365,7 +374,8 @@ impl Fault {
     pub fn retry_after(&self) -> Option<u64> {
         match (self.kind, self.retry) {
             (_, Retry::After(pause)) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
-            (Kind::RateLimit, Retry::Soon) => Some(DEFAULT_RATE_LIMIT_PAUSE),
+            (Kind::RateLimit | Kind::ClientLimit, Retry::Soon) => Some(DEFAULT_RATE_LIMIT_PAUSE),
+            (Kind::Busy | Kind::Storage, Retry::Soon) => Some(1),
             (_, Retry::Never | Retry::Soon) => None,
         }
     }
@@ -429,6 +439,9 @@ impl Kind {
                 "upstream_bad_reply",
                 SERVER_ERROR,
             ),
+            Self::Busy => (Client, Soon, INVALID, "conversation_locked", SERVER_ERROR),
+            Self::ClientLimit => (Client, Soon, "rate_limit_error", rate, rate),
+            Self::Storage => (Proxy, Soon, SERVER_ERROR, "storage_error", SERVER_ERROR),
             Self::Draining => (
                 Proxy,
                 Never,
@@ -481,6 +494,9 @@ mod tests {
             (Kind::TurnTimeout, None, 504, 504),
             (Kind::Cut, None, 502, 502),
             (Kind::BadReply, None, 502, 502),
+            (Kind::Busy, None, 409, 409),
+            (Kind::ClientLimit, None, 429, 429),
+            (Kind::Storage, None, 503, 503),
             (Kind::Draining, None, 503, 503),
             (Kind::Internal, None, 400, 500),
         ] {

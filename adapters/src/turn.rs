@@ -36,6 +36,10 @@ pub struct Turn<'a> {
     /// The parameter `store` (default true): a later request may refer to the items of
     /// this answer by their ids.
     pub store: bool,
+    /// What is stored and continued by this request.
+    pub continues: Option<Continuation>,
+    /// The parameter `background`: the client does not wait for the answer.
+    pub background: bool,
     /// The system prompt, which comes before all items.
     pub instructions: Option<Text<'a>>,
     /// The conversation so far and the new input, oldest first.
@@ -70,6 +74,15 @@ pub struct Turn<'a> {
     pub notes: Notes,
     /// Ends the work on the turn early.
     pub stop: StopFlag,
+}
+
+/// What a request continues, of what the server stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Continuation {
+    /// The response with this id (`previous_response_id`).
+    Response(String),
+    /// The conversation with this id.
+    Conversation(String),
 }
 
 /// Parameters of the generation. `None` leaves the choice to the provider.

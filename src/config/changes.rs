@@ -27,6 +27,9 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         ("[server]", server(old) != server(new)),
         ("[context]", old.context != new.context),
         ("[artifacts]", old.artifacts != new.artifacts),
+        ("[responses]", old.responses != new.responses),
+        ("[history]", old.history != new.history),
+        ("[jobs]", old.jobs != new.jobs),
         ("[capture]", old.capture != new.capture),
         ("[codex]", old.codex != new.codex),
     ] {

@@ -9,6 +9,7 @@ use registry::Registry;
 
 use super::Config;
 use super::settings::{ArtifactConfig, ArtifactMode, CaptureConfig, ContextConfig, ServerConfig};
+use super::storage::{ResponseConfig, ResponseMode};
 use crate::secrets::Secret;
 
 impl Config {
@@ -35,6 +36,10 @@ impl Config {
             artifacts: ArtifactConfig {
                 mode: ArtifactMode::Off,
                 ..ArtifactConfig::default()
+            },
+            responses: ResponseConfig {
+                mode: ResponseMode::Off,
+                ..ResponseConfig::default()
             },
             capture: CaptureConfig {
                 recent: 1,

@@ -27,6 +27,7 @@ pub mod load;
 pub mod purpose;
 pub mod report;
 pub mod settings;
+mod storage;
 pub mod toml_file;
 pub mod watch;
 
@@ -44,6 +45,7 @@ pub use keys::KeyOrigin;
 pub use load::load;
 pub use purpose::LoadPurpose;
 pub use settings::{ArtifactConfig, ArtifactMode, CaptureMode};
+pub use storage::{HistoryConfig, JobConfig, ResponseConfig, ResponseMode};
 pub use watch::ConfigWatcher;
 
 use crate::secrets::{Redactor, Secret};
@@ -84,6 +86,12 @@ pub struct Config {
     pub context: ContextConfig,
     /// Storage of the tool outputs that were shortened: `[artifacts]`.
     pub artifacts: ArtifactConfig,
+    /// Storage of responses and conversations: `[responses]`.
+    pub responses: ResponseConfig,
+    /// How much of a stored history is sent: `[history]`.
+    pub history: HistoryConfig,
+    /// How background responses run: `[jobs]`.
+    pub jobs: JobConfig,
     /// Recording of turns for diagnosis and replay: `[capture]`.
     pub capture: CaptureConfig,
     /// Whether the embedded provider is enabled and the server must start it.

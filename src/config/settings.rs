@@ -15,6 +15,7 @@ use serde::Deserialize;
 use strum::IntoStaticStr;
 
 use super::address::{self, DEFAULT_PORT};
+use super::storage::{HistoryConfig, JobConfig, ResponseConfig};
 use crate::log::RecordFormat;
 use crate::secrets::Secret;
 
@@ -32,6 +33,12 @@ pub struct ConfigFile {
     pub context: ContextConfig,
     /// `[artifacts]`
     pub artifacts: ArtifactConfig,
+    /// `[responses]`
+    pub responses: ResponseConfig,
+    /// `[history]`
+    pub history: HistoryConfig,
+    /// `[jobs]`
+    pub jobs: JobConfig,
     /// `[capture]`
     pub capture: CaptureConfig,
     /// `[providers.<id>]`

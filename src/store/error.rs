@@ -43,6 +43,12 @@ pub enum StoreError {
     /// The content of the database is inconsistent.
     #[error("what is stored is damaged: {0}")]
     Damaged(&'static str),
+    /// What is to be continued was deleted meanwhile.
+    #[error("what it continues was deleted")]
+    Gone,
+    /// A thread has no room for another item.
+    #[error("it has too many items")]
+    TooLong,
     /// The writer thread has ended.
     #[error("it is closed")]
     Closed,
@@ -56,7 +62,12 @@ impl StoreError {
                 error.sqlite_error_code(),
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
             ),
-            Self::Io(_) | Self::Newer(_) | Self::Damaged(_) | Self::Closed => false,
+            Self::Io(_)
+            | Self::Newer(_)
+            | Self::Damaged(_)
+            | Self::Gone
+            | Self::TooLong
+            | Self::Closed => false,
         }
     }
 
@@ -68,7 +79,7 @@ impl StoreError {
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
             ),
             Self::Damaged(_) => true,
-            Self::Io(_) | Self::Newer(_) | Self::Closed => false,
+            Self::Io(_) | Self::Newer(_) | Self::Gone | Self::TooLong | Self::Closed => false,
         }
     }
 }

@@ -16,21 +16,31 @@
 //! | `find` | lists artifacts and reads ranges of them |
 //! | `lock_patience` | how long an operation waits for a locked database |
 //! | `sweep` | deletes artifacts and gives their disk space back |
+//! | `responses` | stored responses |
+//! | `conversations` | conversations, and lists of items |
+//! | `threads` | the sequences of items of responses and conversations |
+//! | `jobs` | the runs of background responses, and their events |
+//! | `contents` | JSON that several rows share |
 //! | `usage` | what turns have used, summed by day and model |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
 mod batch;
 mod chunks;
+mod contents;
+mod conversations;
 mod data_dir;
 mod error;
 mod find;
+mod jobs;
 mod lock_patience;
 mod model;
 mod pending;
 mod readers;
+mod responses;
 mod schema;
 mod sweep;
 pub(crate) mod text_range;
+mod threads;
 mod usage;
 mod whole_sessions;
 mod writer;
@@ -43,13 +53,17 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 pub use batch::ArtifactBatch;
+pub use conversations::{ItemListOf, ItemPage, ListedItems, StoredConversation};
 pub use data_dir::{DataDir, DataDirInUse};
 pub use error::{OpenError, StoreError, UnusableStore};
+pub use jobs::{EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
 pub use model::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
 };
 pub use pending::PendingWrite;
+pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, StoredResponse};
 pub use sweep::{SweepLimits, SweepStep};
+pub use threads::{NewItem, StoredItems};
 pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
 pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
 pub use writer::{UnwrittenBatch, WrittenBatch};
@@ -223,14 +237,7 @@ impl Store {
 
     /// Stores a session whose outputs are sent whole. False if the queue is full. Never blocks.
     pub fn put_whole_session(&self, session: WholeSession) -> bool {
-        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
-            return false;
-        };
-        let (job, _) = writer::job(move |writer| {
-            writer.write(|writer| whole_sessions::put(&mut writer.connection, &session))
-        });
-        room.send(job);
-        true
+        self.try_write(move |writer| whole_sessions::put(&mut writer.connection, &session))
     }
 
     /// The sessions whose outputs are sent whole, the one that was not used for the longest time
@@ -244,6 +251,28 @@ impl Store {
     pub async fn sweep(&self, limits: SweepLimits) -> Result<SweepStep, StoreError> {
         self.run_writer(move |writer| sweep::step(&mut writer.connection, limits))
             .await
+    }
+
+    /// Writes something in the thread that writes, and waits for it.
+    async fn write_with<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&mut WriterState) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (job, answer) = writer::job(move |writer| writer.write(write));
+        self.answer(job, answer).await?
+    }
+
+    /// Writes something if the queue has room. Does not wait.
+    fn try_write(
+        &self,
+        write: impl FnOnce(&mut WriterState) -> Result<(), StoreError> + Send + 'static,
+    ) -> bool {
+        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
+            return false;
+        };
+        let (job, _) = writer::job(move |writer| writer.write(write));
+        room.send(job);
+        true
     }
 
     /// Deletes something in the thread that writes.

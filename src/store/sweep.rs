@@ -148,7 +148,7 @@ fn delete_text(connection: &Connection, blob: i64) -> Result<(), StoreError> {
 }
 
 /// Gives some of the free pages back to the file system. Returns whether there are more.
-fn release_free_pages(connection: &Connection) -> Result<bool, StoreError> {
+pub(super) fn release_free_pages(connection: &Connection) -> Result<bool, StoreError> {
     let free = || connection.pragma_query_value(None, "freelist_count", |row| row.get(0));
     let before: i64 = free()?;
     if before > 0 {

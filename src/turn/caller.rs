@@ -145,6 +145,12 @@ impl Session {
         }
     }
 
+    /// The turn continues a stored one, which was in this session.
+    pub(super) fn continue_stored(&mut self, session: &str) {
+        session.clone_into(&mut self.id);
+        self.derived = false;
+    }
+
     /// A hash of the id, by which the session keeps the same one of several API keys.
     pub fn affinity(&self) -> u64 {
         xxh3_64(self.id.as_bytes())

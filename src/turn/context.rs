@@ -8,6 +8,7 @@ use adapters::stop_flag::StopFlag;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::background::{BackgroundRun, ResponseIdentity};
 use super::caller::Caller;
 use super::observer::{TurnEvent, TurnObserver};
 use super::tool_runner::ToolRunner;
@@ -32,6 +33,10 @@ pub struct TurnContext {
     pub deadline: Instant,
     /// Ends long work on the turn early, see [`Self::run_work`].
     pub stop: StopFlag,
+    /// The response of a background turn, which was made when its request was taken.
+    pub identity: Option<ResponseIdentity>,
+    /// What a turn is given that runs in the background.
+    pub run: Option<BackgroundRun>,
     /// What a replay replaces.
     pub environment: TurnEnvironment,
 }
@@ -78,6 +83,14 @@ impl TurnContext {
     /// A new resource id: the prefix, `_`, and 128 random bits in hexadecimal.
     pub fn new_id(&self, prefix: &str) -> String {
         format!("{prefix}_{:032x}", self.environment.random.bits())
+    }
+
+    /// The id of the turn's response, and when it was created.
+    pub(super) fn response_identity(&self) -> ResponseIdentity {
+        self.identity.clone().unwrap_or_else(|| ResponseIdentity {
+            id: self.new_id("resp"),
+            created_at: self.environment.clock.unix(),
+        })
     }
 
     /// A random number from 0 to 1.

@@ -62,10 +62,24 @@ pub(super) async fn run<S: Sink>(
     answer: &mut Answer<'_, S>,
     first: Step,
 ) -> Result<Option<Vec<u8>>, Fault> {
+    let cancelled = answer.ctx.run.as_ref().map(|run| run.cancelled.clone());
+    let cancelled = async {
+        match &cancelled {
+            Some(cancelled) => cancelled.cancelled().await,
+            None => std::future::pending().await,
+        }
+    };
     // A panic ends this turn only, and its stream still gets a last event.
-    let result = AssertUnwindSafe(run_steps(answer, first))
-        .catch_unwind()
-        .await;
+    let result = tokio::select! {
+        biased;
+        // The steps are dropped, and with them the request to the provider.
+        () = cancelled => None,
+        result = AssertUnwindSafe(run_steps(answer, first)).catch_unwind() => Some(result),
+    };
+    let Some(result) = result else {
+        answer.cancel().await;
+        return Ok(None);
+    };
     let fault = match result {
         Ok(Ok(document)) => return Ok(document),
         Ok(Err(fault)) => match answer.ctx.stop.reason() {

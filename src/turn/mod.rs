@@ -12,6 +12,7 @@
 //! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
 //! | `tool_runner` | the tools that run in the proxy, between two rounds |
 //! | `recovery` | what to do after a fault; `request_budget` is how many requests may fail |
+//! | `background` | answers for which no client waits |
 //! | `sink` | where events go |
 //! | `response_headers` | the `x-respondent-*` headers |
 //! | `large_work` | long computations, which end early when nobody wants their result |
@@ -24,6 +25,7 @@
 //! `prefix`, its last token count as a `calibration`) and `output_cache`. `state` is the part of it
 //! that a recorder stores with a turn and a replay restores.
 
+mod background;
 #[cfg(test)]
 mod bill_simulation;
 mod calibration;
@@ -58,16 +60,20 @@ mod tool_runner;
 mod turn_memory;
 mod whole_sessions;
 
+pub use background::{
+    AcceptedRun, BackgroundQueue, BackgroundRun, QueueFuture, ResponseIdentity, restored_headers,
+};
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
 pub use context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 pub use observer::{TurnEvent, TurnObserver};
 pub use outcome::Outcome;
 pub use prefix::PrefixReason;
-pub use respond::{input_tokens, respond};
+pub use respond::{input_tokens, respond, run_in_background};
 pub use response_headers::PREFIX_HEADER;
 pub use running::{RunningTurnReport, RunningTurns};
 pub use service::Service;
+pub use sink::{EventLog, LogFuture};
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};
 pub use turn_memory::ReceivedBody;

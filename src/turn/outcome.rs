@@ -18,6 +18,8 @@ pub enum Outcome {
     Refused,
     /// The client left before the end.
     Disconnected,
+    /// The client cancelled it while it ran in the background.
+    Cancelled,
 }
 
 impl Outcome {
@@ -30,7 +32,7 @@ impl Outcome {
     pub fn is_failure(self) -> bool {
         match self {
             Self::Failed | Self::Refused => true,
-            Self::Completed | Self::Incomplete | Self::Disconnected => false,
+            Self::Completed | Self::Incomplete | Self::Disconnected | Self::Cancelled => false,
         }
     }
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::responses::assembler::Assembler;
+use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
+use adapters::turn::Continuation;
 use serde::Deserialize;
 
+use super::background::ResponseIdentity;
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
 use super::context::TurnContext;
@@ -18,6 +21,35 @@ use super::observer::TurnEvent;
 use super::prepared::{RoutedHistory, first_attempt, new_assembler, resolve_routes};
 use super::shared::SharedState;
 use crate::config::Config;
+use crate::responses::{BusyConversation, LoadedHistory, StoredTurn};
+
+/// What became of a client request.
+pub(super) enum Preparation {
+    /// It can be answered.
+    Ready(Box<PreparedRequest>),
+    /// It has to be prepared again, with this from the store.
+    NeedsStored(StoredNeeds),
+}
+
+/// What a request needs from the store.
+#[derive(Debug, Default)]
+pub(super) struct StoredNeeds {
+    /// What it continues.
+    pub(super) continues: Option<Continuation>,
+    /// The ids of items that it refers to.
+    pub(super) items: Vec<String>,
+}
+
+/// What was loaded from the store for a request.
+#[derive(Default)]
+pub(super) struct LoadedParts {
+    /// The history that it continues.
+    pub(super) history: Option<LoadedHistory>,
+    /// The items that it refers to; `None` if nobody looked for them.
+    pub(super) items: Option<HashMap<String, Arc<str>>>,
+    /// The conversation, which no other turn may use meanwhile.
+    pub(super) busy: Option<BusyConversation>,
+}
 
 /// A client request that was parsed and routed.
 pub(super) struct PreparedRequest {
@@ -27,28 +59,61 @@ pub(super) struct PreparedRequest {
     pub(super) session: Session,
     /// Whether the client wants events.
     pub(super) stream: bool,
+    /// The conversation, for a background answer that is not stored by this turn.
+    pub(super) busy: Option<BusyConversation>,
 }
 
-/// Prepares a client request. `at_endpoint` is true for `POST /v1/responses/compact`.
+/// Prepares a client request. `at_endpoint` is true for `POST /v1/responses/compact`; `loaded` is
+/// what an earlier call needed.
 pub(super) fn prepare(
     ctx: &TurnContext,
     config: &Arc<Config>,
     shared: &Arc<SharedState>,
     source: &TurnSource,
     at_endpoint: bool,
-) -> Result<PreparedRequest, Fault> {
+    loaded: &mut LoadedParts,
+) -> Result<Preparation, Fault> {
     let mut turn = source.turn()?;
+    let responses = &shared.responses;
+    let mut needs = StoredNeeds::default();
+    if loaded.history.is_none() {
+        needs.continues.clone_from(&turn.continues);
+    }
+    if turn.background && !responses.is_available() && ctx.identity.is_none() {
+        let message = "Background responses need a store, and this server has none: send the request without 'background'.";
+        return Err(Fault::invalid("background", message).with_code("unsupported_parameter"));
+    }
     let references = turn.referenced_ids();
-    let items = if references.is_empty() {
+    let mut items = if references.is_empty() {
         HashMap::new()
     } else {
-        shared.memory.items(&ctx.owner, references)
+        shared.memory.items(&ctx.owner, references.clone())
     };
-    let resolved = (!items.is_empty()).then(|| source.with_items(items.clone()));
-    if let Some(resolved) = &resolved {
-        turn = resolved.turn()?;
+    match &loaded.items {
+        Some(stored) => items.extend(stored.iter().map(|(id, json)| (id.clone(), json.clone()))),
+        None if responses.store().is_some() => {
+            let unknown = references.into_iter().filter(|id| !items.contains_key(id));
+            needs.items = unknown.collect();
+        }
+        None => {}
     }
-    let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
+    if needs.continues.is_some() || !needs.items.is_empty() {
+        return Ok(Preparation::NeedsStored(needs));
+    }
+    let continued = loaded.history.as_ref().map(|history| {
+        let source = source.with_history(Arc::clone(&history.items));
+        source.with_max_message_chars(history.max_message_chars)
+    });
+    let source = continued.as_ref().unwrap_or(source);
+    let resolved = (!items.is_empty()).then(|| source.with_items(items.clone()));
+    let source = resolved.as_ref().unwrap_or(source);
+    if continued.is_some() || resolved.is_some() {
+        turn = source.turn()?;
+    }
+    let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
+    if let Some(history) = &loaded.history {
+        session.continue_stored(&history.session);
+    }
     let prompt = ctx.caller.prompt(&turn, source.body_len());
     let memory = &shared.memory;
     let hidden_rounds = memory.hidden_rounds(&ctx.owner, &session.id, || turn.call_ids());
@@ -59,7 +124,6 @@ pub(super) fn prepare(
         .map(|runner| runner.offered(ctx, &turn));
     let proxy_tools = proxy_tools.unwrap_or_default();
     let extended = (!hidden_rounds.is_empty() || !proxy_tools.is_empty()).then(|| {
-        let source = resolved.as_ref().unwrap_or(source);
         let source = source.with_hidden_rounds(hidden_rounds.clone());
         source.with_proxy_tools(proxy_tools.clone())
     });
@@ -83,53 +147,72 @@ pub(super) fn prepare(
             .flatten();
         state.hidden_rounds = hidden_rounds.iter().map(|one| (**one).clone()).collect();
         state.proxy_tools = proxy_tools;
+        state.stored = turn.store && responses.is_available();
+        state.history.clone_from(&loaded.history);
+        state.identity.clone_from(&ctx.identity);
         ctx.observe(TurnEvent::State(Box::new(state)));
     }
     let history = RoutedHistory {
         config: Arc::clone(config),
         shared: Arc::clone(shared),
-        source: extended
-            .as_ref()
-            .or(resolved.as_ref())
-            .unwrap_or(source)
-            .clone(),
+        source: extended.as_ref().unwrap_or(source).clone(),
         session: session.clone(),
         prompt,
         routes,
     };
-    let keeps_items = turn.store.then(|| Arc::clone(shared));
+    let stored = (turn.store && responses.is_available() && !at_endpoint).then(|| {
+        Box::new(StoredTurn {
+            responses: responses.clone(),
+            owner: Arc::clone(&ctx.owner),
+            session: session.id.clone(),
+            continues: turn.continues.clone(),
+            source: source.clone(),
+            busy: loaded.busy.take(),
+        })
+    });
+    let keeps_items = (turn.store && stored.is_none()).then(|| Arc::clone(shared));
     let codex = ctx.caller.codex;
-    let compaction = |trigger, tools, id, created_at| {
+    let assembler = |identity: &ResponseIdentity, answer_params| {
+        let (id, created_at) = (&identity.id, identity.created_at);
+        let mut assembler = new_assembler(&turn, id, created_at, codex, answer_params);
+        assembler.set_stored(stored.is_some(), &mut EventBuffer::default());
+        if ctx.run.is_some() {
+            assembler.continue_queued();
+        }
+        assembler
+    };
+    let compaction = |trigger, tools, identity: ResponseIdentity| {
         Step::Summarize(Box::new(Compaction {
             trigger,
             history: history.clone(),
             tools,
-            id,
-            created_at,
+            id: identity.id,
+            created_at: identity.created_at,
         }))
     };
     if let Some(trigger) = trigger {
-        let (id, created_at) = (ctx.new_id("resp"), ctx.environment.clock.unix());
+        let identity = ctx.response_identity();
         let answer_params = Compaction::answer_params(&history.routes);
-        return Ok(PreparedRequest {
+        return Ok(Preparation::Ready(Box::new(PreparedRequest {
             parts: AnswerParts {
-                assembler: new_assembler(&turn, &id, created_at, codex, answer_params),
+                assembler: assembler(&identity, answer_params),
                 tools: None,
                 keeps_items,
+                stored,
             },
-            first_step: compaction(trigger, tools, id, created_at),
+            first_step: compaction(trigger, tools, identity),
             session,
             stream: turn.stream && trigger != CompactionTrigger::Endpoint,
-        });
+            busy: loaded.busy.take(),
+        })));
     }
     if codex && ctx.caller.kind == TurnKind::Turn {
         memory.keep_tools(&ctx.owner, &session.id, turn.echo.tools);
     }
     let mut failover = Failover::new(ctx, &history);
     let attempt = first_attempt(&mut failover, &turn)?;
-    let (id, created_at) = (ctx.new_id("resp"), ctx.environment.clock.unix());
-    let answer_params = attempt.answer_params.clone();
-    let assembler = new_assembler(&turn, &id, created_at, codex, answer_params);
+    let identity = ctx.response_identity();
+    let assembler = assembler(&identity, attempt.answer_params.clone());
     let runner = ctx.environment.tools.as_ref();
     let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
     let max_tool_calls = turn.echo.max_tool_calls;
@@ -140,21 +223,23 @@ pub(super) fn prepare(
     });
     let threshold = turn.compact_threshold;
     let first_step = if threshold.is_some_and(|tokens| exceeds_threshold(&attempt, tokens)) {
-        compaction(CompactionTrigger::Threshold, None, id, created_at)
+        compaction(CompactionTrigger::Threshold, None, identity)
     } else {
         failover.keep_source(history.source.clone());
         Step::Upstream(Box::new(Round::new(attempt, failover, session.affinity())))
     };
-    Ok(PreparedRequest {
+    Ok(Preparation::Ready(Box::new(PreparedRequest {
         first_step,
         parts: AnswerParts {
             assembler,
             tools,
             keeps_items,
+            stored,
         },
         session,
         stream: turn.stream,
-    })
+        busy: loaded.busy.take(),
+    })))
 }
 
 /// A request that cannot be prepared, with a stream that says why. `None` if the client did not ask
@@ -170,20 +255,25 @@ pub(super) fn failed_request(
         stream: bool,
     }
     let is_streamed = serde_json::from_str::<Asked>(body).is_ok_and(|asked| asked.stream);
-    if !is_streamed {
+    if !is_streamed && ctx.run.is_none() {
         return None;
     }
-    let (id, now) = (ctx.new_id("resp"), ctx.environment.clock.unix());
-    let assembler = Assembler::without_request(&id, now, ctx.caller.codex);
+    let ResponseIdentity { id, created_at } = ctx.response_identity();
+    let mut assembler = Assembler::without_request(&id, created_at, ctx.caller.codex);
+    if ctx.run.is_some() {
+        assembler.continue_queued();
+    }
     Some(PreparedRequest {
         first_step: Step::Failed(fault.clone()),
         parts: AnswerParts {
             assembler: Box::new(assembler),
             tools: None,
             keeps_items: None,
+            stored: None,
         },
         session: Session::default(),
         stream: true,
+        busy: None,
     })
 }
 
@@ -202,13 +292,6 @@ pub(super) fn estimate_input_tokens(
     source: &TurnSource,
 ) -> Result<u64, Fault> {
     let turn = source.turn()?;
-    let references = turn.referenced_ids();
-    let resolved = (!references.is_empty())
-        .then(|| source.with_items(shared.memory.items(&ctx.owner, references)));
-    let turn = match &resolved {
-        Some(resolved) => resolved.turn()?,
-        None => turn,
-    };
     let history = RoutedHistory {
         config: Arc::clone(config),
         shared: Arc::clone(shared),

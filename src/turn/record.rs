@@ -249,6 +249,7 @@ impl Record {
             assembler::ResponseStatus::Completed => Outcome::Completed,
             assembler::ResponseStatus::Incomplete => Outcome::Incomplete,
             assembler::ResponseStatus::Failed => Outcome::Failed,
+            assembler::ResponseStatus::Cancelled => Outcome::Cancelled,
         });
     }
 

@@ -118,6 +118,9 @@ fn another_provider_may_answer(kind: Kind, is_fallback: bool) -> bool {
         | Kind::Refused
         | Kind::ContentFilter
         | Kind::TurnTimeout
+        | Kind::Busy
+        | Kind::ClientLimit
+        | Kind::Storage
         | Kind::Draining
         | Kind::Internal => false,
     }

@@ -4,24 +4,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::fault::Fault;
+use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
 use adapters::stop_flag::{StopFlag, StopReason};
+use adapters::turn::Continuation;
 use http::Response;
 use http::request::Parts;
+use tokio::time::Instant;
 
+use super::background::{self, AcceptedRun, BackgroundQueue, BackgroundRun, ResponseIdentity};
 use super::context::{TurnContext, TurnEnvironmentFactory as _};
 use super::engine::{self, Answer, Step, StreamTiming};
 use super::observer::TurnEvent;
-use super::prepare::{PreparedRequest, estimate_input_tokens, failed_request, prepare};
+use super::prepare::{
+    LoadedParts, Preparation, PreparedRequest, estimate_input_tokens, failed_request, prepare,
+};
 use super::record::{Record, redact};
 use super::reply::ReplyBuilder;
 use super::response_headers::ResponseHeaders;
 use super::service::{Service, request_id};
-use super::sink::{ChunkSlot, JsonSink, SseSink};
+use super::sink::{ChunkSlot, JsonSink, LogSink, SseSink, WholeSink};
 use super::stream::EventStream;
 use super::turn_memory::{ReceivedBody, TurnMemory};
 use crate::clock::System;
+use crate::config::Config;
 use crate::net::blocking::is_handed_over;
+use crate::responses::response_text;
 use axum::body::Body;
 
 /// How long after the limit of a turn its client may take no byte of the stream. It gets the last
@@ -36,9 +45,143 @@ pub async fn respond(
     head: &Parts,
     body: impl Into<ReceivedBody>,
 ) -> Response<Body> {
-    let ReceivedBody { text: body, memory } = body.into();
+    let body = body.into();
+    let config = service.config.load_full();
+    if let Some(queue) = service.background.get()
+        && background::is_asked_for(&body.text)
+    {
+        return accept(service, queue.as_ref(), &config, head, body).await;
+    }
+    let ctx = service.turn_context(head, &config);
+    answer(service, ctx, config, head, body).await
+}
+
+/// Runs a turn for which no client waits. Its events go to the log of the run; it ends when they
+/// are written.
+pub async fn run_in_background(
+    service: &Arc<Service>,
+    owner: Arc<str>,
+    head: &Parts,
+    body: ReceivedBody,
+    identity: ResponseIdentity,
+    run: BackgroundRun,
+    limit: Duration,
+) {
     let config = service.config.load_full();
     let mut ctx = service.turn_context(head, &config);
+    ctx.owner = owner;
+    ctx.client = None;
+    ctx.deadline = Instant::now() + limit;
+    ctx.identity = Some(identity);
+    ctx.run = Some(run);
+    answer(service, ctx, config, head, body).await;
+}
+
+/// Checks a request for a background answer and hands it to the queue. It is no turn yet.
+async fn accept(
+    service: &Arc<Service>,
+    queue: &dyn BackgroundQueue,
+    config: &Arc<Config>,
+    head: &Parts,
+    body: ReceivedBody,
+) -> Response<Body> {
+    let ReceivedBody {
+        text: body,
+        memory: _memory,
+    } = body;
+    let request_id = request_id(head);
+    let environment = System.create(&request_id, config);
+    let mut ctx = service.context_with(head, config, request_id, environment);
+    let reply = ReplyBuilder {
+        codex: ctx.caller.codex,
+        headers: ResponseHeaders::default(),
+        observer: None,
+    };
+    let body = Arc::new(body);
+    if is_handed_over(body.len()) {
+        ctx.stop = StopFlag::new();
+    }
+    let accepted = match prepare_stored(service, &ctx, config, &body, false).await {
+        Ok(request) => {
+            let mut events = EventBuffer::default();
+            let mut assembler = request.parts.assembler;
+            assembler.queue(&mut events);
+            let response = assembler.response();
+            let mut json = Vec::new();
+            response.push_json(&mut json);
+            let stored = request.parts.stored;
+            let run = AcceptedRun {
+                owner: Arc::clone(&ctx.owner),
+                identity: ResponseIdentity {
+                    id: response.id.clone(),
+                    created_at: response.created_at,
+                },
+                response: json,
+                text: response_text(response),
+                events,
+                request: body,
+                headers: background::kept_headers(&head.headers),
+                stream: request.stream,
+                busy: request.busy.or(stored.and_then(|stored| stored.busy)),
+            };
+            queue.accept(run).await
+        }
+        Err(fault) => Err(fault),
+    };
+    match accepted {
+        Ok(response) => response,
+        Err(mut fault) => {
+            redact(&mut fault, config.redactor());
+            reply.fault(&fault)
+        }
+    }
+}
+
+/// Prepares a request, with what it needs from the store.
+async fn prepare_stored(
+    service: &Arc<Service>,
+    ctx: &TurnContext,
+    config: &Arc<Config>,
+    body: &Arc<String>,
+    at_endpoint: bool,
+) -> Result<PreparedRequest, Fault> {
+    let shared = &service.shared;
+    let source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
+    let mut loaded = LoadedParts::default();
+    loop {
+        let preparation = ctx.run_work(body.len(), || {
+            prepare(ctx, config, shared, &source, at_endpoint, &mut loaded)
+        });
+        let needs = match preparation? {
+            Preparation::Ready(request) => return Ok(*request),
+            Preparation::NeedsStored(needs) => needs,
+        };
+        let responses = &shared.responses;
+        if let Some(continues) = &needs.continues {
+            if let Continuation::Conversation(id) = continues
+                && !at_endpoint
+            {
+                let given = ctx.run.as_ref().and_then(|run| run.busy.lock().take());
+                let taken = given.map_or_else(|| responses.begin_turn(&ctx.owner, id), Ok);
+                loaded.busy = Some(taken?);
+            }
+            let now = ctx.environment.clock.unix();
+            let history = responses.load(&ctx.owner, continues, config.history, now);
+            loaded.history = Some(history.await?);
+        }
+        loaded.items = Some(responses.items(&ctx.owner, needs.items).await?);
+    }
+}
+
+/// Runs one turn.
+async fn answer(
+    service: &Arc<Service>,
+    mut ctx: TurnContext,
+    config: Arc<Config>,
+    head: &Parts,
+    body: ReceivedBody,
+) -> Response<Body> {
+    let ReceivedBody { text: body, memory } = body;
     let body = Arc::new(body);
     if is_handed_over(body.len()) {
         ctx.stop = StopFlag::new();
@@ -61,10 +204,7 @@ pub async fn respond(
     let bytes = body.len();
     let mut memory = TurnMemory::new(memory, bytes, ctx.environment.observer.is_some());
     let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
-    let prepared = ctx.run_work(bytes, || {
-        let source = TurnSource::from_shared(Arc::clone(&body)).with_stop_flag(ctx.stop.clone());
-        prepare(&ctx, &config, &service.shared, &source, at_endpoint)
-    });
+    let prepared = prepare_stored(service, &ctx, &config, &body, at_endpoint).await;
     let request = match prepared {
         Ok(request) => request,
         Err(mut fault) => {
@@ -75,6 +215,7 @@ pub async fn respond(
                 Some(StopReason::TurnTimeout) | None => {}
             }
             let in_stream = fault.is_reported_in_stream(ctx.caller.codex) && !at_endpoint;
+            let in_stream = in_stream || ctx.run.is_some();
             let in_stream = in_stream.then(|| failed_request(&ctx, &body, &fault));
             if let Some(request) = in_stream.flatten() {
                 request
@@ -96,10 +237,14 @@ pub async fn respond(
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
     };
-    if request.stream {
+    if let Some(run) = ctx.run.clone() {
+        let sink = LogSink::new(run.log);
+        whole(&ctx, request, memory, timing, record, reply, sink).await
+    } else if request.stream && ctx.identity.is_none() {
         stream(ctx, request, memory, timing, record, reply).await
     } else {
-        whole(&ctx, request, memory, timing, record, reply).await
+        let sink = JsonSink::default();
+        whole(&ctx, request, memory, timing, record, reply, sink).await
     }
 }
 
@@ -128,9 +273,13 @@ pub async fn input_tokens(
     if is_handed_over(bytes) {
         ctx.stop = StopFlag::new();
     }
-    let source = TurnSource::new(body).with_stop_flag(ctx.stop.clone());
-    let estimate = || estimate_input_tokens(&ctx, &config, &service.shared, &source);
-    match ctx.run_work(bytes, estimate) {
+    let body = Arc::new(body);
+    let source = continued_source(service, &ctx, &config, &body).await;
+    let estimated = source.and_then(|source| {
+        let estimate = || estimate_input_tokens(&ctx, &config, &service.shared, &source);
+        ctx.run_work(bytes, estimate)
+    });
+    match estimated {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
             reply.json(json.into_bytes())
@@ -140,6 +289,35 @@ pub async fn input_tokens(
             reply.fault(&fault)
         }
     }
+}
+
+/// The source of a request with the stored parts that it needs, for an estimate.
+async fn continued_source(
+    service: &Arc<Service>,
+    ctx: &TurnContext,
+    config: &Config,
+    body: &Arc<String>,
+) -> Result<TurnSource, Fault> {
+    let shared = &service.shared;
+    let mut source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
+    let (continues, references) = {
+        let turn = source.turn()?;
+        (turn.continues.clone(), turn.referenced_ids())
+    };
+    let responses = &shared.responses;
+    if let Some(continues) = &continues {
+        let now = ctx.environment.clock.unix();
+        let history = responses.load(&ctx.owner, continues, config.history, now);
+        source = source.with_history(history.await?.items);
+    }
+    if !references.is_empty() {
+        let mut items = shared.memory.items(&ctx.owner, references.clone());
+        let unknown = references.into_iter().filter(|id| !items.contains_key(id));
+        let stored = responses.items(&ctx.owner, unknown.collect()).await?;
+        items.extend(stored);
+        source = source.with_items(items);
+    }
+    Ok(source)
 }
 
 async fn stream(
@@ -177,16 +355,17 @@ async fn stream(
     }
 }
 
-/// Answers with the final response object, or with the document of a compaction.
-async fn whole(
+/// Answers with the final response object, or with the document of a compaction. A background
+/// answer is in its log then.
+async fn whole<S: WholeSink>(
     ctx: &TurnContext,
     request: PreparedRequest,
     memory: TurnMemory,
     timing: StreamTiming,
     mut record: Record,
     reply: ReplyBuilder,
+    mut sink: S,
 ) -> Response<Body> {
-    let mut sink = JsonSink::default();
     let headers = reply.headers.clone();
     let mut answer = Answer::new(
         ctx,
@@ -198,7 +377,11 @@ async fn whole(
         &mut sink,
     );
     match Box::pin(engine::run(&mut answer, request.first_step)).await {
-        Ok(document) => reply.json(document.or(sink.0).unwrap_or_default()),
+        Ok(document) => reply.json(
+            document
+                .or_else(|| sink.into_response())
+                .unwrap_or_default(),
+        ),
         Err(fault) => reply.fault(&fault),
     }
 }

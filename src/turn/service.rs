@@ -1,6 +1,6 @@
 //! The service that answers turns: what all of them need.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
@@ -10,6 +10,7 @@ use http::request::Parts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::background::BackgroundQueue;
 use super::caller::{Caller, Session};
 use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 use super::prepared::resolve_routes;
@@ -22,6 +23,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net::RequestId;
 use crate::net::memory::{MemoryKind, ProcessMemory};
+use crate::responses::ResponseStore;
 use crate::store::Store;
 use crate::upstream::{LearnedQuirks, ProviderReport};
 
@@ -38,6 +40,7 @@ pub struct Service {
     pub shutdown: CancellationToken,
     pub(super) shared: Arc<SharedState>,
     pub(super) environments: Arc<dyn TurnEnvironmentFactory>,
+    pub(super) background: OnceLock<Arc<dyn BackgroundQueue>>,
 }
 
 impl Service {
@@ -48,14 +51,16 @@ impl Service {
         shutdown: CancellationToken,
         environments: Arc<dyn TurnEnvironmentFactory>,
         artifacts: Artifacts,
+        responses: ResponseStore,
     ) -> Self {
         Self {
             config,
             metrics,
             running: Arc::default(),
             shutdown,
-            shared: Arc::new(SharedState::new(artifacts)),
+            shared: Arc::new(SharedState::new(artifacts, responses)),
             environments,
+            background: OnceLock::new(),
         }
     }
 
@@ -75,6 +80,16 @@ impl Service {
         if let Err(error) = self.shared.whole_sessions.keep_in(store).await {
             tracing::warn!("the sessions whose outputs are sent whole cannot be read: {error}");
         }
+    }
+
+    /// Background answers go to this queue from now on. Without one they run at once.
+    pub fn run_background_in(&self, queue: Arc<dyn BackgroundQueue>) {
+        self.background.set(queue).ok();
+    }
+
+    /// Where responses and conversations are stored.
+    pub fn responses(&self) -> &ResponseStore {
+        &self.shared.responses
     }
 
     /// How many sessions have their outputs sent whole, because shortening cost more than it saved.
@@ -108,7 +123,10 @@ impl Service {
         let ctx = self.turn_context(head, &config);
         let source = TurnSource::from_shared(Arc::clone(body));
         let turn = source.turn()?;
-        let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
+        let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
+        if let Some(history) = &state.history {
+            session.id.clone_from(&history.session);
+        }
         let routes = resolve_routes(&ctx, &config, &turn)?;
         let prompt = ctx.caller.prompt(&turn, body.len());
         self.shared
@@ -138,6 +156,8 @@ impl Service {
             client: head.extensions.get().cloned(),
             deadline: Instant::now() + config.server.turn_timeout,
             stop: StopFlag::default(),
+            identity: self.shared.recorded_identity.lock().clone(),
+            run: None,
             environment,
         }
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::plan::WholeFrom;
+use parking_lot::Mutex;
 use registry::Route;
 use tokio::time::Instant;
 
+use super::background::ResponseIdentity;
 use super::output_cache::OutputCache;
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
@@ -15,26 +17,32 @@ use super::whole_sessions::WholeSessions;
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
 use crate::config::Config;
+use crate::responses::ResponseStore;
 use crate::upstream::Upstreams;
 
 /// The state that all turns share. Lives as long as the process; everything in it is bounded.
-#[derive(Debug)]
 pub(super) struct SharedState {
     pub(super) upstreams: Upstreams,
     pub(super) memory: SessionMemory,
     pub(super) outputs: OutputCache,
     pub(super) artifacts: Artifacts,
     pub(super) whole_sessions: WholeSessions,
+    /// Where turns are stored.
+    pub(super) responses: ResponseStore,
+    /// The response of the recorded background turn that is replayed.
+    pub(super) recorded_identity: Mutex<Option<ResponseIdentity>>,
 }
 
 impl SharedState {
-    pub(super) fn new(artifacts: Artifacts) -> Self {
+    pub(super) fn new(artifacts: Artifacts, responses: ResponseStore) -> Self {
         Self {
             upstreams: Upstreams::default(),
             memory: SessionMemory::default(),
             outputs: OutputCache::default(),
             artifacts,
             whole_sessions: WholeSessions::default(),
+            responses,
+            recorded_identity: Mutex::default(),
         }
     }
 
@@ -141,6 +149,7 @@ impl SharedState {
         if let Some(from) = state.whole {
             self.send_whole(owner, session, from);
         }
+        self.recorded_identity.lock().clone_from(&state.identity);
         for rounds in &state.hidden_rounds {
             memory.keep_hidden_rounds(owner, session, rounds.clone());
         }

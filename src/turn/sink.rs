@@ -1,6 +1,7 @@
 //! The receivers of a turn's events. The engine is the same for every sink.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -9,6 +10,7 @@ use bytes::Bytes;
 
 use super::context::TurnContext;
 use super::observer::TurnEvent;
+use crate::store::NewResponse;
 use parking_lot::Mutex;
 
 /// A receiver of a turn's events. It frames the documents as its connection wants them.
@@ -93,6 +95,67 @@ fn sse_frames(events: &EventBuffer) -> Vec<u8> {
         chunk.extend_from_slice(DONE);
     }
     chunk
+}
+
+/// The log of the events of a background answer. The engine writes to it; any number of clients read
+/// it.
+pub trait EventLog: Send + Sync {
+    /// Takes events, in their order. Does not wait.
+    fn append(&self, events: &EventBuffer);
+
+    /// Stores the last events together with the response, which has ended.
+    fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l>;
+}
+
+/// The end of a log that is being written. It does not fail: what cannot be written now stays in
+/// memory and is tried again.
+pub type LogFuture<'l> = Pin<Box<dyn Future<Output = ()> + Send + 'l>>;
+
+/// A sink after which the response is there as a whole.
+pub(super) trait WholeSink: Sink {
+    /// The final response object as JSON, if the sink keeps it.
+    fn into_response(self) -> Option<Vec<u8>>;
+}
+
+/// Sends events to the log of a background answer. The last ones are there already, with the
+/// response.
+pub(super) struct LogSink {
+    pub(super) log: Arc<dyn EventLog>,
+    /// The final response object as JSON, for the observer.
+    response: Option<Vec<u8>>,
+}
+
+impl LogSink {
+    pub(super) fn new(log: Arc<dyn EventLog>) -> Self {
+        Self {
+            log,
+            response: None,
+        }
+    }
+}
+
+impl WholeSink for LogSink {
+    fn into_response(self) -> Option<Vec<u8>> {
+        self.response
+    }
+}
+
+impl WholeSink for JsonSink {
+    fn into_response(self) -> Option<Vec<u8>> {
+        self.0
+    }
+}
+
+impl Sink for LogSink {
+    const STREAMS: bool = true;
+
+    async fn send(&mut self, events: &mut EventBuffer, _: &TurnContext) {
+        match events.final_response() {
+            Some(response) => self.response = Some(response.to_vec()),
+            None => self.log.append(events),
+        }
+        events.clear();
+    }
 }
 
 /// Keeps the final response object as JSON and ignores the events before it.

@@ -10,9 +10,11 @@ use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use adapters::tools::ProxyTool;
 use serde::{Deserialize, Serialize};
 
+use super::background::ResponseIdentity;
 use super::calibration::TokenCalibration;
 use super::tool_runner::RecordedToolCall;
 use crate::config::KeyOrigin;
+use crate::responses::{LoadedHistory, ResponseStore};
 use crate::upstream::LargestAnswer;
 
 /// The state of the process as far as one turn depends on it, as it was before the turn. Not
@@ -58,6 +60,15 @@ pub struct TurnState {
     /// From where on the outputs of the session were sent whole, if they were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole: Option<WholeFrom>,
+    /// Whether the turn was stored.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
+    /// The stored history that it continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<LoadedHistory>,
+    /// The response of a background turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<ResponseIdentity>,
     /// How tool outputs were bounded.
     pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.
@@ -66,6 +77,17 @@ pub struct TurnState {
     /// The ids of the shortened outputs for which there was no room there.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub unkept: BTreeSet<String>,
+}
+
+impl TurnState {
+    /// A store that has what the recorded turn was given from it.
+    pub fn recorded_responses(&self) -> ResponseStore {
+        if self.stored || self.history.is_some() {
+            ResponseStore::recorded(self.history.clone())
+        } else {
+            ResponseStore::default()
+        }
+    }
 }
 
 /// What was learned about one model.

@@ -121,6 +121,9 @@ impl FailedRequest<'_> {
             | Kind::Unreachable
             | Kind::TurnTimeout
             | Kind::Cut
+            | Kind::Busy
+            | Kind::ClientLimit
+            | Kind::Storage
             | Kind::Draining
             | Kind::Internal => format!("The provider '{id}' failed."),
         }
@@ -159,6 +162,9 @@ impl FailedRequest<'_> {
             | Kind::Timeout
             | Kind::TurnTimeout
             | Kind::Cut
+            | Kind::Busy
+            | Kind::ClientLimit
+            | Kind::Storage
             | Kind::Draining
             | Kind::Internal => String::new(),
         }

@@ -84,6 +84,9 @@ impl ProviderHealth {
             | Kind::Cut
             | Kind::BadReply
             | Kind::TurnTimeout
+            | Kind::Busy
+            | Kind::ClientLimit
+            | Kind::Storage
             | Kind::Draining
             | Kind::Internal => return,
         }

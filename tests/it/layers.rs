@@ -17,7 +17,7 @@ use crate::trial::case;
 const LAYERS: [&[&str]; 9] = [
     &["clock", "log", "net", "secrets", "config"],
     &["store"],
-    &["artifacts", "upstream", "metrics"],
+    &["artifacts", "responses", "upstream", "metrics"],
     &["turn"],
     &["tools", "jobs", "mcp"],
     &["diagnostics"],

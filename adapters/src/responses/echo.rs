@@ -24,7 +24,6 @@ pub(super) fn parameters(turn: &Turn<'_>) -> Vec<u8> {
     json::field(out, "model", &turn.model);
     let parallel = turn.parallel_tool_calls.unwrap_or(true);
     json::field(out, "parallel_tool_calls", &parallel);
-    json::raw_field(out, "previous_response_id", "null");
     json::raw_field(
         out,
         "prompt_cache_key",
@@ -37,8 +36,6 @@ pub(super) fn parameters(turn: &Turn<'_>) -> Vec<u8> {
         or_default(sent.safety_identifier, "null"),
     );
     json::field(out, "service_tier", "default");
-    json::field(out, "store", &false);
-    json::field(out, "background", &false);
     json::field(out, "temperature", &controls.temperature.unwrap_or(1.0));
     json::raw_field(out, "text", &text(sent.text));
     json::raw_field(out, "tool_choice", or_default(sent.tool_choice, "\"auto\""));

@@ -117,6 +117,15 @@ impl EventBuffer {
         self.bytes.truncate(closed);
     }
 
+    /// Removes the event that was written last; false if there is none.
+    pub(super) fn remove_last(&mut self) -> bool {
+        let removed = self.documents.pop().is_some();
+        let end = self.documents.last().map_or(0, |span| span.end);
+        self.bytes.truncate(end);
+        self.response = None;
+        removed
+    }
+
     /// Records that the bytes from `start` on are the response object of the terminal event.
     pub(super) fn mark_response(&mut self, start: usize) {
         self.response = Some(start..self.bytes.len());

@@ -15,6 +15,6 @@ mod parameters;
 pub mod patch;
 pub mod prompt_cache;
 pub mod request;
-mod request_body;
+pub(crate) mod request_body;
 pub mod response_object;
 mod tool_choice;

@@ -9,18 +9,19 @@ use super::parameters::{
     check_metadata, read_bool, read_cache_comparison, read_context_management, read_include,
     read_integer, read_number, read_reasoning, read_text, read_truncation,
 };
-use super::request_body::{MAX_ITEMS, RequestBody, RequestInput};
+use super::request_body::{MAX_ITEMS, RequestBody, RequestInput, read_items};
 use super::tool_choice::read_tool_choice;
 use crate::compact;
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
 use crate::json::{self, string_value};
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::stop_flag::StopFlag;
+use crate::stored_history::limits;
 use crate::text::Text;
 use crate::tools::{ProxyTool, ToolChoice, Toolbox};
-use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
+use crate::turn::{Continuation, Controls, EchoedParams, Item, ItemKind, Turn};
 
 /// The deepest nesting of arrays and objects in a request: twice what most JSON parsers
 /// allow.
@@ -43,6 +44,10 @@ pub struct TurnSource {
     body: Arc<String>,
     /// The JSON of the items that the body refers to, by item id.
     items: HashMap<String, Arc<str>>,
+    /// The stored items that the request continues, as a JSON list.
+    history: Option<Arc<str>>,
+    /// The most characters of a user message.
+    max_message_chars: Option<usize>,
     purpose: Purpose,
     /// The tools that run in the proxy.
     tools: Arc<[ProxyTool]>,
@@ -65,6 +70,8 @@ impl TurnSource {
         Self {
             body,
             items: HashMap::new(),
+            history: None,
+            max_message_chars: None,
             purpose: Purpose::Answer,
             tools: Arc::default(),
             hidden_rounds: Vec::new(),
@@ -92,6 +99,29 @@ impl TurnSource {
             items,
             ..self.clone()
         }
+    }
+
+    /// The same request, with the stored items that it continues: a JSON list.
+    #[must_use]
+    pub fn with_history(&self, history: Arc<str>) -> Self {
+        Self {
+            history: Some(history),
+            ..self.clone()
+        }
+    }
+
+    /// The same request, with a limit for the characters of a user message.
+    #[must_use]
+    pub fn with_max_message_chars(self, max_message_chars: Option<usize>) -> Self {
+        Self {
+            max_message_chars,
+            ..self
+        }
+    }
+
+    /// The stored items that the request continues, as a JSON list.
+    pub fn history(&self) -> Option<&Arc<str>> {
+        self.history.as_ref()
     }
 
     /// The same request, with tools that run in the proxy.
@@ -147,6 +177,7 @@ impl TurnSource {
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
         let mut turn = parse(&self.body, &self.items, tools, &self.stop)?;
+        self.add_history(&mut turn)?;
         compact::replace_covered_history(&mut turn);
         self.stop.check()?;
         hidden_rounds::restore(&self.hidden_rounds, &mut turn);
@@ -163,6 +194,36 @@ impl TurnSource {
         }
         compact::apply_purpose(&mut turn, &self.purpose);
         Ok(turn)
+    }
+
+    /// Puts the stored history before the items of the request.
+    fn add_history<'a>(&'a self, turn: &mut Turn<'a>) -> Result<(), Fault> {
+        if matches!(turn.continues, Some(Continuation::Conversation(_))) {
+            let dropped = limits::limit_forged_history(&mut turn.items);
+            if dropped > 0 {
+                turn.notes
+                    .add("history_dropped", format!("{dropped} assistant messages"));
+            }
+        }
+        let mut own_from = 0;
+        if let Some(history) = &self.history {
+            let mut items = read_items(history).map_err(|error| {
+                let message = format!("The stored history cannot be read: {error}.");
+                Fault::new(Kind::Internal, message)
+            })?;
+            own_from = items.len();
+            items.append(&mut turn.items);
+            turn.items = items;
+        }
+        if let Some(max_chars) = self.max_message_chars {
+            limits::shorten_messages(turn, own_from, max_chars);
+        }
+        self.stop.check()
+    }
+
+    /// The items of the request body, references resolved.
+    pub(crate) fn items_of_body(&self) -> Result<Vec<Item<'_>>, Fault> {
+        Ok(parse(&self.body, &self.items, None, &self.stop)?.items)
     }
 }
 
@@ -208,7 +269,9 @@ fn parse<'a>(
         let message = format!("The parameter 'model' is longer than {MAX_MODEL_BYTES} bytes.");
         return Err(Fault::invalid("model", message));
     }
-    refuse_store_references(&body)?;
+    let continues = read_continuation(&body)?;
+    let background = read_background(&body)?;
+    refuse_prompt(&body)?;
     check_metadata(body.metadata)?;
     let mut items = match body.input.take() {
         Some(RequestInput::Items(items)) => items,
@@ -240,7 +303,7 @@ fn parse<'a>(
         }
     }
     refuse_early_trigger(&items)?;
-    if items.is_empty() && body.instructions.is_none() {
+    if items.is_empty() && body.instructions.is_none() && continues.is_none() {
         return Err(Fault::invalid(
             "input",
             "The parameter 'input' is missing: send a string or a list of items.",
@@ -313,6 +376,8 @@ fn parse<'a>(
         model,
         stream: read_bool(body.stream, "stream")?.unwrap_or(false),
         store: read_bool(body.store, "store")?.unwrap_or(true),
+        continues,
+        background,
         instructions,
         items,
         replaced_items: Vec::new(),
@@ -381,27 +446,86 @@ fn unreadable_body(json: &str, error: &serde_json::Error) -> Fault {
         .with_code("invalid_json")
 }
 
-/// Refuses parameters that refer to stored responses, conversations or prompts: nothing
-/// is stored.
-fn refuse_store_references(body: &RequestBody<'_>) -> Result<(), Fault> {
-    if let Some(id) = string_value(body.previous_response_id) {
-        return Err(Fault::invalid("previous_response_id", format!("Previous response with id '{id}' not found. Responses are not stored: send the whole input."))
-            .with_code("previous_response_not_found"));
+/// The stored response or conversation that the request continues. An id that none can have is
+/// refused here.
+fn read_continuation(body: &RequestBody<'_>) -> Result<Option<Continuation>, Fault> {
+    let conversation = match body.conversation {
+        None => None,
+        Some(raw) => Some(conversation_id(raw)?),
+    };
+    let Some(raw) = body.previous_response_id else {
+        return Ok(conversation.map(Continuation::Conversation));
+    };
+    let Some(id) = string_value(Some(raw)) else {
+        let message = "The parameter 'previous_response_id' must be a string.";
+        return Err(Fault::invalid("previous_response_id", message));
+    };
+    if conversation.is_some() {
+        let message = "Send either 'previous_response_id' or 'conversation': a response that belongs to a conversation is continued with the conversation.";
+        return Err(Fault::invalid("previous_response_id", message)
+            .with_code("mutually_exclusive_parameters"));
     }
-    if body.conversation.is_some() {
-        return Err(Fault::invalid(
-            "conversation",
-            "Conversations are not stored: send the whole input.",
-        )
-        .with_code("conversation_not_found"));
+    if !is_resource_id(&id, "resp_") {
+        return Err(response_not_found(&id));
     }
-    if read_bool(body.background, "background")?.unwrap_or(false) {
-        return Err(Fault::invalid(
-            "background",
-            "Background responses are not available: send the request without 'background'.",
-        )
-        .with_code("unsupported_parameter"));
+    Ok(Some(Continuation::Response(id.into_owned())))
+}
+
+fn conversation_id(raw: &RawValue) -> Result<String, Fault> {
+    #[derive(serde::Deserialize)]
+    struct ConversationObject<'a> {
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
     }
+    let object: Option<ConversationObject<'_>> = serde_json::from_str(raw.get()).ok();
+    let id = string_value(Some(raw)).or_else(|| string_value(object?.id));
+    let Some(id) = id else {
+        let message = "The parameter 'conversation' must be the id of a conversation, or an object with its id.";
+        return Err(Fault::invalid("conversation", message));
+    };
+    if !is_resource_id(&id, "conv_") {
+        return Err(conversation_not_found(&id));
+    }
+    Ok(id.into_owned())
+}
+
+/// Whether a text can be the id of a stored resource: a prefix, and 1 to 64 letters and digits.
+pub fn is_resource_id(text: &str, prefix: &str) -> bool {
+    text.strip_prefix(prefix).is_some_and(|token| {
+        (1..=64).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// The fault of a request that continues a response which is not stored.
+pub fn response_not_found(id: &str) -> Fault {
+    let id = shown_id(id);
+    let message = format!("Previous response with id '{id}' not found.");
+    Fault::invalid("previous_response_id", message).with_code("previous_response_not_found")
+}
+
+/// The fault of a request that continues a conversation which is not stored.
+pub fn conversation_not_found(id: &str) -> Fault {
+    let id = shown_id(id);
+    let message = format!("Conversation with id '{id}' not found.");
+    Fault::invalid("conversation", message).with_code("conversation_not_found")
+}
+
+/// The beginning of an id that somebody sent.
+fn shown_id(id: &str) -> String {
+    id.chars().take(80).collect()
+}
+
+fn read_background(body: &RequestBody<'_>) -> Result<bool, Fault> {
+    let background = read_bool(body.background, "background")?.unwrap_or(false);
+    if background && !read_bool(body.store, "store")?.unwrap_or(true) {
+        let message = "A background response is stored: send 'background' without 'store: false'.";
+        return Err(Fault::invalid("background", message).with_code("unsupported_parameter"));
+    }
+    Ok(background)
+}
+
+/// Refuses stored prompts: there are none.
+fn refuse_prompt(body: &RequestBody<'_>) -> Result<(), Fault> {
     if body.prompt.is_some() {
         return Err(Fault::invalid(
             "prompt",
@@ -482,17 +606,17 @@ mod tests {
                 None,
             ),
             (
-                r#"{"model":"m","input":"a","previous_response_id":"resp_1"}"#,
+                r#"{"model":"m","input":"a","previous_response_id":"resp_%"}"#,
                 "previous_response_id",
                 Some("previous_response_not_found"),
             ),
             (
-                r#"{"model":"m","input":"a","conversation":"conv_1"}"#,
+                r#"{"model":"m","input":"a","conversation":"conv_"}"#,
                 "conversation",
                 Some("conversation_not_found"),
             ),
             (
-                r#"{"model":"m","input":"a","background":true}"#,
+                r#"{"model":"m","input":"a","background":true,"store":false}"#,
                 "background",
                 Some("unsupported_parameter"),
             ),

@@ -131,6 +131,15 @@ impl<'a> RequestBody<'a> {
     }
 }
 
+/// Reads a list of items, as it was stored.
+pub(crate) fn read_items<'a>(list: &'a str) -> Result<Vec<Item<'a>>, serde_json::Error> {
+    let fields: Vec<ItemFields<'a>> = serde_json::from_str(list)?;
+    Ok(fields
+        .into_iter()
+        .map(|fields| Item::new(fields, list))
+        .collect())
+}
+
 /// Reads the parameters from this document.
 struct BodyVisitor<'a, 's> {
     document: &'a str,

@@ -12,7 +12,7 @@ use super::echo;
 use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use crate::event::Usage;
 use crate::json;
-use crate::turn::Turn;
+use crate::turn::{Continuation, Turn};
 
 /// A response of the Responses API, as data.
 ///
@@ -40,6 +40,12 @@ pub struct ResponseObject {
     pub cache_diagnostics: Option<PromptCacheDiagnostics>,
     /// The reasoning that the model did not get.
     pub removed_reasoning: Vec<RemovedReasoning>,
+    /// Whether it is stored.
+    pub store: bool,
+    /// Whether it waits for its turn in the background.
+    pub is_queued: bool,
+    background: bool,
+    continues: Option<Continuation>,
     /// The members from `instructions` to `metadata`, which repeat the request, as JSON behind a
     /// comma.
     parameters: Vec<u8>,
@@ -55,6 +61,9 @@ pub enum ResponseStatus {
     Incomplete,
     /// The answer broke off: `response.failed`.
     Failed,
+    /// The client cancelled the answer, which ran in the background: `response.incomplete`. The
+    /// API has no event for it.
+    Cancelled,
 }
 
 /// Why a response failed: its `error`.
@@ -100,6 +109,10 @@ impl ResponseObject {
             usage: None,
             cache_diagnostics: None,
             removed_reasoning: Vec::new(),
+            store: false,
+            is_queued: false,
+            background: turn.background,
+            continues: turn.continues.clone(),
             parameters: echo::parameters(turn),
         }
     }
@@ -116,11 +129,35 @@ impl ResponseObject {
 
     /// Appends the response object as JSON on one line.
     pub fn push_json(&self, out: &mut Vec<u8>) {
+        self.push_head(out);
+        out.extend_from_slice(&self.output.json);
+        self.push_tail(out);
+        self.push_parameters(out);
+    }
+
+    /// The JSON of the response in three pieces, of which the items of the output are left out:
+    /// what is before them, what follows them, and the parameters that repeat the request. The
+    /// last one is the same for all requests with the same parameters.
+    pub fn pieces(&self) -> [Vec<u8>; 3] {
+        let mut pieces = [Vec::new(), Vec::new(), Vec::new()];
+        let [head, tail, parameters] = &mut pieces;
+        self.push_head(head);
+        self.push_tail(tail);
+        self.push_parameters(parameters);
+        pieces
+    }
+
+    /// Appends everything up to the bracket that begins the output.
+    fn push_head(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         json::field(out, "id", &self.id);
         json::field(out, "object", "response");
         json::field(out, "created_at", &self.created_at);
-        let status = self.status.map_or("in_progress", ResponseStatus::name);
+        let status = match self.status {
+            Some(status) => status.name(),
+            None if self.is_queued => "queued",
+            None => "in_progress",
+        };
         json::field(out, "status", status);
         json::field(out, "completed_at", &self.completed_at);
         json::key(out, "error");
@@ -137,7 +174,10 @@ impl ResponseObject {
         }
         json::key(out, "output");
         out.push(b'[');
-        out.extend_from_slice(&self.output.json);
+    }
+
+    /// Appends what follows the items of the output, up to the parameters.
+    fn push_tail(&self, out: &mut Vec<u8>) {
         out.push(b']');
         json::key(out, "usage");
         match self.usage {
@@ -150,6 +190,19 @@ impl ResponseObject {
         if !self.removed_reasoning.is_empty() {
             json::field(out, "input_transformations", &self.removed_reasoning);
         }
+        json::field(out, "store", &self.store);
+        json::field(out, "background", &self.background);
+        let previous = match &self.continues {
+            Some(Continuation::Response(id)) => Some(id),
+            Some(Continuation::Conversation(_)) | None => None,
+        };
+        json::field(out, "previous_response_id", &previous);
+        if let Some(Continuation::Conversation(id)) = &self.continues {
+            json::field(out, "conversation", &json!({"id": id}));
+        }
+    }
+
+    fn push_parameters(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.parameters);
         out.push(b'}');
     }
@@ -171,7 +224,7 @@ impl ResponseStatus {
     pub(super) fn event_name(self) -> &'static str {
         match self {
             Self::Completed => "response.completed",
-            Self::Incomplete => "response.incomplete",
+            Self::Incomplete | Self::Cancelled => "response.incomplete",
             Self::Failed => "response.failed",
         }
     }
@@ -202,7 +255,7 @@ impl OutputItems {
 }
 
 /// The id of an item of the response with this id.
-pub(super) fn item_id(prefix: &str, response_id: &str, index: impl Display) -> String {
+pub(crate) fn item_id(prefix: &str, response_id: &str, index: impl Display) -> String {
     let parts = response_id.split_once('_');
     let token = parts.map_or(response_id, |(_, token)| token);
     format!("{prefix}_{token}_{index}")

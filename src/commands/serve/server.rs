@@ -13,13 +13,14 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::app::{AppState, routes};
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
-use crate::config::{ArtifactMode, Config, ConfigWatcher, Inputs, LoadPurpose};
+use crate::config::{ArtifactMode, Config, ConfigWatcher, Inputs, LoadPurpose, ResponseMode};
 use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
 use crate::log;
 use crate::metrics::Metrics;
 use crate::metrics::usage::UsageLog;
 use crate::net::memory::ProcessMemory;
+use crate::responses::ResponseStore;
 use crate::sandbox::Sandbox;
 use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
@@ -76,12 +77,20 @@ impl Server {
             tracing::warn!("{warning}");
         }
         let metrics = Arc::new(Metrics::new());
-        let usage_store = store.as_ref().and_then(|store| store.as_ref().ok());
-        let whole_sessions_store = usage_store.cloned();
-        let usage = UsageLog::new(metrics.usage(), usage_store.cloned());
+        let opened = store
+            .as_ref()
+            .and_then(|store| store.as_ref().ok())
+            .cloned();
+        let usage = UsageLog::new(metrics.usage(), opened.clone());
+        let artifacts_on_disk = config.artifacts.mode == ArtifactMode::Disk;
+        if let Some(Err(error)) = &store
+            && !artifacts_on_disk
+        {
+            tracing::warn!("responses are not stored: {error}");
+        }
         let artifacts = Artifacts::open(
             &config.artifacts,
-            store,
+            store.filter(|_| artifacts_on_disk),
             Arc::new(System),
             metrics.artifacts(),
         );
@@ -93,9 +102,14 @@ impl Server {
             shutdown.ending.clone(),
             Arc::new(capture.clone()),
             artifacts.clone(),
+            ResponseStore::new(
+                opened
+                    .clone()
+                    .filter(|_| config.responses.mode == ResponseMode::Disk),
+            ),
         );
-        if let Some(store) = whole_sessions_store {
-            service.keep_whole_sessions(&store).await;
+        if let Some(store) = &opened {
+            service.keep_whole_sessions(store).await;
         }
         service.count_memory(&memory);
         capture.count_memory(&memory);
@@ -209,16 +223,17 @@ async fn start_sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
     Ok(sandbox)
 }
 
-/// Opens the store if the configuration keeps artifacts on disk. A store that cannot be used is
+/// Opens the store if the configuration keeps artifacts or responses on disk. A store that cannot be used is
 /// returned as an error for [`Artifacts`], which logs a warning; a data directory that another
 /// server uses is an error of the start, or the artifacts are kept in memory.
 fn open_store(
     config: &mut Config,
     kind: ServerKind,
 ) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
-    match config.artifacts.mode {
-        ArtifactMode::Off | ArtifactMode::Memory => return Ok(None),
-        ArtifactMode::Disk => {}
+    let needs_store =
+        config.artifacts.mode == ArtifactMode::Disk || config.responses.mode == ResponseMode::Disk;
+    if !needs_store {
+        return Ok(None);
     }
     let data_dir = DataDir::new(&config.server.data_dir);
     match Store::open(&data_dir, System.unix()) {
@@ -226,12 +241,17 @@ fn open_store(
         Err(OpenError::Unusable(error)) => Ok(Some(Err(error))),
         Err(OpenError::InUse(in_use)) => match kind {
             ServerKind::Temporary => {
-                tracing::warn!("{in_use}; shortened tool outputs are kept in memory");
-                config.artifacts.mode = ArtifactMode::Memory;
+                tracing::warn!(
+                    "{in_use}; shortened tool outputs are kept in memory, and responses are not stored"
+                );
+                if config.artifacts.mode == ArtifactMode::Disk {
+                    config.artifacts.mode = ArtifactMode::Memory;
+                }
+                config.responses.mode = ResponseMode::Off;
                 Ok(None)
             }
             ServerKind::Permanent => anyhow::bail!(
-                "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
+                "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts] and mode = \"off\" in [responses]"
             ),
         },
     }

@@ -66,6 +66,9 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     config.codex = file.codex;
     config.context = file.context;
     config.artifacts = file.artifacts;
+    config.responses = file.responses;
+    config.history = file.history;
+    config.jobs = file.jobs;
     config.capture = file.capture;
     config.digest = loader.digest.digest();
     let least = config.least_memory();

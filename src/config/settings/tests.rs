@@ -38,9 +38,12 @@ fn the_example_equals_the_defaults() {
             server,
             codex,
             capture,
+            responses,
+            history,
+            jobs,
             ..
         } = file;
-        format!("{server:#?} {codex:#?} {capture:#?}")
+        format!("{server:#?} {codex:#?} {capture:#?} {responses:#?} {history:#?} {jobs:#?}")
     };
     assert_eq!(tables(&example), tables(&default));
     assert!(example.routing == default.routing);
@@ -78,6 +81,9 @@ fn the_example_contains_every_key() {
         ("[routing]", &all["routing"]),
         ("[codex]", &all["codex"]),
         ("[capture]", &all["capture"]),
+        ("[responses]", &all["responses"]),
+        ("[history]", &all["history"]),
+        ("[jobs]", &all["jobs"]),
         ("[providers.x]", provider),
         ("[providers.x.timeouts]", &provider["timeouts"]),
         ("[providers.x.prompt_cache]", &provider["prompt_cache"]),

@@ -54,6 +54,7 @@ async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayE
             recorded.state_before.retention,
             recorded.state_before.unkept.clone(),
         ),
+        recorded.state_before.recorded_responses(),
     ));
     let (head, body) = client_request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();

@@ -134,6 +134,7 @@ async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn
             recorded.state_before.retention,
             recorded.state_before.unkept.clone(),
         ),
+        recorded.state_before.recorded_responses(),
     ));
     let (head, body) = client_request(&recorded)?;
     // Fails for an invalid request, which needs no state.

@@ -257,6 +257,9 @@ fn is_worth_another_request(kind: Kind) -> bool {
         | Kind::Quota
         | Kind::Unreachable
         | Kind::TurnTimeout
+        | Kind::Busy
+        | Kind::ClientLimit
+        | Kind::Storage
         | Kind::Draining => false,
     }
 }

@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use adapters::coalescer::Coalescer;
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::responses::assembler::{Assembler, ResponseStatus};
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{StreamTiming, ToolLoop};
 use crate::net::memory;
+use crate::responses::{self, StoredTurn};
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
 use crate::turn::record::Record;
@@ -37,9 +39,14 @@ pub(in crate::turn) struct Answer<'a, S> {
     /// The tools that run in the proxy, if there are any.
     pub(in crate::turn) tools: Option<Box<ToolLoop>>,
     pub(super) memory: TurnMemory,
+    /// Joins pieces of text, if the answer runs in the background.
+    pub(super) coalescer: Option<Box<Coalescer>>,
     sink: &'a mut S,
-    /// Where the answer's items are remembered, if the client may refer to them by id.
+    /// Where the answer's items are remembered, if the client may refer to them by id and they are
+    /// not stored.
     keeps_items: Option<Arc<SharedState>>,
+    /// What is stored when the answer ends.
+    pub(super) stored: Option<Box<StoredTurn>>,
 }
 
 /// What an answer is written with. Made when the turn is prepared.
@@ -47,8 +54,11 @@ pub(in crate::turn) struct AnswerParts {
     pub(in crate::turn) assembler: Box<Assembler>,
     /// The tools that run in the proxy, if there are any.
     pub(in crate::turn) tools: Option<Box<ToolLoop>>,
-    /// Where the answer's items are remembered, if the client may refer to them by id.
+    /// Where the answer's items are remembered, if the client may refer to them by id and they are
+    /// not stored.
     pub(in crate::turn) keeps_items: Option<Arc<SharedState>>,
+    /// What is stored when the answer ends.
+    pub(in crate::turn) stored: Option<Box<StoredTurn>>,
 }
 
 impl<'a, S: Sink> Answer<'a, S> {
@@ -69,6 +79,8 @@ impl<'a, S: Sink> Answer<'a, S> {
             assembler: parts.assembler,
             tools: parts.tools,
             keeps_items: parts.keeps_items,
+            stored: parts.stored,
+            coalescer: ctx.run.is_some().then(Box::default),
             memory,
             events: EventBuffer::default(),
             timing,
@@ -156,6 +168,7 @@ impl<'a, S: Sink> Answer<'a, S> {
                 let items = self.assembler.items();
                 shared.memory.keep_items(owner, session, items);
             }
+            self.store_response().await;
         }
         let pending = self.events.json_len();
         if pending >= memory::STEP {
@@ -167,13 +180,40 @@ impl<'a, S: Sink> Answer<'a, S> {
         self.last_sent = Instant::now();
     }
 
+    /// Stores the response, which has ended. One that cannot be stored says so.
+    async fn store_response(&mut self) {
+        let Some(stored) = self.stored.take() else {
+            return;
+        };
+        let now = self.ctx.environment.clock.unix();
+        let response = self.assembler.response();
+        if let Some(run) = &self.ctx.run {
+            run.log
+                .finish(&self.events, stored.record(response, now))
+                .await;
+        } else if let Err(error) = stored.commit(response, now).await {
+            responses::report_unstored(&error);
+            self.record.notes.add("not_stored", error.to_string());
+            self.assembler.set_stored(false, &mut self.events);
+        }
+    }
+
+    /// Ends the answer because the client cancelled it.
+    pub(super) async fn cancel(&mut self) {
+        self.begin();
+        self.flush_pieces().ok();
+        self.assembler.cancel(&mut self.events);
+        self.send().await;
+    }
+
     /// Ends the answer with a fault: writes it to the record, and to the stream if the client has
     /// to get it there. Else returns it.
     pub(super) async fn fail(&mut self, mut fault: Fault) -> Result<(), Fault> {
         self.record.failed(&mut fault);
         let in_stream = self.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
-        if S::STREAMS && in_stream {
+        if S::STREAMS && (in_stream || self.ctx.run.is_some()) {
             self.begin();
+            self.flush_pieces().ok();
             self.assembler.fail(&fault, &mut self.events);
             self.send().await;
             Ok(())

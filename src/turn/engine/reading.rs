@@ -18,6 +18,8 @@ use crate::upstream::UpstreamResponse;
 
 /// The most bytes of an answer that are decoded before other streams have their turn.
 const PIECE: usize = 128 * 1024;
+/// How long the pieces of a text wait for more in a background answer.
+const COALESCE_FOR: Duration = Duration::from_millis(100);
 /// How long after the finish reason the token counts and the end of the stream may come.
 const GRACE_AFTER_FINISH: Duration = Duration::from_secs(5);
 
@@ -34,6 +36,7 @@ impl<S: Sink> Answer<'_, S> {
         let ctx = self.ctx;
         let mut shutdown = pin!(ctx.shutdown.cancelled());
         let heartbeat = self.timing.heartbeat;
+        let mut flush_at = None;
         let mut timer = pin!(sleep_until(
             self.next_heartbeat(commit_at)
                 .min(last_chunk + heartbeat)
@@ -55,6 +58,12 @@ impl<S: Sink> Answer<'_, S> {
                     Err(_) if reader.is_complete() => None,
                     Err(fault) => return Err(fault),
                 },
+                () = sleep_until(flush_at.unwrap_or(ctx.deadline)), if flush_at.is_some() => {
+                    flush_at = None;
+                    self.flush_pieces()?;
+                    self.send_round(round).await;
+                    continue;
+                }
                 () = &mut timer => {
                     self.check_deadline()?;
                     let now = Instant::now();
@@ -109,6 +118,11 @@ impl<S: Sink> Answer<'_, S> {
                 // Other streams on this thread have their turn.
                 tokio::task::yield_now().await;
             }
+            if !self.coalescer.as_ref().is_some_and(|it| it.is_waiting()) {
+                flush_at = None;
+            } else if flush_at.is_none() {
+                flush_at = Some(last_chunk + COALESCE_FOR);
+            }
             if reader.is_complete() {
                 let end = last_chunk + max_silence(&reader, idle);
                 timer.as_mut().reset(end.min(ctx.deadline));
@@ -124,6 +138,8 @@ impl<S: Sink> Answer<'_, S> {
         chunk: Option<&Bytes>,
     ) -> Result<bool, Fault> {
         let now = self.ctx.environment.clock.unix();
+        let coalescer = self.coalescer.as_deref_mut();
+        let coalescer = coalescer.filter(|_| round.hidden.is_none());
         // Nobody reads the first events of a hidden answer, so they are not written.
         let mut hidden_begun = true;
         let (assembler, events, begun) = match &mut round.hidden {
@@ -132,7 +148,7 @@ impl<S: Sink> Answer<'_, S> {
         };
         let has_content = &mut round.has_content;
         let mut failed = None;
-        let mut emit = |event: Event<'_>| match event {
+        let mut take = |event: Event<'_>| match event {
             _ if failed.is_some() => {}
             Event::Failed(fault) => failed = Some(fault),
             event => {
@@ -143,17 +159,20 @@ impl<S: Sink> Answer<'_, S> {
                 failed = assembler.event(event, now, events).err();
             }
         };
-        match chunk {
-            Some(bytes) => reader.feed(bytes, &mut emit)?,
-            None => reader.end(&mut emit)?,
-        }
+        let read = if let Some(coalescer) = coalescer {
+            let mut emit = |event: Event<'_>| coalescer.push(event, &mut take);
+            feed(reader, chunk, &mut emit)
+        } else {
+            feed(reader, chunk, &mut take)
+        };
+        read?;
         // The first content, not an opened stream, shows that the provider works.
         let ended = assembler.final_status().is_some() || assembler.awaits_tools();
         if round.has_content && !round.attempt.request.body.is_empty() {
             round.attempt.request.body = Bytes::new();
             let response_id = &assembler.response().id;
             round.failover.commit_route(&round.attempt, response_id);
-            if self.tools.is_none() && round.hidden.is_none() {
+            if self.tools.is_none() && round.hidden.is_none() && self.stored.is_none() {
                 self.memory.free_bodies();
             }
             round.attempt.upstream.health().record_success();
@@ -163,6 +182,17 @@ impl<S: Sink> Answer<'_, S> {
             Some(fault) => Err(fault),
             None => Ok(ended),
         }
+    }
+
+    /// Writes the pieces of text that wait for more.
+    pub(super) fn flush_pieces(&mut self) -> Result<(), Fault> {
+        let now = self.ctx.environment.clock.unix();
+        let mut failed = None;
+        if let Some(coalescer) = &mut self.coalescer {
+            let (assembler, events) = (&mut self.assembler, &mut self.events);
+            coalescer.flush(|event| failed = assembler.event(event, now, events).err());
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Sends what the round wrote, if anything.
@@ -184,6 +214,18 @@ impl<S: Sink> Answer<'_, S> {
         } else {
             commit_at
         }
+    }
+}
+
+/// Decodes a piece of the answer, or its end.
+fn feed(
+    reader: &mut UpstreamReader,
+    chunk: Option<&Bytes>,
+    emit: &mut impl FnMut(Event<'_>),
+) -> Result<(), Fault> {
+    match chunk {
+        Some(bytes) => reader.feed(bytes, emit),
+        None => reader.end(emit),
     }
 }
 

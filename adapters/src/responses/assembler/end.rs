@@ -13,6 +13,24 @@ impl Assembler {
         if self.final_status().is_some() {
             return;
         }
+        self.break_off(events);
+        self.writer.response.error = Some(ResponseError {
+            code: fault.response_code(self.settings.caller_is_codex),
+            message: fault.client_message().into_owned(),
+        });
+        self.end(ResponseStatus::Failed, events);
+    }
+
+    /// Ends the answer because the client cancelled it. Open items are closed as incomplete.
+    pub fn cancel(&mut self, events: &mut EventBuffer) {
+        if self.final_status().is_none() {
+            self.break_off(events);
+            self.end(ResponseStatus::Cancelled, events);
+        }
+    }
+
+    /// Closes what is open as incomplete, and settles the token counts.
+    fn break_off(&mut self, events: &mut EventBuffer) {
         if self.settings.caller_is_codex {
             self.open = OpenItem::Nothing;
             self.waiting_text.clear();
@@ -29,11 +47,6 @@ impl Assembler {
             self.usage.get_or_insert_default();
         }
         self.ensure_usage();
-        self.writer.response.error = Some(ResponseError {
-            code: fault.response_code(self.settings.caller_is_codex),
-            message: fault.client_message().into_owned(),
-        });
-        self.end(ResponseStatus::Failed, events);
     }
 
     pub(super) fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
@@ -82,6 +95,7 @@ impl Assembler {
     pub(super) fn end(&mut self, status: ResponseStatus, events: &mut EventBuffer) {
         self.writer.response.usage = self.reported_usage();
         self.writer.response.status = Some(status);
+        self.writer.response.is_queued = false;
         self.writer.to(events).response_event(status.event_name());
     }
 

@@ -62,6 +62,9 @@ use crate::tools::ToolNames;
 /// The most items and parts of items of an answer. Each costs many times the bytes of its text.
 const MAX_OPENED: usize = 20_000;
 
+/// The number of events that [`Assembler::queue`] writes.
+const QUEUE_EVENTS: u64 = 2;
+
 /// The properties of a turn that an [`Assembler`] depends on. Built by the engine before the first
 /// upstream request.
 #[derive(Debug, Default)]
@@ -129,6 +132,8 @@ pub struct Assembler {
     usage_is_estimated: bool,
     round: RoundState,
     received_bytes: usize,
+    /// `response.created` was written by another assembler.
+    is_created: bool,
 }
 
 #[derive(Debug)]
@@ -158,6 +163,7 @@ impl Assembler {
             usage_is_estimated: false,
             round: RoundState::default(),
             received_bytes: 0,
+            is_created: false,
         }
     }
 
@@ -171,12 +177,44 @@ impl Assembler {
         Self::new(ResponseObject::without_request(id, created_at), settings)
     }
 
-    /// Writes `response.created` and `response.in_progress`.
+    /// Writes `response.created` and `response.in_progress`; only the latter after
+    /// [`Self::continue_queued`].
     pub fn begin(&mut self, events: &mut EventBuffer) {
-        self.writer.to(events).response_event("response.created");
+        if !std::mem::take(&mut self.is_created) {
+            self.writer.to(events).response_event("response.created");
+        }
         self.writer
             .to(events)
             .response_event("response.in_progress");
+    }
+
+    /// Writes `response.created` and `response.queued` for an answer that begins later, with an
+    /// assembler of its own.
+    pub fn queue(&mut self, events: &mut EventBuffer) {
+        self.writer.response.is_queued = true;
+        self.writer.to(events).response_event("response.created");
+        self.writer.to(events).response_event("response.queued");
+    }
+
+    /// Goes on after the events that [`Self::queue`] has written.
+    pub fn continue_queued(&mut self) {
+        self.is_created = true;
+        self.writer.continue_at(QUEUE_EVENTS);
+    }
+
+    /// Says of the response whether it is stored. The terminal event, if it was just written, is
+    /// written again.
+    pub fn set_stored(&mut self, is_stored: bool, events: &mut EventBuffer) {
+        if self.writer.response.store == is_stored {
+            return;
+        }
+        self.writer.response.store = is_stored;
+        if let Some(status) = self.final_status()
+            && events.final_response().is_some()
+        {
+            self.writer.take_back(events);
+            self.writer.to(events).response_event(status.event_name());
+        }
     }
 
     /// Replaces the parameters because another provider answers. Only valid before the

@@ -48,6 +48,18 @@ impl ItemWriter {
         }
     }
 
+    /// The next event has this number.
+    pub(super) fn continue_at(&mut self, sequence: u64) {
+        self.sequence = sequence;
+    }
+
+    /// Takes the last event back, which is still in `events`.
+    pub(super) fn take_back(&mut self, events: &mut EventBuffer) {
+        if events.remove_last() {
+            self.sequence -= 1;
+        }
+    }
+
     /// Writes to these events.
     pub(super) fn to<'o>(&'o mut self, events: &'o mut EventBuffer) -> ItemOutput<'o> {
         ItemOutput {

@@ -1,0 +1,18 @@
+//! The history that the server stores for a client, as far as it is pure: which of its items are
+//! sent, and what of a request is stored.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `select` | the items that are sent, by the mode of the configuration |
+//! | `own_items` | the items of a request, as they are stored and listed |
+//! | `limits` | how much text a request may add beside a stored history |
+
+pub(crate) mod limits;
+mod own_items;
+mod select;
+
+pub use own_items::{OwnItem, listed_item};
+pub use select::{HistoryMode, select};
+
+/// The most characters of assistant messages that a client sends beside a stored conversation.
+pub const MAX_FORGED_CHARS: usize = 5_000;

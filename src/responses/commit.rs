@@ -1,0 +1,94 @@
+//! What is stored of a turn when it ends.
+
+use std::sync::Arc;
+
+use adapters::responses::request::TurnSource;
+use adapters::responses::response_object::{ResponseObject, ResponseStatus};
+use adapters::turn::Continuation;
+
+use super::history::origin;
+use super::{BusyConversation, ResponseBacking, ResponseStore};
+use crate::net::blocking::block_in_place_if_large;
+use crate::store::{NewItem, NewResponse, ResponseText, StoreError, StoredOrigin};
+
+/// A turn that is stored when it ends. Made when the turn is prepared, dropped with it.
+pub struct StoredTurn {
+    /// Where it is stored.
+    pub responses: ResponseStore,
+    /// The owner.
+    pub owner: Arc<str>,
+    /// The session of the turn.
+    pub session: String,
+    /// What it continues.
+    pub continues: Option<Continuation>,
+    /// The request, with its own items.
+    pub source: TurnSource,
+    /// The conversation that no other turn may use meanwhile.
+    pub busy: Option<BusyConversation>,
+}
+
+impl StoredTurn {
+    /// Stores the response, which has ended. It is on the disk when this returns.
+    pub async fn commit(&self, response: &ResponseObject, now: u64) -> Result<(), StoreError> {
+        let store = match &self.responses.backing {
+            ResponseBacking::Nowhere => return Err(StoreError::Closed),
+            ResponseBacking::Recorded(_) => return Ok(()),
+            ResponseBacking::Disk(store) => store,
+        };
+        store.put_response(self.record(response, now)).await
+    }
+
+    /// What is stored of the response.
+    pub fn record(&self, response: &ResponseObject, now: u64) -> NewResponse {
+        // A request that ran could be read.
+        let bytes = self.source.body_len();
+        let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id));
+        let own = own.unwrap_or_default();
+        let prefixes = own.iter().map(|item| item.prefix).collect();
+        let input = own.into_iter().map(|item| NewItem {
+            id: item.id,
+            json: item.json,
+        });
+        let output = response.output.iter().map(|(id, json)| NewItem {
+            id: id.to_owned(),
+            json: String::from_utf8_lossy(json).into_owned(),
+        });
+        let has_failed = matches!(
+            response.status,
+            Some(ResponseStatus::Failed | ResponseStatus::Cancelled)
+        );
+        let origin = match &self.continues {
+            None => StoredOrigin::Nothing,
+            // A turn that failed is no part of the conversation, so that it can be sent again.
+            Some(Continuation::Conversation(id)) if has_failed => {
+                StoredOrigin::BesideConversation(id.clone())
+            }
+            Some(continues) => origin(continues),
+        };
+        NewResponse {
+            id: response.id.clone(),
+            owner: self.owner.to_string(),
+            session: self.session.clone(),
+            origin,
+            input: input.collect(),
+            prefixes,
+            output: output.collect(),
+            text: response_text(response),
+            status: response.status.map_or("in_progress", ResponseStatus::name),
+            created: response.created_at,
+            now,
+        }
+    }
+}
+
+/// The JSON of a response without its items.
+pub fn response_text(response: &ResponseObject) -> ResponseText {
+    let [head, tail, parameters] = response
+        .pieces()
+        .map(|piece| String::from_utf8(piece).unwrap_or_default());
+    ResponseText {
+        head,
+        tail,
+        parameters,
+    }
+}

@@ -1,0 +1,120 @@
+//! The stored history that a request continues.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use adapters::fault::{Fault, Kind};
+use adapters::responses::request::{conversation_not_found, response_not_found};
+use adapters::stored_history::select;
+use adapters::turn::Continuation;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ResponseBacking, ResponseStore, storage_fault};
+use crate::config::HistoryConfig;
+use crate::store::{Store, StoredOrigin};
+
+/// A history that was loaded for a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadedHistory {
+    /// The items that are sent, as a JSON list.
+    pub items: Arc<str>,
+    /// The session of the turns before.
+    pub session: String,
+    /// The most characters of a user message that is added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_message_chars: Option<usize>,
+}
+
+impl ResponseStore {
+    /// Loads what a request continues. An error says that there is no such thing, or that it cannot
+    /// be read.
+    pub async fn load(
+        &self,
+        owner: &str,
+        continues: &Continuation,
+        settings: HistoryConfig,
+        now: u64,
+    ) -> Result<LoadedHistory, Fault> {
+        let store = match &self.backing {
+            ResponseBacking::Nowhere => return Err(not_stored(continues)),
+            ResponseBacking::Recorded(history) => {
+                return history.clone().ok_or_else(|| not_found(continues));
+            }
+            ResponseBacking::Disk(store) => store,
+        };
+        let origin = origin(continues);
+        let found = store.history(owner, &origin).await;
+        let Some(history) = found.map_err(|error| storage_fault(&error))? else {
+            if let Continuation::Response(id) = continues
+                && is_unfinished(store, owner, id).await?
+            {
+                let message = format!(
+                    "The response '{id}' has not ended: continue it when its status is final."
+                );
+                return Err(Fault {
+                    param: Some("previous_response_id".into()),
+                    code: Some("previous_response_not_ended".into()),
+                    ..Fault::new(Kind::InvalidRequest, message)
+                });
+            }
+            return Err(not_found(continues));
+        };
+        if let Continuation::Response(id) = continues {
+            store.mark_response_used(owner, id, now);
+        }
+        let items = select(
+            history.items.list,
+            &history.items.ranges,
+            settings.selection(),
+        );
+        Ok(LoadedHistory {
+            items: items.into(),
+            session: history.session,
+            max_message_chars: settings.message_limit(),
+        })
+    }
+
+    /// The stored items with these ids, as JSON. Those that are unknown are missing.
+    pub async fn items(
+        &self,
+        owner: &str,
+        ids: Vec<String>,
+    ) -> Result<HashMap<String, Arc<str>>, Fault> {
+        let ResponseBacking::Disk(store) = &self.backing else {
+            return Ok(HashMap::new());
+        };
+        let found = store.items_by_id(owner, ids).await;
+        let found = found.map_err(|error| storage_fault(&error))?;
+        let found = found.into_iter().map(|item| (item.id, item.json.into()));
+        Ok(found.collect())
+    }
+}
+
+async fn is_unfinished(store: &Store, owner: &str, id: &str) -> Result<bool, Fault> {
+    let found = store.response(owner, id).await;
+    let found = found.map_err(|error| storage_fault(&error))?;
+    Ok(found.is_some())
+}
+
+/// What the store calls a continuation.
+pub(super) fn origin(continues: &Continuation) -> StoredOrigin {
+    match continues {
+        Continuation::Response(id) => StoredOrigin::Response(id.clone()),
+        Continuation::Conversation(id) => StoredOrigin::Conversation(id.clone()),
+    }
+}
+
+fn not_found(continues: &Continuation) -> Fault {
+    match continues {
+        Continuation::Response(id) => response_not_found(id),
+        Continuation::Conversation(id) => conversation_not_found(id),
+    }
+}
+
+fn not_stored(continues: &Continuation) -> Fault {
+    let mut fault = not_found(continues);
+    fault.message += " Responses are not stored here: send the whole input.";
+    fault
+}

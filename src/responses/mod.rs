@@ -1,0 +1,121 @@
+//! Stored responses and conversations: what a turn loads before it begins and stores when it ends.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `history` | the stored history that a request continues |
+//! | `commit` | what is stored of a turn |
+//!
+//! Without a store nothing is kept, and requests that need it are refused with the reason.
+
+mod commit;
+mod history;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use adapters::fault::{Fault, Kind};
+use parking_lot::Mutex;
+
+use crate::store::{Store, StoreError};
+
+pub use commit::{StoredTurn, response_text};
+pub use history::LoadedHistory;
+
+/// Where responses and conversations are stored. Cloning it is cheap.
+#[derive(Clone, Default)]
+pub struct ResponseStore {
+    backing: ResponseBacking,
+    /// The conversations in which a turn is running: owner and id.
+    busy: Arc<Mutex<HashSet<(Arc<str>, String)>>>,
+}
+
+#[derive(Clone, Default)]
+enum ResponseBacking {
+    /// Nothing is stored.
+    #[default]
+    Nowhere,
+    /// In the database of the server.
+    Disk(Arc<Store>),
+    /// A replay: the history comes from the recording, and nothing is written.
+    Recorded(Option<LoadedHistory>),
+}
+
+/// A conversation in which a turn is running. Made when the turn is prepared; the next one may
+/// begin when it is dropped.
+pub struct BusyConversation {
+    all: Arc<Mutex<HashSet<(Arc<str>, String)>>>,
+    key: (Arc<str>, String),
+}
+
+impl Drop for BusyConversation {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.key);
+    }
+}
+
+impl ResponseStore {
+    /// Stores responses in this database, or nowhere.
+    pub fn new(store: Option<Arc<Store>>) -> Self {
+        Self {
+            backing: store.map_or(ResponseBacking::Nowhere, ResponseBacking::Disk),
+            busy: Arc::default(),
+        }
+    }
+
+    /// The store of a replay: a turn that was stored, with the history that it continued.
+    pub fn recorded(history: Option<LoadedHistory>) -> Self {
+        Self {
+            backing: ResponseBacking::Recorded(history),
+            busy: Arc::default(),
+        }
+    }
+
+    /// Whether responses are stored.
+    pub fn is_available(&self) -> bool {
+        !matches!(self.backing, ResponseBacking::Nowhere)
+    }
+
+    /// The database.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        match &self.backing {
+            ResponseBacking::Disk(store) => Some(store),
+            ResponseBacking::Nowhere | ResponseBacking::Recorded(_) => None,
+        }
+    }
+
+    /// Takes a conversation for one turn.
+    pub fn begin_turn(&self, owner: &Arc<str>, id: &str) -> Result<BusyConversation, Fault> {
+        let key = (Arc::clone(owner), id.to_owned());
+        if !self.busy.lock().insert(key.clone()) {
+            let message = format!(
+                "Another request is running in conversation '{id}': send this one again when that has ended."
+            );
+            return Err(Fault {
+                param: Some("conversation".into()),
+                ..Fault::new(Kind::Busy, message)
+            });
+        }
+        Ok(BusyConversation {
+            all: Arc::clone(&self.busy),
+            key,
+        })
+    }
+}
+
+/// Reports once that responses cannot be stored.
+pub fn report_unstored(error: &StoreError) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if !REPORTED.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            "RESPONSES_NOT_STORED: a response cannot be stored ({error}), and says \"store\": false. This is reported once."
+        );
+    }
+}
+
+/// The fault of a store that cannot be read or written now.
+pub fn storage_fault(error: &StoreError) -> Fault {
+    let message =
+        "What is stored cannot be read or written at the moment; send the same request again.";
+    Fault::new(Kind::Storage, message).caused_by(error.to_string())
+}

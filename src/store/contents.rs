@@ -1,0 +1,56 @@
+//! JSON that several rows share, stored once and compressed. Rows count as its users; triggers
+//! delete what has none.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use super::error::StoreError;
+
+/// The level of zstd: what is stored is written once and seldom read.
+const COMPRESSION_LEVEL: i32 = 1;
+
+/// Stores JSON for one more user. Returns its row number, and the bytes that it takes if it is new.
+pub(super) fn put(connection: &Connection, json: &str) -> Result<(i64, u64), StoreError> {
+    let hash = Sha256::digest(json.as_bytes());
+    let mut update = connection
+        .prepare_cached("UPDATE contents SET uses = uses + 1 WHERE hash = ?1 RETURNING number")?;
+    let known = update
+        .query_row([hash.as_slice()], |row| row.get(0))
+        .optional()?;
+    if let Some(number) = known {
+        return Ok((number, 0));
+    }
+    let body = zstd::bulk::compress(json.as_bytes(), COMPRESSION_LEVEL)?;
+    let mut insert = connection
+        .prepare_cached("INSERT INTO contents (hash, uses, bytes, body) VALUES (?1, 1, ?2, ?3)")?;
+    let number = insert.insert(params![hash.as_slice(), json.len(), body])?;
+    Ok((number, body.len() as u64))
+}
+
+/// Appends the JSON of a row to a text.
+pub(super) fn read(
+    connection: &Connection,
+    number: i64,
+    text: &mut String,
+) -> Result<(), StoreError> {
+    let mut select =
+        connection.prepare_cached("SELECT bytes, body FROM contents WHERE number = ?1")?;
+    let mut rows = select.query([number])?;
+    let row = rows
+        .next()?
+        .ok_or(StoreError::Damaged("a content is missing"))?;
+    let bytes: usize = row.get(0)?;
+    let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+    text.push_str(&decompressed(body, bytes)?);
+    Ok(())
+}
+
+/// The text in a zstd frame, which has so many bytes.
+pub(super) fn decompressed(body: &[u8], bytes: usize) -> Result<String, StoreError> {
+    let json = zstd::bulk::decompress(body, bytes)
+        .map_err(|_| StoreError::Damaged("a content cannot be decompressed"))?;
+    if json.len() != bytes {
+        return Err(StoreError::Damaged("a content is not complete"));
+    }
+    String::from_utf8(json).map_err(|_| StoreError::Damaged("a content is not text"))
+}

@@ -1,0 +1,346 @@
+//! Conversations: threads with an id and metadata, to which turns and clients add items.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::Store;
+use super::error::StoreError;
+use super::responses::{find, in_transaction};
+use super::threads::{self, NewItem, ThreadPart};
+
+/// A conversation, without its items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredConversation {
+    /// Its id.
+    pub id: String,
+    /// The metadata, a JSON object.
+    pub metadata: String,
+    /// When it was created, in seconds since 1970.
+    pub created: u64,
+}
+
+/// What a list of items is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemListOf {
+    /// All items of the conversation with this id.
+    Conversation(String),
+    /// The own input of the response with this id.
+    Input(String),
+}
+
+/// A page of a list of items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemPage {
+    /// The id of the item after which the page begins, in the order of the page.
+    pub after: Option<String>,
+    /// The most items.
+    pub limit: usize,
+    /// The newest first.
+    pub newest_first: bool,
+}
+
+/// The items of a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedItems {
+    /// The items.
+    pub items: Vec<NewItem>,
+    /// Whether items follow.
+    pub has_more: bool,
+}
+
+impl Store {
+    /// Stores a new conversation with its first items.
+    pub async fn create_conversation(
+        &self,
+        owner: &str,
+        conversation: StoredConversation,
+        items: Vec<NewItem>,
+    ) -> Result<(), StoreError> {
+        let owner = owner.to_owned();
+        self.write_with(move |writer| {
+            in_transaction(writer, |connection| {
+                let thread = threads::create(connection, &owner, &conversation.id, None)?;
+                threads::append(connection, thread, &items)?;
+                let mut insert = connection.prepare_cached(
+                    "INSERT INTO conversations (id, owner, thread, metadata, created)
+                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?;
+                insert.execute(params![
+                    conversation.id,
+                    owner,
+                    thread.thread,
+                    conversation.metadata,
+                    conversation.created
+                ])?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// A conversation of an owner; `None` if the owner has none with this id.
+    pub async fn conversation(
+        &self,
+        owner: &str,
+        id: &str,
+    ) -> Result<Option<StoredConversation>, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.run_reader(move |connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT metadata, created FROM conversations WHERE id = ?1 AND owner = ?2",
+            )?;
+            let found = select.query_row([&id, &owner], |row| {
+                Ok(StoredConversation {
+                    id: id.clone(),
+                    metadata: row.get(0)?,
+                    created: row.get(1)?,
+                })
+            });
+            Ok(found.optional()?)
+        })
+        .await
+    }
+
+    /// Replaces the metadata of a conversation; false if the owner has none with this id.
+    pub async fn update_conversation(
+        &self,
+        owner: &str,
+        id: &str,
+        metadata: String,
+    ) -> Result<bool, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.write_with(move |writer| {
+            let mut update = writer.connection.prepare_cached(
+                "UPDATE conversations SET metadata = ?3 WHERE id = ?1 AND owner = ?2",
+            )?;
+            Ok(update.execute(params![id, owner, metadata])? > 0)
+        })
+        .await
+    }
+
+    /// Deletes a conversation, with the items that no response refers to; false if the owner has
+    /// none with this id.
+    pub async fn delete_conversation(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.write_with(move |writer| {
+            let deleted = in_transaction(writer, |connection| {
+                let Some(thread) = thread(connection, &owner, &id)? else {
+                    return Ok(false);
+                };
+                connection
+                    .prepare_cached("DELETE FROM conversations WHERE thread = ?1")?
+                    .execute([thread])?;
+                threads::trim(connection, thread)?;
+                Ok(true)
+            })?;
+            super::sweep::release_free_pages(&writer.connection)?;
+            Ok(deleted)
+        })
+        .await
+    }
+
+    /// Adds items to a conversation; false if the owner has none with this id.
+    pub async fn add_conversation_items(
+        &self,
+        owner: &str,
+        id: &str,
+        items: Vec<NewItem>,
+    ) -> Result<bool, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.write_with(move |writer| {
+            in_transaction(writer, |connection| {
+                let Some(thread) = thread(connection, &owner, &id)? else {
+                    return Ok(false);
+                };
+                let end = threads::end(connection, thread)?;
+                threads::append(connection, end, &items)?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    /// Deletes an item of a conversation, wherever else it is; false if the conversation of this
+    /// owner has none with this id.
+    pub async fn delete_conversation_item(
+        &self,
+        owner: &str,
+        id: &str,
+        item: &str,
+    ) -> Result<bool, StoreError> {
+        let (owner, id, item) = (owner.to_owned(), id.to_owned(), item.to_owned());
+        self.write_with(move |writer| {
+            let deleted = in_transaction(writer, |connection| {
+                let list = ItemListOf::Conversation(id);
+                let Some(parts) = parts_of(connection, &owner, &list)? else {
+                    return Ok(false);
+                };
+                let Some(number) = number_of(connection, &parts, &item)? else {
+                    return Ok(false);
+                };
+                connection
+                    .prepare_cached("DELETE FROM items WHERE number = ?1")?
+                    .execute([number])?;
+                Ok(true)
+            })?;
+            super::sweep::release_free_pages(&writer.connection)?;
+            Ok(deleted)
+        })
+        .await
+    }
+
+    /// A page of a list of items; `None` if the owner has no such list, or it has no item with the
+    /// id after which the page begins.
+    pub async fn list_items(
+        &self,
+        owner: &str,
+        list: &ItemListOf,
+        page: &ItemPage,
+    ) -> Result<Option<ListedItems>, StoreError> {
+        let (owner, list, page) = (owner.to_owned(), list.clone(), page.clone());
+        self.run_reader(move |connection| list_items(connection, &owner, &list, &page))
+            .await
+    }
+
+    /// An item of a list; `None` if there is none.
+    pub async fn item(
+        &self,
+        owner: &str,
+        list: &ItemListOf,
+        id: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let (owner, list, id) = (owner.to_owned(), list.clone(), id.to_owned());
+        self.run_reader(move |connection| {
+            let Some(parts) = parts_of(connection, &owner, &list)? else {
+                return Ok(None);
+            };
+            let Some(number) = number_of(connection, &parts, &id)? else {
+                return Ok(None);
+            };
+            threads::item(connection, number)
+        })
+        .await
+    }
+
+    /// The newest items of an owner with these ids: id and JSON. Those that are unknown are
+    /// missing.
+    pub async fn items_by_id(
+        &self,
+        owner: &str,
+        ids: Vec<String>,
+    ) -> Result<Vec<NewItem>, StoreError> {
+        let owner = owner.to_owned();
+        self.run_reader(move |connection| {
+            let mut found = Vec::new();
+            for id in ids {
+                if let Some(number) = threads::newest_with_id(connection, &owner, &id)?
+                    && let Some(json) = threads::item(connection, number)?
+                {
+                    found.push(NewItem { id, json });
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+/// The thread of a conversation of an owner.
+pub(super) fn thread(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+) -> Result<Option<i64>, StoreError> {
+    let mut select = connection
+        .prepare_cached("SELECT thread FROM conversations WHERE id = ?1 AND owner = ?2")?;
+    Ok(select.query_row([id, owner], |row| row.get(0)).optional()?)
+}
+
+/// Whether a thread is that of a conversation.
+pub(super) fn has_thread(connection: &Connection, thread: i64) -> Result<bool, StoreError> {
+    let mut select = connection.prepare_cached("SELECT 1 FROM conversations WHERE thread = ?1")?;
+    Ok(select.exists([thread])?)
+}
+
+/// The parts of threads that a list has its items in; `None` if the owner has no such list.
+fn parts_of(
+    connection: &Connection,
+    owner: &str,
+    list: &ItemListOf,
+) -> Result<Option<Vec<ThreadPart>>, StoreError> {
+    let (from, place) = match list {
+        ItemListOf::Conversation(id) => {
+            let Some(thread) = thread(connection, owner, id)? else {
+                return Ok(None);
+            };
+            (0, threads::end(connection, thread)?)
+        }
+        ItemListOf::Input(id) => {
+            let Some(row) = find(connection, owner, id)? else {
+                return Ok(None);
+            };
+            let Some(place) = row.place(row.output) else {
+                return Ok(Some(Vec::new()));
+            };
+            (row.input, place)
+        }
+    };
+    threads::parts(connection, from, place).map(Some)
+}
+
+/// The number of the item with this id in these parts.
+fn number_of(
+    connection: &Connection,
+    parts: &[ThreadPart],
+    id: &str,
+) -> Result<Option<i64>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT number FROM items WHERE id = ?1 AND number >= ?2 AND number < ?3
+         ORDER BY number DESC LIMIT 1",
+    )?;
+    for part in parts.iter().rev() {
+        let numbers = part.numbers();
+        let found = select.query_row(params![id, numbers.start, numbers.end], |row| row.get(0));
+        if let Some(number) = found.optional()? {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
+}
+
+fn list_items(
+    connection: &Connection,
+    owner: &str,
+    list: &ItemListOf,
+    page: &ItemPage,
+) -> Result<Option<ListedItems>, StoreError> {
+    let Some(mut parts) = parts_of(connection, owner, list)? else {
+        return Ok(None);
+    };
+    if page.newest_first {
+        parts.reverse();
+    }
+    if let Some(after) = &page.after {
+        let Some(number) = number_of(connection, &parts, after)? else {
+            return Ok(None);
+        };
+        let is_before = |part: &ThreadPart| !part.numbers().contains(&number);
+        let before = parts.iter().take_while(|part| is_before(part)).count();
+        parts.drain(..before);
+        if let Some(first) = parts.first_mut() {
+            first.cut_at(number, page.newest_first);
+        }
+    }
+    let mut listed = ListedItems::default();
+    for part in &parts {
+        // One more than fits shows whether items follow.
+        let room = page.limit + 1 - listed.items.len();
+        let more = threads::page(connection, part, page.newest_first, room)?;
+        listed.items.extend(more);
+        if listed.items.len() > page.limit {
+            listed.items.truncate(page.limit);
+            listed.has_more = true;
+            break;
+        }
+    }
+    Ok(Some(listed))
+}

@@ -1,0 +1,372 @@
+//! Background responses: their runs, and the log of their events.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
+
+use super::responses::{NewResponse, ResponseText, finish, in_transaction};
+use super::{Store, StoreError, contents};
+
+/// The level of zstd for requests, which are deleted when their run ends.
+const COMPRESSION_LEVEL: i32 = 1;
+/// The most events that are read at once, in rows.
+const EVENT_ROWS: usize = 64;
+
+/// The state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, Deserialize, Serialize)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// It waits for its turn.
+    Queued,
+    /// It has begun.
+    Running,
+    /// Its response is final.
+    Ended,
+}
+
+/// Events with consecutive numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventBatch {
+    /// The `sequence_number` of the first one.
+    pub first: u64,
+    /// That of the last one.
+    pub last: u64,
+    /// The JSON of the events, each followed by a line end.
+    pub documents: String,
+}
+
+/// A background response that was accepted.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// The id of the response.
+    pub id: String,
+    /// The owner.
+    pub owner: String,
+    /// The response as it is now; its output is empty.
+    pub text: ResponseText,
+    /// When the response was created, in seconds since 1970.
+    pub created: u64,
+    /// The body of the request.
+    pub request: String,
+    /// The headers of the request that matter to its run, as JSON.
+    pub headers: String,
+    /// The first events.
+    pub events: EventBatch,
+    /// Now, in milliseconds since 1970.
+    pub now_ms: u64,
+}
+
+/// A run that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfinishedJob {
+    /// The id of the response.
+    pub id: String,
+    /// The owner.
+    pub owner: String,
+    /// Queued or running.
+    pub state: JobState,
+    /// When the response was created, in seconds since 1970.
+    pub created: u64,
+    /// The body of the request.
+    pub request: String,
+    /// The headers of the request that matter to its run, as JSON.
+    pub headers: String,
+    /// The response as it is now.
+    pub text: ResponseText,
+}
+
+/// A run, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Job")]
+pub struct JobEntry {
+    /// The id of the response.
+    pub id: String,
+    /// The state of the run.
+    pub state: JobState,
+    /// The status of the response.
+    pub status: String,
+    /// When it was accepted, began and ended, in milliseconds since 1970.
+    pub queued_ms: u64,
+    /// See `queued_ms`.
+    pub started_ms: Option<u64>,
+    /// See `queued_ms`.
+    pub ended_ms: Option<u64>,
+}
+
+impl Store {
+    /// Stores an accepted background response and its run. Both are on the disk when this returns.
+    pub async fn create_job(&self, job: NewJob) -> Result<(), StoreError> {
+        self.write_with(move |writer| in_transaction(writer, |connection| create(connection, &job)))
+            .await
+    }
+
+    /// Takes a queued run, so that nobody else runs it; false if it is not queued any more.
+    pub async fn claim_job(
+        &self,
+        owner: &str,
+        id: &str,
+        text: ResponseText,
+        now_ms: u64,
+    ) -> Result<bool, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.write_with(move |writer| {
+            in_transaction(writer, |connection| {
+                let Some(number) = number_of(connection, &owner, &id)? else {
+                    return Ok(false);
+                };
+                let claimed = connection.execute(
+                    "UPDATE jobs SET state = 'running', started = ?2
+                     WHERE response = ?1 AND state = 'queued'",
+                    params![number, now_ms],
+                )?;
+                connection.execute(
+                    "UPDATE responses SET status = 'in_progress', head = ?2, tail = ?3
+                     WHERE number = ?1 AND status = 'queued'",
+                    params![number, text.head, text.tail],
+                )?;
+                Ok(claimed > 0)
+            })
+        })
+        .await
+    }
+
+    /// Appends events to the log of a response.
+    pub async fn append_events(
+        &self,
+        owner: &str,
+        id: &str,
+        events: EventBatch,
+    ) -> Result<(), StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.write_with(move |writer| {
+            in_transaction(writer, |connection| {
+                let number = number_of(connection, &owner, &id)?.ok_or(StoreError::Gone)?;
+                append(connection, number, &events)
+            })
+        })
+        .await
+    }
+
+    /// Stores the end of a background response, with its last events.
+    pub async fn finish_job(
+        &self,
+        response: NewResponse,
+        events: EventBatch,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        self.write_with(move |writer| {
+            in_transaction(writer, |connection| {
+                let number = number_of(connection, &response.owner, &response.id)?;
+                let number = number.ok_or(StoreError::Gone)?;
+                append(connection, number, &events)?;
+                finish(connection, number, &response)?;
+                connection.execute(
+                    "UPDATE jobs SET state = 'ended', ended = ?2, request = NULL, headers = NULL
+                     WHERE response = ?1",
+                    params![number, now_ms],
+                )?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// The runs that have not ended, of all owners, the oldest first. Whoever starts the server
+    /// takes them up.
+    pub async fn unfinished_jobs(&self) -> Result<Vec<UnfinishedJob>, StoreError> {
+        self.run_reader(|connection| unfinished(connection)).await
+    }
+
+    /// A run of an owner that has not ended.
+    pub async fn unfinished_job(
+        &self,
+        owner: &str,
+        id: &str,
+    ) -> Result<Option<UnfinishedJob>, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.run_reader(move |connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "{SELECT_UNFINISHED} AND responses.id = ?1 AND jobs.owner = ?2"
+            ))?;
+            let mut rows = select.query([id, owner])?;
+            match rows.next()? {
+                Some(row) => read_unfinished(connection, row).map(Some),
+                None => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// The runs of an owner, the newest first.
+    pub async fn jobs(&self, owner: &str, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
+        let owner = owner.to_owned();
+        self.run_reader(move |connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "{SELECT_JOB} WHERE jobs.owner = ?1 ORDER BY jobs.response DESC LIMIT ?2"
+            ))?;
+            let rows = select.query_and_then(params![owner, limit], read_entry)?;
+            rows.collect()
+        })
+        .await
+    }
+
+    /// A run of an owner.
+    pub async fn job(&self, owner: &str, id: &str) -> Result<Option<JobEntry>, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.run_reader(move |connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "{SELECT_JOB} WHERE responses.id = ?1 AND jobs.owner = ?2"
+            ))?;
+            let mut rows = select.query_and_then([id, owner], read_entry)?;
+            rows.next().transpose()
+        })
+        .await
+    }
+
+    /// The next events of a response with numbers above `after`, or from the first one on; empty at
+    /// the end of the log. Not all of them, so that a long log is read in pieces.
+    pub async fn events_after(
+        &self,
+        owner: &str,
+        id: &str,
+        after: Option<u64>,
+    ) -> Result<Vec<EventBatch>, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.run_reader(move |connection| {
+            let Some(number) = number_of(connection, &owner, &id)? else {
+                return Ok(Vec::new());
+            };
+            let mut select = connection.prepare_cached(
+                "SELECT first, last, documents FROM events
+                 WHERE response = ?1 AND last > ?2 ORDER BY first LIMIT ?3",
+            )?;
+            let after = after.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
+            let rows = select.query_map(params![number, after, EVENT_ROWS], |row| {
+                Ok(EventBatch {
+                    first: row.get(0)?,
+                    last: row.get(1)?,
+                    documents: row.get(2)?,
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+}
+
+const SELECT_JOB: &str = "SELECT responses.id, jobs.state, responses.status, jobs.queued,
+        jobs.started, jobs.ended
+     FROM jobs JOIN responses ON responses.number = jobs.response";
+
+const SELECT_UNFINISHED: &str = "SELECT responses.id, jobs.owner, jobs.state, responses.created,
+        jobs.request, jobs.headers, responses.head, responses.tail, responses.parameters
+     FROM jobs JOIN responses ON responses.number = jobs.response
+     WHERE jobs.state IN ('queued', 'running')";
+
+fn create(connection: &Connection, job: &NewJob) -> Result<(), StoreError> {
+    let (parameters, shared) = contents::put(connection, &job.text.parameters)?;
+    let bytes = shared + (job.text.head.len() + job.text.tail.len()) as u64;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO responses (id, owner, thread, input, output, ends, status, background, head,
+                                tail, parameters, prefix, bytes, created, accessed)
+         VALUES (?1, ?2, NULL, 0, 0, 0, 'queued', 1, ?3, ?4, ?5, 0, ?6, ?7, ?7)",
+    )?;
+    let number = insert.insert(params![
+        job.id,
+        job.owner,
+        job.text.head,
+        job.text.tail,
+        parameters,
+        bytes,
+        job.created
+    ])?;
+    let request = zstd::bulk::compress(job.request.as_bytes(), COMPRESSION_LEVEL)?;
+    let mut request_with_size = (job.request.len() as u64).to_le_bytes().to_vec();
+    request_with_size.extend_from_slice(&request);
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO jobs (response, owner, state, request, headers, queued)
+         VALUES (?1, ?2, 'queued', ?3, ?4, ?5)",
+    )?;
+    insert.execute(params![
+        number,
+        job.owner,
+        request_with_size,
+        job.headers,
+        job.now_ms
+    ])?;
+    append(connection, number, &job.events)
+}
+
+fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result<(), StoreError> {
+    if events.documents.is_empty() {
+        return Ok(());
+    }
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO events (response, first, last, documents) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    insert.execute(params![
+        response,
+        events.first,
+        events.last,
+        events.documents
+    ])?;
+    connection
+        .prepare_cached("UPDATE responses SET bytes = bytes + ?2 WHERE number = ?1")?
+        .execute(params![response, events.documents.len()])?;
+    Ok(())
+}
+
+fn number_of(connection: &Connection, owner: &str, id: &str) -> Result<Option<i64>, StoreError> {
+    let mut select =
+        connection.prepare_cached("SELECT number FROM responses WHERE id = ?1 AND owner = ?2")?;
+    Ok(select.query_row([id, owner], |row| row.get(0)).optional()?)
+}
+
+fn read_entry(row: &Row<'_>) -> Result<JobEntry, StoreError> {
+    Ok(JobEntry {
+        id: row.get(0)?,
+        state: state(row, 1)?,
+        status: row.get(2)?,
+        queued_ms: row.get(3)?,
+        started_ms: row.get(4)?,
+        ended_ms: row.get(5)?,
+    })
+}
+
+fn state(row: &Row<'_>, column: usize) -> Result<JobState, StoreError> {
+    let name = row.get_ref(column)?;
+    let name = name.as_str().map_err(rusqlite::Error::from)?;
+    name.parse()
+        .map_err(|_| StoreError::Damaged("a run has an unknown state"))
+}
+
+fn unfinished(connection: &Connection) -> Result<Vec<UnfinishedJob>, StoreError> {
+    let mut select =
+        connection.prepare_cached(&format!("{SELECT_UNFINISHED} ORDER BY jobs.response"))?;
+    let rows = select.query_and_then([], |row| read_unfinished(connection, row))?;
+    rows.collect()
+}
+
+fn read_unfinished(connection: &Connection, row: &Row<'_>) -> Result<UnfinishedJob, StoreError> {
+    let body = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
+    let parts = body.split_first_chunk::<8>();
+    let (size, frame) = parts.ok_or(StoreError::Damaged("the request of a run is missing"))?;
+    let size = usize::try_from(u64::from_le_bytes(*size));
+    let size = size.map_err(|_| StoreError::Damaged("the request of a run is too large"))?;
+    let mut parameters = String::new();
+    contents::read(connection, row.get(8)?, &mut parameters)?;
+    Ok(UnfinishedJob {
+        id: row.get(0)?,
+        owner: row.get(1)?,
+        state: state(row, 2)?,
+        created: row.get(3)?,
+        request: contents::decompressed(frame, size)?,
+        headers: row.get(5)?,
+        text: ResponseText {
+            head: row.get(6)?,
+            tail: row.get(7)?,
+            parameters,
+        },
+    })
+}

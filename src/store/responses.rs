@@ -1,0 +1,431 @@
+//! Stored responses.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::conversations;
+use super::error::StoreError;
+use super::threads::{self, NewItem, StoredItems, ThreadPlace};
+use super::writer::WriterState;
+use super::{Store, contents};
+
+/// The bytes that the row of a response takes besides its texts, with its places in the indexes.
+const RESPONSE_BASE: u64 = 256;
+/// How much older the time of the last use may be than the use, in seconds.
+const ACCESS_STEP: u64 = 3600;
+/// The most inputs with which one request is compared, the longest first.
+const MAX_PREFIXES: usize = 256;
+
+/// What a response continues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredOrigin {
+    /// Nothing that is stored.
+    Nothing,
+    /// The response with this id.
+    Response(String),
+    /// The conversation with this id, to which its items are added.
+    Conversation(String),
+    /// The conversation with this id, to which its items are not added, because it failed.
+    BesideConversation(String),
+}
+
+/// The JSON of a response without the items of its output, in three pieces: what is before them,
+/// what follows them, and the parameters that repeat the request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseText {
+    /// Ends with the bracket that begins the output.
+    pub head: String,
+    /// Begins with the bracket that ends the output.
+    pub tail: String,
+    /// Ends with the brace of the response.
+    pub parameters: String,
+}
+
+/// A response that has ended, to be stored.
+#[derive(Clone, Debug)]
+pub struct NewResponse {
+    /// Its id.
+    pub id: String,
+    /// The owner.
+    pub owner: String,
+    /// The session of its turn. A response that continues a stored one has the session of that.
+    pub session: String,
+    /// What it continues.
+    pub origin: StoredOrigin,
+    /// The items of its own input.
+    pub input: Vec<NewItem>,
+    /// A number for each item of the input, which identifies the items up to it.
+    pub prefixes: Vec<i64>,
+    /// The items of its output.
+    pub output: Vec<NewItem>,
+    /// The rest of it.
+    pub text: ResponseText,
+    /// Its final status.
+    pub status: &'static str,
+    /// When it was created, in seconds since 1970.
+    pub created: u64,
+    /// The time of writing, in seconds since 1970.
+    pub now: u64,
+}
+
+/// A stored history, to be continued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredHistory {
+    /// Its items.
+    pub items: StoredItems,
+    /// The session of its turns.
+    pub session: String,
+}
+
+/// A response as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredResponse {
+    /// The response as JSON.
+    pub json: String,
+    /// Its status.
+    pub status: String,
+    /// Whether it runs or ran in the background.
+    pub background: bool,
+}
+
+/// The row of a response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResponseRow {
+    pub(super) number: i64,
+    pub(super) thread: Option<i64>,
+    pub(super) input: i64,
+    pub(super) output: i64,
+    pub(super) ends: i64,
+}
+
+impl ResponseRow {
+    /// The place before the first item of its output, or behind its last item.
+    pub(super) fn place(&self, position: i64) -> Option<ThreadPlace> {
+        let thread = self.thread?;
+        Some(ThreadPlace { thread, position })
+    }
+}
+
+impl Store {
+    /// Stores a response. It is on the disk when this returns.
+    pub async fn put_response(&self, response: NewResponse) -> Result<(), StoreError> {
+        self.write_with(move |writer| {
+            in_transaction(writer, |connection| put(connection, &response))
+        })
+        .await
+    }
+
+    /// A response of an owner; `None` if the owner has none with this id.
+    pub async fn response(
+        &self,
+        owner: &str,
+        id: &str,
+    ) -> Result<Option<StoredResponse>, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.run_reader(move |connection| read(connection, &owner, &id))
+            .await
+    }
+
+    /// The history of what a request continues; `None` if the owner has no such response or
+    /// conversation. A background response that has not ended has no history.
+    pub async fn history(
+        &self,
+        owner: &str,
+        origin: &StoredOrigin,
+    ) -> Result<Option<StoredHistory>, StoreError> {
+        let (owner, origin) = (owner.to_owned(), origin.clone());
+        self.run_reader(move |connection| history(connection, &owner, &origin))
+            .await
+    }
+
+    /// Records that a response was used. Does not wait for the disk.
+    pub fn mark_response_used(&self, owner: &str, id: &str, now: u64) {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.try_write(move |writer| {
+            let mut update = writer.connection.prepare_cached(
+                "UPDATE responses SET accessed = ?3
+                 WHERE id = ?2 AND owner = ?1 AND accessed < ?3 - ?4",
+            )?;
+            update.execute(params![owner, id, now, ACCESS_STEP])?;
+            Ok(())
+        });
+    }
+
+    /// Deletes a response; false if the owner has none with this id.
+    pub async fn delete_response(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.write_with(move |writer| {
+            let found = in_transaction(writer, |connection| {
+                let Some(row) = find(connection, &owner, &id)? else {
+                    return Ok(false);
+                };
+                delete(connection, row.number, row.thread)?;
+                Ok(true)
+            })?;
+            // Deleted text must not stay in the write-ahead log either.
+            super::sweep::release_free_pages(&writer.connection)?;
+            Ok(found)
+        })
+        .await
+    }
+}
+
+/// Runs changes in one transaction.
+pub(super) fn in_transaction<T>(
+    writer: &mut WriterState,
+    change: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let transaction = writer
+        .connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let result = change(&transaction)?;
+    transaction.commit()?;
+    Ok(result)
+}
+
+/// The row of a response of an owner.
+pub(super) fn find(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+) -> Result<Option<ResponseRow>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT number, thread, input, output, ends FROM responses WHERE id = ?1 AND owner = ?2",
+    )?;
+    let row = select.query_row([id, owner], |row| {
+        Ok(ResponseRow {
+            number: row.get(0)?,
+            thread: row.get(1)?,
+            input: row.get(2)?,
+            output: row.get(3)?,
+            ends: row.get(4)?,
+        })
+    });
+    Ok(row.optional()?)
+}
+
+/// Writes a response that has ended.
+fn put(connection: &Connection, response: &NewResponse) -> Result<(), StoreError> {
+    let stored = store_items(connection, response)?;
+    let (parameters, shared) = contents::put(connection, &response.text.parameters)?;
+    let text = &response.text;
+    let bytes = RESPONSE_BASE
+        + stored.bytes
+        + shared
+        + (response.id.len() + text.head.len() + text.tail.len()) as u64;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO responses (id, owner, thread, input, output, ends, status, background, head,
+                                tail, parameters, prefix, bytes, created, accessed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?;
+    insert.execute(params![
+        response.id,
+        response.owner,
+        stored.end.thread,
+        stored.input,
+        stored.output,
+        stored.end.position,
+        response.status,
+        text.head,
+        text.tail,
+        parameters,
+        stored.prefix,
+        bytes,
+        response.created,
+        response.now
+    ])?;
+    Ok(())
+}
+
+/// Writes the end of a response whose row is there already, because it runs in the background.
+pub(super) fn finish(
+    connection: &Connection,
+    number: i64,
+    response: &NewResponse,
+) -> Result<(), StoreError> {
+    let stored = store_items(connection, response)?;
+    let text = &response.text;
+    let mut update = connection.prepare_cached(
+        "UPDATE responses SET thread = ?2, input = ?3, output = ?4, ends = ?5, status = ?6,
+             head = ?7, tail = ?8, prefix = ?9, bytes = bytes + ?10, accessed = ?11
+         WHERE number = ?1",
+    )?;
+    update.execute(params![
+        number,
+        stored.end.thread,
+        stored.input,
+        stored.output,
+        stored.end.position,
+        response.status,
+        text.head,
+        text.tail,
+        stored.prefix,
+        stored.bytes,
+        response.now
+    ])?;
+    Ok(())
+}
+
+/// Where the items of a response were stored.
+struct PlacedItems {
+    input: i64,
+    output: i64,
+    end: ThreadPlace,
+    prefix: i64,
+    bytes: u64,
+}
+
+fn store_items(connection: &Connection, response: &NewResponse) -> Result<PlacedItems, StoreError> {
+    let (owner, session) = (&*response.owner, &*response.session);
+    let mut input = &*response.input;
+    let mut first = None;
+    let mut prefix = 0;
+    let begin = match &response.origin {
+        StoredOrigin::Nothing => {
+            prefix = response.prefixes.last().copied().unwrap_or(0);
+            match shared_prefix(connection, response)? {
+                Some((place, shared)) => {
+                    first = Some(0);
+                    input = input.get(shared..).unwrap_or_default();
+                    continued(connection, owner, session, place)?
+                }
+                None => threads::create(connection, owner, session, None)?,
+            }
+        }
+        StoredOrigin::Response(id) => {
+            let row = find(connection, owner, id)?.ok_or(StoreError::Gone)?;
+            let place = row.place(row.ends).ok_or(StoreError::Gone)?;
+            let session = threads::session(connection, place.thread)?;
+            continued(connection, owner, &session, place)?
+        }
+        StoredOrigin::Conversation(id) => {
+            let thread = conversations::thread(connection, owner, id)?.ok_or(StoreError::Gone)?;
+            threads::end(connection, thread)?
+        }
+        StoredOrigin::BesideConversation(id) => {
+            let thread = conversations::thread(connection, owner, id)?.ok_or(StoreError::Gone)?;
+            let place = threads::end(connection, thread)?;
+            threads::create(connection, owner, id, Some(place))?
+        }
+    };
+    let (output, input_bytes) = threads::append(connection, begin, input)?;
+    let (end, output_bytes) = threads::append(connection, output, &response.output)?;
+    Ok(PlacedItems {
+        input: first.unwrap_or(begin.position),
+        output: output.position,
+        end,
+        prefix,
+        bytes: input_bytes + output_bytes,
+    })
+}
+
+/// The end of the thread that continues what is before a place: the same thread if nothing follows
+/// there and it is no conversation, else a new one.
+fn continued(
+    connection: &Connection,
+    owner: &str,
+    session: &str,
+    place: ThreadPlace,
+) -> Result<ThreadPlace, StoreError> {
+    let is_end = threads::end(connection, place.thread)? == place;
+    if is_end && !conversations::has_thread(connection, place.thread)? {
+        Ok(place)
+    } else {
+        threads::create(connection, owner, session, Some(place))
+    }
+}
+
+/// The longest stored input with which the input of this response begins, and how many items it
+/// has: a client that sends the whole history repeats the input of its last request.
+fn shared_prefix(
+    connection: &Connection,
+    response: &NewResponse,
+) -> Result<Option<(ThreadPlace, usize)>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT thread, output FROM responses
+         WHERE owner = ?1 AND prefix = ?2 AND thread IS NOT NULL AND input = 0 AND output = ?3
+         ORDER BY number DESC LIMIT 1",
+    )?;
+    let numbered = response.prefixes.iter().enumerate();
+    for (last, prefix) in numbered.rev().take(MAX_PREFIXES) {
+        let items = last + 1;
+        let found = select.query_row(params![response.owner, prefix, items], |row| {
+            let (thread, position) = (row.get(0)?, row.get(1)?);
+            Ok(ThreadPlace { thread, position })
+        });
+        if let Some(place) = found.optional()? {
+            return Ok(Some((place, items)));
+        }
+    }
+    Ok(None)
+}
+
+fn read(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+) -> Result<Option<StoredResponse>, StoreError> {
+    let Some(row) = find(connection, owner, id)? else {
+        return Ok(None);
+    };
+    let mut select = connection.prepare_cached(
+        "SELECT head, tail, parameters, status, background FROM responses WHERE number = ?1",
+    )?;
+    let mut rows = select.query([row.number])?;
+    let columns = rows.next()?.ok_or(StoreError::Gone)?;
+    let mut json: String = columns.get(0)?;
+    if let Some(place) = row.place(row.ends) {
+        let parts = threads::parts(connection, row.output, place)?;
+        threads::read(connection, &parts, &mut json, |_| {})?;
+    }
+    json.push_str(
+        columns
+            .get_ref(1)?
+            .as_str()
+            .map_err(rusqlite::Error::from)?,
+    );
+    contents::read(connection, columns.get(2)?, &mut json)?;
+    Ok(Some(StoredResponse {
+        json,
+        status: columns.get(3)?,
+        background: columns.get(4)?,
+    }))
+}
+
+fn history(
+    connection: &Connection,
+    owner: &str,
+    origin: &StoredOrigin,
+) -> Result<Option<StoredHistory>, StoreError> {
+    let place = match origin {
+        StoredOrigin::Nothing => None,
+        StoredOrigin::Response(id) => {
+            find(connection, owner, id)?.and_then(|row| row.place(row.ends))
+        }
+        StoredOrigin::Conversation(id) | StoredOrigin::BesideConversation(id) => {
+            match conversations::thread(connection, owner, id)? {
+                Some(thread) => Some(threads::end(connection, thread)?),
+                None => None,
+            }
+        }
+    };
+    let Some(place) = place else { return Ok(None) };
+    Ok(Some(StoredHistory {
+        items: threads::history(connection, place)?,
+        session: threads::session(connection, place.thread)?,
+    }))
+}
+
+/// Deletes a response, and the items that no other one has in its history.
+pub(super) fn delete(
+    connection: &Connection,
+    number: i64,
+    thread: Option<i64>,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM responses WHERE number = ?1")?
+        .execute([number])?;
+    match thread {
+        Some(thread) => threads::trim(connection, thread),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,356 @@
+//! Threads: the sequences of items of responses and conversations.
+//!
+//! A thread only grows at its end. A response that continues another one is appended to its thread
+//! if that ends with it; else a new thread begins there, which has the other one as its parent. So
+//! each turn stores what is new in it, and a thread is trimmed to what somebody still refers to.
+
+use std::ops::Range;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::contents;
+use super::error::StoreError;
+
+/// The bits of an item's number that are its position.
+const POSITION_BITS: u32 = 24;
+/// The most items of a thread, with those of its ancestors.
+const MAX_POSITION: i64 = 1 << POSITION_BITS;
+/// Items of so many bytes and more are stored as contents.
+const CONTENT_BYTES: usize = 16 << 10;
+/// The bytes that the row of an item takes besides its JSON, with its place in the index.
+const ITEM_BASE: u64 = 96;
+
+/// An item to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewItem {
+    /// Its id, which is also in the JSON.
+    pub id: String,
+    /// The item.
+    pub json: String,
+}
+
+/// Items that were read: a JSON list, and the place of each item in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredItems {
+    /// The list.
+    pub list: String,
+    /// The range of each item in the list.
+    pub ranges: Vec<Range<usize>>,
+}
+
+/// A place in a thread: all items before the position, with those of the thread's ancestors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ThreadPlace {
+    pub(super) thread: i64,
+    pub(super) position: i64,
+}
+
+/// A part of a thread: the thread and the positions in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ThreadPart {
+    thread: i64,
+    positions: Range<i64>,
+}
+
+impl ThreadPart {
+    /// The numbers of its items.
+    pub(super) fn numbers(&self) -> Range<i64> {
+        let first = self.thread << POSITION_BITS;
+        first + self.positions.start..first + self.positions.end
+    }
+
+    /// Leaves what follows the item with this number, in an order.
+    pub(super) fn cut_at(&mut self, number: i64, newest_first: bool) {
+        let position = number - (self.thread << POSITION_BITS);
+        if newest_first {
+            self.positions.end = position;
+        } else {
+            self.positions.start = position + 1;
+        }
+    }
+}
+
+/// Begins a thread. It continues what is before a place, if one is given.
+pub(super) fn create(
+    connection: &Connection,
+    owner: &str,
+    session: &str,
+    parent: Option<ThreadPlace>,
+) -> Result<ThreadPlace, StoreError> {
+    let parent = parent
+        .map(|place| ancestor(connection, place))
+        .transpose()?;
+    let position = parent.map_or(0, |place| place.position);
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO threads (owner, session, parent, begins, ends) VALUES (?1, ?2, ?3, ?4, ?4)",
+    )?;
+    let parent = parent.map(|place| place.thread);
+    let thread = insert.insert(params![owner, session, parent, position])?;
+    Ok(ThreadPlace { thread, position })
+}
+
+/// The same place in the thread that has the item before it.
+fn ancestor(connection: &Connection, mut place: ThreadPlace) -> Result<ThreadPlace, StoreError> {
+    loop {
+        let (parent, begins): (Option<i64>, i64) = row_of(connection, place.thread)?;
+        match parent {
+            Some(parent) if place.position <= begins => place.thread = parent,
+            Some(_) | None => return Ok(place),
+        }
+    }
+}
+
+fn row_of(connection: &Connection, thread: i64) -> Result<(Option<i64>, i64), StoreError> {
+    let mut select =
+        connection.prepare_cached("SELECT parent, begins FROM threads WHERE number = ?1")?;
+    let row = select.query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)));
+    row.optional()?
+        .ok_or(StoreError::Damaged("a thread is missing"))
+}
+
+/// The place behind the last item of a thread.
+pub(super) fn end(connection: &Connection, thread: i64) -> Result<ThreadPlace, StoreError> {
+    let mut select = connection.prepare_cached("SELECT ends FROM threads WHERE number = ?1")?;
+    let position = select.query_row([thread], |row| row.get(0)).optional()?;
+    let position = position.ok_or(StoreError::Damaged("a thread is missing"))?;
+    Ok(ThreadPlace { thread, position })
+}
+
+/// The session of a thread.
+pub(super) fn session(connection: &Connection, thread: i64) -> Result<String, StoreError> {
+    let mut select = connection.prepare_cached("SELECT session FROM threads WHERE number = ?1")?;
+    Ok(select.query_row([thread], |row| row.get(0))?)
+}
+
+/// Appends items behind the last one. Returns the new end, and the bytes that are new.
+pub(super) fn append(
+    connection: &Connection,
+    end: ThreadPlace,
+    items: &[NewItem],
+) -> Result<(ThreadPlace, u64), StoreError> {
+    let mut bytes = 0;
+    let mut insert = connection
+        .prepare_cached("INSERT INTO items (number, id, json, content) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut position = end.position;
+    for item in items {
+        if position >= MAX_POSITION {
+            return Err(StoreError::TooLong);
+        }
+        let number = (end.thread << POSITION_BITS) + position;
+        bytes += ITEM_BASE + item.id.len() as u64;
+        if item.json.len() < CONTENT_BYTES {
+            bytes += item.json.len() as u64;
+            insert.execute(params![number, item.id, item.json, None::<i64>])?;
+        } else {
+            let (content, stored) = contents::put(connection, &item.json)?;
+            bytes += stored;
+            insert.execute(params![number, item.id, None::<&str>, content])?;
+        }
+        position += 1;
+    }
+    let mut update = connection.prepare_cached("UPDATE threads SET ends = ?2 WHERE number = ?1")?;
+    update.execute([end.thread, position])?;
+    let end = ThreadPlace { position, ..end };
+    Ok((end, bytes))
+}
+
+/// The parts that the positions from `from` on before a place are in, in their order.
+pub(super) fn parts(
+    connection: &Connection,
+    from: i64,
+    place: ThreadPlace,
+) -> Result<Vec<ThreadPart>, StoreError> {
+    let mut parts = Vec::new();
+    let (mut thread, mut to) = (place.thread, place.position);
+    while from < to {
+        let (parent, begins) = row_of(connection, thread)?;
+        if begins < to {
+            let positions = begins.max(from)..to;
+            parts.push(ThreadPart { thread, positions });
+            to = begins;
+        }
+        match parent {
+            Some(parent) => thread = parent,
+            None => break,
+        }
+    }
+    parts.reverse();
+    Ok(parts)
+}
+
+/// Appends the JSON of the items in these parts to a text, with commas between them. `each` gets
+/// the place of each item.
+pub(super) fn read(
+    connection: &Connection,
+    parts: &[ThreadPart],
+    text: &mut String,
+    mut each: impl FnMut(Range<usize>),
+) -> Result<(), StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT json, content FROM items WHERE number >= ?1 AND number < ?2 ORDER BY number",
+    )?;
+    let mut is_first = true;
+    for part in parts {
+        let numbers = part.numbers();
+        let mut rows = select.query([numbers.start, numbers.end])?;
+        while let Some(row) = rows.next()? {
+            if !std::mem::take(&mut is_first) {
+                text.push(',');
+            }
+            let start = text.len();
+            push_json(connection, row, 0, text)?;
+            each(start..text.len());
+        }
+    }
+    Ok(())
+}
+
+/// Reads all items before a place.
+pub(super) fn history(
+    connection: &Connection,
+    place: ThreadPlace,
+) -> Result<StoredItems, StoreError> {
+    let parts = parts(connection, 0, place)?;
+    let mut items = StoredItems {
+        list: String::with_capacity(size(connection, &parts)?),
+        ranges: Vec::new(),
+    };
+    items.list.push('[');
+    read(connection, &parts, &mut items.list, |range| {
+        items.ranges.push(range);
+    })?;
+    items.list.push(']');
+    Ok(items)
+}
+
+/// How many bytes the small items of these parts have, with commas: a text that grows is copied.
+fn size(connection: &Connection, parts: &[ThreadPart]) -> Result<usize, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT coalesce(sum(octet_length(json)), 0) + count(*) FROM items
+         WHERE number >= ?1 AND number < ?2",
+    )?;
+    let sizes = parts.iter().map(|part| {
+        let numbers = part.numbers();
+        let size = select.query_row([numbers.start, numbers.end], |row| row.get::<_, usize>(0));
+        Ok::<_, StoreError>(size?)
+    });
+    sizes.sum()
+}
+
+/// Deletes the items of a thread that nothing refers to, the thread if nothing is left, and so on
+/// for its ancestors.
+pub(super) fn trim(connection: &Connection, thread: i64) -> Result<(), StoreError> {
+    let mut next = Some(thread);
+    while let Some(thread) = next.take() {
+        let mut select = connection.prepare_cached(
+            "SELECT parent, begins, ends,
+                    EXISTS (SELECT 1 FROM conversations WHERE thread = ?1),
+                    (SELECT max(ends) FROM responses WHERE thread = ?1),
+                    (SELECT max(begins) FROM threads WHERE parent = ?1)
+             FROM threads WHERE number = ?1",
+        )?;
+        let row = select.query_row([thread], |row| {
+            Ok((
+                row.get::<_, Option<i64>>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, bool>(3)?,
+                row.get::<_, Option<i64>>(4)?,
+                row.get::<_, Option<i64>>(5)?,
+            ))
+        });
+        let Some((parent, begins, ends, is_conversation, responses, children)) = row.optional()?
+        else {
+            return Ok(());
+        };
+        if is_conversation {
+            return Ok(());
+        }
+        let needed = responses.max(children);
+        let kept = needed.map_or(begins, |needed| needed.max(begins));
+        if kept < ends {
+            let first = thread << POSITION_BITS;
+            connection
+                .prepare_cached("DELETE FROM items WHERE number >= ?1 AND number < ?2")?
+                .execute([first + kept, first + ends])?;
+        }
+        if needed.is_none() {
+            connection
+                .prepare_cached("DELETE FROM threads WHERE number = ?1")?
+                .execute([thread])?;
+            next = parent;
+        } else if kept < ends {
+            connection
+                .prepare_cached("UPDATE threads SET ends = ?2 WHERE number = ?1")?
+                .execute([thread, kept])?;
+        }
+    }
+    Ok(())
+}
+
+/// The newest item of an owner with this id.
+pub(super) fn newest_with_id(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+) -> Result<Option<i64>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT items.number FROM items
+         JOIN threads ON threads.number = items.number >> 24
+         WHERE items.id = ?1 AND threads.owner = ?2 ORDER BY items.number DESC LIMIT 1",
+    )?;
+    let found = select.query_row([id, owner], |row| row.get(0));
+    Ok(found.optional()?)
+}
+
+/// The JSON of an item.
+pub(super) fn item(connection: &Connection, number: i64) -> Result<Option<String>, StoreError> {
+    let mut select =
+        connection.prepare_cached("SELECT json, content FROM items WHERE number = ?1")?;
+    let mut rows = select.query([number])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let mut json = String::new();
+    push_json(connection, row, 0, &mut json)?;
+    Ok(Some(json))
+}
+
+/// The first items of a part in an order, with their ids.
+pub(super) fn page(
+    connection: &Connection,
+    part: &ThreadPart,
+    newest_first: bool,
+    limit: usize,
+) -> Result<Vec<NewItem>, StoreError> {
+    let order = if newest_first { "DESC" } else { "ASC" };
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT id, json, content FROM items WHERE number >= ?1 AND number < ?2
+         ORDER BY number {order} LIMIT ?3"
+    ))?;
+    let numbers = part.numbers();
+    let mut rows = select.query(params![numbers.start, numbers.end, limit])?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut json = String::new();
+        push_json(connection, row, 1, &mut json)?;
+        let id = row.get(0)?;
+        items.push(NewItem { id, json });
+    }
+    Ok(items)
+}
+
+/// Appends the JSON of an item, whose columns `json` and `content` begin at `column`.
+fn push_json(
+    connection: &Connection,
+    row: &rusqlite::Row<'_>,
+    column: usize,
+    text: &mut String,
+) -> Result<(), StoreError> {
+    let json = row.get_ref(column)?.as_str_or_null();
+    match json.map_err(rusqlite::Error::from)? {
+        Some(json) => text.push_str(json),
+        None => contents::read(connection, row.get(column + 1)?, text)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Background answers, as the engine sees them: who takes requests whose clients do not wait, and
+//! what a turn is given that runs for such a request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use adapters::fault::Fault;
+use adapters::responses::event_buffer::EventBuffer;
+use axum::body::Body;
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use memchr::memmem;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::sink::EventLog;
+use crate::responses::BusyConversation;
+use crate::store::ResponseText;
+
+/// The headers of a request that decide how its turn runs.
+const KEPT_HEADERS: [&str; 4] = [
+    "originator",
+    "user-agent",
+    "thread-id",
+    "x-codex-turn-metadata",
+];
+
+/// Takes the requests for background answers and runs them later. Part of the service; a replay has
+/// none.
+pub trait BackgroundQueue: Send + Sync {
+    /// Takes a request. The response to it is there when it is stored.
+    fn accept(&self, run: AcceptedRun) -> QueueFuture<'_>;
+}
+
+/// A request that is being taken.
+pub type QueueFuture<'q> = Pin<Box<dyn Future<Output = Result<Response<Body>, Fault>> + Send + 'q>>;
+
+/// A request for a background answer that was found to be valid.
+pub struct AcceptedRun {
+    /// The owner.
+    pub owner: Arc<str>,
+    /// The response.
+    pub identity: ResponseIdentity,
+    /// The response as JSON, which is queued.
+    pub response: Vec<u8>,
+    /// The same in the pieces that are stored.
+    pub text: ResponseText,
+    /// The first events.
+    pub events: EventBuffer,
+    /// The body of the request.
+    pub request: Arc<String>,
+    /// The headers that decide how the turn runs, as JSON.
+    pub headers: String,
+    /// Whether the client wants the events.
+    pub stream: bool,
+    /// The conversation that no other turn may use meanwhile.
+    pub busy: Option<BusyConversation>,
+}
+
+/// The id of a response, and when it was created, in seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponseIdentity {
+    /// The id.
+    pub id: String,
+    /// The time.
+    pub created_at: u64,
+}
+
+/// What the run of a background answer is given. Made when it begins; it ends with its last event.
+#[derive(Clone)]
+pub struct BackgroundRun {
+    /// Takes the events.
+    pub log: Arc<dyn EventLog>,
+    /// Cancelled when the client cancels the answer.
+    pub cancelled: CancellationToken,
+    /// The conversation that no other turn may use meanwhile, until the turn takes it.
+    pub busy: Arc<Mutex<Option<BusyConversation>>>,
+}
+
+/// Whether a request asks for a background answer, told without reading all of it.
+pub(super) fn is_asked_for(body: &str) -> bool {
+    #[derive(Deserialize)]
+    struct AskedFor {
+        #[serde(default)]
+        background: Option<bool>,
+    }
+    memmem::find(body.as_bytes(), b"\"background\"").is_some()
+        && serde_json::from_str::<AskedFor>(body).is_ok_and(|it| it.background == Some(true))
+}
+
+/// The headers that decide how a turn runs, as JSON.
+pub(super) fn kept_headers(headers: &HeaderMap) -> String {
+    let kept = KEPT_HEADERS.into_iter().filter_map(|name| {
+        let value = headers.get(name)?.to_str().ok()?;
+        Some((name, value))
+    });
+    let kept: Vec<(&str, &str)> = kept.collect();
+    serde_json::to_string(&kept).unwrap_or_else(|_| "[]".to_owned())
+}
+
+/// The headers of a stored request.
+pub fn restored_headers(json: &str) -> HeaderMap {
+    let kept: Vec<(String, String)> = serde_json::from_str(json).unwrap_or_default();
+    let kept = kept.into_iter().filter_map(|(name, value)| {
+        let name = HeaderName::try_from(name).ok()?;
+        Some((name, HeaderValue::try_from(value).ok()?))
+    });
+    kept.collect()
+}
