@@ -28,6 +28,15 @@ impl Clock for System {
     }
 }
 
+impl System {
+    /// Milliseconds since 1970.
+    pub fn unix_ms(&self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, milliseconds)
+    }
+}
+
 impl Random for System {
     fn bits(&self) -> u128 {
         let mut bytes = [0; 16];

@@ -20,6 +20,7 @@
 //! | | |
 //! | [`turn`] | the engine: from a client's request to the end of its answer |
 //! | | |
+//! | [`jobs`] | background responses |
 //! | [`mcp`] | the tools with which a model reads artifacts |
 //! | | |
 //! | [`diagnostics`] | records, redacts, exports and replays turns |
@@ -41,6 +42,7 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod diagnostics;
+pub mod jobs;
 pub mod log;
 pub mod mcp;
 pub mod metrics;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `responses` | turns |
 //! | [`models`] | the model list and its entries |
+//! | `stored` | stored responses and conversations |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
 //! | [`status`] | what the server is doing and has done |
@@ -11,9 +12,11 @@
 pub mod artifacts;
 pub mod diagnostics;
 pub mod models;
+mod query;
 mod responses;
 mod routes;
 pub mod status;
+mod stored;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::diagnostics::capture::TurnCapture;
+use crate::jobs::JobQueue;
 use crate::metrics::usage::UsageLog;
 use crate::net::memory::ProcessMemory;
 use crate::serve::error::internal;
@@ -48,6 +52,8 @@ pub struct AppState {
     pub memory: ProcessMemory,
     /// What turns have used.
     pub usage: UsageLog,
+    /// The background responses, if responses are stored.
+    pub jobs: Option<Arc<JobQueue>>,
     /// Whether the server ends with a program that `respondent run` runs.
     pub temporary: bool,
 }

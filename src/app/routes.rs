@@ -4,7 +4,9 @@ use http::request::Parts;
 use http::{Request, Response};
 use tower::ServiceExt;
 
-use super::{AppState, artifacts, diagnostics, health, mcp, metrics, models, responses, status};
+use super::{
+    AppState, artifacts, diagnostics, health, mcp, metrics, models, responses, status, stored,
+};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
 use axum::body::Body;
@@ -19,6 +21,33 @@ pub fn routes(state: &AppState) -> RouteService {
         post("/responses", responses::create).refusing_websocket(),
         post("/responses/compact", responses::create),
         post("/responses/input_tokens", responses::count_input_tokens),
+        get("/responses/{id}", stored::responses::retrieve),
+        delete("/responses/{id}", stored::responses::remove),
+        post("/responses/{id}/cancel", stored::responses::cancel),
+        get(
+            "/responses/{id}/input_items",
+            stored::responses::input_items,
+        ),
+        post("/conversations", stored::conversations::create),
+        get("/conversations/{id}", stored::conversations::retrieve),
+        post("/conversations/{id}", stored::conversations::update),
+        delete("/conversations/{id}", stored::conversations::remove),
+        post(
+            "/conversations/{id}/items",
+            stored::conversations::add_items,
+        ),
+        get(
+            "/conversations/{id}/items",
+            stored::conversations::list_items,
+        ),
+        get(
+            "/conversations/{id}/items/{item}",
+            stored::conversations::retrieve_item,
+        ),
+        delete(
+            "/conversations/{id}/items/{item}",
+            stored::conversations::remove_item,
+        ),
         get("/models", models::list),
         get("/models/{*id}", models::retrieve),
     ];

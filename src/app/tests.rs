@@ -13,6 +13,7 @@ use crate::config::{Inputs, LoadPurpose, load};
 use crate::metrics::Metrics;
 use crate::metrics::usage::{DailyUsage, UsageLog};
 use crate::net::memory::ProcessMemory;
+use crate::responses::ResponseStore;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
 
 const CONFIG: &str = r#"
@@ -46,6 +47,7 @@ fn app() -> AppState {
         CancellationToken::new(),
         Arc::new(TurnCapture::default()),
         Artifacts::memory(1 << 20),
+        ResponseStore::default(),
     );
     AppState {
         service: Arc::new(service),
@@ -53,6 +55,7 @@ fn app() -> AppState {
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
         usage: UsageLog::new(DailyUsage::default(), None),
+        jobs: None,
         temporary: false,
     }
 }

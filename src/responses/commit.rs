@@ -81,6 +81,23 @@ impl StoredTurn {
     }
 }
 
+/// What is stored of a background response whose request could not be run.
+pub fn unrun_record(owner: &str, response: &ResponseObject, now: u64) -> NewResponse {
+    NewResponse {
+        id: response.id.clone(),
+        owner: owner.to_owned(),
+        session: response.id.clone(),
+        origin: StoredOrigin::Nothing,
+        input: Vec::new(),
+        prefixes: Vec::new(),
+        output: Vec::new(),
+        text: response_text(response),
+        status: response.status.map_or("in_progress", ResponseStatus::name),
+        created: response.created_at,
+        now,
+    }
+}
+
 /// The JSON of a response without its items.
 pub fn response_text(response: &ResponseObject) -> ResponseText {
     let [head, tail, parameters] = response

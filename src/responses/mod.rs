@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::store::{Store, StoreError};
 
-pub use commit::{StoredTurn, response_text};
+pub use commit::{StoredTurn, response_text, unrun_record};
 pub use history::LoadedHistory;
 
 /// Where responses and conversations are stored. Cloning it is cheap.

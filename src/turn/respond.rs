@@ -1,7 +1,7 @@
 //! Answers the HTTP requests that run turns: `POST /v1/responses` and `/v1/responses/compact`, and
 //! the token estimate of `/v1/responses/input_tokens`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use adapters::fault::Fault;
@@ -47,7 +47,7 @@ pub async fn respond(
 ) -> Response<Body> {
     let body = body.into();
     let config = service.config.load_full();
-    if let Some(queue) = service.background.get()
+    if let Some(queue) = service.background.get().and_then(Weak::upgrade)
         && background::is_asked_for(&body.text)
     {
         return accept(service, queue.as_ref(), &config, head, body).await;

@@ -1,6 +1,6 @@
 //! The service that answers turns: what all of them need.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
@@ -40,7 +40,7 @@ pub struct Service {
     pub shutdown: CancellationToken,
     pub(super) shared: Arc<SharedState>,
     pub(super) environments: Arc<dyn TurnEnvironmentFactory>,
-    pub(super) background: OnceLock<Arc<dyn BackgroundQueue>>,
+    pub(super) background: OnceLock<Weak<dyn BackgroundQueue>>,
 }
 
 impl Service {
@@ -83,7 +83,7 @@ impl Service {
     }
 
     /// Background answers go to this queue from now on. Without one they run at once.
-    pub fn run_background_in(&self, queue: Arc<dyn BackgroundQueue>) {
+    pub fn run_background_in(&self, queue: Weak<dyn BackgroundQueue>) {
         self.background.set(queue).ok();
     }
 

@@ -23,6 +23,7 @@ use crate::clock::{Clock, System};
 use crate::config::{Config, Inputs, LoadPurpose, load};
 use crate::metrics::Metrics;
 use crate::net::ClientConnection;
+use crate::responses::ResponseStore;
 use axum::body::Body;
 
 /// A service with one provider `acme` that plays `script`. `settings` are further lines of its
@@ -49,6 +50,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         CancellationToken::new(),
         Arc::new(System),
         Artifacts::without_store(Retention::Nothing, BTreeSet::new()),
+        ResponseStore::default(),
     );
     (Arc::new(service), player)
 }

@@ -4,7 +4,7 @@
 //! `parameters` and `tool_choice`. [`assembler`] writes the events of the answer
 //! into an [`event_buffer::EventBuffer`]; [`response_object`] is the response around the
 //! output, with the parameters that `echo` repeats and what [`prompt_cache`] says of the prompt.
-//! [`patch`] repairs the input of `apply_patch` calls, and
+//! [`stored_end`] ends a stored response whose answer was cut off. [`patch`] repairs the input of `apply_patch` calls, and
 //! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
@@ -17,4 +17,5 @@ pub mod prompt_cache;
 pub mod request;
 pub(crate) mod request_body;
 pub mod response_object;
+pub mod stored_end;
 mod tool_choice;

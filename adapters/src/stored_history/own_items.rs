@@ -45,6 +45,29 @@ impl TurnSource {
     }
 }
 
+/// The items of a list that a client adds to a conversation, with ids as in
+/// [`TurnSource::own_items`]. The metadata is checked with them. Faults name the parameter.
+pub fn items_to_store(items: &str, metadata: &str, owner_id: &str) -> Result<Vec<OwnItem>, Fault> {
+    if !items.trim_start().starts_with('[') {
+        let message = "The parameter 'items' must be a list of items.";
+        return Err(Fault::invalid("items", message));
+    }
+    let body = format!(
+        "{{\"model\":\"m\",\"instructions\":\"\",\"metadata\":{metadata},\"input\":{items}}}"
+    );
+    let found = TurnSource::new(body).own_items(owner_id);
+    found.map_err(|fault| {
+        let param = fault.param.as_deref().unwrap_or("items");
+        let param = param.replacen("input", "items", 1);
+        let message = fault.message.replacen("input[", "items[", 1);
+        Fault {
+            param: Some(param.into()),
+            message,
+            ..fault
+        }
+    })
+}
+
 /// The JSON of an item as the client wrote it; that of a text is a message.
 fn json_of(item: &Item<'_>) -> String {
     match (item.raw(), item.plain_text()) {

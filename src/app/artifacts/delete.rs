@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::ArtifactId;
 use super::error::ArtifactHttpError;
-use super::query::QueryParams;
+use crate::app::query::QueryParams;
 use crate::app::respond_with_json;
 use crate::artifacts::owner::OwnerArtifacts;
 use axum::body::Body;

@@ -3,7 +3,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_RANGE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
-use super::query::ParameterError;
+use crate::app::query::ParameterError;
 use crate::app::set_header;
 use crate::artifacts::owner::ReadError;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, SERVER_ERROR};

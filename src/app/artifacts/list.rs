@@ -4,7 +4,7 @@ use http::Response;
 use serde::{Deserialize, Serialize};
 
 use super::error::ArtifactHttpError;
-use super::query::{ParameterError, QueryParams};
+use crate::app::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::owner::{OwnerArtifacts, is_artifact_id};
 use crate::mcp::list::{DEFAULT_LIMIT, MAX_LIMIT};

@@ -11,7 +11,6 @@
 mod delete;
 mod error;
 mod list;
-mod query;
 mod read;
 mod search;
 

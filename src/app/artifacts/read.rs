@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::ArtifactId;
 use super::error::ArtifactHttpError;
-use super::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
+use crate::app::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
 use crate::app::{respond_with, respond_with_json, set_header};
 use crate::artifacts::OpenArtifact;
 use crate::artifacts::owner::OwnerArtifacts;

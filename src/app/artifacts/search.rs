@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ArtifactId;
 use super::error::ArtifactHttpError;
-use super::query::{ParameterError, QueryParams};
+use crate::app::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::artifacts::search::{FoundLine, MAX_CONTEXT_LINES, SearchLimits, SearchQuery};

@@ -16,6 +16,7 @@ use crate::clock::{Clock, System};
 use crate::config::{ArtifactMode, Config, ConfigWatcher, Inputs, LoadPurpose, ResponseMode};
 use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
+use crate::jobs::JobQueue;
 use crate::log;
 use crate::metrics::Metrics;
 use crate::metrics::usage::UsageLog;
@@ -113,8 +114,17 @@ impl Server {
         }
         service.count_memory(&memory);
         capture.count_memory(&memory);
+        let service = Arc::new(service);
+        let jobs = service.responses().store().cloned().map(|store| {
+            let drain = shutdown.drain.clone();
+            Arc::new(JobQueue::new(Arc::clone(&service), store, &memory, drain))
+        });
+        if let Some(jobs) = &jobs {
+            service.run_background_in(Arc::downgrade(jobs) as _);
+        }
         let app = AppState {
-            service: Arc::new(service),
+            service,
+            jobs,
             capture,
             started_ms: now_ms(),
             memory,
@@ -155,6 +165,10 @@ impl Server {
             connections: config.server.max_connections,
             ..ListenLimits::default()
         };
+        let jobs = self.app.jobs.clone();
+        if let Some(jobs) = &jobs {
+            jobs.recover().await;
+        }
         let running = self.running_turns();
         let capture = self.app.capture.clone();
         let usage = self.app.usage.clone();
@@ -178,7 +192,18 @@ impl Server {
             })),
         ];
         let edge = Edge::new(routes(&self.app), self.settings, self.app);
+        let ending = self.shutdown.ending.clone();
+        let began = self.shutdown.drain.clone();
+        let grace = self.shutdown.grace;
+        let over = async move {
+            began.cancelled().await;
+            tokio::time::sleep(grace).await;
+        };
+        let over = AbortOnDropHandle::new(tokio::spawn(over));
         serve::serve(self.listener, edge, limits, self.shutdown).await;
+        if let Some(jobs) = jobs {
+            jobs.finish(ending, over).await;
+        }
         usage.flush().await;
         tokio::task::spawn_blocking(move || capture.flush())
             .await

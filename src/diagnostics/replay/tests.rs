@@ -26,6 +26,7 @@ use crate::config::{Config, Inputs, LoadPurpose, load};
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::Metrics;
+use crate::responses::ResponseStore;
 use crate::secrets::{Redactor, Secret};
 use crate::turn::Outcome;
 use crate::turn::{Service, respond};
@@ -108,6 +109,7 @@ impl Scene<'_> {
             ending.clone(),
             Arc::new(recorder.clone()),
             Artifacts::without_store(self.retention, BTreeSet::new()),
+            ResponseStore::default(),
         ));
         for (index, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");

@@ -182,16 +182,18 @@ impl<'a, S: Sink> Answer<'a, S> {
 
     /// Stores the response, which has ended. One that cannot be stored says so.
     async fn store_response(&mut self) {
-        let Some(stored) = self.stored.take() else {
-            return;
-        };
         let now = self.ctx.environment.clock.unix();
         let response = self.assembler.response();
+        let stored = self.stored.take();
         if let Some(run) = &self.ctx.run {
-            run.log
-                .finish(&self.events, stored.record(response, now))
-                .await;
-        } else if let Err(error) = stored.commit(response, now).await {
+            let record = match &stored {
+                Some(stored) => stored.record(response, now),
+                None => responses::unrun_record(&self.ctx.owner, response, now),
+            };
+            run.log.finish(&self.events, record).await;
+        } else if let Some(stored) = stored
+            && let Err(error) = stored.commit(response, now).await
+        {
             responses::report_unstored(&error);
             self.record.notes.add("not_stored", error.to_string());
             self.assembler.set_stored(false, &mut self.events);

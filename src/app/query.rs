@@ -1,4 +1,4 @@
-//! The query of a request for artifacts, and its Range header.
+//! The query of a request, and its Range header.
 
 use std::ops::RangeInclusive;
 
@@ -9,13 +9,13 @@ use percent_encoding::percent_decode_str;
 #[error("{message}")]
 pub(in crate::app) struct ParameterError {
     /// Its name; `None` for an unknown one, because the name is the client's text.
-    pub(super) name: Option<&'static str>,
-    pub(super) message: String,
+    pub(in crate::app) name: Option<&'static str>,
+    pub(in crate::app) message: String,
 }
 
 impl ParameterError {
     /// An error with the message that the parameter `name` must be `expected`.
-    pub(super) fn new(name: &'static str, expected: &str) -> Self {
+    pub(in crate::app) fn new(name: &'static str, expected: &str) -> Self {
         Self {
             name: Some(name),
             message: format!("{name} must be {expected}."),
@@ -23,19 +23,38 @@ impl ParameterError {
     }
 }
 
-pub(super) struct QueryParams(Vec<(&'static str, String)>);
+pub(in crate::app) struct QueryParams(Vec<(&'static str, String)>);
 
 impl QueryParams {
     /// Parses a query whose parameters may have these names.
-    pub(super) fn parse(
+    pub(in crate::app) fn parse(
         query: Option<&str>,
         known: &[&'static str],
+    ) -> Result<Self, ParameterError> {
+        Self::read(query, known, false)
+    }
+
+    /// Parses those parameters of a query that have these names, and ignores others.
+    pub(in crate::app) fn parse_some(
+        query: Option<&str>,
+        known: &[&'static str],
+    ) -> Result<Self, ParameterError> {
+        Self::read(query, known, true)
+    }
+
+    fn read(
+        query: Option<&str>,
+        known: &[&'static str],
+        ignores_others: bool,
     ) -> Result<Self, ParameterError> {
         let query = query.unwrap_or_default();
         let mut params = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let Some(name) = known.iter().find(|known| **known == name) else {
+                if ignores_others {
+                    continue;
+                }
                 return Err(ParameterError {
                     name: None,
                     message: match known {
@@ -55,13 +74,13 @@ impl QueryParams {
     }
 
     /// The last value with this name.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    pub(in crate::app) fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().rev().find(|(known, _)| *known == name);
         found.map(|(_, value)| &**value)
     }
 
     /// A number in this range.
-    pub(super) fn number(
+    pub(in crate::app) fn number(
         &self,
         name: &'static str,
         range: &RangeInclusive<u64>,
@@ -77,7 +96,7 @@ impl QueryParams {
         })
     }
 
-    pub(super) fn flag(&self, name: &'static str) -> Result<bool, ParameterError> {
+    pub(in crate::app) fn flag(&self, name: &'static str) -> Result<bool, ParameterError> {
         match self.text(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
@@ -87,7 +106,7 @@ impl QueryParams {
 }
 
 /// Parses `FROM-TO`, where both are included, or `FROM-`, which goes to the end.
-pub(super) fn from_to(text: &str) -> Option<(u64, Option<u64>)> {
+pub(in crate::app) fn from_to(text: &str) -> Option<(u64, Option<u64>)> {
     let (from, to) = text.split_once('-')?;
     let from = parse_decimal(from)?;
     if to.is_empty() {
@@ -99,7 +118,7 @@ pub(super) fn from_to(text: &str) -> Option<(u64, Option<u64>)> {
 
 /// One range of a Range header (RFC 9110, 14.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ByteRange {
+pub(in crate::app) enum ByteRange {
     /// From this byte to that one, which is included, or to the end.
     From(u64, Option<u64>),
     /// The last bytes of the text, this many.
@@ -108,7 +127,7 @@ pub(super) enum ByteRange {
 
 /// Parses a Range header with one range of bytes. All others are ignored, as the RFC
 /// allows: the response is the whole text.
-pub(super) fn byte_range(header: &str) -> Option<ByteRange> {
+pub(in crate::app) fn byte_range(header: &str) -> Option<ByteRange> {
     let spec = header.trim().strip_prefix("bytes=")?.trim();
     if let Some(last) = spec.strip_prefix('-') {
         return parse_decimal(last).map(ByteRange::Last);

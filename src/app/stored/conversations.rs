@@ -1,0 +1,246 @@
+//! `/v1/conversations` and what is below it.
+
+use adapters::responses::request::is_resource_id;
+use adapters::stored_history::items_to_store;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use http::Response;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::error::StoredHttpError;
+use super::{RequestOwner, items, store};
+use crate::app::{AppState, respond_with, respond_with_json};
+use crate::clock::{Clock, Random, System};
+use crate::serve::DecodedRequest;
+use crate::store::{ItemListOf, ListedItems, NewItem, StoredConversation};
+
+type StoredReply = Result<Response<Body>, StoredHttpError>;
+
+/// The most items that one request adds.
+const MAX_NEW_ITEMS: usize = 20;
+
+/// The body of a request that creates or changes a conversation, or adds items to one.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConversationBody<'a> {
+    #[serde(borrow)]
+    items: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+}
+
+impl<'a> ConversationBody<'a> {
+    fn read(body: &'a str) -> Result<Self, StoredHttpError> {
+        if body.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_str(body).map_err(|error| StoredHttpError::Body {
+            param: "body".to_owned(),
+            message: format!("The request body is not valid JSON of a conversation: {error}."),
+        })
+    }
+
+    /// The items, with ids, and the metadata, both checked.
+    fn parts(&self, owner_id: &str) -> Result<(Vec<NewItem>, String), StoredHttpError> {
+        let items = self.items.map(RawValue::get).filter(|raw| *raw != "null");
+        let items = items.unwrap_or("[]");
+        let metadata = self.metadata.map(RawValue::get);
+        let metadata = metadata.filter(|raw| *raw != "null").unwrap_or("{}");
+        let found = items_to_store(items, metadata, owner_id)?;
+        if found.len() > MAX_NEW_ITEMS {
+            return Err(StoredHttpError::Body {
+                param: "items".to_owned(),
+                message: format!("One request adds at most {MAX_NEW_ITEMS} items."),
+            });
+        }
+        let found = found.into_iter().map(|item| NewItem {
+            id: item.id,
+            json: item.json,
+        });
+        Ok((found.collect(), metadata.to_owned()))
+    }
+}
+
+/// `POST /v1/conversations`.
+pub(in crate::app) async fn create(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    request: DecodedRequest,
+) -> StoredReply {
+    let store = store(&app)?;
+    let id = format!("conv_{:032x}", System.bits());
+    let (items, metadata) = ConversationBody::read(&request.body)?.parts(&id)?;
+    let conversation = StoredConversation {
+        id,
+        metadata,
+        created: System.unix(),
+    };
+    let shown = shown(&conversation);
+    store
+        .create_conversation(&owner, conversation, items)
+        .await?;
+    Ok(shown)
+}
+
+/// `GET /v1/conversations/{id}`.
+pub(in crate::app) async fn retrieve(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+) -> StoredReply {
+    check_id(&id)?;
+    let found = store(&app)?.conversation(&owner, &id).await?;
+    Ok(shown(&found.ok_or_else(|| missing(&id))?))
+}
+
+/// `POST /v1/conversations/{id}`: replaces the metadata.
+pub(in crate::app) async fn update(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+    request: DecodedRequest,
+) -> StoredReply {
+    check_id(&id)?;
+    let store = store(&app)?;
+    let body = ConversationBody::read(&request.body)?;
+    if body.metadata.is_none() {
+        return Err(StoredHttpError::Body {
+            param: "metadata".to_owned(),
+            message: "The parameter 'metadata' is missing: it is what can be changed.".to_owned(),
+        });
+    }
+    let (_, metadata) = body.parts(&id)?;
+    if !store.update_conversation(&owner, &id, metadata).await? {
+        return Err(missing(&id));
+    }
+    let found = store.conversation(&owner, &id).await?;
+    Ok(shown(&found.ok_or_else(|| missing(&id))?))
+}
+
+/// `DELETE /v1/conversations/{id}`.
+pub(in crate::app) async fn remove(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+) -> StoredReply {
+    check_id(&id)?;
+    if !store(&app)?.delete_conversation(&owner, &id).await? {
+        return Err(missing(&id));
+    }
+    Ok(respond_with_json(
+        &json!({"id": id, "object": "conversation.deleted", "deleted": true}),
+    ))
+}
+
+/// `POST /v1/conversations/{id}/items`.
+pub(in crate::app) async fn add_items(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+    request: DecodedRequest,
+) -> StoredReply {
+    check_id(&id)?;
+    let store = store(&app)?;
+    // Their ids must differ from those of items that were added before.
+    let new = format!("item_{:032x}", System.bits());
+    let (items, _) = ConversationBody::read(&request.body)?.parts(&new)?;
+    let added = ListedItems {
+        items,
+        has_more: false,
+    };
+    let shown = items::list(&added);
+    if !store
+        .add_conversation_items(&owner, &id, added.items)
+        .await?
+    {
+        return Err(missing(&id));
+    }
+    Ok(shown)
+}
+
+/// `GET /v1/conversations/{id}/items`.
+pub(in crate::app) async fn list_items(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> StoredReply {
+    check_id(&id)?;
+    let page = items::page(query.as_deref())?;
+    let store = store(&app)?;
+    let list = ItemListOf::Conversation(id.clone());
+    match store.list_items(&owner, &list, &page).await? {
+        Some(listed) => Ok(items::list(&listed)),
+        None if store.conversation(&owner, &id).await?.is_some() => Err(items::unknown_after()),
+        None => Err(missing(&id)),
+    }
+}
+
+/// `GET /v1/conversations/{id}/items/{item}`.
+pub(in crate::app) async fn retrieve_item(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path((id, item)): Path<(String, String)>,
+) -> StoredReply {
+    check_id(&id)?;
+    let list = ItemListOf::Conversation(id);
+    let found = store(&app)?.item(&owner, &list, &item).await?;
+    let json = found.ok_or_else(|| missing_item(&item))?;
+    Ok(respond_with(
+        "application/json",
+        adapters::stored_history::listed_item(&json),
+    ))
+}
+
+/// `DELETE /v1/conversations/{id}/items/{item}`: the conversation.
+pub(in crate::app) async fn remove_item(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path((id, item)): Path<(String, String)>,
+) -> StoredReply {
+    check_id(&id)?;
+    let store = store(&app)?;
+    if !store.delete_conversation_item(&owner, &id, &item).await? {
+        return Err(missing_item(&item));
+    }
+    let found = store.conversation(&owner, &id).await?;
+    Ok(shown(&found.ok_or_else(|| missing(&id))?))
+}
+
+fn shown(conversation: &StoredConversation) -> Response<Body> {
+    let StoredConversation {
+        id,
+        metadata,
+        created,
+    } = conversation;
+    respond_with(
+        "application/json",
+        format!(
+            r#"{{"id":"{id}","object":"conversation","created_at":{created},"metadata":{metadata}}}"#
+        ),
+    )
+}
+
+fn check_id(id: &str) -> Result<(), StoredHttpError> {
+    if is_resource_id(id, "conv_") {
+        Ok(())
+    } else {
+        Err(StoredHttpError::MalformedId("conversation"))
+    }
+}
+
+fn missing(id: &str) -> StoredHttpError {
+    StoredHttpError::Missing {
+        kind: "Conversation",
+        id: id.to_owned(),
+    }
+}
+
+fn missing_item(id: &str) -> StoredHttpError {
+    StoredHttpError::Missing {
+        kind: "Item",
+        id: id.chars().take(80).collect(),
+    }
+}

@@ -1,0 +1,41 @@
+//! The handlers of stored responses and conversations.
+//!
+//! | module | handlers |
+//! |---|---|
+//! | `responses` | `/v1/responses/{id}`: read, deleted, cancelled, its events |
+//! | `conversations` | `/v1/conversations` |
+//! | `items` | lists of items |
+//! | `error` | why such a request fails |
+
+pub(in crate::app) mod conversations;
+mod error;
+pub(in crate::app) mod items;
+pub(in crate::app) mod responses;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+
+use self::error::StoredHttpError;
+use super::AppState;
+use crate::artifacts::owner::LOCAL_OWNER;
+use crate::store::Store;
+
+/// The owner of a request.
+pub(in crate::app) struct RequestOwner(pub(in crate::app) Arc<str>);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestOwner {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(LOCAL_OWNER.into()))
+    }
+}
+
+/// The store of responses.
+fn store(app: &AppState) -> Result<&Arc<Store>, StoredHttpError> {
+    let store = app.service.responses().store();
+    store.ok_or(StoredHttpError::NotStored)
+}

@@ -1,0 +1,161 @@
+//! `/v1/responses/{id}` and what is below it.
+
+use std::sync::Arc;
+
+use adapters::responses::request::{TurnSource, is_resource_id};
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use http::Response;
+use serde_json::json;
+
+use super::error::StoredHttpError;
+use super::{RequestOwner, items, store};
+use crate::app::query::{ParameterError, QueryParams};
+use crate::app::{AppState, respond_with, respond_with_json};
+use crate::clock::{Clock, System};
+use crate::jobs::{CancelOutcome, EventsRequest};
+use crate::store::{ItemListOf, ListedItems, NewItem};
+
+type StoredReply = Result<Response<Body>, StoredHttpError>;
+
+/// `GET /v1/responses/{id}`: the response, or its events with `stream=true`.
+pub(in crate::app) async fn retrieve(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> StoredReply {
+    check_id(&id)?;
+    let params = QueryParams::parse_some(query.as_deref(), &["stream", "starting_after"])?;
+    if params.flag("stream")? {
+        let after = params.text("starting_after");
+        let after = after.map(|text| {
+            let number = text.parse().ok();
+            number.ok_or_else(|| ParameterError::new("starting_after", "the number of an event"))
+        });
+        return events(&app, &owner, &id, after.transpose()?).await;
+    }
+    let store = store(&app)?;
+    let found = store.response(&owner, &id).await?;
+    let response = found.ok_or_else(|| missing(&id))?;
+    store.mark_response_used(&owner, &id, System.unix());
+    Ok(respond_with("application/json", response.json))
+}
+
+async fn events(
+    app: &AppState,
+    owner: &Arc<str>,
+    id: &str,
+    starting_after: Option<u64>,
+) -> StoredReply {
+    let store = store(app)?;
+    if let Some(jobs) = &app.jobs {
+        let request = EventsRequest { starting_after };
+        if let Some(events) = jobs.events(owner, id, request).await? {
+            return Ok(events);
+        }
+    }
+    match store.response(owner, id).await? {
+        Some(_) => Err(StoredHttpError::NotBackground("streamed again")),
+        None => Err(missing(id)),
+    }
+}
+
+/// `DELETE /v1/responses/{id}`. A background response that has not ended is cancelled first.
+pub(in crate::app) async fn remove(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+) -> StoredReply {
+    check_id(&id)?;
+    let store = store(&app)?;
+    if let Some(jobs) = &app.jobs
+        && store.unfinished_job(&owner, &id).await?.is_some()
+    {
+        jobs.cancel(&owner, &id).await?;
+    }
+    if !store.delete_response(&owner, &id).await? {
+        return Err(missing(&id));
+    }
+    Ok(respond_with_json(
+        &json!({"id": id, "object": "response", "deleted": true}),
+    ))
+}
+
+/// `POST /v1/responses/{id}/cancel`: the response when it has ended.
+pub(in crate::app) async fn cancel(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+) -> StoredReply {
+    check_id(&id)?;
+    let store = store(&app)?;
+    let outcome = match &app.jobs {
+        Some(jobs) => jobs.cancel(&owner, &id).await?,
+        None => CancelOutcome::Unknown,
+    };
+    match outcome {
+        CancelOutcome::Ended => {}
+        CancelOutcome::Unknown => return Err(missing(&id)),
+        CancelOutcome::NotBackground => return Err(StoredHttpError::NotBackground("cancelled")),
+    }
+    let found = store.response(&owner, &id).await?;
+    let response = found.ok_or_else(|| missing(&id))?;
+    Ok(respond_with("application/json", response.json))
+}
+
+/// `GET /v1/responses/{id}/input_items`.
+pub(in crate::app) async fn input_items(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> StoredReply {
+    check_id(&id)?;
+    let page = items::page(query.as_deref())?;
+    let store = store(&app)?;
+    if let Some(job) = store.unfinished_job(&owner, &id).await? {
+        // Its items are stored when it ends.
+        let own = TurnSource::new(job.request).own_items(&id)?;
+        let mut own: Vec<NewItem> = own
+            .into_iter()
+            .map(|item| NewItem {
+                id: item.id,
+                json: item.json,
+            })
+            .collect();
+        if page.newest_first {
+            own.reverse();
+        }
+        if let Some(after) = &page.after {
+            let at = own.iter().position(|item| item.id == *after);
+            own.drain(..=at.ok_or_else(items::unknown_after)?);
+        }
+        let has_more = own.len() > page.limit;
+        own.truncate(page.limit);
+        let items = own;
+        return Ok(items::list(&ListedItems { items, has_more }));
+    }
+    let list = ItemListOf::Input(id.clone());
+    match store.list_items(&owner, &list, &page).await? {
+        Some(listed) => Ok(items::list(&listed)),
+        None if store.response(&owner, &id).await?.is_some() => Err(items::unknown_after()),
+        None => Err(missing(&id)),
+    }
+}
+
+/// Refuses an id that none can have without a query.
+fn check_id(id: &str) -> Result<(), StoredHttpError> {
+    if is_resource_id(id, "resp_") {
+        Ok(())
+    } else {
+        Err(StoredHttpError::MalformedId("response"))
+    }
+}
+
+fn missing(id: &str) -> StoredHttpError {
+    StoredHttpError::Missing {
+        kind: "Response",
+        id: id.to_owned(),
+    }
+}

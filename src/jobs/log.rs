@@ -1,0 +1,277 @@
+//! The events of a run: in memory for those who read them live, and on their way to the disk.
+//!
+//! One task writes them, half a second after the first that is not written or as soon as they have
+//! a kilobyte. The last ones are written together with the response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::responses::event_buffer::EventBuffer;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
+use tokio::time::sleep;
+
+use crate::clock::System;
+use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
+use crate::turn::{EventLog, LogFuture};
+
+/// How long an event waits for others before it is written.
+const WRITE_AFTER: Duration = Duration::from_millis(500);
+/// Events of so many bytes are written at once.
+const WRITE_BYTES: usize = 1024;
+/// The pause before an end that could not be written is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How often the end is tried before clients get it all the same.
+const TRIES: u32 = 5;
+
+/// The events of one run. Made when the run is accepted, or found again by the next process; it
+/// ends with the run, and is kept while clients read it.
+pub(super) struct JobLog {
+    owner: Arc<str>,
+    id: String,
+    store: Arc<Store>,
+    events: Mutex<LoggedEvents>,
+    /// How many events there are, and whether the last one is terminal.
+    published: watch::Sender<(usize, bool)>,
+    /// Something is to be written.
+    unwritten: Notify,
+    /// Held while events are written, so that they are written in order.
+    writing: AsyncMutex<()>,
+}
+
+#[derive(Default)]
+struct LoggedEvents {
+    /// The documents by their number.
+    documents: Vec<Bytes>,
+    bytes: usize,
+    /// The number of the first document that is not on the disk.
+    written: usize,
+    unwritten_bytes: usize,
+    /// The last event is there, which is written together with the response.
+    is_ending: bool,
+}
+
+impl LoggedEvents {
+    fn push(&mut self, document: &[u8]) {
+        self.documents.push(Bytes::copy_from_slice(document));
+        self.bytes += document.len();
+        self.unwritten_bytes += document.len();
+    }
+
+    /// The documents that are not on the disk.
+    fn unwritten(&self) -> EventBatch {
+        let mut batch = EventBatch {
+            first: self.written as u64,
+            last: self.documents.len().saturating_sub(1) as u64,
+            documents: String::with_capacity(self.unwritten_bytes + 64),
+        };
+        for document in self.documents.iter().skip(self.written) {
+            batch.documents += &String::from_utf8_lossy(document);
+            batch.documents.push('\n');
+        }
+        batch
+    }
+
+    fn mark_written(&mut self, last: u64) {
+        self.written = usize::try_from(last).map_or(usize::MAX, |last| last + 1);
+        let left = self.documents.iter().skip(self.written);
+        self.unwritten_bytes = left.map(Bytes::len).sum();
+    }
+}
+
+impl JobLog {
+    /// The log of a run whose first events are on the disk already.
+    pub(super) fn new(
+        owner: Arc<str>,
+        id: String,
+        store: Arc<Store>,
+        first: impl IntoIterator<Item = Bytes>,
+    ) -> Self {
+        let documents: Vec<Bytes> = first.into_iter().collect();
+        let (published, _) = watch::channel((documents.len(), false));
+        Self {
+            owner,
+            id,
+            store,
+            events: Mutex::new(LoggedEvents {
+                bytes: documents.iter().map(Bytes::len).sum(),
+                written: documents.len(),
+                unwritten_bytes: 0,
+                is_ending: false,
+                documents,
+            }),
+            published,
+            unwritten: Notify::new(),
+            writing: AsyncMutex::default(),
+        }
+    }
+
+    /// The bytes of the events in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.events.lock().bytes
+    }
+
+    /// The number of events so far.
+    pub(super) fn len(&self) -> usize {
+        self.events.lock().documents.len()
+    }
+
+    /// Whether the terminal event is there.
+    pub(super) fn has_ended(&self) -> bool {
+        self.published.borrow().1
+    }
+
+    /// The number of clients that read the events.
+    pub(super) fn viewers(&self) -> usize {
+        self.published.receiver_count()
+    }
+
+    /// Tells of further events.
+    pub(super) fn watch(&self) -> watch::Receiver<(usize, bool)> {
+        self.published.subscribe()
+    }
+
+    /// Some of the events from a number on that clients may see, at most about so many bytes of
+    /// them.
+    pub(super) fn from(&self, number: usize, max_bytes: usize) -> Vec<Bytes> {
+        let published = self.published.borrow().0;
+        let events = self.events.lock();
+        let mut left = max_bytes;
+        let mut found = Vec::new();
+        let documents = events.documents.iter().take(published);
+        for document in documents.skip(number) {
+            if document.len() > left && !found.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(document.len());
+            found.push(document.clone());
+        }
+        found
+    }
+
+    /// Adds the terminal event of a run that the engine does not end.
+    pub(super) fn push_last(&self, document: &[u8]) {
+        let mut events = self.events.lock();
+        events.push(document);
+        events.is_ending = true;
+    }
+
+    /// Writes the events while the run goes on. Never returns.
+    pub(super) async fn write_events(&self) {
+        loop {
+            self.unwritten.notified().await;
+            let is_large = || self.events.lock().unwritten_bytes >= WRITE_BYTES;
+            tokio::select! {
+                () = sleep(WRITE_AFTER) => {}
+                () = async {
+                    while !is_large() {
+                        self.unwritten.notified().await;
+                    }
+                } => {}
+            }
+            if let Err(error) = self.write().await {
+                tracing::debug!("events of {} cannot be written now: {error}", self.id);
+                sleep(WRITE_AFTER).await;
+                self.unwritten.notify_one();
+            }
+        }
+    }
+
+    async fn write(&self) -> Result<(), StoreError> {
+        let _writing = self.writing.lock().await;
+        let batch = {
+            let events = self.events.lock();
+            if events.is_ending || events.written >= events.documents.len() {
+                return Ok(());
+            }
+            events.unwritten()
+        };
+        let last = batch.last;
+        self.store
+            .append_events(&self.owner, &self.id, batch)
+            .await?;
+        self.events.lock().mark_written(last);
+        Ok(())
+    }
+
+    /// Writes the end of the run: the response and the events that are not written, of which the
+    /// last one is terminal. Then tells the clients of it. An end that cannot be written is tried
+    /// again as long as the process runs; clients wait for some seconds.
+    pub(super) async fn end(self: &Arc<Self>, response: NewResponse) {
+        for _ in 0..TRIES {
+            if self.write_end(&response).await {
+                return self.publish(true);
+            }
+            sleep(RETRY_PAUSE).await;
+        }
+        tracing::warn!(
+            "RESPONSES_NOT_STORED: the end of {} cannot be stored yet; it is tried again",
+            self.id
+        );
+        self.publish(true);
+        let log = Arc::clone(self);
+        tokio::spawn(async move {
+            while !log.write_end(&response).await {
+                sleep(RETRY_PAUSE).await;
+            }
+        });
+    }
+
+    async fn write_end(&self, response: &NewResponse) -> bool {
+        let _writing = self.writing.lock().await;
+        let batch = self.events.lock().unwritten();
+        let (last, now_ms) = (batch.last, System.unix_ms());
+        let written = self.store.finish_job(response.clone(), batch, now_ms).await;
+        match written {
+            Ok(()) => self.events.lock().mark_written(last),
+            // What it continues was deleted meanwhile, or it itself.
+            Err(StoreError::Gone) => {
+                let alone = NewResponse {
+                    origin: StoredOrigin::Nothing,
+                    ..response.clone()
+                };
+                let batch = self.events.lock().unwritten();
+                let written = self.store.finish_job(alone, batch, now_ms).await;
+                return matches!(written, Ok(()) | Err(StoreError::Gone));
+            }
+            Err(error) => {
+                tracing::debug!("the end of {} cannot be written now: {error}", self.id);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn publish(&self, has_ended: bool) {
+        let count = self.len();
+        self.published.send_replace((count, has_ended));
+    }
+}
+
+/// A log as the engine writes to it.
+pub(super) struct EngineLog(pub(super) Arc<JobLog>);
+
+impl EventLog for EngineLog {
+    fn append(&self, events: &EventBuffer) {
+        {
+            let mut logged = self.0.events.lock();
+            for event in events.documents() {
+                logged.push(event.json);
+            }
+        }
+        self.0.publish(false);
+        self.0.unwritten.notify_one();
+    }
+
+    fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {
+        {
+            let mut logged = self.0.events.lock();
+            for event in events.documents() {
+                logged.push(event.json);
+            }
+            logged.is_ending = true;
+        }
+        Box::pin(self.0.end(response))
+    }
+}

@@ -1,0 +1,22 @@
+//! Background responses: they run whether or not anybody waits, any number of clients read their
+//! events, and they outlive the process.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `queue` | the runs that wait and those that go on; each owner has its turn |
+//! | `run` | one run, from its claim to its end |
+//! | `log` | the events of a run, in memory and on their way to the disk |
+//! | `viewer` | a client that reads the events of a run, live or from the disk |
+//! | `recovery` | the runs that an earlier process has left |
+//!
+//! A run is claimed on the disk before its first request to a provider, so that no run happens
+//! twice. When the process ends in the middle, its next start ends the run as failed.
+
+mod log;
+mod queue;
+mod recovery;
+mod run;
+mod viewer;
+
+pub use queue::{CancelOutcome, JobCounts, JobQueue};
+pub use viewer::EventsRequest;

@@ -1,0 +1,404 @@
+//! The runs that wait and those that go on.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::fault::{Fault, Kind};
+use adapters::responses::stored_end::end_stored;
+use axum::body::Body;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use http::Response;
+use http::header::CONTENT_TYPE;
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::log::JobLog;
+use super::run::{WaitingRun, run};
+use super::viewer::{EventsRequest, viewer};
+use crate::clock::{Clock, System};
+use crate::net::memory::{MemoryKind, ProcessMemory};
+use crate::responses::storage_fault;
+use crate::store::{NewJob, NewResponse, Store, StoreError, StoredOrigin};
+use crate::turn::{AcceptedRun, BackgroundQueue, QueueFuture, Service};
+
+/// How long the events of a run that has ended stay in memory after the last client has read them.
+const KEPT_AFTER: Duration = Duration::from_secs(30);
+/// How often a server that stops looks whether runs go on.
+const IDLE_CHECK: Duration = Duration::from_millis(20);
+/// How long the last writes of runs may take when the server stops.
+const LAST_WRITES: Duration = Duration::from_millis(800);
+/// How long the answer to a cancellation waits for the end of the run.
+const CANCEL_WAIT: Duration = Duration::from_secs(5);
+
+/// The background responses of a server.
+pub struct JobQueue(Arc<SharedQueue>);
+
+pub(super) struct SharedQueue {
+    pub(super) service: Arc<Service>,
+    pub(super) store: Arc<Store>,
+    pub(super) memory: ProcessMemory,
+    /// The server stops: no run begins any more.
+    stopping: CancellationToken,
+    runs: Mutex<Runs>,
+}
+
+#[derive(Default)]
+struct Runs {
+    /// The runs that wait, by owner.
+    waiting: HashMap<Arc<str>, VecDeque<WaitingRun>>,
+    /// The owners with runs that wait; the one whose turn it is comes first.
+    turns: VecDeque<Arc<str>>,
+    /// How many runs wait, or are being accepted.
+    queued: usize,
+    running: usize,
+    /// The logs of the runs that wait, go on or have ended a moment ago, by owner and id.
+    live: HashMap<(Arc<str>, String), LiveRun>,
+}
+
+#[derive(Clone)]
+struct LiveRun {
+    log: Arc<JobLog>,
+    cancelled: CancellationToken,
+}
+
+/// How many runs there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobCounts {
+    /// Those that wait.
+    pub queued: usize,
+    /// Those that go on.
+    pub running: usize,
+    /// The clients that read events.
+    pub viewers: usize,
+}
+
+/// What became of a cancellation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// The response has ended, now or before.
+    Ended,
+    /// There is no such response of the owner.
+    Unknown,
+    /// It does not run in the background.
+    NotBackground,
+}
+
+impl JobQueue {
+    /// The queue of a server that stores responses. Call [`Self::recover`] before it takes
+    /// requests.
+    pub fn new(
+        service: Arc<Service>,
+        store: Arc<Store>,
+        memory: &ProcessMemory,
+        stopping: CancellationToken,
+    ) -> Self {
+        let queue = Self(Arc::new(SharedQueue {
+            service,
+            store,
+            memory: memory.clone(),
+            stopping,
+            runs: Mutex::default(),
+        }));
+        let shared = Arc::downgrade(&queue.0);
+        memory.add_store(MemoryKind::Answers, move || {
+            let Some(shared) = shared.upgrade() else {
+                return 0;
+            };
+            let runs = shared.runs.lock();
+            runs.live.values().map(|live| live.log.bytes()).sum()
+        });
+        queue
+    }
+
+    /// How many runs there are.
+    pub fn counts(&self) -> JobCounts {
+        let runs = self.0.runs.lock();
+        JobCounts {
+            queued: runs.queued,
+            running: runs.running,
+            viewers: runs.live.values().map(|live| live.log.viewers()).sum(),
+        }
+    }
+
+    /// The events of a background response, as server-sent events; `None` if the owner has no such
+    /// response.
+    pub async fn events(
+        &self,
+        owner: &Arc<str>,
+        id: &str,
+        request: EventsRequest,
+    ) -> Result<Option<Response<Body>>, Fault> {
+        let live = self.0.live(owner, id);
+        viewer(&self.0.store, owner, id, live, request).await
+    }
+
+    /// Waits until no run goes on, because the server stops and begins none: until `over`, when
+    /// they have to end, and then for a moment.
+    pub async fn finish(&self, ending: CancellationToken, over: impl Future) {
+        let idle = async {
+            while self.counts().running > 0 {
+                sleep(IDLE_CHECK).await;
+            }
+        };
+        tokio::pin!(idle);
+        let is_idle = tokio::select! {
+            () = &mut idle => true,
+            _ = over => false,
+            () = ending.cancelled() => false,
+        };
+        if !is_idle {
+            ending.cancel();
+            tokio::time::timeout(LAST_WRITES, idle).await.ok();
+        }
+    }
+
+    /// Cancels a background response, and waits until it has ended.
+    pub async fn cancel(&self, owner: &Arc<str>, id: &str) -> Result<CancelOutcome, Fault> {
+        let shared = &self.0;
+        if let Some(waiting) = shared.take_waiting(owner, id) {
+            shared.end_waiting(waiting, None).await;
+            return Ok(CancelOutcome::Ended);
+        }
+        let live = shared.runs.lock().live.get(&key(owner, id)).cloned();
+        if let Some(live) = live {
+            live.cancelled.cancel();
+            let mut watch = live.log.watch();
+            let ended = watch.wait_for(|(_, has_ended)| *has_ended);
+            tokio::time::timeout(CANCEL_WAIT, ended).await.ok();
+            return Ok(CancelOutcome::Ended);
+        }
+        let found = shared.store.response(owner, id).await;
+        let found = found.map_err(|error| storage_fault(&error))?;
+        Ok(match found {
+            None => CancelOutcome::Unknown,
+            Some(response) if response.background => CancelOutcome::Ended,
+            Some(_) => CancelOutcome::NotBackground,
+        })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<SharedQueue> {
+        &self.0
+    }
+}
+
+impl BackgroundQueue for JobQueue {
+    fn accept(&self, run: AcceptedRun) -> QueueFuture<'_> {
+        Box::pin(self.0.accept(run))
+    }
+}
+
+impl SharedQueue {
+    /// Stores a request and puts it into the queue. Returns the queued response, or its events.
+    async fn accept(self: &Arc<Self>, accepted: AcceptedRun) -> Result<Response<Body>, Fault> {
+        let limits = self.service.config.load().jobs;
+        {
+            let mut runs = self.runs.lock();
+            if runs.queued >= limits.queued {
+                let message = format!(
+                    "{} background responses wait already: send this request again later.",
+                    limits.queued
+                );
+                return Err(Fault::new(Kind::ClientLimit, message));
+            }
+            runs.queued += 1;
+        }
+        let documents: Vec<Bytes> = accepted
+            .events
+            .documents()
+            .map(|event| Bytes::copy_from_slice(event.json))
+            .collect();
+        let mut events = crate::store::EventBatch {
+            first: 0,
+            last: documents.len().saturating_sub(1) as u64,
+            documents: String::new(),
+        };
+        for document in &documents {
+            events.documents += &String::from_utf8_lossy(document);
+            events.documents.push('\n');
+        }
+        let job = NewJob {
+            id: accepted.identity.id.clone(),
+            owner: accepted.owner.to_string(),
+            text: accepted.text.clone(),
+            created: accepted.identity.created_at,
+            request: String::clone(&accepted.request),
+            headers: accepted.headers.clone(),
+            events,
+            now_ms: System.unix_ms(),
+        };
+        if let Err(error) = self.store.create_job(job).await {
+            self.runs.lock().queued -= 1;
+            return Err(storage_fault(&error));
+        }
+        let (owner, id) = (Arc::clone(&accepted.owner), accepted.identity.id.clone());
+        let log = Arc::new(JobLog::new(
+            Arc::clone(&owner),
+            id.clone(),
+            Arc::clone(&self.store),
+            documents,
+        ));
+        self.add(WaitingRun {
+            owner: Arc::clone(&owner),
+            identity: accepted.identity,
+            text: accepted.text,
+            request: accepted.request,
+            headers: accepted.headers,
+            busy: accepted.busy,
+            log: Arc::clone(&log),
+        });
+        if accepted.stream {
+            let request = EventsRequest::default();
+            let events = viewer(&self.store, &owner, &id, Some(log), request).await?;
+            return events.ok_or_else(|| storage_fault(&StoreError::Gone));
+        }
+        let headers = [(CONTENT_TYPE, "application/json")];
+        Ok((headers, accepted.response).into_response())
+    }
+
+    /// Puts a run, which was counted as queued, behind those of its owner, and begins what may
+    /// begin.
+    pub(super) fn add(self: &Arc<Self>, waiting: WaitingRun) {
+        {
+            let mut runs = self.runs.lock();
+            let live = LiveRun {
+                log: Arc::clone(&waiting.log),
+                cancelled: CancellationToken::new(),
+            };
+            let owner = Arc::clone(&waiting.owner);
+            runs.live.insert(key(&owner, &waiting.identity.id), live);
+            if !runs.turns.contains(&owner) {
+                runs.turns.push_back(Arc::clone(&owner));
+            }
+            runs.waiting.entry(owner).or_default().push_back(waiting);
+        }
+        self.begin_runs();
+    }
+
+    /// Counts a run that an earlier process has accepted.
+    pub(super) fn count_queued(&self) {
+        self.runs.lock().queued += 1;
+    }
+
+    /// Begins runs as long as there is room, one of each owner in turn.
+    fn begin_runs(self: &Arc<Self>) {
+        let most = self.service.config.load().jobs.running.max(1);
+        loop {
+            let (waiting, cancelled) = {
+                let mut runs = self.runs.lock();
+                if runs.running >= most || self.stopping.is_cancelled() {
+                    return;
+                }
+                let Some(waiting) = runs.next() else { return };
+                runs.running += 1;
+                let live = runs.live.get(&key(&waiting.owner, &waiting.identity.id));
+                let cancelled = live.map(|live| live.cancelled.clone()).unwrap_or_default();
+                (waiting, cancelled)
+            };
+            let shared = Arc::clone(self);
+            tokio::spawn(async move {
+                let (owner, id) = (Arc::clone(&waiting.owner), waiting.identity.id.clone());
+                run(&shared, waiting, cancelled).await;
+                shared.runs.lock().running -= 1;
+                shared.begin_runs();
+                shared.forget_later(owner, id).await;
+            });
+        }
+    }
+
+    /// Forgets the log of a run that has ended, once nobody has read it for a while.
+    async fn forget_later(&self, owner: Arc<str>, id: String) {
+        let key = (owner, id);
+        loop {
+            sleep(KEPT_AFTER).await;
+            let mut runs = self.runs.lock();
+            let is_read = runs.live.get(&key).is_some_and(|it| it.log.viewers() > 0);
+            if !is_read {
+                runs.live.remove(&key);
+                return;
+            }
+        }
+    }
+
+    /// Takes a run that has not begun out of the queue.
+    fn take_waiting(&self, owner: &Arc<str>, id: &str) -> Option<WaitingRun> {
+        let mut runs = self.runs.lock();
+        let of_owner = runs.waiting.get_mut(owner)?;
+        let at = of_owner.iter().position(|run| run.identity.id == id)?;
+        let waiting = of_owner.remove(at)?;
+        runs.queued = runs.queued.saturating_sub(1);
+        Some(waiting)
+    }
+
+    /// Ends a run that did not begin.
+    pub(super) async fn end_waiting(
+        self: &Arc<Self>,
+        waiting: WaitingRun,
+        error: Option<(&str, &str)>,
+    ) {
+        let text = &waiting.text;
+        let rest = format!("{}{}", text.tail, text.parameters);
+        let ended = end_stored(&text.head, &rest, &[], waiting.log.len() as u64, error);
+        waiting.log.push_last(ended.event.as_bytes());
+        let response = NewResponse {
+            id: waiting.identity.id.clone(),
+            owner: waiting.owner.to_string(),
+            session: waiting.identity.id.clone(),
+            origin: StoredOrigin::Nothing,
+            input: Vec::new(),
+            prefixes: Vec::new(),
+            output: Vec::new(),
+            text: crate::store::ResponseText {
+                head: ended.head,
+                ..text.clone()
+            },
+            status: if error.is_some() {
+                "failed"
+            } else {
+                "cancelled"
+            },
+            created: waiting.identity.created_at,
+            now: System.unix(),
+        };
+        waiting.log.end(response).await;
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let id = waiting.identity.id.clone();
+            shared.forget_later(Arc::clone(&waiting.owner), id).await;
+        });
+    }
+
+    fn live(&self, owner: &Arc<str>, id: &str) -> Option<Arc<JobLog>> {
+        let runs = self.runs.lock();
+        let live = runs.live.get(&key(owner, id))?;
+        Some(Arc::clone(&live.log))
+    }
+}
+
+impl Runs {
+    /// The next run: the oldest of the owner whose turn it is.
+    fn next(&mut self) -> Option<WaitingRun> {
+        while let Some(owner) = self.turns.pop_front() {
+            let Some(of_owner) = self.waiting.get_mut(&owner) else {
+                continue;
+            };
+            let next = of_owner.pop_front();
+            if of_owner.is_empty() {
+                self.waiting.remove(&owner);
+            } else {
+                self.turns.push_back(owner);
+            }
+            if next.is_some() {
+                self.queued = self.queued.saturating_sub(1);
+                return next;
+            }
+        }
+        None
+    }
+}
+
+fn key(owner: &Arc<str>, id: &str) -> (Arc<str>, String) {
+    (Arc::clone(owner), id.to_owned())
+}
