@@ -248,7 +248,13 @@ async fn a_404_says_what_is_served() {
     assert_eq!(
         reply.message(),
         "There is nothing at \"/v1/nowhere\". Served are POST /v1/responses, \
-         POST /v1/responses/compact, POST /v1/responses/input_tokens, GET /v1/models, \
+         POST /v1/responses/compact, POST /v1/responses/input_tokens, \
+         GET /v1/responses/{id}, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, \
+         GET /v1/responses/{id}/input_items, POST /v1/conversations, \
+         GET /v1/conversations/{id}, POST /v1/conversations/{id}, \
+         DELETE /v1/conversations/{id}, POST /v1/conversations/{id}/items, \
+         GET /v1/conversations/{id}/items, GET /v1/conversations/{id}/items/{item}, \
+         DELETE /v1/conversations/{id}/items/{item}, GET /v1/models, \
          GET /v1/models/{id}, GET /v1/artifacts, GET /v1/artifacts/{id}, \
          GET /v1/artifacts/{id}/search, DELETE /v1/artifacts/{id}, \
          DELETE /v1/artifacts/expired, POST /mcp, GET /healthz, GET /metrics, \

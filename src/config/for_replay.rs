@@ -38,7 +38,7 @@ impl Config {
                 ..ArtifactConfig::default()
             },
             responses: ResponseConfig {
-                mode: ResponseMode::Off,
+                mode: Some(ResponseMode::Off),
                 ..ResponseConfig::default()
             },
             capture: CaptureConfig {

@@ -125,6 +125,14 @@ impl Config {
         self.server.memory.unwrap_or(usual)
     }
 
+    /// Whether responses are stored on disk.
+    pub fn stores_responses(&self) -> bool {
+        match self.responses.mode {
+            Some(mode) => mode == ResponseMode::Disk,
+            None => self.artifacts.mode == ArtifactMode::Disk,
+        }
+    }
+
     /// The least memory budget in bytes with which one request of the largest size can be answered
     /// when everything that may be remembered is remembered.
     fn least_memory(&self) -> usize {

@@ -10,8 +10,8 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ResponseConfig {
-    /// On disk, or nowhere.
-    pub mode: ResponseMode,
+    /// On disk, or nowhere; as the artifacts if nothing is set.
+    pub mode: Option<ResponseMode>,
     /// Days after its last use until a response is deleted.
     pub keep_days: u32,
     /// Maximum bytes of responses on disk; those that were not used for the longest time are
@@ -22,7 +22,7 @@ pub struct ResponseConfig {
 impl Default for ResponseConfig {
     fn default() -> Self {
         Self {
-            mode: ResponseMode::default(),
+            mode: None,
             keep_days: 30,
             keep_size: 4 << 30,
         }
@@ -30,13 +30,12 @@ impl Default for ResponseConfig {
 }
 
 /// Where responses are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseMode {
     /// They are not stored.
     Off,
     /// In the database in the data directory.
-    #[default]
     Disk,
 }
 

@@ -38,7 +38,7 @@ impl ResponseStore {
         now: u64,
     ) -> Result<LoadedHistory, Fault> {
         let store = match &self.backing {
-            ResponseBacking::Nowhere => return Err(not_stored(continues)),
+            ResponseBacking::Nowhere => return Err(not_found(continues)),
             ResponseBacking::Recorded(history) => {
                 return history.clone().ok_or_else(|| not_found(continues));
             }
@@ -111,10 +111,4 @@ fn not_found(continues: &Continuation) -> Fault {
         Continuation::Response(id) => response_not_found(id),
         Continuation::Conversation(id) => conversation_not_found(id),
     }
-}
-
-fn not_stored(continues: &Continuation) -> Fault {
-    let mut fault = not_found(continues);
-    fault.message += " Responses are not stored here: send the whole input.";
-    fault
 }

@@ -33,6 +33,7 @@ mod run;
 mod secrets;
 mod status;
 mod store;
+mod stored;
 mod supply;
 mod texts;
 mod trial;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         secrets::trials(),
         status::trials(),
         store::trials(),
+        stored::trials(),
         supply::trials(),
         texts::trials(),
         turns::trials(),

@@ -499,14 +499,17 @@ pub fn is_resource_id(text: &str, prefix: &str) -> bool {
 /// The fault of a request that continues a response which is not stored.
 pub fn response_not_found(id: &str) -> Fault {
     let id = shown_id(id);
-    let message = format!("Previous response with id '{id}' not found.");
+    let message = format!(
+        "Previous response with id '{id}' not found: it is not stored here (any more). Send the whole input instead."
+    );
     Fault::invalid("previous_response_id", message).with_code("previous_response_not_found")
 }
 
 /// The fault of a request that continues a conversation which is not stored.
 pub fn conversation_not_found(id: &str) -> Fault {
     let id = shown_id(id);
-    let message = format!("Conversation with id '{id}' not found.");
+    let message =
+        format!("Conversation with id '{id}' not found: it is not stored here (any more).");
     Fault::invalid("conversation", message).with_code("conversation_not_found")
 }
 

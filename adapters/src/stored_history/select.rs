@@ -1,6 +1,6 @@
 //! Which items of a stored history are sent.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::json;
@@ -66,28 +66,25 @@ fn first_sent(items: &[Item<'_>], max_items: usize) -> usize {
     let excess = items.len().saturating_sub(max_items);
     let step = STEP.min(max_items.max(1));
     let mut first = excess.div_ceil(step) * step;
-    // The results of a call that is left out are left out as well.
-    let left_out = items.iter().take(first);
-    let mut calls: HashSet<_> = left_out
-        .filter(|item| item.kind.is_call())
-        .filter_map(Item::call_id)
-        .collect();
-    for item in items.iter().take(first) {
+    // The results of a call that is left out are left out as well, and so are the calls before
+    // such a result.
+    let mut results: HashMap<_, usize> = HashMap::new();
+    for (index, item) in items.iter().enumerate() {
         if !item.kind.is_call()
             && let Some(id) = item.explicit_call_id()
         {
-            calls.remove(&id);
+            results.insert(id, index);
         }
     }
-    for (index, item) in items.iter().enumerate().skip(first) {
-        if calls.is_empty() {
+    for (index, item) in items.iter().enumerate() {
+        if index >= first {
             break;
         }
-        if !item.kind.is_call()
-            && let Some(id) = item.explicit_call_id()
-            && calls.remove(&id)
+        if item.kind.is_call()
+            && let Some(id) = item.call_id()
+            && let Some(result) = results.get(&id)
         {
-            first = index + 1;
+            first = first.max(result + 1);
         }
     }
     first
@@ -125,6 +122,8 @@ fn as_text(items: &[Item<'_>], max_messages: usize, max_chars: usize) -> String 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use serde_json::Value;
 
     use super::*;

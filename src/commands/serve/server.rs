@@ -103,11 +103,7 @@ impl Server {
             shutdown.ending.clone(),
             Arc::new(capture.clone()),
             artifacts.clone(),
-            ResponseStore::new(
-                opened
-                    .clone()
-                    .filter(|_| config.responses.mode == ResponseMode::Disk),
-            ),
+            ResponseStore::new(opened.clone().filter(|_| config.stores_responses())),
         );
         if let Some(store) = &opened {
             service.keep_whole_sessions(store).await;
@@ -255,8 +251,7 @@ fn open_store(
     config: &mut Config,
     kind: ServerKind,
 ) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
-    let needs_store =
-        config.artifacts.mode == ArtifactMode::Disk || config.responses.mode == ResponseMode::Disk;
+    let needs_store = config.artifacts.mode == ArtifactMode::Disk || config.stores_responses();
     if !needs_store {
         return Ok(None);
     }
@@ -272,11 +267,11 @@ fn open_store(
                 if config.artifacts.mode == ArtifactMode::Disk {
                     config.artifacts.mode = ArtifactMode::Memory;
                 }
-                config.responses.mode = ResponseMode::Off;
+                config.responses.mode = Some(ResponseMode::Off);
                 Ok(None)
             }
             ServerKind::Permanent => anyhow::bail!(
-                "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts] and mode = \"off\" in [responses]"
+                "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
             ),
         },
     }

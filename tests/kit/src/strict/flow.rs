@@ -155,15 +155,21 @@ impl StreamFlow {
     }
 
     fn finish(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
+        let object = self.lifecycle(frame, report);
+        let status = string(&object, "status").unwrap_or_default();
+        // A response that is cancelled while it is queued never runs, and one whose run cannot
+        // begin fails.
+        let may_be_queued = matches!(status, "cancelled" | "failed");
         report.require(
-            matches!(self.phase, StreamPhase::Running | StreamPhase::Failing),
+            matches!(self.phase, StreamPhase::Running | StreamPhase::Failing)
+                || (self.phase == StreamPhase::Created && may_be_queued),
             StreamRule::Order,
             || format!("{} before in_progress", frame.kind),
         );
-        let object = self.lifecycle(frame, report);
-        let status = string(&object, "status").unwrap_or_default();
+        // The API has no event of its own for a response that was cancelled.
+        let is_cancelled = status == "cancelled" && frame.kind == "response.incomplete";
         report.require(
-            frame.kind.strip_prefix("response.") == Some(status),
+            is_cancelled || frame.kind.strip_prefix("response.") == Some(status),
             StreamRule::ResponseStatus,
             || format!("{} with status {status:?}", frame.kind),
         );

@@ -1,0 +1,79 @@
+//! Stored responses, conversations and background runs, over HTTP and across restarts.
+
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::faults::{answer, player};
+use crate::proxy::{Proxy, Reply, Setup};
+
+mod background;
+mod conversations;
+mod responses;
+
+pub fn trials() -> Vec<Trial> {
+    let all = [
+        responses::trials(),
+        conversations::trials(),
+        background::trials(),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// A provider that answers each request with the next of these texts.
+async fn provider(texts: &[&str]) -> Player {
+    let player = player(PlayerWire::Chat).await;
+    for text in texts {
+        player.push(says(text));
+    }
+    player
+}
+
+fn says(text: &str) -> ScriptedAnswer {
+    answer(json!([{"text": text}]))
+}
+
+/// The contents of the messages that the provider got with its request of this number, each with
+/// its role before it.
+fn messages(player: &Player, number: usize) -> Vec<String> {
+    let request = player.requests()[number].json();
+    let messages = request["messages"].as_array().unwrap().clone();
+    let shown = messages.iter().map(|message| {
+        let content = match &message["content"] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        format!("{}: {content}", message["role"].as_str().unwrap())
+    });
+    shown.collect()
+}
+
+/// A request for this input, with more parameters.
+fn asks(input: impl Into<Value>, more: Value) -> Value {
+    let mut body = json!({"model": "up/m", "input": input.into()});
+    body.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    body
+}
+
+fn id(object: &Value) -> String {
+    object["id"].as_str().unwrap().to_owned()
+}
+
+/// Stops the program with SIGTERM and starts it again in the same folder.
+async fn restarted(mut proxy: Proxy, setup: &Setup) -> Proxy {
+    proxy.terminate().await;
+    assert!(proxy.wait_for_exit().await.success());
+    Proxy::start_in_folder(proxy.folder, setup).await
+}
+
+/// What a request for something of this server returns.
+async fn get(proxy: &Proxy, path: &str) -> Value {
+    ok(&proxy.get(path).await)
+}
+
+fn ok(reply: &Reply) -> Value {
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    serde_json::from_str(&reply.body).unwrap()
+}

@@ -1,0 +1,351 @@
+//! Background responses: they run whether or not anybody waits, and outlive the process.
+
+use kit::player::PlayerWire;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::{asks, get, id, messages, ok, provider, says};
+use crate::faults::{answer, player, repeating_player};
+use crate::proxy::{Proxy, Reply, Setup};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S3-0a a background response runs without its client",
+            without_client,
+        ),
+        case("S3-0b events are read again from any number on", resumed),
+        case(
+            "S3-0b events of a run are followed live by several clients",
+            live_viewers,
+        ),
+        case(
+            "S3-3.3b cancelling reaches the provider and is idempotent",
+            cancelled,
+        ),
+        case(
+            "S3-4.1a pieces of text are joined before they are numbered",
+            coalesced,
+        ),
+        case(
+            "S3-7.2c twenty run at the same time and the rest wait in order",
+            queue,
+        ),
+        case(
+            "a run that waits is cancelled without a request",
+            cancelled_in_queue,
+        ),
+        case(
+            "R14 runs that were queued run after a restart, once",
+            queued_at_restart,
+        ),
+        case("R14 a run that was interrupted ends as failed", interrupted),
+        case("S3-7.2b a run ends at its limit", limit),
+        case(
+            "a run in a conversation adds its items when it ends",
+            in_conversation,
+        ),
+        case(
+            "a stream that says what does not run in the background",
+            not_background,
+        ),
+    ]
+}
+
+fn path_of(response: &Value) -> String {
+    format!("/v1/responses/{}", id(response))
+}
+
+/// Sends a background request, which is acknowledged as queued.
+async fn begin(proxy: &Proxy, input: &str, more: Value) -> Value {
+    let mut body = asks(input, json!({"background": true}));
+    body.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let queued = ok(&proxy.post(&body).await);
+    assert_eq!(queued["status"], "queued");
+    assert_eq!(queued["background"], true);
+    kit::strict::check_running(&queued.to_string()).unwrap();
+    queued
+}
+
+/// The events of a response from a number on, which is read to its end.
+async fn events(proxy: &Proxy, response: &Value, after: Option<u64>) -> Reply {
+    let after = after.map_or(String::new(), |after| format!("&starting_after={after}"));
+    proxy
+        .get(&format!("{}?stream=true{after}", path_of(response)))
+        .await
+}
+
+/// Waits until a response has ended, by reading its events.
+async fn ended(proxy: &Proxy, response: &Value) -> Value {
+    let all = events(proxy, response, None).await;
+    let streamed = all.stream().response;
+    let stored = get(proxy, &path_of(response)).await;
+    assert_eq!(streamed, stored);
+    stored
+}
+
+async fn without_client() {
+    let player = provider(&["done"]).await;
+    let proxy = Proxy::start(&player).await;
+    let body = asks("x", json!({"background": true, "stream": true}));
+    let mut open = proxy.open(body.to_string(), &[]).await;
+    open.read_until("response.created").await;
+    let created = open.text.split("data: ").nth(1).unwrap();
+    let created: Value = serde_json::from_str(created.lines().next().unwrap()).unwrap();
+    drop(open);
+    let response = ended(&proxy, &created["response"]).await;
+    assert_eq!(response["status"], "completed");
+    let more = json!({"previous_response_id": id(&response)});
+    player.push(says("more"));
+    proxy.response(&asks("y", more)).await;
+    assert_eq!(
+        messages(&player, 1),
+        ["user: x", "assistant: done", "user: y"]
+    );
+}
+
+/// The frames of a stream.
+fn frames(reply: &Reply) -> Vec<String> {
+    let frames = reply.body.split("\n\n").filter(|frame| !frame.is_empty());
+    frames.map(str::to_owned).collect()
+}
+
+async fn resumed() {
+    let player = player(PlayerWire::Chat).await;
+    let steps: Vec<Value> = (0..40)
+        .map(|n| json!({"text": format!("piece {n} ")}))
+        .collect();
+    player.push(answer(json!(steps)));
+    let setup = Setup::new().wire_of(&player);
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    ended(&proxy, &run).await;
+    // Once from memory, once from the disk.
+    for _ in 0..2 {
+        let all = events(&proxy, &run, None).await;
+        all.stream();
+        let whole = frames(&all);
+        for after in 0..whole.len() - 1 {
+            let rest = events(&proxy, &run, Some(after as u64)).await;
+            assert_eq!(frames(&rest), whole[after + 1..], "after {after}");
+        }
+        proxy.kill().await;
+        proxy.wait_for_exit().await;
+        proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    }
+}
+
+async fn live_viewers() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(
+        json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
+    ));
+    let proxy = Proxy::start(&player).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    let path = format!("{}?stream=true", path_of(&run));
+    let mut first = proxy.open_events(&path).await;
+    let mut second = proxy.open_events(&path).await;
+    first.read_until("\"one \"").await;
+    second.read_until("\"one \"").await;
+    drop(first);
+    let whole = second.read_to_end().await;
+    assert_eq!(whole.stream().text(), "one two");
+    assert_eq!(frames(&events(&proxy, &run, None).await), frames(&whole));
+}
+
+async fn cancelled() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    let proxy = Proxy::start(&player).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    let mut live = proxy
+        .open_events(&format!("{}?stream=true", path_of(&run)))
+        .await;
+    live.read_until("begun").await;
+    let cancel = format!("{}/cancel", path_of(&run));
+    let first = ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
+    assert_eq!(first["status"], "cancelled");
+    assert_eq!(first["output"][0]["content"][0]["text"], "begun");
+    player.wait_closed(1).await;
+    let stream = live.read_to_end().await.stream();
+    assert_eq!(stream.response["status"], "cancelled");
+    let second = ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
+    assert_eq!(second, first);
+    assert_eq!(player.requests().len(), 1);
+}
+
+async fn coalesced() {
+    let player = player(PlayerWire::Chat).await;
+    let steps: Vec<Value> = (0..50).map(|_| json!({"text": "a"})).collect();
+    player.push(answer(json!(steps)));
+    let proxy = Proxy::start(&player).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    let stream = events(&proxy, &run, None).await.stream();
+    assert_eq!(stream.text(), "a".repeat(50));
+    // Ten at a time; the provider may have paused for 100 ms on a busy machine.
+    let deltas = stream.count("response.output_text.delta");
+    assert!((5..50).contains(&deltas), "{deltas}");
+}
+
+async fn queue() {
+    let player = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([{"text": "begun"}, {"stall": true}])),
+    )
+    .await;
+    let proxy = Proxy::start(&player).await;
+    let mut runs = Vec::new();
+    for n in 0..25 {
+        runs.push(begin(&proxy, &format!("run {n}"), json!({})).await);
+    }
+    player.wait_requests(20).await;
+    let mut states = Vec::new();
+    for run in &runs {
+        states.push(get(&proxy, &path_of(run)).await["status"].clone());
+    }
+    assert!(
+        states[..20].iter().all(|state| state == "in_progress"),
+        "{states:?}"
+    );
+    assert!(
+        states[20..].iter().all(|state| state == "queued"),
+        "{states:?}"
+    );
+    for run in &runs {
+        let cancel = format!("{}/cancel", path_of(run));
+        ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
+    }
+    for run in &runs {
+        assert_eq!(ended(&proxy, run).await["status"], "cancelled");
+    }
+    let setup = Setup::new().tables("[jobs]\nrunning = 1\nqueued = 1");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let first = begin(&proxy, "a", json!({})).await;
+    let mut live = proxy
+        .open_events(&format!("{}?stream=true", path_of(&first)))
+        .await;
+    live.read_until("begun").await;
+    begin(&proxy, "b", json!({})).await;
+    let error = proxy
+        .post(&asks("c", json!({"background": true})))
+        .await
+        .error(429);
+    assert_eq!(error["code"], "rate_limit_exceeded");
+}
+
+async fn cancelled_in_queue() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    let setup = Setup::new().tables("[jobs]\nrunning = 1");
+    let proxy = Proxy::start_with(&player, setup).await;
+    begin(&proxy, "a", json!({})).await;
+    player.wait_requests(1).await;
+    let waiting = begin(&proxy, "b", json!({})).await;
+    let items = get(&proxy, &format!("{}/input_items", path_of(&waiting))).await;
+    assert_eq!(items["data"][0]["content"][0]["text"], "b");
+    let cancel = format!("{}/cancel", path_of(&waiting));
+    let response = ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
+    assert_eq!(response["status"], "cancelled");
+    assert_eq!(ended(&proxy, &waiting).await, response);
+    assert_eq!(player.requests().len(), 1);
+}
+
+async fn queued_at_restart() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    player.push(says("second"));
+    player.push(says("third"));
+    let setup = Setup::new().tables("[jobs]\nrunning = 1").wire_of(&player);
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let first = begin(&proxy, "a", json!({})).await;
+    let mut live = proxy
+        .open_events(&format!("{}?stream=true", path_of(&first)))
+        .await;
+    live.read_until("begun").await;
+    let second = begin(&proxy, "b", json!({})).await;
+    let third = begin(&proxy, "c", json!({})).await;
+    proxy.kill().await;
+    proxy.wait_for_exit().await;
+    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    assert_eq!(ended(&proxy, &first).await["status"], "failed");
+    for (run, text) in [(&second, "second"), (&third, "third")] {
+        let response = ended(&proxy, run).await;
+        assert_eq!(response["status"], "completed");
+        assert_eq!(response["output"][0]["content"][0]["text"], text);
+    }
+    let asked: Vec<String> = (0..3).map(|n| messages(&player, n)[0].clone()).collect();
+    assert_eq!(asked, ["user: a", "user: b", "user: c"]);
+    assert_eq!(player.requests().len(), 3);
+}
+
+async fn interrupted() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(json!([
+        {"reasoning": "I think."}, {"text": "begun"}, {"stall": true}
+    ])));
+    let setup = Setup::new().wire_of(&player);
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    let mut live = proxy
+        .open_events(&format!("{}?stream=true", path_of(&run)))
+        .await;
+    live.read_until("begun").await;
+    proxy.kill().await;
+    proxy.wait_for_exit().await;
+    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let stored = get(&proxy, &path_of(&run)).await;
+    kit::strict::check_response_or_panic(&stored.to_string());
+    assert_eq!(stored["status"], "failed");
+    let message = stored["error"]["message"].as_str().unwrap();
+    assert!(message.contains("The server ended"), "{message}");
+    // Whoever saw more than was written still gets the end.
+    let rest = events(&proxy, &run, Some(1_000)).await;
+    assert!(
+        rest.body.contains("\"sequence_number\":1001"),
+        "{}",
+        rest.body
+    );
+    assert!(rest.body.contains("response.failed"), "{}", rest.body);
+    assert_eq!(player.requests().len(), 1);
+}
+
+async fn limit() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    let setup = Setup::new().tables("[jobs]\ntimeout = \"1s\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    let response = ended(&proxy, &run).await;
+    assert_eq!(response["status"], "failed");
+    assert_eq!(response["output"][0]["status"], "incomplete");
+}
+
+async fn in_conversation() {
+    let player = provider(&["a", "b"]).await;
+    let proxy = Proxy::start(&player).await;
+    let created = ok(&proxy.post_to("/v1/conversations", &json!({}), &[]).await);
+    let more = json!({"conversation": id(&created)});
+    let run = begin(&proxy, "x", more.clone()).await;
+    assert_eq!(
+        ended(&proxy, &run).await["conversation"],
+        json!({"id": id(&created)})
+    );
+    proxy.response(&asks("y", more)).await;
+    assert_eq!(messages(&player, 1), ["user: x", "assistant: a", "user: y"]);
+}
+
+async fn not_background() {
+    let player = provider(&["a"]).await;
+    let proxy = Proxy::start(&player).await;
+    let response = proxy.response(&asks("x", json!({}))).await;
+    let error = events(&proxy, &response, None).await.error(400);
+    assert_eq!(error["code"], "not_background");
+    let cancel = format!("{}/cancel", path_of(&response));
+    proxy.post_to(&cancel, &json!({}), &[]).await.error(400);
+    let body = asks("x", json!({"background": true, "store": false}));
+    let error = proxy.post(&body).await.error(400);
+    assert_eq!(error["param"], "background");
+}

@@ -1,0 +1,232 @@
+//! Responses that are stored: read, continued, deleted.
+
+use kit::player::PlayerWire;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::{asks, get, id, messages, ok, provider, restarted};
+use crate::faults::{answer, player};
+use crate::proxy::{CODEX, Proxy, Setup, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("S0-1c a response is stored with its items", is_stored),
+        case("S1-2b instructions are not carried over", instructions),
+        case(
+            "S1-3b a call and its result are in the next request with their ids",
+            calls,
+        ),
+        case(
+            "S0-3i what was acknowledged reads back, also after a restart",
+            reads_back,
+        ),
+        case("stored responses branch", branches),
+        case(
+            "S0-Ub malformed ids and those of others are not found",
+            unknown_ids,
+        ),
+        case("what Codex sends is not stored", codex),
+        case("without a store responses say so", without_store),
+        case("an item is found by its id after a restart", references),
+    ]
+}
+
+async fn is_stored() {
+    let player = provider(&["Hello Ada.", "You are Ada."]).await;
+    let proxy = Proxy::start(&player).await;
+    let first = proxy
+        .response(&asks("I am Ada.", json!({"metadata": {"topic": "names"}})))
+        .await;
+    assert_eq!(first["store"], true);
+    let path = format!("/v1/responses/{}", id(&first));
+    assert_eq!(get(&proxy, &path).await, first);
+    let body = asks("Who am I?", json!({"previous_response_id": id(&first)}));
+    let second = proxy.stream(&body).await.response;
+    assert_eq!(second["previous_response_id"], first["id"]);
+    assert_eq!(
+        messages(&player, 1),
+        [
+            "user: I am Ada.",
+            "assistant: Hello Ada.",
+            "user: Who am I?"
+        ]
+    );
+    let items = get(
+        &proxy,
+        &format!("/v1/responses/{}/input_items", id(&second)),
+    )
+    .await;
+    assert_eq!(items["data"].as_array().unwrap().len(), 1);
+    let item = &items["data"][0];
+    assert_eq!(item["content"][0]["text"], "Who am I?");
+    assert_eq!(
+        (&items["first_id"], &items["last_id"]),
+        (&item["id"], &item["id"])
+    );
+}
+
+async fn instructions() {
+    let player = provider(&["a", "b"]).await;
+    let proxy = Proxy::start(&player).await;
+    let first = proxy
+        .response(&asks("one", json!({"instructions": "Be brief."})))
+        .await;
+    let more = json!({"previous_response_id": id(&first)});
+    proxy.response(&asks("two", more)).await;
+    assert_eq!(messages(&player, 0)[0], "system: Be brief.");
+    assert_eq!(
+        messages(&player, 1),
+        ["user: one", "assistant: a", "user: two"]
+    );
+    let items = get(&proxy, &format!("/v1/responses/{}/input_items", id(&first))).await;
+    assert!(!items.to_string().contains("Be brief."));
+}
+
+async fn calls() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(json!([
+        {"call": {"id": "call_7", "name": "read", "arguments": "{\"file\":\"a\"}"}}
+    ])));
+    player.push(answer(json!([{"text": "done"}])));
+    let proxy = Proxy::start(&player).await;
+    let tools = json!([{"type": "function", "name": "read", "parameters": {"type": "object"}}]);
+    let first = proxy
+        .response(&asks("read a", json!({"tools": tools})))
+        .await;
+    let result = json!([{"type": "function_call_output", "call_id": "call_7", "output": "it"}]);
+    let more = json!({"tools": tools, "previous_response_id": id(&first)});
+    proxy.response(&asks(result, more)).await;
+    let request = player.requests()[1].json();
+    assert_eq!(request["messages"][1]["tool_calls"][0]["id"], "call_7");
+    assert_eq!(request["messages"][2]["tool_call_id"], "call_7");
+    assert_eq!(request["messages"][2]["content"], "it");
+}
+
+async fn reads_back() {
+    let player = provider(&["one", "two", "three"]).await;
+    let setup = Setup::new().wire_of(&player);
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let first = proxy.response(&asks("1", json!({}))).await;
+    let second = proxy
+        .stream(&asks("2", json!({"previous_response_id": id(&first)})))
+        .await
+        .response;
+    proxy.kill().await;
+    proxy.wait_for_exit().await;
+    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    for response in [&first, &second] {
+        let path = format!("/v1/responses/{}", id(response));
+        assert_eq!(get(&proxy, &path).await, *response);
+    }
+    proxy
+        .response(&asks("3", json!({"previous_response_id": id(&second)})))
+        .await;
+    assert_eq!(
+        messages(&player, 2),
+        [
+            "user: 1",
+            "assistant: one",
+            "user: 2",
+            "assistant: two",
+            "user: 3"
+        ]
+    );
+    let proxy = restarted(proxy, &setup).await;
+    get(&proxy, &format!("/v1/responses/{}", id(&first))).await;
+}
+
+async fn branches() {
+    let player = provider(&["root", "left", "right", "left again"]).await;
+    let proxy = Proxy::start(&player).await;
+    let continues = |of: &Value| json!({"previous_response_id": id(of)});
+    let root = proxy.response(&asks("0", json!({}))).await;
+    let left = proxy.response(&asks("l", continues(&root))).await;
+    let right = proxy.response(&asks("r", continues(&root))).await;
+    // The root goes, and what follows it keeps its history.
+    let path = format!("/v1/responses/{}", id(&root));
+    assert_eq!(ok(&proxy.delete(&path).await)["deleted"], true);
+    proxy.get(&path).await.error(404);
+    proxy.delete(&path).await.error(404);
+    proxy.response(&asks("l2", continues(&left))).await;
+    assert_eq!(
+        messages(&player, 3),
+        [
+            "user: 0",
+            "assistant: root",
+            "user: l",
+            "assistant: left",
+            "user: l2"
+        ]
+    );
+    let path = format!("/v1/responses/{}", id(&right));
+    assert_eq!(get(&proxy, &path).await, right);
+}
+
+async fn unknown_ids() {
+    let player = provider(&[]).await;
+    let proxy = Proxy::start(&player).await;
+    let long = format!("resp_{}", "a".repeat(1_000_000));
+    for unknown in ["resp_1", "resp_%", "conv_1", &long] {
+        let body = asks("x", json!({"previous_response_id": unknown}));
+        let error = proxy.post(&body).await.error(400);
+        assert_eq!(error["code"], "previous_response_not_found");
+        assert!(error["message"].as_str().unwrap().len() < 300);
+    }
+    for path in ["resp_1", "nothing", "resp_..%2f..%2fetc"] {
+        let path = format!("/v1/responses/{path}");
+        proxy.get(&path).await.error(404);
+        proxy.delete(&path).await.error(404);
+        proxy.get(&format!("{path}/input_items")).await.error(404);
+    }
+    let body = asks(
+        "x",
+        json!({"previous_response_id": "resp_1", "conversation": "conv_1"}),
+    );
+    proxy.post(&body).await.error(400);
+    assert!(player.requests().is_empty());
+}
+
+async fn codex() {
+    let player = provider(&["a"]).await;
+    let proxy = Proxy::start(&player).await;
+    let body = streaming(&asks("x", json!({"store": false})));
+    let reply = proxy.post_with(&body, CODEX).await;
+    let response = reply.stream_for_codex().response;
+    assert_eq!(response["store"], false);
+    let path = format!("/v1/responses/{}", id(&response));
+    proxy.get(&path).await.error(404);
+}
+
+async fn without_store() {
+    let player = provider(&["a"]).await;
+    let setup = Setup::new().tables("[responses]\nmode = \"off\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let response = proxy.response(&asks("x", json!({}))).await;
+    assert_eq!(response["store"], false);
+    let path = format!("/v1/responses/{}", id(&response));
+    proxy.get(&path).await.error(404);
+    proxy.get("/v1/conversations/conv_1").await.error(404);
+    let more = json!({"previous_response_id": id(&response)});
+    let error = proxy.post(&asks("y", more)).await.error(400);
+    assert_eq!(error["code"], "previous_response_not_found");
+    let error = proxy
+        .post(&asks("y", json!({"background": true})))
+        .await
+        .error(400);
+    assert_eq!(error["param"], "background");
+}
+
+async fn references() {
+    let player = provider(&["the answer", "b"]).await;
+    let setup = Setup::new().wire_of(&player);
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let first = proxy.response(&asks("x", json!({}))).await;
+    let proxy = restarted(proxy, &setup).await;
+    let input = json!([
+        {"type": "item_reference", "id": first["output"][0]["id"]},
+        {"role": "user", "content": "y"},
+    ]);
+    proxy.response(&asks(input, json!({}))).await;
+    assert_eq!(messages(&player, 1), ["assistant: the answer", "user: y"]);
+}
