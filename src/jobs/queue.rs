@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
-use adapters::responses::stored_end::end_stored;
+use adapters::responses::stored_end::{end_stored, terminal_event};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -21,7 +21,9 @@ use super::viewer::{EventsRequest, viewer};
 use crate::clock::{Clock, System};
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::storage_fault;
-use crate::store::{NewJob, NewResponse, Store, StoreError, StoredOrigin};
+use crate::store::{
+    EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError, StoredOrigin,
+};
 use crate::turn::{AcceptedRun, BackgroundQueue, QueueFuture, Service};
 
 /// How long the events of a run that has ended stay in memory after the last client has read them.
@@ -210,7 +212,7 @@ impl SharedQueue {
             .documents()
             .map(|event| Bytes::copy_from_slice(event.json))
             .collect();
-        let mut events = crate::store::EventBatch {
+        let mut events = EventBatch {
             first: 0,
             last: documents.len().saturating_sub(1) as u64,
             documents: String::new(),
@@ -339,9 +341,14 @@ impl SharedQueue {
         error: Option<(&str, &str)>,
     ) {
         let text = &waiting.text;
-        let rest = format!("{}{}", text.tail, text.parameters);
-        let ended = end_stored(&text.head, &rest, &[], waiting.log.len() as u64, error);
-        waiting.log.push_last(ended.event.as_bytes());
+        let ended = end_stored(&text.head, &text.tail, waiting.log.len() as u64, error);
+        let text = ResponseText {
+            head: ended.head,
+            tail: ended.tail,
+            ..text.clone()
+        };
+        let event = terminal_event(ended.name, ended.sequence, &text.head, &[], &text.rest());
+        waiting.log.push_last(event.as_bytes());
         let response = NewResponse {
             id: waiting.identity.id.clone(),
             owner: waiting.owner.to_string(),
@@ -350,10 +357,7 @@ impl SharedQueue {
             input: Vec::new(),
             prefixes: Vec::new(),
             output: Vec::new(),
-            text: crate::store::ResponseText {
-                head: ended.head,
-                ..text.clone()
-            },
+            text,
             status: if error.is_some() {
                 "failed"
             } else {

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use adapters::responses::open_item::close_open_item;
 use adapters::responses::request::TurnSource;
-use adapters::responses::stored_end::{end_stored, finished_item, item_id_of};
+use adapters::responses::stored_end::{end_stored, finished_item, item_id_of, terminal_event};
 use adapters::turn::Continuation;
 use bytes::Bytes;
 
@@ -19,7 +20,7 @@ use crate::store::{
 use crate::turn::ResponseIdentity;
 
 /// What the client reads of a run that the end of the process has ended.
-const INTERRUPTED: &str = "The server ended while it answered this request, so the answer is not complete: send the request again.";
+pub(super) const INTERRUPTED: &str = "The server ended while it answered this request, so the answer is not complete: send the request again.";
 
 impl JobQueue {
     /// Takes up the runs that an earlier process has left. Nothing of them is lost if this fails:
@@ -84,15 +85,21 @@ impl SharedQueue {
     /// Ends a run that had begun. Its response has the items that were finished and written.
     async fn end_interrupted(&self, job: UnfinishedJob) -> Result<(), StoreError> {
         let documents = self.documents(&job).await?;
-        let items: Vec<String> = documents
-            .iter()
-            .filter_map(|document| finished_item(document))
-            .collect();
+        // An item that was open is closed with what was written of it.
+        let first = documents.len() as u64;
+        let closing = close_open_item(&documents, first);
+        let all = documents.iter().chain(&closing);
+        let items: Vec<String> = all.filter_map(|event| finished_item(event)).collect();
         let texts: Vec<&str> = items.iter().map(String::as_str).collect();
-        let rest = format!("{}{}", job.text.tail, job.text.parameters);
-        let sequence = documents.len() as u64;
+        let sequence = first + closing.len() as u64;
         let error = Some(("server_error", INTERRUPTED));
-        let ended = end_stored(&job.text.head, &rest, &texts, sequence, error);
+        let ended = end_stored(&job.text.head, &job.text.tail, sequence, error);
+        let text = ResponseText {
+            head: ended.head,
+            tail: ended.tail,
+            parameters: job.text.parameters,
+        };
+        let terminal = terminal_event(ended.name, sequence, &text.head, &texts, &text.rest());
         let origin = match continuation(&job.request) {
             None => StoredOrigin::Nothing,
             Some(Continuation::Response(id)) => StoredOrigin::Response(id),
@@ -119,20 +126,21 @@ impl SharedQueue {
                     json,
                 })
                 .collect(),
-            text: ResponseText {
-                head: ended.head,
-                ..job.text
-            },
+            text,
             status: "failed",
             created: job.created,
             now: System.unix(),
             id: job.id,
         };
-        let last = EventBatch {
-            first: sequence,
+        let mut last = EventBatch {
+            first,
             last: sequence,
-            documents: ended.event + "\n",
+            documents: String::new(),
         };
+        for event in closing.iter().chain([&terminal]) {
+            last.documents += event;
+            last.documents.push('\n');
+        }
         let ended = self
             .store
             .finish_job(response.clone(), last.clone(), System.unix_ms())

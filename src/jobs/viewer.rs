@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::log::JobLog;
+use super::recovery::INTERRUPTED;
 use crate::responses::storage_fault;
 use crate::store::{EventBatch, Store};
 
@@ -59,6 +60,7 @@ pub(super) async fn viewer(
         owner: Arc::clone(owner),
         id: id.to_owned(),
         next,
+        has_sent: false,
         is_done: false,
     };
     let chunks = unfold(state, |mut state| async move {
@@ -76,6 +78,8 @@ struct ViewerState {
     id: String,
     /// The number of the next event.
     next: u64,
+    /// An event was sent, so that the last one was, too.
+    has_sent: bool,
     is_done: bool,
 }
 
@@ -124,6 +128,7 @@ impl ViewerState {
             }
         };
         self.next += documents.len() as u64;
+        self.has_sent |= !documents.is_empty();
         let size = documents.iter().map(|document| document.len() + 64).sum();
         let mut chunk = BytesMut::with_capacity(size);
         for document in &documents {
@@ -151,7 +156,9 @@ impl ViewerState {
                 .map(|line| (batch.last, line.to_owned()));
         }
         match last {
-            Some((number, document)) if number.saturating_add(1) < self.next => {
+            Some((number, document))
+                if number < self.next && !self.has_sent && document.contains(INTERRUPTED) =>
+            {
                 let from = format!("\"sequence_number\":{number}");
                 let to = format!("\"sequence_number\":{}", self.next);
                 self.end(document.replacen(&from, &to, 1))

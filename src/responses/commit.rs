@@ -100,12 +100,14 @@ pub fn unrun_record(owner: &str, response: &ResponseObject, now: u64) -> NewResp
 
 /// The JSON of a response without its items.
 pub fn response_text(response: &ResponseObject) -> ResponseText {
-    let [head, tail, parameters] = response
-        .pieces()
-        .map(|piece| String::from_utf8(piece).unwrap_or_default());
+    let pieces = response.pieces();
+    let lines = |pieces: [Vec<u8>; 3]| {
+        let lines = pieces.map(|piece| String::from_utf8(piece).unwrap_or_default());
+        lines.join("\n")
+    };
     ResponseText {
-        head,
-        tail,
-        parameters,
+        head: String::from_utf8(pieces.head).unwrap_or_default(),
+        tail: lines(pieces.own),
+        parameters: lines(pieces.repeated),
     }
 }

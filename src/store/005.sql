@@ -58,10 +58,10 @@ CREATE TABLE responses (
     ends       INTEGER NOT NULL,
     status     TEXT    NOT NULL,
     background INTEGER NOT NULL,
-    -- Its JSON before the items of the output, and between them and the parameters.
+    -- Its JSON before the items of the output; what follows them, in pieces about this response
+    -- and pieces that repeat the request, a line each, which take turns.
     head       TEXT    NOT NULL,
     tail       TEXT    NOT NULL,
-    -- The end of its JSON, which repeats the request.
     parameters INTEGER NOT NULL REFERENCES contents (number),
     -- Identifies its input, so that a request that repeats the input is stored as a continuation.
     prefix     INTEGER NOT NULL,

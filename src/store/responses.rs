@@ -28,16 +28,35 @@ pub enum StoredOrigin {
     BesideConversation(String),
 }
 
-/// The JSON of a response without the items of its output, in three pieces: what is before them,
-/// what follows them, and the parameters that repeat the request.
+/// The JSON of a response without the items of its output: what is before them, and by turns pieces
+/// about this response and pieces that repeat the request, which many responses share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseText {
     /// Ends with the bracket that begins the output.
     pub head: String,
-    /// Begins with the bracket that ends the output.
+    /// The pieces about this response, in a line each. The first begins with the bracket that ends
+    /// the output.
     pub tail: String,
-    /// Ends with the brace of the response.
+    /// The pieces that repeat the request, in a line each.
     pub parameters: String,
+}
+
+impl ResponseText {
+    /// What follows the items of the output.
+    pub fn rest(&self) -> String {
+        joined(&self.tail, &self.parameters)
+    }
+}
+
+/// What follows the items of the output, of its two kinds of pieces.
+fn joined(tail: &str, parameters: &str) -> String {
+    let mut rest = String::with_capacity(tail.len() + parameters.len());
+    for (own, repeated) in tail.split('\n').zip(parameters.split('\n')) {
+        rest.push_str(own);
+        rest.push_str(repeated);
+    }
+    rest.push('}');
+    rest
 }
 
 /// A response that has ended, to be stored.
@@ -377,13 +396,10 @@ fn read(
         let parts = threads::parts(connection, row.output, place)?;
         threads::read(connection, &parts, &mut json, |_| {})?;
     }
-    json.push_str(
-        columns
-            .get_ref(1)?
-            .as_str()
-            .map_err(rusqlite::Error::from)?,
-    );
-    contents::read(connection, columns.get(2)?, &mut json)?;
+    let mut parameters = String::new();
+    contents::read(connection, columns.get(2)?, &mut parameters)?;
+    let tail = columns.get_ref(1)?.as_str();
+    json += &joined(tail.map_err(rusqlite::Error::from)?, &parameters);
     Ok(Some(StoredResponse {
         json,
         status: columns.get(3)?,

@@ -28,10 +28,6 @@ mod transcript;
 /// sent again.
 const COMPACTION_REQUESTS: [&str; 2] = ["compaction-local/002", "compaction-endpoint-0.142/002"];
 
-/// Features that are refused by design, with the code of the refusal.
-const EXPECTED_REFUSALS: [(&str, &str); 1] =
-    [("previous_response_id", "previous_response_not_found")];
-
 pub fn trials() -> Vec<Trial> {
     let Some(root) = root() else {
         let absent =
@@ -98,6 +94,12 @@ fn check(wire: PlayerWire, folder: &Path) {
         };
         requests += 1;
         let request: Value = serde_json::from_str(&body).unwrap();
+        if contains(&request, "previous_response_id") {
+            // Its history is not in the capture, so that it cannot be compared.
+            report(&format!("{name}: continues a stored response"));
+            last = None;
+            continue;
+        }
         match encode_on(wire, body) {
             Ok((sent, notes)) => {
                 transcript::check(
@@ -119,14 +121,7 @@ fn check(wire: PlayerWire, folder: &Path) {
                     is_compaction(&sent.name) || contains(&request, "compaction_trigger");
                 last = Some(sent).filter(|_| !starts_over);
             }
-            Err(fault) => {
-                let (what, code) = EXPECTED_REFUSALS
-                    .iter()
-                    .find(|(what, _)| contains(&request, what))
-                    .unwrap_or_else(|| panic!("{name} is refused: {fault}"));
-                assert_eq!(fault.code(), Some(*code), "{name}");
-                report(&format!("{name}: refused because of {what}"));
-            }
+            Err(fault) => panic!("{name} is refused: {fault}"),
         }
     }
     assert!(requests > 0, "{} holds no request", folder.display());

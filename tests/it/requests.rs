@@ -136,7 +136,7 @@ fn invalid_requests() -> Vec<(Value, &'static str, Value)> {
         (with("input", json!({})), "body", json!("invalid_json")),
         (with("input", json!([7])), "body", json!("invalid_json")),
         (
-            with("previous_response_id", json!("resp_1")),
+            with("previous_response_id", json!("resp_%")),
             "previous_response_id",
             json!("previous_response_not_found"),
         ),
@@ -145,11 +145,7 @@ fn invalid_requests() -> Vec<(Value, &'static str, Value)> {
             "conversation",
             json!("conversation_not_found"),
         ),
-        (
-            with("background", json!(true)),
-            "background",
-            json!("unsupported_parameter"),
-        ),
+        (with("background", json!("yes")), "background", json!(null)),
         (
             with("prompt", json!({"id": "pmpt_1"})),
             "prompt",

@@ -10,10 +10,12 @@ use crate::members::EditedObject;
 use crate::turn::Turn;
 
 /// The members of a response that repeat the request, with the defaults of the API for what
-/// the client did not send: JSON on one line behind a comma.
-pub(super) fn parameters(turn: &Turn<'_>) -> Vec<u8> {
+/// the client did not send: JSON on one line behind a comma. They are in three pieces, between
+/// which the response says what it continues and how it is kept.
+pub(super) fn parameters(turn: &Turn<'_>) -> [Vec<u8>; 3] {
     let (sent, controls) = (&turn.echo, &turn.controls);
-    let out = &mut Vec::new();
+    let mut pieces = [Vec::new(), Vec::new(), Vec::new()];
+    let [out, second, third] = &mut pieces;
     json::raw_field(out, "instructions", or_default(sent.instructions, "null"));
     json::field(out, "max_output_tokens", &controls.max_output_tokens);
     json::raw_field(
@@ -24,6 +26,7 @@ pub(super) fn parameters(turn: &Turn<'_>) -> Vec<u8> {
     json::field(out, "model", &turn.model);
     let parallel = turn.parallel_tool_calls.unwrap_or(true);
     json::field(out, "parallel_tool_calls", &parallel);
+    let out = second;
     json::raw_field(
         out,
         "prompt_cache_key",
@@ -36,6 +39,7 @@ pub(super) fn parameters(turn: &Turn<'_>) -> Vec<u8> {
         or_default(sent.safety_identifier, "null"),
     );
     json::field(out, "service_tier", "default");
+    let out = third;
     json::field(out, "temperature", &controls.temperature.unwrap_or(1.0));
     json::raw_field(out, "text", &text(sent.text));
     json::raw_field(out, "tool_choice", or_default(sent.tool_choice, "\"auto\""));
@@ -68,7 +72,7 @@ pub(super) fn parameters(turn: &Turn<'_>) -> Vec<u8> {
     );
     json::raw_field(out, "user", or_default(sent.user, "null"));
     json::raw_field(out, "metadata", or_default(sent.metadata, "{}"));
-    std::mem::take(out)
+    pieces
 }
 
 fn or_default<'s>(sent: Option<&'s RawValue>, default: &'static str) -> &'s str {

@@ -46,9 +46,9 @@ pub struct ResponseObject {
     pub is_queued: bool,
     background: bool,
     continues: Option<Continuation>,
-    /// The members from `instructions` to `metadata`, which repeat the request, as JSON behind a
-    /// comma.
-    parameters: Vec<u8>,
+    /// The members from `instructions` to `metadata`, which repeat the request, in three pieces of
+    /// JSON behind a comma.
+    parameters: [Vec<u8>; 3],
 }
 
 /// The final status of a response.
@@ -83,6 +83,17 @@ pub enum IncompleteReason {
     MaxOutputTokens,
     /// `content_filter`: the provider cut the answer off.
     ContentFilter,
+}
+
+/// The JSON of a response without the items of its output, see [`ResponseObject::pieces`].
+#[derive(Clone, Debug)]
+pub struct ResponsePieces {
+    /// Ends with the bracket that begins the output.
+    pub head: Vec<u8>,
+    /// The pieces about this response; the first begins with the bracket that ends the output.
+    pub own: [Vec<u8>; 3],
+    /// The pieces that repeat the request.
+    pub repeated: [Vec<u8>; 3],
 }
 
 /// The finished items of a response, as they were sent.
@@ -131,19 +142,41 @@ impl ResponseObject {
     pub fn push_json(&self, out: &mut Vec<u8>) {
         self.push_head(out);
         out.extend_from_slice(&self.output.json);
-        self.push_tail(out);
-        self.push_parameters(out);
+        for (own, repeated) in self.own_pieces().iter().zip(&self.parameters) {
+            out.extend_from_slice(own);
+            out.extend_from_slice(repeated);
+        }
+        out.push(b'}');
     }
 
-    /// The JSON of the response in three pieces, of which the items of the output are left out:
-    /// what is before them, what follows them, and the parameters that repeat the request. The
-    /// last one is the same for all requests with the same parameters.
-    pub fn pieces(&self) -> [Vec<u8>; 3] {
+    /// The JSON of the response without the items of its output: what is before them, then by
+    /// turns a piece about this response and one that repeats the request. The latter are the same
+    /// for all requests with the same parameters. A brace ends the whole.
+    pub fn pieces(&self) -> ResponsePieces {
+        let mut head = Vec::new();
+        self.push_head(&mut head);
+        ResponsePieces {
+            head,
+            own: self.own_pieces(),
+            repeated: self.parameters.clone(),
+        }
+    }
+
+    /// What follows the items of the output and is about this response.
+    fn own_pieces(&self) -> [Vec<u8>; 3] {
         let mut pieces = [Vec::new(), Vec::new(), Vec::new()];
-        let [head, tail, parameters] = &mut pieces;
-        self.push_head(head);
-        self.push_tail(tail);
-        self.push_parameters(parameters);
+        let [usage, origin, keeping] = &mut pieces;
+        self.push_usage_piece(usage);
+        let previous = match &self.continues {
+            Some(Continuation::Response(id)) => Some(id),
+            Some(Continuation::Conversation(_)) | None => None,
+        };
+        json::field(origin, "previous_response_id", &previous);
+        if let Some(Continuation::Conversation(id)) = &self.continues {
+            json::field(origin, "conversation", &json!({"id": id}));
+        }
+        json::field(keeping, "store", &self.store);
+        json::field(keeping, "background", &self.background);
         pieces
     }
 
@@ -176,8 +209,8 @@ impl ResponseObject {
         out.push(b'[');
     }
 
-    /// Appends what follows the items of the output, up to the parameters.
-    fn push_tail(&self, out: &mut Vec<u8>) {
+    /// Appends the end of the output and the token counts.
+    fn push_usage_piece(&self, out: &mut Vec<u8>) {
         out.push(b']');
         json::key(out, "usage");
         match self.usage {
@@ -190,21 +223,6 @@ impl ResponseObject {
         if !self.removed_reasoning.is_empty() {
             json::field(out, "input_transformations", &self.removed_reasoning);
         }
-        json::field(out, "store", &self.store);
-        json::field(out, "background", &self.background);
-        let previous = match &self.continues {
-            Some(Continuation::Response(id)) => Some(id),
-            Some(Continuation::Conversation(_)) | None => None,
-        };
-        json::field(out, "previous_response_id", &previous);
-        if let Some(Continuation::Conversation(id)) = &self.continues {
-            json::field(out, "conversation", &json!({"id": id}));
-        }
-    }
-
-    fn push_parameters(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.parameters);
-        out.push(b'}');
     }
 
     /// The id of an item of this response: a prefix for its type (`msg`, `rs`, `fc` and so on),

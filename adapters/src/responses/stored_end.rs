@@ -3,7 +3,8 @@
 
 use serde_json::json;
 
-use super::response_object::ResponseStatus;
+use super::response_object::{ResponseStatus, push_usage};
+use crate::event::Usage;
 use crate::json::one_line;
 use crate::members::EditedObject;
 
@@ -12,17 +13,20 @@ use crate::members::EditedObject;
 pub struct EndedResponse {
     /// Its JSON before the items of the output.
     pub head: String,
-    /// Its terminal event.
-    pub event: String,
+    /// The rest about it, with token counts.
+    pub tail: String,
+    /// The type of its terminal event.
+    pub name: &'static str,
+    /// The number of that event.
+    pub sequence: u64,
 }
 
-/// Ends a response. `head` is its JSON up to the bracket that begins the output, `rest` what
-/// follows the items, and `items` are those that were finished. `sequence` is the number of the
-/// terminal event. Without an `error` it counts as cancelled.
+/// Ends a response. `head` is its JSON up to the bracket that begins the output, and `tail` begins
+/// with the bracket that ends it. `sequence` is the number of the terminal event. Without an
+/// `error` it counts as cancelled. Nobody knows what it has cost.
 pub fn end_stored(
     head: &str,
-    rest: &str,
-    items: &[&str],
+    tail: &str,
     sequence: u64,
     error: Option<(&str, &str)>,
 ) -> EndedResponse {
@@ -30,16 +34,23 @@ pub fn end_stored(
         Some(_) => ResponseStatus::Failed,
         None => ResponseStatus::Cancelled,
     };
-    let head = with_status(head, status, error).unwrap_or_else(|| head.to_owned());
-    let name = status.event_name();
-    let items = items.join(",");
-    let event = format!(
-        "{{\"type\":\"{name}\",\"sequence_number\":{sequence},\"response\":{head}{items}{rest}}}"
-    );
+    let mut usage = Vec::new();
+    push_usage(&mut usage, Usage::default());
+    let usage = String::from_utf8(usage).unwrap_or_default();
     EndedResponse {
-        head,
-        event: one_line(&event),
+        head: with_status(head, status, error).unwrap_or_else(|| head.to_owned()),
+        tail: tail.replacen("\"usage\":null", &format!("\"usage\":{usage}"), 1),
+        name: status.event_name(),
+        sequence,
     }
+}
+
+/// The terminal event of a response, of its head, the items of its output, and the rest.
+pub fn terminal_event(name: &str, sequence: u64, head: &str, items: &[&str], rest: &str) -> String {
+    let items = items.join(",");
+    one_line(&format!(
+        "{{\"type\":\"{name}\",\"sequence_number\":{sequence},\"response\":{head}{items}{rest}}}"
+    ))
 }
 
 fn with_status(head: &str, status: ResponseStatus, error: Option<(&str, &str)>) -> Option<String> {
@@ -85,14 +96,15 @@ mod tests {
             r#"{"type":"response.output_item.done","sequence_number":5,"item":{"id":"msg_1"}}"#;
         let item = finished_item(done).unwrap();
         assert_eq!(item_id_of(&item), "msg_1");
-        let ended = end_stored(head, r#"],"usage":null}"#, &[&item], 6, Some(("c", "m")));
-        let event: Value = serde_json::from_str(&ended.event).unwrap();
+        let ended = end_stored(head, r#"],"usage":null}"#, 6, Some(("c", "m")));
+        let event = terminal_event(ended.name, 6, &ended.head, &[&item], &ended.tail);
+        let event: Value = serde_json::from_str(&event).unwrap();
         assert_eq!(event["type"], "response.failed");
         assert_eq!(event["sequence_number"], 6);
         assert_eq!(event["response"]["status"], "failed");
         assert_eq!(event["response"]["output"][0]["id"], "msg_1");
         assert_eq!(event["response"]["error"]["message"], "m");
-        let cancelled = end_stored(head, "]}", &[], 2, None);
+        let cancelled = end_stored(head, "]}", 2, None);
         assert!(cancelled.head.contains(r#""status":"cancelled""#));
         assert!(cancelled.head.ends_with('['));
         assert_eq!(finished_item(head), None);

@@ -10,13 +10,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::error::StoredHttpError;
-use super::{RequestOwner, items, store};
+use super::{RequestOwner, StoredReply, items, store};
 use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, Random, System};
 use crate::serve::DecodedRequest;
 use crate::store::{ItemListOf, ListedItems, NewItem, StoredConversation};
-
-type StoredReply = Result<Response<Body>, StoredHttpError>;
 
 /// The most items that one request adds.
 const MAX_NEW_ITEMS: usize = 20;
@@ -36,9 +34,14 @@ impl<'a> ConversationBody<'a> {
         if body.trim().is_empty() {
             return Ok(Self::default());
         }
+        // A list would be read as the fields in their order.
+        let is_object = body.trim_start().starts_with('{');
+        let body = if is_object { body } else { "no object" };
         serde_json::from_str(body).map_err(|error| StoredHttpError::Body {
             param: "body".to_owned(),
-            message: format!("The request body is not valid JSON of a conversation: {error}."),
+            message: format!(
+                "The request body is not one JSON object with 'items' or 'metadata': {error}."
+            ),
         })
     }
 

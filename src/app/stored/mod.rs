@@ -15,13 +15,18 @@ pub(in crate::app) mod responses;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::FromRequestParts;
+use http::Response;
 use http::request::Parts;
 
 use self::error::StoredHttpError;
 use super::AppState;
 use crate::artifacts::owner::LOCAL_OWNER;
 use crate::store::Store;
+
+/// The response to such a request.
+type StoredReply = Result<Response<Body>, StoredHttpError>;
 
 /// The owner of a request.
 pub(in crate::app) struct RequestOwner(pub(in crate::app) Arc<str>);

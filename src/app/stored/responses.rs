@@ -3,20 +3,16 @@
 use std::sync::Arc;
 
 use adapters::responses::request::{TurnSource, is_resource_id};
-use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
-use http::Response;
 use serde_json::json;
 
 use super::error::StoredHttpError;
-use super::{RequestOwner, items, store};
+use super::{RequestOwner, StoredReply, items, store};
 use crate::app::query::{ParameterError, QueryParams};
 use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, System};
 use crate::jobs::{CancelOutcome, EventsRequest};
 use crate::store::{ItemListOf, ListedItems, NewItem};
-
-type StoredReply = Result<Response<Body>, StoredHttpError>;
 
 /// `GET /v1/responses/{id}`: the response, or its events with `stream=true`.
 pub(in crate::app) async fn retrieve(

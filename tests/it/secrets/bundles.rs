@@ -250,6 +250,7 @@ pub(super) async fn canaries_in_bundles() {
         .tables(&format!(
             "[providers.other]\nbase_url = \"http://127.0.0.1:9/v1\"\nkey_required = false\n\
              proxy = \"http://me:{proxy_password}@127.0.0.1:1\"\n\
+             [responses]\nmode = \"off\"\n\
              [capture]\nmode = \"all\"\npatterns = [\"customer-(\\\\w+)\"]"
         ))
         .file("gate.key", token);

@@ -170,7 +170,7 @@ async fn one_at_a_time() {
     let error = proxy.post(&second).await.error(409);
     assert_eq!(error["code"], "conversation_locked");
     drop(open);
-    player.wait_closed(1).await;
+    player.wait_closed(0).await;
     proxy.wait_for_log("disconnected").await;
     proxy.response(&second).await;
     assert_eq!(messages(&player, 1), ["user: y"]);
