@@ -166,7 +166,7 @@ impl Server {
         let edge = Edge::new(routes(&self.app), self.settings, self.app);
         serve::serve(self.listener, edge, limits, self.shutdown).await;
         usage.flush().await;
-        tokio::task::spawn_blocking(move || capture.flush())
+        tokio::task::spawn_blocking(move || capture.flush_at_end())
             .await
             .ok();
     }
