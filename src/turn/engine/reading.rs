@@ -82,10 +82,6 @@ impl<S: Sink> Answer<'_, S> {
                 }
             };
             last_chunk = Instant::now();
-            // Whatever the timer does while there is always something to read.
-            if last_chunk >= ctx.deadline {
-                self.check_deadline()?;
-            }
             self.record.received(chunk.as_ref().map_or(0, Bytes::len));
             match &chunk {
                 Some(bytes) => ctx.observe(TurnEvent::UpstreamBody(bytes)),

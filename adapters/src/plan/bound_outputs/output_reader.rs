@@ -54,7 +54,7 @@ impl<'t> OutputReader<'t> {
         index: usize,
         item: &Item<'t>,
         settings: impl Debug,
-        render: impl FnOnce(&str) -> Option<String>,
+        render: impl FnOnce(&str) -> String,
     ) -> Option<Arc<str>> {
         let key = self
             .cache
@@ -63,7 +63,7 @@ impl<'t> OutputReader<'t> {
             return Some(text);
         }
         let stop = self.stop;
-        let text: Arc<str> = render(self.text(index, item)?)?.into();
+        let text: Arc<str> = render(self.text(index, item)?).into();
         if stop.is_raised() {
             return None;
         }

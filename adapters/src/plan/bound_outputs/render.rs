@@ -44,7 +44,7 @@ pub(super) fn replacement<'t>(
         OutputForm::Page(cap) => (
             ReplacementKind::Page,
             reader.render(output.item, item, cap, |text| {
-                Some(fit(cap, |chars| output::first_page(text, chars)))
+                fit(cap, |chars| output::first_page(text, chars))
             })?,
         ),
         OutputForm::Excerpt(cap) => {
@@ -53,10 +53,10 @@ pub(super) fn replacement<'t>(
             let style = limits.excerpt_style;
             let settings = (cap, call_id, wanted, style, retention);
             let text = reader.render(output.item, item, settings, |text| {
-                let source = ExcerptSource::until_stopped(text, &measure, wanted, &turn.stop)?;
-                Some(fit(cap, |chars| {
+                let source = ExcerptSource::until_stopped(text, &measure, wanted, &turn.stop);
+                fit(cap, |chars| {
                     source.excerpt(call_id, chars, style, retention)
-                }))
+                })
             })?;
             (ReplacementKind::Excerpt, text)
         }

@@ -88,21 +88,11 @@ impl<'t> ExcerptSource<'t> {
     /// Searches an output. `measure` is the measure of `text`, and `wanted` what its call and the
     /// user asked for.
     pub fn new(text: &'t str, measure: &'t OutputMeasure, wanted: Wanted<'_>) -> Self {
-        Self::search(text, measure, wanted, &StopFlag::default())
+        Self::until_stopped(text, measure, wanted, &StopFlag::default())
     }
 
-    /// As [`Self::new`]; `None` if the work was stopped before the end of the text.
+    /// As [`Self::new`]. Of no use if the work is stopped meanwhile.
     pub(in crate::plan) fn until_stopped(
-        text: &'t str,
-        measure: &'t OutputMeasure,
-        wanted: Wanted<'_>,
-        stop: &StopFlag,
-    ) -> Option<Self> {
-        let source = Self::search(text, measure, wanted, stop);
-        (!stop.is_raised()).then_some(source)
-    }
-
-    fn search(
         text: &'t str,
         measure: &'t OutputMeasure,
         wanted: Wanted<'_>,
