@@ -73,6 +73,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             ReplayError::Io(_)
             | ReplayError::Stuck { .. }
             | ReplayError::Endless
+            | ReplayError::Stopped
             | ReplayError::NoTurn,
         ) => EXIT_REPLAY_FAILED,
     }

@@ -452,6 +452,58 @@ row R8 "the preparation of a turn goes on when its client has left" src/turn/lar
 row R8 "a plan that was stopped goes on" $plan/bound_outputs/output_reader.rs \
   's/output::measure_until(text, stop)?/output::measure_until(text, \&StopFlag::default())?/' \
   adapters r8_a_plan_that_is_stopped_reads_no_further_output
+row R44 "bundles are made for nobody" src/net/blocking.rs \
+  's/^        self.0.raise(StopReason::ClientLeft);/        let _ = (\&self.0, StopReason::ClientLeft);/' \
+  it "R44 a bundle for a client that left is not made"
+row R44 "two work on recorded turns at once" src/diagnostics/capture/mod.rs \
+  's/Semaphore::new(1)/Semaphore::new(2)/' \
+  lib r44_work_on_recordings_has_one_place_and_a_share_of_the_memory
+row R44 "copies of recorded turns do not count" src/diagnostics/capture/work.rs \
+  's/^        self.memory.set(self.done.saturating_add(copies));/        let _ = copies;/' \
+  lib r44_work_on_recordings_has_one_place_and_a_share_of_the_memory
+row R44 "a replay that was stopped goes on" src/diagnostics/replay/mod.rs \
+  's/^        if stop.is_raised() {/        if false {/' lib r44_a_replay_that_was_stopped_ends
+row R44 "the end waits for every recording" src/diagnostics/capture/mod.rs \
+  's/FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(500)/FINAL_FLUSH_TIMEOUT: Duration = Duration::from_mins(9)/' \
+  lib r44_the_end_of_the_server_waits_half_a_second_for_recordings
+row R15 "the end waits for blocking threads" src/main.rs \
+  's/^    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);/    let _ = SHUTDOWN_TIMEOUT; drop(runtime);/' \
+  it "R15 a file that blocks its reader does not keep the server from ending"
+row R8 "a search goes on when its client has left" src/artifacts/owner.rs \
+  's/\&|| stop.is_raised())/\&|| { let _ = stop; false })/' \
+  it "R8 the search of a client that left is stopped"
+row "R8 R15" "whether work is wanted is looked at too rarely" src/turn/large_work.rs \
+  's/CHECK_INTERVAL: Duration = Duration::from_millis(50)/CHECK_INTERVAL: Duration = Duration::from_mins(1)/' \
+  lib r15_the_preparation_of_a_turn_ends_with_the_process
+row R8 "the search for evidence is not stopped" $output/evidence/mod.rs \
+  's/^        if self.block.is_stopped_at(start) {/        if self.block.is_stopped_at(start) \&\& start == usize::MAX {/' \
+  adapters r8_a_search_for_evidence_that_is_stopped_reads_one_more_block
+row R8 "an excerpt that was stopped is kept" $plan/bound_outputs/output_reader.rs \
+  's/^        if stop.is_raised() {/        if false {/' \
+  adapters r8_a_plan_that_is_stopped_reads_no_further_output
+row R8 "a history that was stopped is cut" $plan/fit_window/units.rs \
+  's/^        if turn.stop.is_raised() {/        if false {/' \
+  adapters r8_a_history_that_is_stopped_is_not_cut
+row R32 "the text of a search does not count" src/artifacts/mod.rs \
+  's/self.0.memory.bytes() + searched/self.0.memory.bytes() + searched.min(0)/' \
+  lib r32_a_text_counts_while_it_is_searched
+row R45 "a limit that is quoted from the request is believed" src/turn/failover.rs \
+  's/if provider_error::quotes_limit(&fault.message, patch, &attempt.request.body) {/if provider_error::quotes_limit("", patch, \&attempt.request.body) {/' \
+  it "the refusal quotes the request"
+row R45 "a limit far below the listed one is believed" src/upstream/learned_quirks.rs \
+  's/u64::from(tokens) >= listed \/ MIN_PART_OF_LISTED/u64::from(tokens) >= listed \/ (1000 * MIN_PART_OF_LISTED)/' \
+  lib r45_a_limit_is_not_believed_far_below_the_listed_one
+row R45 "a limit is kept for ever" src/upstream/learned_quirks.rs \
+  's/is_limit(patch).then(|| Instant::now() + LIMIT_LIFETIME)/is_limit(patch).then(|| Instant::now() + 9000 * LIMIT_LIFETIME)/' \
+  lib r45_a_limit_is_forgotten_after_an_hour
+row R45 "a limit that a compaction learns is no warning" src/turn/compact/summary.rs \
+  's/learn_patch(shared, config, &route, patch);/let _ = (config, learn_patch); shared.upstreams.learned_quirks().learn(\&route, patch);/' \
+  it "R45 compaction: a limit that is learned in a compaction is a warning"
+row R46 "a terminal gets every escape sequence" src/commands/mod.rs \
+  's/^    if is_terminal {/    if is_terminal \&\& false {/' lib r46_only_a_pipe_gets_escape_sequences
+row S2-Dc "a message that is no JSON is of the wrong media type" src/mcp/mod.rs \
+  's/if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {/if response.status() == StatusCode::IM_A_TEAPOT {/' \
+  it "MCP over HTTP offers neither streams nor sessions"
 row R31 "long ids are remembered as they are" src/net/bounded_id.rs \
   's/^const MAX_BYTES: usize = 256;/const MAX_BYTES: usize = usize::MAX \/ 2;/' \
   lib r31_a_long_session_id_is_hashed

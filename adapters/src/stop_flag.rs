@@ -9,7 +9,8 @@ use crate::fault::{Fault, Kind};
 /// the work with the [`TurnSource`](crate::responses::request::TurnSource); another thread raises
 /// it. The default flag is never raised.
 ///
-/// Parsing, planning and encoding look at it for each item, and for each block of a long text.
+/// Parsing, planning and encoding look at it for each item, and measuring outputs and searching them
+/// for what an excerpt shows for each block of a long text, of at most 64 KiB.
 /// What they return after it was raised is incomplete, and of no use but to be dropped.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Option<Arc<AtomicU8>>);

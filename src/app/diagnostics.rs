@@ -4,9 +4,11 @@ use http::{Response, StatusCode};
 
 use super::{AppState, respond_with, respond_with_json};
 use crate::diagnostics::bundle::BundleError;
+use crate::diagnostics::capture::CaptureWorkError;
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::BundleQuery;
-use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request};
+use crate::net::memory::MemoryKind;
+use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request, memory_full};
 use axum::body::Body;
 
 /// The error code when there is no such turn.
@@ -15,14 +17,16 @@ pub const NOT_FOUND: &str = "turn_not_found";
 /// `GET /diagnostics/turns`: a [`TurnListing`].
 pub(super) async fn list_turns(State(app): State<AppState>) -> Response<Body> {
     let config = app.service.config.load_full();
-    let capture = app.capture;
-    let Ok(turns) = tokio::task::spawn_blocking(move || capture.list(&config)).await else {
-        return internal();
-    };
-    respond_with_json(&TurnListing {
-        started_ms: Some(app.started_ms),
-        turns,
-    })
+    let listed = app.capture.run_work(&app.memory, move |capture, work| {
+        capture.list(&config, work)
+    });
+    match listed.await {
+        Ok(turns) => respond_with_json(&TurnListing {
+            started_ms: Some(app.started_ms),
+            turns,
+        }),
+        Err(error) => no_result(&error),
+    }
 }
 
 /// `GET /diagnostics/bundle`: a file with the turns that the query selects.
@@ -42,12 +46,16 @@ pub(super) async fn bundle(
             .respond(StatusCode::BAD_REQUEST);
         }
     };
-    let capture = app.capture;
     let selection = wanted.clone();
     let config = app.service.config.load_full();
-    let bundled = tokio::task::spawn_blocking(move || capture.bundle(&config, &selection)).await;
-    match bundled {
-        Ok(Ok(Some(bytes))) => respond_with("application/zstd", bytes),
+    let bundled = app.capture.run_work(&app.memory, move |capture, work| {
+        capture.bundle(&config, &selection, work)
+    });
+    match bundled.await {
+        Ok(Ok(Some(bytes))) => {
+            let bytes = app.memory.count_bytes(MemoryKind::Answers, bytes.into());
+            respond_with("application/zstd", bytes)
+        }
         Ok(Ok(None)) => {
             let message = format!("There is no {}.", wanted.selection.describe());
             invalid_request(StatusCode::NOT_FOUND, NOT_FOUND, &message)
@@ -60,6 +68,14 @@ pub(super) async fn bundle(
             tracing::error!("no bundle: {error:#}");
             internal()
         }
-        Err(_) => internal(),
+        Err(error) => no_result(&error),
+    }
+}
+
+/// The response when work on recorded turns has no result.
+pub(super) fn no_result(error: &CaptureWorkError) -> Response<Body> {
+    match error {
+        CaptureWorkError::MemoryFull(full) => memory_full(full),
+        CaptureWorkError::Failed => internal(),
     }
 }

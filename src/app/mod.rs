@@ -110,6 +110,8 @@ async fn health(State(app): State<AppState>) -> Response<Body> {
 async fn metrics(State(app): State<AppState>) -> Response<Body> {
     let metrics = &app.service.metrics;
     metrics.set_memory(&app.memory);
+    let runtime = tokio::runtime::Handle::current();
+    metrics.set_tasks(runtime.metrics().num_alive_tasks());
     respond_with(crate::metrics::CONTENT_TYPE, metrics.render())
 }
 

@@ -1,11 +1,11 @@
 //! The artifacts of one owner, as clients and tools read them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::search::{self, SearchQuery, SearchResult};
 use super::{ArtifactError, Artifacts, OpenArtifact};
+use crate::net::blocking::run_stoppable;
 use crate::net::bounded_id;
 use crate::store::text_range::TextPosition;
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, SweepResult};
@@ -30,16 +30,6 @@ pub struct OwnerArtifacts {
     artifacts: Artifacts,
     owner: &'static str,
     keep_days: u32,
-}
-
-/// Stops a search when the future that waits for it is dropped.
-#[derive(Default)]
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The reason why an artifact cannot be read. The messages are for clients.
@@ -135,14 +125,12 @@ impl OwnerArtifacts {
             .ok_or_else(failed)?;
         let read = self.read(id, &ArtifactRange::Whole).await?;
         let query = query.clone();
-        let text = read.text;
-        let stop = StopOnDrop::default();
-        let stopped = Arc::clone(&stop.0);
-        let found = tokio::task::spawn_blocking(move || {
+        let text = self.artifacts.count_searched(read.text);
+        let found = run_stoppable(move |stop| {
             let _permit = permit;
-            search::search(&text, &query, &|| stopped.load(Ordering::Relaxed))
+            search::search(&text.text, &query, &|| stop.is_raised())
         });
-        Ok((read.entry, found.await.map_err(|_| failed())?))
+        Ok((read.entry, found.await.ok_or_else(failed)?))
     }
 
     /// Deletes an artifact.
@@ -232,6 +220,28 @@ mod tests {
         ] {
             assert!(!is_artifact_id(bad), "{bad}");
         }
+    }
+
+    /// R32: the text of a search counts, and a search that nobody waits for gives it back.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn r32_a_text_counts_while_it_is_searched() {
+        let text = "ab".repeat(1 << 20);
+        let (owned, ids) = owner_with_texts(&[&text]).await;
+        let artifacts = owned.artifacts.clone();
+        let kept = artifacts.memory_bytes();
+        let query = SearchQuery::new("a[ab]{400}c", true, false).unwrap();
+        let searched = async move { owned.search(&ids[0], &query).await };
+        let searched = tokio::spawn(searched);
+        let limit = std::time::Instant::now() + Duration::from_secs(30);
+        let wait_for = async |bytes| {
+            while artifacts.memory_bytes() != bytes {
+                assert!(std::time::Instant::now() < limit, "never {bytes} bytes");
+                tokio::task::yield_now().await;
+            }
+        };
+        wait_for(kept + text.len()).await;
+        searched.abort();
+        wait_for(kept).await;
     }
 
     #[tokio::test]

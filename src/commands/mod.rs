@@ -69,8 +69,9 @@ fn write_output(out: &mut impl Write, is_terminal: bool, bytes: &[u8]) -> io::Re
 mod tests {
     use super::*;
 
+    /// R46: a terminal obeys no escape sequence of an output.
     #[test]
-    fn only_a_pipe_gets_escape_sequences() {
+    fn r46_only_a_pipe_gets_escape_sequences() {
         let output = "a\tb\r\n\x1b]52;c;aGk=\x07 \u{9b}31m \u{202e}\rz\n".as_bytes();
         let written = |is_terminal| {
             let mut out = Vec::new();

@@ -104,6 +104,7 @@ fn turn_error(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
         ReplayError::Io(_)
         | ReplayError::Stuck { .. }
         | ReplayError::Endless
+        | ReplayError::Stopped
         | ReplayError::NoModel(_)
         | ReplayError::NoTurn => anyhow::Error::from(error).context(format!("turn {number}")),
     }

@@ -94,6 +94,7 @@ metrics! {
     memory: Family<Labels<1>, Gauge> =
         add("memory_bytes", "Memory in use that is counted, by purpose");
     memory_limit: Gauge = add("memory_limit_bytes", "The limit of this memory");
+    tasks: Gauge = add("tasks", "Tasks of the runtime that have not ended");
     refused: Counters<1> = add("refused_requests", "Requests that the guard or a limit refused");
 }
 
@@ -271,6 +272,11 @@ impl Metrics {
             self.memory.get_or_create(&labels).set(used);
         }
         self.memory_limit.set(gauge(memory.limit()));
+    }
+
+    /// Shows how many tasks the runtime has.
+    pub fn set_tasks(&self, tasks: usize) {
+        self.tasks.set(i64::try_from(tasks).unwrap_or(i64::MAX));
     }
 
     /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].

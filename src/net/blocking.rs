@@ -1,7 +1,8 @@
 //! Runs work on large bodies without delaying other streams on the same thread.
 
+use adapters::stop_flag::{StopFlag, StopReason};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, spawn_blocking};
 
 /// Work on this many bytes or more is handed over. Work on fewer bytes takes about as long
 /// as the pause between two events of a stream.
@@ -22,6 +23,25 @@ pub(crate) fn block_in_place_if_large<T>(bytes: usize, work: impl FnOnce() -> T)
         block_in_place(work)
     } else {
         work()
+    }
+}
+
+/// Runs `work` on a blocking thread. The flag that it gets is raised when this future is dropped:
+/// when the client that waits for the result has left, or the server ends. `None` if the work has
+/// panicked.
+pub(crate) async fn run_stoppable<T: Send + 'static>(
+    work: impl FnOnce(&StopFlag) -> T + Send + 'static,
+) -> Option<T> {
+    let stop = StopOnDrop(StopFlag::new());
+    let raised = stop.0.clone();
+    spawn_blocking(move || work(&raised)).await.ok()
+}
+
+struct StopOnDrop(StopFlag);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.raise(StopReason::ClientLeft);
     }
 }
 
@@ -46,6 +66,32 @@ mod tests {
             block_in_place_if_large(LARGE_BYTES, || other.recv().unwrap());
         });
         runtime.block_on(work).unwrap();
+    }
+
+    #[tokio::test]
+    async fn work_whose_result_nobody_waits_for_is_stopped() {
+        let (begun, has_begun) = channel();
+        let (ended, has_ended) = channel();
+        let work = tokio::spawn(run_stoppable(move |stop| {
+            begun.send(()).unwrap();
+            while !stop.is_raised() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+        }));
+        while has_begun.try_recv().is_err() {
+            tokio::task::yield_now().await;
+        }
+        work.abort();
+        assert!(work.await.unwrap_err().is_cancelled());
+        has_ended
+            .recv_timeout(std::time::Duration::from_secs(30))
+            .expect("the work goes on");
+    }
+
+    #[tokio::test]
+    async fn the_result_of_stoppable_work_is_returned() {
+        assert_eq!(run_stoppable(StopFlag::is_raised).await, Some(false));
     }
 
     #[test]

@@ -59,6 +59,11 @@ pub struct TurnEnvironment {
 pub trait TurnEnvironmentFactory: Send + Sync {
     /// Makes the environment of the turn that answers this request.
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment;
+
+    /// What ends the work on its turns, if that is not the turn itself.
+    fn stop_flag(&self) -> StopFlag {
+        StopFlag::default()
+    }
 }
 
 impl TurnEnvironmentFactory for System {

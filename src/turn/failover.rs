@@ -103,6 +103,25 @@ struct PlannedTurn {
     plan: Plan,
 }
 
+/// Remembers a quirk patch for the route's model. False if it was known. A limit is logged, because
+/// it changes what all sessions get from the model.
+pub(super) fn learn_patch(
+    shared: &SharedState,
+    config: &Config,
+    route: &Route,
+    patch: QuirkPatch,
+) -> bool {
+    let is_new = shared.upstreams.learned_quirks().learn(route, patch);
+    if is_new && is_limit(patch) {
+        tracing::warn!(
+            "{} refused a request: {patch}; requests are fitted to this for {} minutes, or until a larger one is answered [{LIMIT_LEARNED}]",
+            SafeText::new(&redacted_route_name(config, route)),
+            LIMIT_LIFETIME.as_secs() / 60,
+        );
+    }
+    is_new
+}
+
 impl Failover {
     /// Puts the routes in the order in which they are tried: first the route that the session
     /// switched to, then the first choice, then its fallbacks. A route whose provider is down is
@@ -292,18 +311,9 @@ impl Failover {
         );
     }
 
-    /// Remembers a quirk patch for the route's model. False if it was known. A limit is logged,
-    /// because it changes what all sessions get from the model.
+    /// See [`learn_patch`].
     pub(super) fn learn_patch(&self, route: &Route, patch: QuirkPatch) -> bool {
-        let is_new = self.shared.upstreams.learned_quirks().learn(route, patch);
-        if is_new && is_limit(patch) {
-            tracing::warn!(
-                "{} refused a request: {patch}; requests are fitted to this for {} minutes, or until a larger one is answered [{LIMIT_LEARNED}]",
-                SafeText::new(&redacted_route_name(&self.config, route)),
-                LIMIT_LIFETIME.as_secs() / 60,
-            );
-        }
-        is_new
+        learn_patch(&self.shared, &self.config, route, patch)
     }
 
     /// Forgets a quirk patch that did not help.

@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
-use adapters::stop_flag::StopFlag;
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use tokio::time::Instant;
@@ -155,7 +154,7 @@ impl Service {
             shutdown: self.shutdown.clone(),
             client: head.extensions.get().cloned(),
             deadline: Instant::now() + config.server.turn_timeout,
-            stop: StopFlag::default(),
+            stop: self.environments.stop_flag(),
             identity: self.shared.recorded_identity.lock().clone(),
             run: None,
             environment,

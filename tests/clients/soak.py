@@ -4,7 +4,7 @@
 Streams, whole and long answers, calls, compactions, artifacts, faults of the upstream, slow and leaving clients, churn of
 connections, and edits of the configuration. Once a minute the traffic pauses, and a line is printed with what the server
 holds and how fast it answers. The limits of its memories are small, so that they are full early. Exits with 1 when a turn
-was lost, or when memory, descriptors, threads or latency grow. In a run of a few minutes growth is not judged.
+was lost, or when memory, descriptors, threads, tasks or latency grow. In a run of a few minutes growth is not judged.
 """
 
 import argparse
@@ -51,7 +51,7 @@ PROBES = 200
 MIN_MINUTES = 2
 # What the server may do at most.
 MAX_RSS_SLOPE = 1.0  # MB a minute
-MAX_COUNT_SLOPE = 0.2  # descriptors or threads a minute
+MAX_COUNT_SLOPE = 0.2  # descriptors, threads or tasks a minute
 MAX_P99_GROWTH = 2.0
 MAX_UNCOUNTED = 0.2  # of the memory above that of the idle server
 
@@ -276,6 +276,7 @@ class Soak:
             rss=rss(process),
             descriptors=len(os.listdir(process / "fd")),
             threads=len(os.listdir(process / "task")),
+            tasks=tasks(self.proxy),
             median=times[len(times) // 2],
             p99=times[len(times) * 99 // 100],
             counted=counted_memory(self.proxy),
@@ -310,6 +311,7 @@ class Sample:
     rss: float
     descriptors: int
     threads: int
+    tasks: int
     median: float
     p99: float
     counted: float | None
@@ -320,7 +322,7 @@ class Sample:
         counted = "" if self.counted is None else f", {self.counted:.1f} MB counted"
         return (
             f"minute {self.minute:5.1f}: {self.turns} turns, {self.lost} lost, RSS {self.rss:.1f} MB{counted}, "
-            f"{self.descriptors} descriptors, {self.threads} threads, plain turn {self.median:.1f} ms, p99 {self.p99:.1f} ms"
+            f"{self.descriptors} descriptors, {self.threads} threads, {self.tasks} tasks, plain turn {self.median:.1f} ms, p99 {self.p99:.1f} ms"
         )
 
 
@@ -351,6 +353,12 @@ def counted_memory(proxy: kit.Proxy) -> float | None:
     return sum(float(line.split()[-1]) for line in lines) / (1 << 20) if lines else None
 
 
+def tasks(proxy: kit.Proxy) -> int:
+    """The tasks of the server's runtime that have not ended."""
+    lines = [line for line in proxy.get("/metrics").splitlines() if line.startswith("respondent_tasks ")]
+    return int(float(lines[0].split()[-1]))
+
+
 def slope(points: list[tuple[float, float]]) -> float:
     """The growth a minute, by least squares."""
     return statistics.linear_regression(*zip(*points)).slope
@@ -377,10 +385,10 @@ def verdict(samples: list[Sample], idle: float, lost: list[str]) -> list[str]:
         print("too short to judge growth")
         return wrong
     growth = slope([(sample.minute, sample.rss) for sample in settled])
-    print(f"RSS grows by {growth:.2f} MB a minute, from {idle:.1f} MB when idle")
+    print(f"RSS grows by {growth:.2f} MB a minute, from {idle:.1f} MB when idle and nothing is counted")
     if growth >= MAX_RSS_SLOPE:
         wrong.append(f"RSS grows by {growth:.2f} MB a minute")
-    for name in ("descriptors", "threads"):
+    for name in ("descriptors", "threads", "tasks"):
         growth = slope([(sample.minute, getattr(sample, name)) for sample in settled])
         print(f"{name} grow by {growth:.2f} a minute")
         if growth >= MAX_COUNT_SLOPE and getattr(settled[-1], name) > getattr(settled[0], name) + 2:
@@ -423,6 +431,7 @@ def main() -> int:
             with soak.pause():
                 warm = soak.sample((time.monotonic() - begin) / 60)
             idle = warm.rss - (warm.counted or 0)
+            print(f"when idle: RSS {warm.rss:.1f} MB with what is counted, {idle:.1f} MB without", flush=True)
             samples = []
             while not soak.is_over():
                 time.sleep(max(0.0, min(interval, soak.end - time.monotonic())))

@@ -1,8 +1,11 @@
 """Tests of `kit.mismatch` and `kit.expanded`."""
 
+import contextlib
+import io
 import unittest
 
 from kit import expanded, mismatch
+from soak import Sample, verdict
 
 
 class Mismatch(unittest.TestCase):
@@ -37,6 +40,29 @@ class Expanded(unittest.TestCase):
     def test_digits_are_reversed(self):
         script = {"answers": [{"times": 12, "answers": [{"a": "#backwards#"}]}]}
         self.assertEqual(expanded(script)["answers"][11], {"a": "21"})
+
+
+class Verdict(unittest.TestCase):
+    """R22: what a soak judges."""
+
+    def judged(self, **grows) -> list[str]:
+        """The verdict on ten minutes in which these figures grow by so much a minute."""
+        flat = {"rss": 100.0, "descriptors": 30, "threads": 8, "tasks": 20, "median": 2.0, "p99": 5.0, "counted": 80.0, "turns": 1000, "lost": 0}
+        samples = [
+            Sample(minute=minute, **{name: value + grows.get(name, 0) * minute for name, value in flat.items()})
+            for minute in range(11)
+        ]
+        with contextlib.redirect_stdout(io.StringIO()):
+            return verdict(samples, 20.0, [])
+
+    def test_what_stays_flat_is_right(self):
+        self.assertEqual(self.judged(), [])
+
+    def test_what_leaks_is_named(self):
+        for name, growth in {"descriptors": 1, "threads": 1, "tasks": 1}.items():
+            self.assertEqual(self.judged(**{name: growth}), [f"{name} grow by {growth:.2f} a minute"])
+        self.assertIn("RSS grows by 2.00 MB a minute", self.judged(rss=2.0))
+        self.assertRegex(self.judged(counted=-4.0)[0], "are counted")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@
 //! | `corpus` | turns of every kind of failure replay without a difference |
 //! | `committed` | the bundles in `fixtures/bundles` keep working |
 //! | `hostile` | untrusted bundles do no harm |
+//! | `leaving` | a bundle that nobody waits for is not made |
 mod cli;
 mod committed;
 mod corpus;
 mod hostile;
+mod leaving;
 
 use libtest_mimic::Trial;
 
@@ -18,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
         cli::trials(),
         corpus::trials(),
         hostile::trials(),
+        leaving::trials(),
         committed::trials(),
     ]
     .into_iter()

@@ -7,13 +7,13 @@ use axum::body::Body;
 use axum::extract::State;
 use http::Response;
 
+use super::diagnostics::no_result;
 use super::{AppState, respond_with_json};
 use crate::artifacts::owner::LOCAL_OWNER;
 use crate::clock::{Clock, System, local_day};
 use crate::config::Config;
 use crate::diagnostics::bundle::BundleFolder;
 use crate::metrics::usage::UsageLog;
-use crate::serve::error::internal;
 use crate::store::DataDir;
 use report::{DiskReport, ServerReport, StatusReport, UsageReport, WEEK};
 
@@ -26,13 +26,14 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
     let providers = app.service.provider_reports(&config);
     let running = app.service.running.list();
     let usage = usage(&app.usage).await;
-    let read = tokio::task::spawn_blocking(move || {
-        let mut recent = app.capture.list(&config);
+    let read = app.capture.run_work(&app.memory, move |capture, work| {
+        let mut recent = capture.list(&config, work);
         recent.truncate(RECENT_TURNS);
         (recent, disk(&config))
     });
-    let Ok((recent, disk)) = read.await else {
-        return internal();
+    let (recent, disk) = match read.await {
+        Ok(read) => read,
+        Err(error) => return no_result(&error),
     };
     respond_with_json(&StatusReport {
         server: Some(ServerReport {

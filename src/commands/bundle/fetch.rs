@@ -9,7 +9,7 @@ use crate::app::diagnostics::NOT_FOUND;
 use crate::commands::ids::complete_id;
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
-use crate::diagnostics::capture::TurnCapture;
+use crate::diagnostics::capture::{CaptureWork, TurnCapture};
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::{BundleQuery, Selection};
 use crate::log::SafeText;
@@ -118,7 +118,7 @@ fn offline_note(config: &Config, control: &ControlClient) -> String {
 fn listing_on_disk(config: &Config) -> TurnListing {
     TurnListing {
         started_ms: None,
-        turns: TurnCapture::default().list(config),
+        turns: TurnCapture::default().list(config, &mut CaptureWork::default()),
     }
 }
 
@@ -128,7 +128,8 @@ fn bundle_on_disk(
     wanted: &BundleQuery,
 ) -> anyhow::Result<FetchedBundle> {
     let note = offline_note(config, control);
-    let Some(bytes) = TurnCapture::default().bundle(config, wanted)? else {
+    let Some(bytes) = TurnCapture::default().bundle(config, wanted, &mut CaptureWork::default())?
+    else {
         let none = listing_on_disk(config).explain_no_match(&wanted.selection);
         anyhow::bail!("{none}\n{note}");
     };

@@ -201,7 +201,7 @@ impl Server {
             jobs.finish(ending, over).await;
         }
         usage.flush().await;
-        tokio::task::spawn_blocking(move || capture.flush())
+        tokio::task::spawn_blocking(move || capture.flush_at_end())
             .await
             .ok();
     }

@@ -71,6 +71,9 @@ pub enum BundleError {
         /// The problem.
         what: &'static str,
     },
+    /// Nobody waits for the bundle any more.
+    #[error("the work on the bundle was stopped")]
+    Stopped,
     /// Compressing or encoding failed.
     #[error("the bundle cannot be packed: {0}")]
     PackFailed(#[source] io::Error),

@@ -224,6 +224,13 @@ impl BundleTurn {
         self.outcome.is_some_and(Outcome::is_failure)
     }
 
+    /// The bytes of all bodies.
+    pub(crate) fn body_bytes(&self) -> usize {
+        let attempts = self.attempts.iter();
+        let attempts = attempts.map(|attempt| attempt.body.len() + attempt.answer.len());
+        self.request.body.len() + self.answer.body.len() + attempts.sum::<usize>()
+    }
+
     /// Whether every body was kept whole.
     pub fn is_complete(&self) -> bool {
         self.omitted.is_empty()

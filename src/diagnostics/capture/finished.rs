@@ -1,5 +1,7 @@
 //! Finished turns in memory: first as they were recorded, then with compressed bodies.
 
+#[cfg(test)]
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::recorded_bytes::RecordedBytes;
@@ -34,6 +36,14 @@ impl FinishedTurn {
         (turn.to_bundle_turn(), turn.sent.clone())
     }
 
+    /// The bytes of the bodies that [`Self::open`] copies.
+    pub(super) fn body_bytes(&self) -> usize {
+        self.lock()
+            .bodies()
+            .map(RecordedBytes::original_length)
+            .sum()
+    }
+
     pub(super) fn is_worth_compressing(&self) -> bool {
         self.lock()
             .bodies()
@@ -43,6 +53,21 @@ impl FinishedTurn {
     /// Compresses the bodies of the recording. Takes time in proportion to them.
     pub(super) fn compress(&self) {
         self.lock().compress();
+    }
+
+    /// Holds the recording on another thread until the first of the two is dropped. The second one
+    /// gets a message when it is held.
+    #[cfg(test)]
+    pub(super) fn hold(self: &Arc<Self>) -> (Sender<()>, Receiver<()>) {
+        let (release, released) = channel::<()>();
+        let (held, is_held) = channel();
+        let turn = Arc::clone(self);
+        std::thread::spawn(move || {
+            let _recording = turn.lock();
+            held.send(()).unwrap();
+            let _ = released.recv();
+        });
+        (release, is_held)
     }
 
     fn lock(&self) -> MutexGuard<'_, RecordedTurn> {

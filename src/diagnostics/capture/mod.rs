@@ -6,7 +6,7 @@
 //! recording goes to the recent turns in memory, where the thread of the `writer`
 //! compresses its large bodies, and, if the configuration asks for it, to the writer itself, which
 //! redacts it and stores it as a bundle. `query` lists the recorded turns and packs
-//! selected ones.
+//! selected ones; `work` bounds what that takes.
 
 mod finished;
 mod headers;
@@ -20,19 +20,26 @@ mod redacted;
 mod sent;
 #[cfg(test)]
 mod tests;
+mod work;
 mod writer;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use adapters::stop_flag::StopFlag;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::System;
 use crate::config::{CaptureMode, Config};
+use crate::log;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
 
 pub use memory_budget::MemoryBudget;
 pub use recorded_turn::RecordedTurn;
 pub use recorder::{FinishedTurnSink, Recorder};
+pub use work::{CaptureWork, CaptureWorkError};
 
 use finished::FinishedTurn;
 use writer::BundleWriter;
@@ -48,7 +55,20 @@ struct RecentTurns {
     turns: Mutex<VecDeque<Arc<FinishedTurn>>>,
     budget: Arc<MemoryBudget>,
     writer: BundleWriter,
+    /// For the work of one client at a time.
+    work: WorkSlot,
 }
+
+struct WorkSlot(Arc<Semaphore>);
+
+impl Default for WorkSlot {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+}
+
+/// How long the end of the server waits for turns that are not on disk yet.
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl TurnEnvironmentFactory for TurnCapture {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
@@ -62,9 +82,19 @@ impl TurnEnvironmentFactory for TurnCapture {
 }
 
 impl TurnCapture {
-    /// Blocks until all queued turns are on disk, for five seconds at most.
-    pub fn flush(&self) {
-        self.0.writer.flush();
+    /// Blocks until all queued turns are on disk, for half a second at most. Logs how many are not
+    /// on disk by then: they are lost with the process.
+    pub fn flush_at_end(&self) {
+        let lost = self
+            .0
+            .writer
+            .flush(FINAL_FLUSH_TIMEOUT, &StopFlag::default());
+        if lost > 0 {
+            tracing::warn!(
+                target: log::CAPTURE_TARGET,
+                "the server ends before all turns could be written: {lost} were not kept"
+            );
+        }
     }
 
     /// Counts the recordings in the memory budget of the process.
@@ -99,6 +129,11 @@ impl RecentTurns {
         // Freed outside the lock: it may be a lot of memory.
         drop(evicted);
         while self.budget.used() > memory && self.evict_oldest() {}
+    }
+
+    /// Waits until the work before has ended.
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.work.0).acquire_owned().await.ok()
     }
 
     fn lock_turns(&self) -> MutexGuard<'_, VecDeque<Arc<FinishedTurn>>> {

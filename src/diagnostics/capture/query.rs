@@ -3,15 +3,18 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::TurnCapture;
 use super::finished::FinishedTurn;
 use super::redacted::{redacted_again, redacted_turn, scrubber};
+use super::{CaptureWork, TurnCapture};
 use crate::config::Config;
 use crate::diagnostics::bundle::{Bundle, BundleError, BundleFolder, StoredBundle};
 use crate::diagnostics::redact::Keep;
 use crate::diagnostics::selection::{BundleQuery, ListedTurn, Selection};
+
+/// How long a query waits for turns that are not on disk yet.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a recorded turn is. The copy in memory is preferred: it is not redacted yet,
 /// so its images and encrypted contents can still be kept.
@@ -21,9 +24,10 @@ enum TurnLocation {
 }
 
 impl TurnCapture {
-    /// All recorded turns, newest first. Blocks: it reads files.
-    pub fn list(&self, config: &Config) -> Vec<ListedTurn> {
-        self.locate_all(config)
+    /// All recorded turns, newest first; not all of them if the work is stopped. Blocks: it reads
+    /// files.
+    pub fn list(&self, config: &Config, work: &mut CaptureWork) -> Vec<ListedTurn> {
+        self.locate_all(config, work)
             .into_iter()
             .map(|(listed, _)| listed)
             .collect()
@@ -35,6 +39,7 @@ impl TurnCapture {
         &self,
         config: &Config,
         wanted: &BundleQuery,
+        work: &mut CaptureWork,
     ) -> Result<Option<Vec<u8>>, BundleError> {
         let now = SystemTime::now();
         let limit = match wanted.selection {
@@ -55,16 +60,20 @@ impl TurnCapture {
             encrypted: bundle.encrypted,
         };
         let current = scrubber(config, keep);
-        let all = self.locate_all(config).into_iter();
+        let all = self.locate_all(config, work).into_iter();
         let chosen = all
             .filter(|(listed, _)| listed.matches(&wanted.selection, now))
             .take(limit);
         for (_, location) in chosen {
+            work.check()?;
             match location {
                 TurnLocation::Memory(turn) => {
                     // The configuration of the turn knows its own secrets.
                     let own = scrubber(&turn.config, keep);
-                    bundle.turns.push(redacted_turn(&turn, &[&own, &current]));
+                    work.begin_turn(turn.body_bytes());
+                    let turn = redacted_turn(&turn, &[&own, &current], &work.stop);
+                    work.keep_turn(turn.body_bytes());
+                    bundle.turns.push(turn);
                 }
                 TurnLocation::Disk(path) => {
                     // The file may have been deleted in favour of a newer one.
@@ -73,12 +82,17 @@ impl TurnCapture {
                     };
                     bundle.images &= kept.images;
                     bundle.encrypted &= kept.encrypted;
-                    let turns = kept.turns.into_iter();
-                    let turns = turns.map(|turn| redacted_again(turn, &current));
-                    bundle.turns.extend(turns);
+                    for turn in kept.turns {
+                        work.check()?;
+                        work.begin_turn(turn.body_bytes());
+                        let turn = redacted_again(turn, &current, &work.stop);
+                        work.keep_turn(turn.body_bytes());
+                        bundle.turns.push(turn);
+                    }
                 }
             }
         }
+        work.check()?;
         bundle.turns.reverse();
         if bundle.turns.is_empty() {
             return Ok(None);
@@ -86,12 +100,16 @@ impl TurnCapture {
         bundle.to_bytes().map(Some)
     }
 
-    fn locate_all(&self, config: &Config) -> Vec<(ListedTurn, TurnLocation)> {
+    fn locate_all(
+        &self,
+        config: &Config,
+        work: &mut CaptureWork,
+    ) -> Vec<(ListedTurn, TurnLocation)> {
         let recent = self.recent();
         if recent.is_empty() {
             // The newest turn may have been too large for memory and still be queued for
             // writing.
-            self.flush();
+            self.0.writer.flush(FLUSH_TIMEOUT, &work.stop);
         }
         let kept = BundleFolder::from_config(config).list().unwrap_or_default();
         let is_kept = |id: &str| kept.iter().any(|kept| kept.request_id == id);
@@ -110,6 +128,7 @@ impl TurnCapture {
         let only_kept = kept
             .iter()
             .filter(|kept| !in_memory.contains(&kept.request_id));
+        let only_kept = only_kept.take_while(|_| work.check().is_ok());
         all.extend(only_kept.filter_map(read_listed));
         all.sort_by_key(|(listed, _)| std::cmp::Reverse(listed.began_ms));
         all

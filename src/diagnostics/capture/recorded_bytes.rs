@@ -13,8 +13,11 @@ const LEVEL: i32 = 1;
 pub(super) enum RecordedBytes {
     Shared(Arc<String>),
     Blocks(Vec<Vec<u8>>),
-    /// A zstd frame, made by [`RecordedBytes::compress`].
-    Compressed(Box<[u8]>),
+    /// A zstd frame of `length` bytes, made by [`RecordedBytes::compress`].
+    Compressed {
+        frame: Box<[u8]>,
+        length: usize,
+    },
 }
 
 impl Default for RecordedBytes {
@@ -35,14 +38,15 @@ impl RecordedBytes {
         };
         let saved = length.saturating_sub(compressed.len());
         if saved > 0 {
-            *self = Self::Compressed(compressed.into_boxed_slice());
+            let frame = compressed.into_boxed_slice();
+            *self = Self::Compressed { frame, length };
         }
         saved
     }
 
     /// Whether the bytes are many and not compressed yet.
     pub(super) fn is_worth_compressing(&self) -> bool {
-        !matches!(self, Self::Compressed(_)) && self.length() >= MIN_COMPRESSED
+        !matches!(self, Self::Compressed { .. }) && self.length() >= MIN_COMPRESSED
     }
 
     /// The bytes as they were recorded.
@@ -51,7 +55,7 @@ impl RecordedBytes {
             Self::Shared(text) => text.as_bytes().to_vec(),
             Self::Blocks(blocks) => blocks.concat(),
             // This cannot fail: the frame was made by this process.
-            Self::Compressed(bytes) => zstd::decode_all(&**bytes).unwrap_or_default(),
+            Self::Compressed { frame, .. } => zstd::decode_all(&**frame).unwrap_or_default(),
         }
     }
 
@@ -60,7 +64,15 @@ impl RecordedBytes {
         match self {
             Self::Shared(text) => text.len(),
             Self::Blocks(blocks) => blocks.iter().map(Vec::len).sum(),
-            Self::Compressed(bytes) => bytes.len(),
+            Self::Compressed { frame, .. } => frame.len(),
+        }
+    }
+
+    /// How many bytes [`Self::to_vec`] makes.
+    pub(super) fn original_length(&self) -> usize {
+        match self {
+            Self::Compressed { length, .. } => *length,
+            Self::Shared(_) | Self::Blocks(_) => self.length(),
         }
     }
 
@@ -71,7 +83,7 @@ impl RecordedBytes {
             Self::Blocks(blocks) => blocks
                 .iter()
                 .try_for_each(|block| encoder.write_all(block))?,
-            Self::Compressed(bytes) => encoder.write_all(bytes)?,
+            Self::Compressed { frame, .. } => encoder.write_all(frame)?,
         }
         encoder.finish()
     }
@@ -103,6 +115,7 @@ mod tests {
             assert!(!bytes.is_worth_compressing());
             assert_eq!(bytes.compress(), 0);
             assert_eq!(bytes.to_vec(), text.as_bytes());
+            assert_eq!(bytes.original_length(), text.len());
         }
     }
 

@@ -1,5 +1,7 @@
 //! Makes redacted turns for bundles of recordings and of stored bundles.
 
+use adapters::stop_flag::StopFlag;
+
 use super::finished::FinishedTurn;
 use super::sent::Sent;
 use crate::config::Config;
@@ -15,10 +17,14 @@ pub(super) fn scrubber(config: &Config, keep: Keep) -> Scrubber {
 }
 
 /// The turn of a bundle: what was recorded, redacted by each of the scrubbers, and what follows
-/// from it. Blocks: the turn is run again twice.
-pub(super) fn redacted_turn(finished: &FinishedTurn, scrubbers: &[&Scrubber]) -> BundleTurn {
+/// from it. Blocks: the turn is run again twice. Of no use if `stop` is raised meanwhile.
+pub(super) fn redacted_turn(
+    finished: &FinishedTurn,
+    scrubbers: &[&Scrubber],
+    stop: &StopFlag,
+) -> BundleTurn {
     let (recorded, sent) = finished.open();
-    let replayed = replay_hiding(&recorded, finished.config.redactor());
+    let replayed = replay_hiding(&recorded, finished.config.redactor(), stop);
     let mut original = match replayed {
         Ok(replayed) => replayed,
         Err(error) => {
@@ -31,17 +37,22 @@ pub(super) fn redacted_turn(finished: &FinishedTurn, scrubbers: &[&Scrubber]) ->
     let mut redacted = scrubbed(&recorded, scrubbers);
     drop(recorded);
     redacted.rerun = rerun;
-    remake(&redacted, &original)
+    remake(&redacted, &original, stop)
 }
 
 /// A turn of a bundle, redacted again: the scrubber may know patterns that are newer than the
-/// file. Blocks if that makes a difference: the turn is run again.
-pub(super) fn redacted_again(stored: BundleTurn, scrubber: &Scrubber) -> BundleTurn {
+/// file. Blocks if that makes a difference: the turn is run again. Of no use if `stop` is raised
+/// meanwhile.
+pub(super) fn redacted_again(
+    stored: BundleTurn,
+    scrubber: &Scrubber,
+    stop: &StopFlag,
+) -> BundleTurn {
     let redacted = scrubber.turn(&stored);
     if redacted == stored {
         return stored;
     }
-    remake(&redacted, &stored)
+    remake(&redacted, &stored, stop)
 }
 
 fn scrubbed(turn: &BundleTurn, scrubbers: &[&Scrubber]) -> BundleTurn {

@@ -1,7 +1,14 @@
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use adapters::stop_flag::StopReason;
 
 use super::*;
 use crate::config::{Inputs, LoadPurpose, load};
+use crate::diagnostics::bundle::BundleError;
+use crate::diagnostics::selection::BundleQuery;
+use crate::net::memory::MemoryFull;
 use crate::turn::Outcome;
 use crate::turn::{TurnEvent, TurnObserver};
 
@@ -24,7 +31,7 @@ fn run(capture: &TurnCapture, config: &Arc<Config>, id: &str, length: usize) {
         })
         .collect();
     ask(capture, config, id, &body, &[]);
-    capture.flush();
+    flush(capture);
 }
 
 fn ask(capture: &TurnCapture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
@@ -48,6 +55,12 @@ fn ask(capture: &TurnCapture, config: &Arc<Config>, id: &str, body: &str, pieces
         usage: None,
         fault: None,
     });
+}
+
+/// Waits until the writer has done all that was queued.
+fn flush(capture: &TurnCapture) {
+    let limit = Duration::from_mins(1);
+    assert_eq!(capture.0.writer.flush(limit, &StopFlag::default()), 0);
 }
 
 fn ids(capture: &TurnCapture) -> Vec<String> {
@@ -129,7 +142,7 @@ fn finished_turns_wait_compressed() {
     let (capture, config) = (TurnCapture::default(), config(""));
     ask(&capture, &config, "req_1", &"x".repeat(100_000), &[b"{}"]);
     let turn = Arc::clone(&capture.recent()[0]);
-    capture.flush();
+    flush(&capture);
     let used = capture.0.budget.used();
     assert!((1..10_000).contains(&used), "{used}");
     let (opened, sent) = turn.open();
@@ -139,7 +152,7 @@ fn finished_turns_wait_compressed() {
     assert_eq!(sent.answer.differing_events(b"{}"), [0; 0]);
     drop(turn);
     capture.apply_limits(&self::config("mode = \"off\""));
-    capture.flush();
+    flush(&capture);
     assert_eq!(capture.0.budget.used(), 0);
 }
 
@@ -158,4 +171,68 @@ fn turns_that_wait_to_be_written_count_towards_the_budget() {
     drop(waits);
     run(&capture, &config, "next", 50_000);
     assert_eq!(ids(&capture), ["next"]);
+}
+
+/// R44: the work of a client that left ends before the next turn.
+#[test]
+fn r44_stopped_work_makes_no_bundle_and_reads_no_file() {
+    let (capture, config) = (TurnCapture::default(), config(""));
+    ask(&capture, &config, "req_1", r#"{"model":"nowhere"}"#, &[]);
+    let every = BundleQuery::from_query("select=since:86400").unwrap();
+    let bundled = |stop: &StopFlag| {
+        let mut work = CaptureWork::default();
+        work.stop = stop.clone();
+        capture.bundle(&config, &every, &mut work)
+    };
+    let stop = StopFlag::new();
+    assert!(bundled(&stop).unwrap().is_some());
+    stop.raise(StopReason::ClientLeft);
+    assert!(matches!(bundled(&stop), Err(BundleError::Stopped)));
+}
+
+/// R44: the end of the server does not wait for a turn that cannot be written.
+#[test]
+fn r44_the_end_of_the_server_waits_half_a_second_for_recordings() {
+    let (capture, config) = (TurnCapture::default(), config("mode = \"all\""));
+    ask(&capture, &config, "req_1", r#"{"model":"nowhere"}"#, &[]);
+    let turn = Arc::clone(&capture.recent()[0]);
+    let (release, held) = turn.hold();
+    held.recv().unwrap();
+    let (ended, has_ended) = channel();
+    let ending = capture.clone();
+    std::thread::spawn(move || {
+        ending.flush_at_end();
+        ended.send(()).unwrap();
+    });
+    let is_ended = has_ended.recv_timeout(Duration::from_secs(30));
+    drop(release);
+    is_ended.expect("the server does not end");
+}
+
+/// R44: work on recordings needs memory, and two never run at once.
+#[tokio::test(start_paused = true)]
+async fn r44_work_on_recordings_has_one_place_and_a_share_of_the_memory() {
+    let capture = TurnCapture::default();
+    let full = ProcessMemory::new(0);
+    let refused = capture.run_work(&full, |_, _| ()).await;
+    assert_eq!(refused, Err(CaptureWorkError::MemoryFull(MemoryFull)));
+    let memory = ProcessMemory::unlimited();
+    let counted = memory.clone();
+    let used = capture.run_work(&memory, move |_, work| {
+        work.begin_turn(1 << 20);
+        let copies = counted.used_for(MemoryKind::Recordings);
+        work.keep_turn(1 << 20);
+        (copies, counted.used_for(MemoryKind::Recordings))
+    });
+    let (copies, kept) = used.await.unwrap();
+    assert!(copies > 4 << 20, "{copies}");
+    assert_eq!(kept, 1 << 20);
+    assert_eq!(memory.used(), 0);
+    let permit = capture.0.permit().await;
+    let waits = capture.run_work(&memory, |_, _| ());
+    // The clock goes on only while nothing runs.
+    let waits = tokio::time::timeout(Duration::from_hours(1), waits).await;
+    assert!(waits.is_err(), "two run at once");
+    drop(permit);
+    assert_eq!(capture.run_work(&memory, |_, _| ()).await, Ok(()));
 }

@@ -5,11 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{
-    Receiver, RecvError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+    Receiver, RecvError, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
 };
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use adapters::stop_flag::StopFlag;
 use anyhow::Context;
 
 use super::finished::FinishedTurn;
@@ -21,8 +22,8 @@ use crate::log::SafeText;
 
 /// How many turns may wait to be written; further ones are dropped.
 const QUEUE_LENGTH: usize = 16;
-/// How long [`BundleWriter::flush`] waits.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often [`BundleWriter::flush`] looks whether it has to stop.
+const FLUSH_STEP: Duration = Duration::from_millis(50);
 
 /// Queues turns for the writer thread, which starts with the first turn.
 #[derive(Default)]
@@ -80,15 +81,25 @@ impl BundleWriter {
         }
     }
 
-    /// Blocks until all queued turns are written, or [`FLUSH_TIMEOUT`] has passed.
-    pub(super) fn flush(&self) {
+    /// Blocks until all queued turns are written, until the time has passed or until `stop` is
+    /// raised. Returns how many turns are not written.
+    pub(super) fn flush(&self, timeout: Duration, stop: &StopFlag) -> usize {
         let Some(Some(jobs)) = self.jobs.get() else {
-            return;
+            return 0;
         };
         let (done, written) = sync_channel(0);
         if jobs.send(WriteJob::Flush(done)).is_ok() {
-            let _ = written.recv_timeout(FLUSH_TIMEOUT);
+            let until = Instant::now() + timeout;
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                let step = left.min(FLUSH_STEP);
+                let waits = written.recv_timeout(step) == Err(RecvTimeoutError::Timeout);
+                if !waits || left.is_zero() || stop.is_raised() {
+                    break;
+                }
+            }
         }
+        self.counts.waiting.load(Ordering::Relaxed)
     }
 }
 
@@ -100,7 +111,8 @@ fn write_bundle(turn: &FinishedTurn) -> anyhow::Result<PathBuf> {
         images: capture.images,
         encrypted: capture.encrypted,
     };
-    let turn = redacted_turn(turn, &[&scrubber(config, keep)]);
+    let scrubber = scrubber(config, keep);
+    let turn = redacted_turn(turn, &[&scrubber], &StopFlag::default());
     let bundle = Bundle {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         images: keep.images,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
+use adapters::stop_flag::StopFlag;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -48,6 +49,8 @@ pub(super) struct ReplayEnv {
     /// the service.
     armed: AtomicBool,
     finished: Arc<LastTurn>,
+    /// Ends the replay early.
+    pub(super) stop: StopFlag,
 }
 
 /// Keeps the recording of the last turn that finished.
@@ -70,13 +73,14 @@ impl FinishedTurnSink for LastTurn {
 }
 
 impl ReplayEnv {
-    pub(super) fn new(recorded: &Arc<BundleTurn>) -> Arc<Self> {
+    pub(super) fn new(recorded: &Arc<BundleTurn>, stop: StopFlag) -> Arc<Self> {
         Arc::new(Self {
             recorded: Arc::clone(recorded),
             progress: Mutex::default(),
             changed: Notify::new(),
             armed: AtomicBool::new(false),
             finished: Arc::default(),
+            stop,
         })
     }
 
@@ -165,6 +169,10 @@ impl TurnEnvironmentFactory for ReplayEnvFactory {
             Arc::new(ObservedRecorder { env, recorder }) as _
         });
         turn
+    }
+
+    fn stop_flag(&self) -> StopFlag {
+        self.0.stop.clone()
     }
 }
 

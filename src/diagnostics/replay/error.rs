@@ -26,6 +26,9 @@ pub enum ReplayError {
     /// The response became far longer than the recorded one.
     #[error("the replay says far more than was recorded, and was stopped")]
     Endless,
+    /// Nobody wants the result any more.
+    #[error("the replay was stopped")]
+    Stopped,
     /// The model that the turn should be sent to is not configured.
     #[error("{0}")]
     NoModel(String),

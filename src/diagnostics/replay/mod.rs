@@ -32,10 +32,13 @@ mod tools;
 mod upstream;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
+use adapters::stop_flag::StopFlag;
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
@@ -53,7 +56,7 @@ use crate::turn::{PREFIX_HEADER, Service, respond};
 
 pub use error::ReplayError;
 pub use live::live;
-pub use remake::remake;
+pub(crate) use remake::remake;
 
 use driver::ReplayDriver;
 use env::{ReplayEnv, ReplayEnvFactory};
@@ -64,20 +67,21 @@ use upstream::ReplayUpstream;
 /// same bytes on every machine. Blocks, usually for a moment only: recorded pauses are
 /// skipped.
 pub fn replay(turn: &BundleTurn) -> Result<BundleTurn, ReplayError> {
-    replay_hiding(turn, &Redactor::default())
+    replay_hiding(turn, &Redactor::default(), &StopFlag::default())
 }
 
 /// Like [`replay`], for a turn that is not redacted: faults and errors do not quote what `redactor`
-/// finds, as when the turn ran.
+/// finds, as when the turn ran. Ends soon after `stop` is raised.
 pub(crate) fn replay_hiding(
     turn: &BundleTurn,
     redactor: &Redactor,
+    stop: &StopFlag,
 ) -> Result<BundleTurn, ReplayError> {
     check_replayable(turn)?;
     let recorded = Arc::new(turn.clone());
     let mut replayed = run_in_own_runtime(
         |builder| builder.start_paused(true),
-        || run(Arc::clone(&recorded), redactor.clone()),
+        || run(Arc::clone(&recorded), redactor.clone(), stop.clone()),
     )?;
     restore_recorded_values(&recorded, &mut replayed);
     Ok(replayed)
@@ -120,9 +124,13 @@ fn run_in_own_runtime<F: Future<Output = Result<BundleTurn, ReplayError>>>(
     })
 }
 
-async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn, ReplayError> {
+async fn run(
+    recorded: Arc<BundleTurn>,
+    redactor: Redactor,
+    stop: StopFlag,
+) -> Result<BundleTurn, ReplayError> {
     let upstream = ReplayUpstream::bind().await?;
-    let env = ReplayEnv::new(&recorded);
+    let env = ReplayEnv::new(&recorded, stop.clone());
     let config = replay_config(&recorded, &upstream.origin()).with_redactor(redactor);
     let ending = CancellationToken::new();
     let service = Arc::new(Service::new(
@@ -146,9 +154,20 @@ async fn run(recorded: Arc<BundleTurn>, redactor: Redactor) -> Result<BundleTurn
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });
-    ReplayDriver::new(&recorded, &env, upstream, ending, client, streams)
-        .run()
-        .await?;
+    let driver = ReplayDriver::new(&recorded, &env, upstream, ending, client, streams);
+    // The driver yields at every step, so the flag is looked at as often.
+    let stopped = poll_fn(|_| {
+        if stop.is_raised() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    });
+    tokio::select! {
+        biased;
+        () = stopped => return Err(ReplayError::Stopped),
+        driven = driver.run() => driven?,
+    }
     env.finished_turn().ok_or(ReplayError::NoTurn)
 }
 

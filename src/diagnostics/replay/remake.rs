@@ -3,16 +3,19 @@
 //! secret in half, an id is a hash of what was redacted.
 
 use adapters::fault::{Fault, Kind};
+use adapters::stop_flag::StopFlag;
 
-use super::replay;
+use super::replay_hiding;
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, OmittedPart};
+use crate::secrets::Redactor;
 use crate::turn::Outcome;
 
 /// Makes the results of a redacted turn by running it again. `original` is the same turn before
 /// that redaction: if the redacted turn takes another course, or cannot be run, it has no results,
-/// and its [`RerunReport`](crate::diagnostics::bundle::RerunReport) says why.
-pub fn remake(redacted: &BundleTurn, original: &BundleTurn) -> BundleTurn {
-    let made = match replay(redacted) {
+/// and its [`RerunReport`](crate::diagnostics::bundle::RerunReport) says why. Of no use if `stop` is
+/// raised meanwhile.
+pub(crate) fn remake(redacted: &BundleTurn, original: &BundleTurn, stop: &StopFlag) -> BundleTurn {
+    let made = match replay_hiding(redacted, &Redactor::default(), stop) {
         Ok(made) => made,
         Err(error) => return redacted.without_results(&error.to_string()),
     };

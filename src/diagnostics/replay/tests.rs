@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use adapters::plan::Retention;
+use adapters::stop_flag::{StopFlag, StopReason};
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::live::LiveRecorder;
-use super::{ReplayError, live, remake, replay};
+use super::{ReplayError, live, remake, replay, replay_hiding};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, Inputs, LoadPurpose, load};
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
@@ -189,7 +190,7 @@ fn text(turn: &BundleTurn) -> String {
 
 /// The turn as a bundle holds it.
 fn redact(recorded: &BundleTurn, scrubber: &Scrubber) -> BundleTurn {
-    let redacted = remake(&scrubber.turn(recorded), recorded);
+    let redacted = remake(&scrubber.turn(recorded), recorded, &StopFlag::default());
     assert_eq!(redacted.rerun.failed, None);
     redacted
 }
@@ -730,4 +731,19 @@ async fn a_recorded_request_goes_to_a_real_provider() {
     assert_eq!(turn.outcome, Some(Outcome::Failed));
     assert_eq!(player.requests()[0].json()["model"], "n");
     assert!(matches!(unknown, Err(ReplayError::NoModel(_))));
+}
+
+/// R44: a replay that nobody waits for ends before its first step.
+#[test]
+fn r44_a_replay_that_was_stopped_ends() {
+    let recorded = Scene {
+        scripts: vec![json!({"answers": [{"steps": [{"text": "ho"}]}]})],
+        ..Scene::default()
+    }
+    .record();
+    let stop = StopFlag::new();
+    let run = || replay_hiding(&recorded, &Redactor::default(), &stop);
+    assert!(run().is_ok());
+    stop.raise(StopReason::ClientLeft);
+    assert!(matches!(run(), Err(ReplayError::Stopped)));
 }

@@ -19,6 +19,7 @@ use super::trigger::CompactionTrigger;
 use super::{retained, summary_checks};
 use crate::turn::context::TurnContext;
 use crate::turn::engine::{Answer, Round};
+use crate::turn::failover::learn_patch;
 use crate::turn::prepared::RoutedHistory;
 use crate::turn::sink::Sink;
 
@@ -106,8 +107,8 @@ impl Summarizer<'_> {
                     if let Some(patch) = fault.patch {
                         // The engine forgets a patch that did not change this request. The next
                         // request is another one, which it may change.
-                        let patches = self.history.shared.upstreams.learned_quirks();
-                        patches.learn(&route, patch);
+                        let RoutedHistory { shared, config, .. } = self.history;
+                        learn_patch(shared, config, &route, patch);
                     }
                     if !is_worth_another_request(fault.kind) {
                         fault.kind.name().clone_into(&mut attempts.failure);

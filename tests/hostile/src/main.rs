@@ -14,7 +14,7 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use hostile::linear::{Case, MEASURED, cases};
+use hostile::linear::{Case, MEASURED, PLANTED_QUADRATIC, cases, planted};
 
 /// How many times as large the second input is.
 const GROWTH: usize = 4;
@@ -31,6 +31,9 @@ struct Options {
     /// Print every case with its instructions for each byte or element
     #[arg(long)]
     verbose: bool,
+    /// Only check that a quadratic scanner is noticed
+    #[arg(long)]
+    self_test: bool,
     /// Run the work of this list of cases; for the program itself, under callgrind
     #[arg(long, hide = true)]
     plan: Option<std::path::PathBuf>,
@@ -46,7 +49,11 @@ struct Measurement {
 
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
-    let cases = cases();
+    let cases = if options.self_test {
+        planted()
+    } else {
+        cases()
+    };
     if let Some(plan) = &options.plan {
         run_plan(&cases, plan)?;
         return Ok(ExitCode::SUCCESS);
@@ -63,7 +70,16 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("0 passed, 0 failed, {} skipped", chosen.len());
         return Ok(ExitCode::SUCCESS);
     }
-    let failed = check(&cases, &chosen, options.verbose)?;
+    let failed = check(&cases, &chosen, &options)?;
+    if options.self_test {
+        ensure!(
+            failed == [PLANTED_QUADRATIC],
+            "of the planted cases only the quadratic one must fail, but {failed:?} did"
+        );
+        println!("a quadratic scanner is noticed");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let failed = failed.len();
     println!("{} passed, {failed} failed", chosen.len() - failed);
     Ok(if failed == 0 {
         ExitCode::SUCCESS
@@ -72,8 +88,12 @@ fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Checks these cases, prints those that are not linear, and returns their number.
-fn check(cases: &[Case], chosen: &[usize], verbose: bool) -> anyhow::Result<usize> {
+/// Checks these cases, prints those that are not linear, and returns their names.
+fn check<'c>(
+    cases: &'c [Case],
+    chosen: &[usize],
+    options: &Options,
+) -> anyhow::Result<Vec<&'c str>> {
     let at = |case: &usize, factor: usize| Measurement {
         case: *case,
         size: cases.get(*case).map_or(0, |case| case.size * factor),
@@ -82,7 +102,7 @@ fn check(cases: &[Case], chosen: &[usize], verbose: bool) -> anyhow::Result<usiz
         .iter()
         .flat_map(|case| [at(case, 1), at(case, GROWTH)])
         .collect();
-    let mut counts = count(&plan)?;
+    let mut counts = count(&plan, options.self_test)?;
     let cost = |counts: &HashMap<_, u64>, case: &usize, factor: usize| {
         counts.get(&at(case, factor)).copied().unwrap_or_default()
     };
@@ -104,15 +124,17 @@ fn check(cases: &[Case], chosen: &[usize], verbose: bool) -> anyhow::Result<usiz
         .iter()
         .map(|case| at(case, GROWTH * GROWTH))
         .collect();
-    counts.extend(count(&plan)?);
-    let mut failed = 0;
+    counts.extend(count(&plan, options.self_test)?);
+    let mut failed = Vec::new();
     for case in chosen {
         let fails = doubtful.contains(case) && !is_linear(&counts, case, GROWTH);
-        failed += usize::from(fails);
         let Some(Case { name, size, .. }) = cases.get(*case) else {
             continue;
         };
-        if fails || verbose {
+        if fails {
+            failed.push(name.as_str());
+        }
+        if fails || options.verbose {
             let word = if fails { "FAILED" } else { "ok" };
             let of = [1, GROWTH, GROWTH * GROWTH].map(|factor| cost(&counts, case, factor));
             println!("{word} {name} ({size} and {GROWTH} times as much): {of:?} instructions");
@@ -140,14 +162,14 @@ fn run_plan(cases: &[Case], plan: &Path) -> anyhow::Result<()> {
 }
 
 /// Counts the instructions of each measurement, in as many processes as there are cores.
-fn count(plan: &[Measurement]) -> anyhow::Result<HashMap<Measurement, u64>> {
+fn count(plan: &[Measurement], self_test: bool) -> anyhow::Result<HashMap<Measurement, u64>> {
     let folder = tempfile::tempdir()?;
     let cores = available_parallelism()?.get();
     let mut running = Vec::new();
     for (number, part) in plan.chunks(plan.len().div_ceil(cores).max(1)).enumerate() {
         let folder = folder.path().join(number.to_string());
         fs::create_dir(&folder)?;
-        running.push((start(part, &folder)?, part, folder));
+        running.push((start(part, &folder, self_test)?, part, folder));
     }
     let mut counts = HashMap::new();
     for (process, part, folder) in running {
@@ -164,7 +186,7 @@ fn count(plan: &[Measurement]) -> anyhow::Result<HashMap<Measurement, u64>> {
 
 /// Starts this program under callgrind. It counts within the measured function alone, and writes a
 /// file whenever that ends.
-fn start(plan: &[Measurement], folder: &Path) -> anyhow::Result<Child> {
+fn start(plan: &[Measurement], folder: &Path, self_test: bool) -> anyhow::Result<Child> {
     let lines = plan
         .iter()
         .map(|Measurement { case, size }| format!("{case} {size}\n"));
@@ -180,6 +202,7 @@ fn start(plan: &[Measurement], folder: &Path) -> anyhow::Result<Child> {
             folder.join("counts").display()
         ))
         .arg(std::env::current_exe()?)
+        .args(self_test.then_some("--self-test"))
         .arg("--plan")
         .arg(list)
         .stdout(Stdio::null())

@@ -50,6 +50,9 @@ fn slow_text() -> String {
 /// to be stopped, and the trial shows nothing.
 const BEGUN: Duration = Duration::from_millis(300);
 
+/// In this time a search has ended that was stopped. One that goes on takes longer.
+const STOPPED: Duration = Duration::from_secs(15);
+
 async fn left_searches() {
     let server = server(&[&slow_text(), "little"]).await;
     let slow = format!("/v1/artifacts/{}/search?q={SLOW}&regex=true", server.ids[0]);
@@ -66,7 +69,8 @@ async fn left_searches() {
     }
     // All four have used the places of slow searches.
     let little = format!("/v1/artifacts/{}/search?q=l.t&regex=true", server.ids[1]);
-    let found = server.get(&little).await;
+    let found = tokio::time::timeout(STOPPED, server.get(&little)).await;
+    let found = found.expect("the searches of clients that left go on");
     assert_eq!((found.status, &found.json()["matches"]), (200, &json!(1)));
 }
 
@@ -109,5 +113,7 @@ async fn search_at_the_end() {
     let reply = tokio::time::timeout(BEGUN, search.read_u8()).await;
     assert!(reply.is_err(), "{reply:?}");
     proxy.terminate().await;
-    assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+    let exit = tokio::time::timeout(STOPPED, proxy.wait_for_exit()).await;
+    let exit = exit.expect("the search keeps the server from ending");
+    assert_eq!(exit.code(), Some(0));
 }

@@ -27,6 +27,10 @@ pub fn trials() -> Vec<Trial> {
             silence,
         ),
         case(
+            "R45 compaction: a limit that is learned in a compaction is a warning",
+            learned_limit,
+        ),
+        case(
             "compaction: a shutdown fails it without inventing an item",
             shutdown,
         ),
@@ -192,4 +196,19 @@ async fn shutdown() {
     assert_eq!(stream.terminal, "response.failed");
     assert_eq!(stream.response["output"], json!([]));
     assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+}
+
+/// The provider names its window when the summary has begun, so that the engine can do nothing.
+async fn learned_limit() {
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
+    let overflow = "This model's maximum context length is 100000 tokens. However, your messages resulted in 100010 tokens.";
+    player.push(answer(
+        json!([{"text": "The user"}, {"error": {"message": overflow, "code": 400}}]),
+    ));
+    player.push(answer(json!([{"text": SUMMARY}])));
+    let session = Session::with_tool_rounds(3, 200);
+    let compacted = session.compact(&proxy, CompactionMethod::Endpoint).await;
+    assert_eq!(compacted.summary, SUMMARY);
+    proxy.wait_for_log("[MODEL_LIMIT_LEARNED]").await;
 }

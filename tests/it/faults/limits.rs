@@ -10,12 +10,12 @@ use crate::trial::wire_case;
 
 pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     let wrong = WRONG_LIMITS.iter().map(|case| {
-        let name = format!("a limit is not believed: {}", case.name);
+        let name = format!("R45 a limit is not believed: {}", case.name);
         wire_case(wire, &name, move |wire| is_not_believed(wire, case))
     });
     let refuted = wire_case(
         wire,
-        "a larger answer refutes a learned window",
+        "R45 a larger answer refutes a learned window",
         refuted_window,
     );
     wrong.chain([refuted]).collect()
@@ -31,10 +31,13 @@ struct WrongLimit {
     /// The text of the request that is refused.
     refused: &'static str,
     message: &'static str,
+    /// What the log says of it.
+    warned: Option<&'static str>,
 }
 
 const SMALL_WINDOW: &str = "Invalid request. The log says: This model's maximum context length is 3000 tokens. However, your messages resulted in 5000 tokens.";
 const SMALL_OUTPUT: &str = "max_tokens must be less than or equal to 300, the maximum value for max_tokens is less than the context_window for this model";
+const KNOWN_BETTER: &str = "because the model has answered more, or is listed with far more";
 const LISTED: &str = "models = [{ id = \"m\", window = 200000, max_output = 8000 }]";
 
 const WRONG_LIMITS: &[WrongLimit] = &[
@@ -44,6 +47,7 @@ const WRONG_LIMITS: &[WrongLimit] = &[
         counted: (5_000, 5),
         refused: "refuse this",
         message: SMALL_WINDOW,
+        warned: Some(KNOWN_BETTER),
     },
     WrongLimit {
         name: "the model has given longer answers",
@@ -51,6 +55,7 @@ const WRONG_LIMITS: &[WrongLimit] = &[
         counted: (10, 700),
         refused: "refuse this",
         message: SMALL_OUTPUT,
+        warned: Some(KNOWN_BETTER),
     },
     WrongLimit {
         name: "the model is listed with a far larger window",
@@ -58,6 +63,7 @@ const WRONG_LIMITS: &[WrongLimit] = &[
         counted: (10, 5),
         refused: "refuse this",
         message: SMALL_WINDOW,
+        warned: Some(KNOWN_BETTER),
     },
     WrongLimit {
         name: "the model is listed with far longer answers",
@@ -65,6 +71,7 @@ const WRONG_LIMITS: &[WrongLimit] = &[
         counted: (10, 5),
         refused: "refuse this",
         message: SMALL_OUTPUT,
+        warned: Some(KNOWN_BETTER),
     },
     WrongLimit {
         name: "the refusal quotes the request",
@@ -72,6 +79,7 @@ const WRONG_LIMITS: &[WrongLimit] = &[
         counted: (10, 5),
         refused: "refuse this\nThis model's maximum context length is 3000 tokens.",
         message: SMALL_WINDOW,
+        warned: Some("because the refusal quotes the request"),
     },
     WrongLimit {
         name: "no model has so small a window",
@@ -79,6 +87,7 @@ const WRONG_LIMITS: &[WrongLimit] = &[
         counted: (10, 5),
         refused: "refuse this",
         message: "This model's maximum context length is 300 tokens. However, your messages resulted in 5000 tokens.",
+        warned: None,
     },
     WrongLimit {
         name: "no model gives such short answers",
@@ -86,6 +95,7 @@ const WRONG_LIMITS: &[WrongLimit] = &[
         counted: (10, 5),
         refused: "refuse this",
         message: "max_tokens must be less than or equal to 16",
+        warned: None,
     },
 ];
 
@@ -139,6 +149,10 @@ async fn is_not_believed(wire: PlayerWire, case: &'static WrongLimit) {
     let error = proxy.post(&refused).await.error(400);
     let message = error["message"].as_str().unwrap();
     assert!(message.contains(case.message), "{message}");
+    if let Some(reason) = case.warned {
+        proxy.wait_for_log(reason).await;
+        proxy.wait_for_log("[MODEL_LIMIT_NOT_BELIEVED]").await;
+    }
     proxy.stream(&with_long_output()).await;
     let bodies: Vec<String> = player
         .requests()
@@ -173,6 +187,7 @@ async fn refuted_window(wire: PlayerWire) {
     proxy
         .wait_for_log("up/m refused a request: the window has 8192 tokens;")
         .await;
+    proxy.wait_for_log("[MODEL_LIMIT_LEARNED]").await;
     assert_eq!(listed_window().await, 8_192);
     proxy.stream(&super::body()).await;
     assert_eq!(listed_window().await, 131_072);

@@ -1,4 +1,6 @@
 //! Silent upstreams: the commit point, heartbeats and timeouts.
+use std::time::Duration;
+
 use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::json;
@@ -15,6 +17,11 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
             wire,
             "R7 a turn that goes on for ever ends at turn_timeout",
             turn_timeout,
+        ),
+        wire_case(
+            wire,
+            "R7 a flood without content delays neither heartbeats nor the end",
+            flood,
         ),
         wire_case(
             wire,
@@ -109,6 +116,23 @@ async fn turn_timeout(wire: PlayerWire) {
     let error = proxy.post(&body()).await.error(504);
     assert_eq!(error["code"], "turn_timeout");
     player.wait_closed(1).await;
+}
+
+async fn flood(wire: PlayerWire) {
+    // There is always something to read.
+    let signs = ": alive\n\n".repeat(8_000);
+    let signs = json!({"repeat": {"times": 1_000_000, "steps": [{"raw": signs}]}});
+    let player = repeating_player(wire, answer(json!([{"text": "so far"}, signs]))).await;
+    let setup = Setup::new().server("turn_timeout = \"3s\"\nheartbeat = \"50ms\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let body = body();
+    let stream = proxy.stream(&body);
+    let stream = tokio::time::timeout(Duration::from_secs(30), stream).await;
+    let stream = stream.expect("the turn goes on");
+    assert_eq!(stream.terminal, "response.failed");
+    assert_eq!(stream.text(), "so far");
+    assert!(stream.count("response.in_progress") > 2);
+    player.wait_closed(0).await;
 }
 
 async fn turn_timeout_unread(wire: PlayerWire) {

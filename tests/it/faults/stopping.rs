@@ -1,8 +1,12 @@
 //! SIGTERM while turns are running.
+use std::time::Duration;
+
 use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::json;
+use tokio::fs::OpenOptions;
 use tokio::net::TcpStream;
+use tokio::process::Command;
 
 use super::{answer, body, player};
 use crate::proxy::{Proxy, Setup, streaming};
@@ -12,13 +16,18 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
         wire_case(
             wire,
-            "R15 SIGTERM ends twenty streams in order",
-            twenty_streams,
+            "R15 SIGTERM ends fifty streams in order",
+            fifty_streams,
         ),
         wire_case(
             wire,
             "R15 SIGTERM without turns ends the server at once",
             idle,
+        ),
+        wire_case(
+            wire,
+            "R15 a file that blocks its reader does not keep the server from ending",
+            blocking_file,
         ),
         wire_case(
             wire,
@@ -28,11 +37,22 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     ]
 }
 
-async fn twenty_streams(wire: PlayerWire) {
+const STREAMS: usize = 50;
+
+/// When the last stream has ended, the server ends in half a second, or a little later on a busy
+/// machine.
+const ENDED: Duration = Duration::from_secs(20);
+
+async fn exit_code(proxy: &mut Proxy) -> Option<i32> {
+    let exit = tokio::time::timeout(ENDED, proxy.wait_for_exit()).await;
+    exit.expect("the server does not end").code()
+}
+
+async fn fifty_streams(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().server("grace = \"2s\"")).await;
     let mut replies = Vec::new();
-    for n in 0..20 {
+    for n in 0..STREAMS {
         // Half of the turns end by themselves within the grace period.
         player.push(if n % 2 == 0 {
             answer(json!([{"text": "begun"}, {"stall": true}]))
@@ -66,11 +86,11 @@ async fn twenty_streams(wire: PlayerWire) {
         }
     }
     assert!(
-        failed >= 10 && completed + failed == 20,
+        failed >= STREAMS / 2 && completed + failed == STREAMS,
         "{completed}, {failed}"
     );
     let mut proxy = proxy;
-    assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+    assert_eq!(exit_code(&mut proxy).await, Some(0));
     let log = proxy.log();
     assert_eq!(log.matches(" failed after ").count(), failed, "{log}");
 }
@@ -82,6 +102,22 @@ async fn idle(wire: PlayerWire) {
     assert_eq!(proxy.get("/healthz").await.status, 200);
     proxy.terminate().await;
     assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+}
+
+/// The server reads its configuration anew; nothing can stop that.
+async fn blocking_file(wire: PlayerWire) {
+    let player = player(wire).await;
+    let mut proxy = Proxy::start(&player).await;
+    let file = proxy.folder.path().join("proxy-config.toml");
+    let pipe = proxy.folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().await.unwrap();
+    assert!(made.success());
+    std::fs::rename(&pipe, &file).unwrap();
+    // This waits for the reader, who then waits for what is never written.
+    let opened = OpenOptions::new().write(true).open(&file).await;
+    proxy.terminate().await;
+    assert_eq!(exit_code(&mut proxy).await, Some(0));
+    drop(opened.unwrap());
 }
 
 async fn second_signal(wire: PlayerWire) {

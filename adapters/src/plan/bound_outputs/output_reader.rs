@@ -48,7 +48,7 @@ impl<'t> OutputReader<'t> {
     }
 
     /// The text that `render` makes of an item's output. It must depend on the output and
-    /// on `settings` alone.
+    /// on `settings` alone. `None` if the work was stopped.
     pub(super) fn render(
         &mut self,
         index: usize,
@@ -62,7 +62,11 @@ impl<'t> OutputReader<'t> {
         if let Some(CachedOutput::Replacement(text)) = self.cache.get(key) {
             return Some(text);
         }
+        let stop = self.stop;
         let text: Arc<str> = render(self.text(index, item)?).into();
+        if stop.is_raised() {
+            return None;
+        }
         self.cache
             .put(key, CachedOutput::Replacement(Arc::clone(&text)));
         Some(text)

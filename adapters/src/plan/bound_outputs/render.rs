@@ -53,7 +53,7 @@ pub(super) fn replacement<'t>(
             let style = limits.excerpt_style;
             let settings = (cap, call_id, wanted, style, retention);
             let text = reader.render(output.item, item, settings, |text| {
-                let source = ExcerptSource::new(text, &measure, wanted);
+                let source = ExcerptSource::until_stopped(text, &measure, wanted, &turn.stop);
                 fit(cap, |chars| {
                     source.excerpt(call_id, chars, style, retention)
                 })

@@ -104,6 +104,9 @@ fn shorten_units(
     limits: TextLimits,
 ) {
     for (unit, cap) in units.iter().zip(caps) {
+        if turn.stop.is_raised() {
+            return;
+        }
         let Some(cap) = *cap else { continue };
         for text in &unit.texts {
             if text.exceeds_limits || text.bytes > cap || text.media > 0 {

@@ -11,6 +11,7 @@ use crate::compaction_blob::CompactionBlob;
 use crate::plan::{Bounds, OutputPolicy, Retention, plan};
 use crate::purpose::{Purpose, SummaryMode};
 use crate::responses::request::TurnSource;
+use crate::stop_flag::{StopFlag, StopReason};
 use crate::wire::{EncodeOptions, encode};
 
 /// A request for a summary or for an answer, as a provider gets it.
@@ -528,4 +529,29 @@ fn the_start_of_a_truncated_history_moves_rarely() {
     }
     // Each start shows in two messages, and moves by a quarter of about 30 rounds.
     assert!((4..=26).contains(&starts.len()), "{}", starts.len());
+}
+
+/// R8: a history of a client that left is not cut any more.
+#[test]
+fn r8_a_history_that_is_stopped_is_not_cut() {
+    let long = "word ".repeat(20_000);
+    let input: Vec<Value> = (0..9).map(|_| user(&long)).collect();
+    let bounds = bounds(20_000, OutputPolicy::Adaptive);
+    let replaced = |stops: bool| {
+        let stop = StopFlag::new();
+        let body = json!({"model": "m", "input": input}).to_string();
+        let whole = TurnSource::new(body.clone());
+        let mut plan = plan(&whole.turn().unwrap(), &bounds);
+        let source = TurnSource::new(body)
+            .with_purpose(Purpose::summary(SummaryMode::FitWindow))
+            .with_stop_flag(stop.clone());
+        let turn = source.turn().unwrap();
+        if stops {
+            stop.raise(StopReason::ClientLeft);
+        }
+        super::fit(&turn, &bounds, &mut plan);
+        plan.replacements.len()
+    };
+    assert!(replaced(false) > 0);
+    assert_eq!(replaced(true), 0);
 }

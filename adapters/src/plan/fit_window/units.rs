@@ -115,6 +115,9 @@ pub(super) fn units(
     };
     let mut units: Vec<SequenceUnit> = Vec::new();
     for (at, entry) in plan.sequence.iter().enumerate().take(count) {
+        if turn.stop.is_raised() {
+            break;
+        }
         match (entry, units.last_mut()) {
             (SequenceEntry::Result(index), Some(unit)) => {
                 unit.entries.end = at + 1;

@@ -3,6 +3,7 @@
 
 mod forms;
 mod inputs;
+mod planted;
 mod series;
 mod texts;
 mod work;
@@ -12,6 +13,9 @@ use std::hint::black_box;
 use forms::FORMS;
 use series::SERIES;
 use texts::Pattern;
+
+/// Each form gets one of so many parts of all pairs of fragments.
+const PARTS: usize = 16;
 
 /// One kind of input, and what is done with it.
 pub struct Case {
@@ -52,8 +56,9 @@ fn respondent_linear_measured(work: fn(&[u8]), input: &[u8]) {
 
 /// All cases.
 pub fn cases() -> Vec<Case> {
-    let of_texts = FORMS.iter().flat_map(|form| {
-        Pattern::all().map(move |pattern| Case {
+    let of_texts = FORMS.iter().enumerate().flat_map(|(number, form)| {
+        let pairs = Pattern::any_two(number, PARTS);
+        Pattern::all().chain(pairs).map(move |pattern| Case {
             name: format!("{}: {pattern:?}", form.name),
             size: form.size,
             make: Box::new(move |bytes| (form.wrap)(&pattern.text(bytes))),
@@ -68,3 +73,20 @@ pub fn cases() -> Vec<Case> {
     });
     of_texts.chain(of_series).collect()
 }
+
+/// Cases that show whether the check notices growth: one that is linear, and one that is not.
+pub fn planted() -> Vec<Case> {
+    let case = |name: &str, work| Case {
+        name: name.to_owned(),
+        size: 1 << 8,
+        make: Box::new(|bytes| vec![b'a'; bytes]),
+        work,
+    };
+    vec![
+        case("planted: a linear scanner", planted::linear),
+        case(PLANTED_QUADRATIC, planted::quadratic),
+    ]
+}
+
+/// The name of the case of [`planted`] that must fail.
+pub const PLANTED_QUADRATIC: &str = "planted: a quadratic scanner";

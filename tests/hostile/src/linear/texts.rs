@@ -88,13 +88,26 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    /// All patterns.
+    /// The patterns that every form gets.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let repeated = FRAGMENTS.into_iter().map(Self::Repeated);
         let pairs = PAIRS
             .into_iter()
             .flat_map(|(open, close)| [Self::InTurn(open, close), Self::Halves(open, close)]);
         repeated.chain(pairs)
+    }
+
+    /// Pairs of any two fragments, one of `parts` parts of them; together the parts are all pairs.
+    pub(super) fn any_two(part: usize, parts: usize) -> impl Iterator<Item = Self> {
+        let both = (0..FRAGMENTS.len() * FRAGMENTS.len()).filter(move |pair| {
+            // Neither fragment is in one part only.
+            let (first, second) = (pair / FRAGMENTS.len(), pair % FRAGMENTS.len());
+            first != second && (first + second) % parts == part % parts
+        });
+        both.map(|pair| {
+            let (first, second) = (pair / FRAGMENTS.len(), pair % FRAGMENTS.len());
+            Self::InTurn(FRAGMENTS[first], FRAGMENTS[second])
+        })
     }
 
     /// A text of about this many bytes.

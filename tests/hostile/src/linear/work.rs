@@ -20,7 +20,7 @@ use respondent::diagnostics::bundle::{
     Bundle, BundleAttempt, BundleTurn, Scope, compare, diff, show,
 };
 use respondent::diagnostics::redact::{Keep, Scrubber};
-use respondent::log::SafeText;
+use respondent::log::{SafeText, escape_lines};
 use respondent::secrets::{Redactor, Secret};
 
 use crate::targets::{dialects, load_file, tools_request};
@@ -135,10 +135,11 @@ pub(super) fn provider_error(input: &[u8]) {
     ));
 }
 
-/// Redacts a text, and shows it in a log record.
+/// Redacts a text, and shows it in a log record and on a terminal.
 pub(super) fn redact(input: &[u8]) {
     black_box(REDACTOR.redact(text(input)));
     black_box(SafeText::new(text(input)).to_string());
+    black_box(escape_lines(text(input)));
 }
 
 /// Redacts a recorded body.

@@ -31,9 +31,10 @@ pub(super) fn planned(items: &[Value], bounds: &Bounds) -> Plan {
     plan(&source.turn().unwrap(), bounds)
 }
 
-/// A cache that is empty, and raises a flag when it is asked for the first time.
+/// A cache that is empty, and raises a flag when it is asked for this time.
 struct StoppingCache {
     stop: StopFlag,
+    at: usize,
     asked: AtomicUsize,
 }
 
@@ -43,18 +44,23 @@ impl PlanCache for StoppingCache {
     }
 
     fn get(&self, _: u128) -> Option<CachedOutput> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.stop.raise(StopReason::ClientLeft);
+        if self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.at {
+            self.stop.raise(StopReason::ClientLeft);
+        }
         None
     }
 
     fn put(&self, _: u128, _: CachedOutput) {
-        panic!("what was found out before the stop is not complete");
+        assert!(
+            !self.stop.is_raised(),
+            "what was found out before the stop is not complete"
+        );
     }
 }
 
-#[test]
-fn r8_a_plan_that_is_stopped_reads_no_further_output() {
+/// A plan for three long outputs, stopped when the cache is asked for this time; how many
+/// replacements it has, and how often the cache was asked.
+fn plan_stopped_at(at: usize) -> (usize, usize) {
     let items = round("a", &[lines(90_000), lines(90_000), lines(90_000)]);
     let stop = StopFlag::new();
     let body = json!({"model": "m", "input": items}).to_string();
@@ -62,12 +68,20 @@ fn r8_a_plan_that_is_stopped_reads_no_further_output() {
     let turn = source.turn().unwrap();
     let cache = StoppingCache {
         stop,
+        at,
         asked: AtomicUsize::new(0),
     };
     let bounds = bounds(200_000, OutputPolicy::Adaptive);
     let plan = plan_with_cache(&turn, &bounds, &cache);
-    assert_eq!(cache.asked.into_inner(), 1);
-    assert!(plan.replacements.is_empty());
+    (plan.replacements.len(), cache.asked.into_inner())
+}
+
+#[test]
+fn r8_a_plan_that_is_stopped_reads_no_further_output() {
+    assert_eq!(plan_stopped_at(usize::MAX), (3, 6));
+    assert_eq!(plan_stopped_at(1), (0, 1));
+    // The excerpt of the first output is not made to its end, and that of the next not begun.
+    assert_eq!(plan_stopped_at(4), (0, 4));
 }
 
 fn call(id: &str) -> Value {

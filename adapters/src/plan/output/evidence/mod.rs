@@ -42,6 +42,9 @@ const SENTENCE_BITS: Bits = 8 * BIT;
 /// Compound names are looked at so many times.
 const NEW_COUNT: u32 = 16;
 
+/// How many bytes are read between two looks at a stop flag.
+const STOP_BYTES: usize = 64 * 1024;
+
 /// In so many first bytes the counts say little, and more units are candidates.
 const FIRST_BYTES: usize = 48 * 1024;
 
@@ -126,10 +129,47 @@ struct Finder<'t> {
     least: u32,
     patterns: PatternCounts,
     units: u32,
+    block: StopBlock<'t>,
 }
 
-/// Finds the units that differ most from the others, or hold what is looked for.
-pub(super) fn find(text: &str, form: Form, wanted: Wanted<'_>) -> Findings {
+/// The part of a text that is read before the next look at a stop flag.
+struct StopBlock<'t> {
+    end: usize,
+    is_stopped: &'t dyn Fn() -> bool,
+}
+
+impl StopBlock<'_> {
+    /// Whether what begins at `start` is not to be read any more.
+    #[inline]
+    fn is_stopped_at(&mut self, start: usize) -> bool {
+        if start < self.end {
+            return false;
+        }
+        let is_stopped = (self.is_stopped)();
+        if !is_stopped {
+            self.end = start + STOP_BYTES;
+        }
+        is_stopped
+    }
+}
+
+/// Finds the units that differ most from the others, or hold what is looked for. `is_stopped` is
+/// asked for each block of the text; once it is true, what is returned is of no use.
+pub(super) fn find(
+    text: &str,
+    form: Form,
+    wanted: Wanted<'_>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Findings {
+    search(text, form, wanted, is_stopped).findings()
+}
+
+fn search<'t>(
+    text: &'t str,
+    form: Form,
+    wanted: Wanted<'_>,
+    is_stopped: &'t dyn Fn() -> bool,
+) -> Finder<'t> {
     let bytes = text.as_bytes();
     let marks = Marks::new(wanted.arguments, wanted.message);
     let mut model = RarityModel::new(bytes.len());
@@ -145,15 +185,19 @@ pub(super) fn find(text: &str, form: Form, wanted: Wanted<'_>) -> Findings {
         least: 16,
         patterns: PatternCounts::new(bytes.len()),
         units: 0,
+        block: StopBlock { end: 0, is_stopped },
     };
     form.for_each_unit(bytes, |start, end| finder.add(start, end));
-    finder.findings()
+    finder
 }
 
 impl Finder<'_> {
     /// Counts a unit, and keeps it if it holds something new.
     #[inline]
     fn add(&mut self, start: usize, end: usize) {
+        if self.block.is_stopped_at(start) {
+            return;
+        }
         self.units += 1;
         let line = self.bytes.get(start..end).unwrap_or_default();
         if self.hunk.is_unchanged(line) {

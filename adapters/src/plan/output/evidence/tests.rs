@@ -1,5 +1,7 @@
 //! What is odd in a text is in its excerpt, whatever the form and the language.
 
+use std::cell::Cell;
+
 use super::tokens::{TokenKind, Tokens};
 use super::*;
 use crate::plan::Retention;
@@ -510,5 +512,36 @@ fn a_small_number_has_its_value() {
         let text = format!("{number} ms");
         let token = Tokens::new(text.as_bytes()).next(0, text.len()).unwrap();
         assert_eq!(token.hash >> 32 & 0xffff, number + 1, "{text}");
+    }
+}
+
+/// R8: what is searched for a client that left is left within a block, whatever its form.
+#[test]
+fn r8_a_search_for_evidence_that_is_stopped_reads_one_more_block() {
+    let line = "The barge waits at the mooring, and the tide turns.\n";
+    let lines = line.repeat((1 << 20) / line.len());
+    for (form, text) in [
+        (Form::Lines, lines.clone()),
+        (Form::Minified, lines.replace('\n', " ")),
+        (Form::Page, lines.replace('\n', "<p>")),
+        (Form::Table(b','), lines),
+    ] {
+        let looks = Cell::new(0);
+        let read_until_look = |last: usize| {
+            looks.set(0);
+            let is_stopped = || {
+                looks.set(looks.get() + 1);
+                looks.get() >= last
+            };
+            search(&text, form, Wanted::default(), &is_stopped).units
+        };
+        let all = read_until_look(usize::MAX);
+        assert!((14..=17).contains(&looks.get()), "{form:?}: {looks:?}");
+        assert_eq!(read_until_look(1), 0, "{form:?}");
+        let part = read_until_look(3);
+        assert!(
+            (all / 9..=all / 7).contains(&part),
+            "{form:?}: {part} of {all}"
+        );
     }
 }

@@ -8,6 +8,7 @@
 use super::evidence::{self, Findings, Form, Wanted};
 use super::{OutputKind, OutputMeasure};
 use crate::plan::Retention;
+use crate::stop_flag::StopFlag;
 use std::fmt::Write as _;
 
 mod body;
@@ -87,6 +88,16 @@ impl<'t> ExcerptSource<'t> {
     /// Searches an output. `measure` is the measure of `text`, and `wanted` what its call and the
     /// user asked for.
     pub fn new(text: &'t str, measure: &'t OutputMeasure, wanted: Wanted<'_>) -> Self {
+        Self::until_stopped(text, measure, wanted, &StopFlag::default())
+    }
+
+    /// As [`Self::new`]. Of no use if the work is stopped meanwhile.
+    pub(in crate::plan) fn until_stopped(
+        text: &'t str,
+        measure: &'t OutputMeasure,
+        wanted: Wanted<'_>,
+        stop: &StopFlag,
+    ) -> Self {
         let (header, text) = text
             .split_at_checked(measure.header.bytes)
             .unwrap_or(("", text));
@@ -104,7 +115,7 @@ impl<'t> ExcerptSource<'t> {
             lines_above: header.matches('\n').count(),
             bytes_above: header.len(),
             form,
-            findings: evidence::find(text, form, wanted),
+            findings: evidence::find(text, form, wanted, &|| stop.is_raised()),
         }
     }
 
