@@ -164,10 +164,10 @@ fn codex(command: CodexCommand, inputs: &Inputs) -> anyhow::Result<String> {
                 dry_run,
                 codex: &codex,
             };
-            block_on(commands::codex::setup(&config, options))
+            block_on(commands::codex::setup(&config, &inputs.flags, options))
         }
         CodexCommand::Remove => commands::codex::remove(),
-        CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?),
+        CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?, &inputs.flags),
     }
 }
 

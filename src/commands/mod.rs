@@ -8,6 +8,7 @@ pub mod bundle;
 pub mod cli;
 pub mod codex;
 mod ids;
+mod invocation;
 pub mod manual;
 pub mod mcp;
 pub mod models;

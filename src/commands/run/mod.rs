@@ -42,7 +42,9 @@ pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyho
             CatalogError::Failed { .. }
             | CatalogError::TooSlow
             | CatalogError::NotAList { .. }
-            | CatalogError::NoPrompt,
+            | CatalogError::NoPrompt
+            | CatalogError::Foreign { .. }
+            | CatalogError::File(_),
         ) => None,
     };
     let server = LocalServer::find_or_start(inputs, config).await?;
