@@ -363,7 +363,7 @@ fn model(config: &Config, named: Option<&str>) -> anyhow::Result<String> {
             config
                 .registry
                 .resolve(name, false)
-                .map_err(|error| anyhow::anyhow!("{error}"))?;
+                .map_err(|error| anyhow::anyhow!(error.on_command_line()))?;
             Ok(name.to_owned())
         }
         None if listed_models(config, None).is_empty()
