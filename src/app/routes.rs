@@ -4,7 +4,9 @@ use http::request::Parts;
 use http::{Request, Response};
 use tower::ServiceExt;
 
-use super::{AppState, artifacts, diagnostics, health, mcp, metrics, models, responses, status};
+use super::{
+    AppState, artifacts, diagnostics, health, index, mcp, metrics, models, responses, status,
+};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
 use axum::body::Body;
@@ -29,6 +31,7 @@ pub fn routes(state: &AppState) -> RouteService {
         get("/diagnostics/turns", diagnostics::list_turns),
         get("/diagnostics/bundle", diagnostics::bundle),
         get("/diagnostics/status", status::status),
+        get("/", index),
     ];
     RouteTable::new()
         .under(&API_PREFIXES, state, api)

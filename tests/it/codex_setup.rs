@@ -7,7 +7,7 @@ use std::path::Path;
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
-use crate::proxy::{Setup, write};
+use crate::proxy::{PROGRAM, Setup, write};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -91,7 +91,7 @@ async fn commands_with_flags() {
     let again = "respondent --listen 127.0.0.1:9912 codex setup\n";
     assert!(other.contains(again), "{other}");
     for text in [out, plain, same, other] {
-        let text = text.replace(env!("CARGO_BIN_EXE_respondent"), "respondent");
+        let text = text.replace(PROGRAM, "respondent");
         let text = text.replace(&home.path().display().to_string(), "~");
         let wide = text.lines().find(|line| line.chars().count() > 80);
         assert_eq!(wide, None, "{text}");

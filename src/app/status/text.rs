@@ -17,7 +17,7 @@ const MAX_MODELS: usize = 10;
 const MAX_RUNNING: usize = 10;
 
 /// The characters of the reason for a failure, so that lines fit a terminal.
-const MAX_REASON_CHARS: usize = 36;
+const MAX_REASON_CHARS: usize = 39;
 
 /// The characters of a route, so that lines fit a terminal.
 const MAX_ROUTE_CHARS: usize = 25;

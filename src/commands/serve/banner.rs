@@ -2,7 +2,7 @@
 
 use registry::Provider;
 
-use crate::app::models::first_model;
+use crate::app::models::preferred_model;
 use crate::commands::invocation::Invocation;
 use crate::config::{CaptureMode, Config, KeyOrigin, address};
 use crate::log::{TERMINAL_WIDTH, labelled};
@@ -28,10 +28,11 @@ pub(super) fn banner(invocation: &Invocation<'_>) -> String {
         Some(_) => "TOKEN",
         None => "local",
     };
-    let model = first_model(config);
+    let model = preferred_model(config);
+    let model = model.map_or_else(String::new, |model| format!("  model={model}"));
     rows.push((
         "SDKs",
-        format!("base_url={origin}/v1  api_key={api_key}  model={model}"),
+        format!("base_url={origin}/v1  api_key={api_key}{model}"),
     ));
     if address::accepts_remote_clients(address) {
         let text = "other machines can reach this server; its token lets them in";
@@ -182,6 +183,16 @@ http://127.0.0.1:9
         assert!(text.contains("its token lets them in"), "{text}");
         assert!(text.contains("base_url=http://127.0.0.1:9/v1"), "{text}");
         assert!(text.contains("api_key=TOKEN "), "{text}");
+    }
+
+    #[test]
+    fn a_placeholder_is_no_model() {
+        let mine = "[providers.mine]\nbase_url = \"http://127.0.0.1:1\"";
+        let text = banner_of(mine, &[], "127.0.0.1:9");
+        assert!(
+            text.contains("api_key=local\n") && !text.contains("MODEL"),
+            "{text}"
+        );
     }
 
     #[test]

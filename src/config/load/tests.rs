@@ -557,6 +557,7 @@ fn the_report_lists_what_would_run() {
         "  keys     2 from configuration file",
         "  weights  3, 1",
         "  limit    4 at once",
+        "The configuration is valid. No provider was asked.",
         "alias      best = gpt-5",
         "fallback   best -> vllm/a, vllm/b",
         "fallback   any model -> vllm/c",
