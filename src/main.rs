@@ -6,13 +6,13 @@ use std::panic;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use respondent::commands::bundle::UnusableFile;
 use respondent::commands::cli::{
     BundleCommand, Cli, CliCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE, EXIT_OK,
     EXIT_REPLAY_FAILED, RunCommand,
 };
-use respondent::commands::{self, print_error, print_text};
+use respondent::commands::{self, print_error, print_failure, print_text};
 use respondent::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
@@ -31,7 +31,10 @@ fn main() -> ExitCode {
         let location = info.location().map(ToString::to_string).unwrap_or_default();
         writeln!(io::stderr(), "respondent: a defect at {location}").ok();
     }));
-    let cli = match Cli::try_parse() {
+    let color = commands::color_of(std::env::args_os().skip(1));
+    commands::set_color(color);
+    let parsed = Cli::command().color(color).try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             error.print().ok();
@@ -83,7 +86,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
         CliCommand::Check => {
-            let config = config::load(&inputs, LoadPurpose::Serve)?;
+            let config = commands::load_for_check(&inputs)?;
             print_text(&config::report::report(&config))?;
         }
         CliCommand::Models {
@@ -112,7 +115,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         CliCommand::Bundle(command) => return bundle(command, &inputs),
         CliCommand::Artifacts(command) => {
             let config = load_without_keys(&inputs)?;
-            block_on(commands::artifacts::run(&config, command))?;
+            return block_on(commands::artifacts::run(&config, command));
         }
         CliCommand::Mcp => {
             let config = load_without_keys(&inputs)?;
@@ -165,10 +168,10 @@ fn codex(command: CodexCommand, inputs: &Inputs) -> anyhow::Result<String> {
                 dry_run,
                 codex: &codex,
             };
-            block_on(commands::codex::setup(&config, options))
+            block_on(commands::codex::setup(&config, &inputs.flags, options))
         }
         CodexCommand::Remove => commands::codex::remove(),
-        CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?),
+        CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?, &inputs.flags),
     }
 }
 
@@ -237,6 +240,6 @@ fn install_tls() -> anyhow::Result<()> {
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {
-    print_error(&format!("respondent: {why}\n"));
+    print_failure(why);
     ExitCode::from(code)
 }

@@ -420,6 +420,18 @@ row S2-Df "the home of a server is not the folder of its test" tests/it/proxy.rs
 row S4-Df "a setup that is run again forgets which folders are trusted" src/codex/profile.rs \
   's/keep_others(&mut document, &earlier.parse().unwrap_or_default())/drop(earlier)/' \
   lib what_codex_has_added_stays_when_the_setup_is_run_again
+row S4-Dg "the commands lack the file of the token" src/commands/invocation.rs \
+  '/push_path(&mut text, "--token-file"/d' \
+  it "S4-Dg the setup names commands that find the same server"
+row S4-Dg "a catalog of somebody else is replaced" src/codex/catalog.rs \
+  's/Some(earlier) if !is_ours(&earlier) => /Some(_) if false => /' \
+  it "S4-Dg only files of the setup are removed"
+row S38 "a found file takes a secret for the token" src/config/load/trust.rs \
+  '/"token_env"\], file.server.token_env/d' \
+  lib a_file_that_was_found_runs_nothing_and_moves_no_key
+row R37 "why a provider failed is forgotten" src/upstream/mod.rs \
+  '/self.health.note_failure(fault);/d' \
+  it "R37 the status says why a provider does not answer"
 row S40 "names that a client chose keep the keys in them" src/secrets/redactor.rs \
   's/self.prefixes.is_none() || text.len() < self.shortest_prefix/self.prefixes.is_none() || !text.is_empty()/' \
   it "S40 canaries stay inside"

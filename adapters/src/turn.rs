@@ -27,6 +27,7 @@ use crate::tools::{ToolChoice, Toolbox};
 ///
 /// Made by [`crate::responses::request::TurnSource::turn`] for every encoding of the
 /// request (attempts, other routes, compaction), and dropped after it.
+#[expect(clippy::struct_excessive_bools, reason = "parameters of the API")]
 #[derive(Debug, Default)]
 pub struct Turn<'a> {
     /// The model's name as the client wrote it, before aliases are resolved.

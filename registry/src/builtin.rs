@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use crate::lists::OneOrMany;
 use crate::provider::ProviderSpec;
+use crate::suggest;
 use crate::wire::{QuirksTable, Wire};
 
 /// The id of the provider inside this program, whose scripted models work offline.
@@ -116,6 +117,26 @@ pub fn provider_listing(model: &str) -> Option<&'static str> {
     let line = format!("\nid = \"{model}\"\n");
     let file = FILES.iter().find(|(_, text)| text.contains(&line));
     file.map(|(id, _)| *id)
+}
+
+/// The model of a built-in provider whose name is most similar to `name`, as (provider id, model
+/// id). Only providers for which `of` is true count; of several with the model it is the first.
+pub fn nearest_model(
+    name: &str,
+    of: impl Fn(&str) -> bool,
+) -> Option<(&'static str, &'static str)> {
+    let files = FILES.iter().filter(|(id, _)| *id != SANDBOX && of(id));
+    let models: Vec<(&str, &str)> = files
+        .flat_map(|(id, text)| {
+            let ids = text.lines().filter_map(|line| {
+                let id = line.strip_prefix("id = \"")?;
+                id.strip_suffix('"')
+            });
+            ids.map(move |model| (*id, model))
+        })
+        .collect();
+    let nearest = suggest::nearest(name, models.iter().map(|(_, model)| *model))?;
+    models.into_iter().find(|(_, model)| *model == nearest)
 }
 
 /// The description of the provider `id`: its embedded file, or the generic defaults if it is

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::builtin;
-use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy};
+use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::provider::Provider;
 use crate::suggest;
 
@@ -132,6 +132,27 @@ impl Registry {
             }
         }
         doubtful
+    }
+
+    /// The names with fallbacks that no provider lists although the one that would get them lists
+    /// its models, as (name, the id of that provider, a listed name that is near). At most
+    /// [`MAX_TOLD`].
+    pub fn unlisted_subjects(&self) -> Vec<(String, String, Option<String>)> {
+        let subjects = self.fallbacks.iter().map(|(of, _)| of);
+        let unlisted = subjects.filter(|of| *of != EVERY_MODEL).filter_map(|of| {
+            let is_alias = self.aliases.iter().any(|(alias, _)| alias == of);
+            let Route {
+                provider, model, ..
+            } = self.resolve_target(of).filter(|_| !is_alias)?;
+            let is_listed = provider.model(&model.id).is_some();
+            if is_listed || provider.models.is_empty() {
+                return None;
+            }
+            let listed = provider.models.iter().map(|model| model.id.as_str());
+            let near = suggest::nearest(&model.id, listed).map(str::to_owned);
+            Some((of.clone(), provider.id.clone(), near))
+        });
+        unlisted.take(MAX_TOLD).collect()
     }
 
     /// The ids of the providers that are on, of those that are off, and of the built-in ones.

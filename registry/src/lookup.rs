@@ -67,13 +67,29 @@ pub enum ResolvedBy {
 
 /// The error for a model name that no provider serves. The message is meant for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("The model '{requested}' does not exist, or its provider is off.{hint}")]
+#[error("{}{}", self.fact(), self.hint.as_deref().unwrap_or(" GET /v1/models lists the models."))]
 pub struct UnknownModel {
     /// The model name that was requested.
     pub requested: String,
     /// At most three similar known names, the most similar first.
     pub suggestions: Vec<String>,
-    hint: String,
+    /// What to do, with a space before it; `None` if there is only the list of all models.
+    hint: Option<String>,
+}
+
+impl UnknownModel {
+    fn fact(&self) -> String {
+        format!(
+            "The model '{}' does not exist, or its provider is off.",
+            self.requested
+        )
+    }
+
+    /// The message for somebody who typed the name on the command line.
+    pub fn on_command_line(&self) -> String {
+        let list = " `respondent models` lists the models.";
+        format!("{}{}", self.fact(), self.hint.as_deref().unwrap_or(list))
+    }
 }
 
 /// The name in [`Registry::fallbacks`] that means every model.
@@ -274,7 +290,7 @@ impl Registry {
         }
     }
 
-    fn hint(&self, requested: &str, suggestions: &[String]) -> String {
+    fn hint(&self, requested: &str, suggestions: &[String]) -> Option<String> {
         let prefix = requested.split_once('/').map(|(prefix, _)| prefix);
         let disabled = prefix
             .filter(|prefix| builtin::is_builtin(prefix))
@@ -285,10 +301,10 @@ impl Registry {
                 Some(variable) => format!("set {variable} or configure it"),
                 None => "configure it".to_owned(),
             };
-            return format!(" The provider '{id}' is off: {remedy}.");
+            return Some(format!(" The provider '{id}' is off: {remedy}."));
         }
         if !suggestions.is_empty() {
-            return format!(" Near: {}.", suggestions.join(", "));
+            return Some(format!(" Did you mean {}?", suggestions.join(" or ")));
         }
         let open: Vec<String> = self
             .providers
@@ -296,11 +312,22 @@ impl Registry {
             .filter(|provider| provider.passthrough)
             .map(|provider| provider.prefixed_name(requested))
             .collect();
-        if open.is_empty() {
-            " GET /v1/models lists the models.".to_owned()
-        } else {
-            format!(" Name its provider: {}.", open.join(" or "))
+        if !open.is_empty() {
+            return Some(format!(" Name its provider: {}.", open.join(" or ")));
         }
+        let is_off = |id: &str| self.provider(id).is_none();
+        if prefix.is_none_or(is_off)
+            && let Some((id, model)) = builtin::nearest_model(requested, is_off)
+        {
+            let remedy = match builtin::key_env(id).first() {
+                Some(variable) => format!("set {variable}"),
+                None => format!("add [providers.{id}] to the configuration"),
+            };
+            return Some(format!(
+                " Did you mean {model}? Its provider {id} is off: {remedy}."
+            ));
+        }
+        None
     }
 }
 

@@ -1,5 +1,9 @@
 //! Suggestions for misspelt names.
 
+/// Nothing is similar to a longer word, in bytes: to compare takes its length times that of every
+/// known word.
+const MAX_WORD: usize = 200;
+
 /// The known word that is most similar to `word`, if any is similar: at most a third of the
 /// letters differ, or one of the two contains the other.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -8,6 +12,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// All similar words, the most similar first; equally similar words keep their order.
 pub fn similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    if word.len() > MAX_WORD {
+        return Vec::new();
+    }
     let lower = word.to_lowercase();
     let mut matches: Vec<(usize, &str)> = known
         .into_iter()

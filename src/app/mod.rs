@@ -106,6 +106,20 @@ async fn health(State(app): State<AppState>) -> Response<Body> {
     })
 }
 
+/// `GET /`, for somebody who opens the address in a browser.
+async fn index() -> Response<Body> {
+    let text = concat!(
+        "Respondent ",
+        env!("CARGO_PKG_VERSION"),
+        " is running. It answers the OpenAI Responses API at /v1.\n\n\
+         GET /v1/models       the models\n\
+         GET /healthz         whether the server runs\n\
+         GET /metrics         figures for Prometheus\n\n\
+         In a terminal, `respondent status` shows what the server does.\n"
+    );
+    respond_with("text/plain; charset=utf-8", text.to_owned())
+}
+
 /// `GET /metrics`.
 async fn metrics(State(app): State<AppState>) -> Response<Body> {
     let metrics = &app.service.metrics;

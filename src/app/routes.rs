@@ -5,7 +5,8 @@ use http::{Request, Response};
 use tower::ServiceExt;
 
 use super::{
-    AppState, artifacts, diagnostics, health, mcp, metrics, models, responses, status, stored,
+    AppState, artifacts, diagnostics, health, index, mcp, metrics, models, responses, status,
+    stored,
 };
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
@@ -58,6 +59,7 @@ pub fn routes(state: &AppState) -> RouteService {
         get("/diagnostics/turns", diagnostics::list_turns),
         get("/diagnostics/bundle", diagnostics::bundle),
         get("/diagnostics/status", status::status),
+        get("/", index),
     ];
     RouteTable::new()
         .under(&API_PREFIXES, state, api)

@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,10 +14,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::change::FileChange;
+use super::file::{self, FileError};
+use super::home::CodexHome;
 use crate::app::models::list::{CatalogEntry, codex_infos};
 
 /// Time limit for `codex debug models`.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The member of a catalog that shows that this program wrote it. Codex ignores it.
+const MARK: &str = "written_by";
 
 /// A catalog that is ready to be written to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +77,18 @@ pub enum CatalogError {
          can be set with `instructions` in [codex]"
     )]
     NoPrompt,
+    /// Somebody else wrote a file of that name.
+    #[error(
+        "{} exists and was not written by `respondent codex setup`; move it elsewhere first",
+        path.display()
+    )]
+    Foreign {
+        /// The file of the catalog.
+        path: PathBuf,
+    },
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// Builds a catalog of `models` from the output of `codex debug models`.
@@ -103,9 +122,31 @@ pub fn build_from_infos(
         );
     }
     Ok(CodexCatalog {
-        json: format!("{:#}", json!({ "models": infos })),
+        json: format!(
+            "{:#}",
+            json!({ MARK: "respondent codex setup", "models": infos })
+        ),
         prompt_model: plain.slug.clone(),
     })
+}
+
+/// What writes the catalog of the setup, in place of an earlier one.
+pub fn plan(home: &CodexHome, catalog: &CodexCatalog) -> Result<FileChange, CatalogError> {
+    let path = home.catalog();
+    match file::read(&path)? {
+        Some(earlier) if !is_ours(&earlier) => Err(CatalogError::Foreign { path }),
+        Some(_) | None => Ok(FileChange::write(path, catalog.json.clone())),
+    }
+}
+
+/// What deletes the catalog, if the setup wrote it.
+pub fn plan_removal(home: &CodexHome) -> Result<Option<FileChange>, FileError> {
+    let catalog = file::read(&home.catalog())?.filter(|text| is_ours(text));
+    Ok(catalog.map(|_| FileChange::delete(home.catalog())))
+}
+
+fn is_ours(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|catalog| catalog.get(MARK).is_some())
 }
 
 /// The output of `codex debug models`; `program` is `codex` or its path.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use toml_edit::{DocumentMut, Item, TableLike, TomlError};
 
+use super::change::FileChange;
 use super::file::{self, FileError};
 use super::home::CodexHome;
 use super::settings::{CodexSettings, GROUPS, ID, KEYS, empty_group};
@@ -16,7 +17,7 @@ use super::settings::{CodexSettings, GROUPS, ID, KEYS, empty_group};
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigTomlError {
     /// It is not TOML.
-    #[error("{} is not valid TOML, so nothing was changed: {source}", path.display())]
+    #[error("{} is not valid TOML, so nothing was changed", path.display())]
     NotToml {
         /// The file.
         path: PathBuf,
@@ -46,24 +47,21 @@ pub enum Restored {
     Edited,
 }
 
-/// Writes the settings into `config.toml`. Settings of an earlier setup are taken out first. Returns
-/// the copy of the file as it was, if there was a file.
-pub fn write(
+/// What writes the settings into `config.toml`, which is the last of the changes. Settings of an
+/// earlier setup are taken out first.
+pub fn plan(
     home: &CodexHome,
     settings: &CodexSettings<'_>,
-) -> Result<Option<PathBuf>, ConfigTomlError> {
+) -> Result<Vec<FileChange>, ConfigTomlError> {
     let before = without_settings(home)?;
     let written = merge(home, before.as_deref().unwrap_or_default(), settings)?;
-    file::check_writable(&home.config())?;
-    let copy = home.config_before();
-    if let Some(before) = &before {
-        file::write(&copy, before)?;
-    } else {
-        file::remove(&copy)?;
-    }
-    file::write(&home.config_written(), &written)?;
-    file::write(&home.config(), &written)?;
-    Ok(before.is_some().then_some(copy))
+    let text = before;
+    let path = home.config_before();
+    Ok(vec![
+        FileChange { path, text },
+        FileChange::write(home.config_written(), written.clone()),
+        FileChange::write(home.config(), written),
+    ])
 }
 
 /// Whether `config.toml` was set up.
@@ -71,24 +69,21 @@ pub fn is_set_up(home: &CodexHome) -> bool {
     home.config_written().exists()
 }
 
-/// What `config.toml` would be with the settings.
-pub fn preview(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<String, ConfigTomlError> {
-    let before = without_settings(home)?;
-    merge(home, before.as_deref().unwrap_or_default(), settings)
-}
-
-/// Takes the settings out of `config.toml`. `None` if they were never written.
-pub fn remove(home: &CodexHome) -> Result<Option<Restored>, ConfigTomlError> {
+/// What takes the settings out of `config.toml`, which is the first of the changes. `None` if they
+/// were never written.
+pub fn plan_removal(
+    home: &CodexHome,
+) -> Result<Option<(Vec<FileChange>, Restored)>, ConfigTomlError> {
     let Some((text, restored)) = restored(home)? else {
         return Ok(None);
     };
-    match text {
-        Some(text) => file::write(&home.config(), &text)?,
-        None => drop(file::remove(&home.config())?),
-    }
-    file::remove(&home.config_written())?;
-    file::remove(&home.config_before())?;
-    Ok(Some(restored))
+    let path = home.config();
+    let changes = vec![
+        FileChange { path, text },
+        FileChange::delete(home.config_written()),
+        FileChange::delete(home.config_before()),
+    ];
+    Ok(Some((changes, restored)))
 }
 
 /// The text of `config.toml` without the settings, whether they were written or not. `None` if

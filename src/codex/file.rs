@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that cannot be read or written. Nothing was changed.
+/// A file that cannot be read or written. It is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read, or is not text.
@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, FileError> {
 
 /// Replaces a file as a whole, so that a Codex that starts meanwhile reads either text. A link stays
 /// a link, and an existing file keeps its permissions. A new file is readable by its owner alone.
-pub fn write(path: &Path, text: &str) -> Result<(), FileError> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), FileError> {
     let failed = |source| FileError::NotWritten {
         path: path.to_owned(),
         source,
@@ -89,7 +89,7 @@ fn permissions(path: &Path) -> io::Result<Option<Permissions>> {
 }
 
 /// Deletes a file. True if there was one.
-pub fn remove(path: &Path) -> Result<bool, FileError> {
+pub(super) fn remove(path: &Path) -> Result<bool, FileError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

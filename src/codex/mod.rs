@@ -6,14 +6,16 @@
 //! | [`settings`] | the settings that point Codex at this server |
 //! | [`profile`] | a profile of Codex's with these settings |
 //! | [`default_config`] | these settings in Codex's own `config.toml`, and how they are taken out |
+//! | [`change`] | a file to write or delete, decided before anything is changed |
 //! | [`catalog`] | a local model catalog with Codex's own prompt |
 //! | `file` | how a file is replaced |
 
 pub mod catalog;
+pub mod change;
 pub mod default_config;
 mod file;
 pub mod home;
 pub mod profile;
 pub mod settings;
 
-pub use file::{FileError, remove as remove_file, write as write_file};
+pub use file::FileError;

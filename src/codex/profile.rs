@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use toml_edit::{DocumentMut, Item, TableLike};
 
+use super::change::FileChange;
 use super::file::{self, FileError};
 use super::home::CodexHome;
 use super::settings::{CodexSettings, GROUPS, ID, KEYS, empty_group};
@@ -32,7 +33,7 @@ pub enum ProfileError {
 
 /// The text of the profile. What Codex or the user has added to an earlier one of the setup stays:
 /// Codex writes there which folders the user trusts.
-pub fn text(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<String, ProfileError> {
+fn text(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<String, ProfileError> {
     let path = home.profile(ID);
     let mut document = settings.document();
     match file::read(&path)? {
@@ -62,11 +63,9 @@ fn keep_others(document: &mut DocumentMut, earlier: &DocumentMut) {
     }
 }
 
-/// Writes the profile, in place of an earlier one of the setup. Returns its file.
-pub fn write(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<PathBuf, ProfileError> {
-    let path = home.profile(ID);
-    file::write(&path, &text(home, settings)?)?;
-    Ok(path)
+/// What writes the profile, in place of an earlier one of the setup.
+pub fn plan(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<FileChange, ProfileError> {
+    Ok(FileChange::write(home.profile(ID), text(home, settings)?))
 }
 
 /// The text of the profile that the setup wrote, if there is one.
@@ -74,14 +73,10 @@ pub fn read(home: &CodexHome) -> Result<Option<String>, FileError> {
     Ok(file::read(&home.profile(ID))?.filter(|text| is_ours(text)))
 }
 
-/// Deletes the profile if the setup wrote it. Returns its file.
-pub fn remove(home: &CodexHome) -> Result<Option<PathBuf>, FileError> {
-    if read(home)?.is_none() {
-        return Ok(None);
-    }
-    let path = home.profile(ID);
-    file::remove(&path)?;
-    Ok(Some(path))
+/// What deletes the profile, if the setup wrote it.
+pub fn plan_removal(home: &CodexHome) -> Result<Option<FileChange>, FileError> {
+    let profile = read(home)?;
+    Ok(profile.map(|_| FileChange::delete(home.profile(ID))))
 }
 
 fn is_ours(text: &str) -> bool {
@@ -92,6 +87,12 @@ fn is_ours(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::codex::settings::CodexToken;
+
+    fn write(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<PathBuf, ProfileError> {
+        let change = plan(home, settings)?;
+        change.apply()?;
+        Ok(change.path)
+    }
 
     const SETTINGS: CodexSettings<'_> = CodexSettings {
         origin: "http://127.0.0.1:9797",
@@ -145,7 +146,7 @@ mod tests {
             write(&home, &SETTINGS),
             Err(ProfileError::Foreign { .. })
         ));
-        assert_eq!(remove(&home).unwrap(), None);
+        assert_eq!(plan_removal(&home).unwrap(), None);
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
             "model = \"mine\"\n"

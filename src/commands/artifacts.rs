@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::cli::ArtifactsCommand;
+use super::cli::{ArtifactsCommand, EXIT_DIFFERENT, EXIT_OK};
 use super::ids::complete_id;
 use super::progress::Progress;
 use super::{print_bytes, print_text};
@@ -37,9 +37,9 @@ const MAX_PAGE: usize = 100;
 const MAX_SESSION_CHARS: usize = 7;
 
 /// Runs a `respondent artifacts` command.
-pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<()> {
+pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<u8> {
     let client = ArtifactClient::new(config);
-    match command {
+    let done = match command {
         ArtifactsCommand::List {
             limit,
             after,
@@ -80,11 +80,17 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
                 percent_encoded(&query)
             );
             let body = client.get(&path).await?;
-            if json {
-                return print_body(&body, true);
-            }
             let found: ArtifactMatches = parse_json(&body)?;
-            print_text(&matches_text(&found))
+            if json {
+                print_body(&body, true)?;
+            } else {
+                print_text(&matches_text(&found))?;
+            }
+            return Ok(if found.matches == 0 {
+                EXIT_DIFFERENT
+            } else {
+                EXIT_OK
+            });
         }
         ArtifactsCommand::Delete { ids } => {
             for typed in ids {
@@ -99,7 +105,8 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
                 .request(&Method::DELETE, &format!("{ARTIFACTS_PATH}/expired"))
                 .await?;
             if json {
-                return print_body(&body, true);
+                print_body(&body, true)?;
+                return Ok(EXIT_OK);
             }
             let SweepResult { artifacts, bytes } = parse_json(&body)?;
             let s = if artifacts == 1 { "" } else { "s" };
@@ -107,7 +114,8 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
                 "Deleted {artifacts} artifact{s}, {bytes} bytes.\n"
             ))
         }
-    }
+    };
+    done.map(|()| EXIT_OK)
 }
 
 async fn list(

@@ -303,7 +303,7 @@ fn positive(text: &str) -> Result<usize, &'static str> {
     text.parse()
         .ok()
         .filter(|number| *number > 0)
-        .ok_or("a number counts from 1")
+        .ok_or("it must be 1 or more")
 }
 
 /// `respondent run`: a program that uses this server for one run.

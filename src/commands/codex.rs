@@ -3,17 +3,21 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::invocation::{Invocation, typed_program};
+use super::print_text;
 use super::progress::Progress;
 use crate::app::models::{catalog as listed_models, catalog_with, first_model};
 use crate::codex::catalog::{self, CodexCatalog};
+use crate::codex::change::FileChange;
 use crate::codex::default_config::{self, Restored};
 use crate::codex::home::CodexHome;
+use crate::codex::profile;
 use crate::codex::settings::{CodexSettings, CodexToken, ID};
-use crate::codex::{profile, remove_file, write_file};
-use crate::config::{ArtifactMode, Config, address};
+use crate::config::{ArtifactMode, Config, Flags, address};
+use crate::log::TERMINAL_WIDTH;
 
 /// The options of `respondent codex setup`.
 #[derive(Debug, Clone, Copy)]
@@ -28,99 +32,220 @@ pub struct SetupOptions<'a> {
     pub codex: &'a OsStr,
 }
 
+/// What the setup would change, and what to say about it.
+struct SetupPlan {
+    /// The files, each with a word about it. The last one has the settings.
+    changes: Vec<(FileChange, String)>,
+    /// Why no catalog is among them, as the end of a sentence.
+    no_catalog: Option<String>,
+    /// The file as it was that the setup will keep.
+    copy: Option<PathBuf>,
+}
+
 /// `respondent codex setup`: writes the settings and the model catalog. Returns what to print.
-pub async fn setup(config: &Config, options: SetupOptions<'_>) -> anyhow::Result<String> {
+/// `flags` are those of this process.
+pub async fn setup(
+    config: &Config,
+    flags: &Flags,
+    options: SetupOptions<'_>,
+) -> anyhow::Result<String> {
     let home = codex_home()?;
     let model = model(config, options.model)?;
-    let mut text = String::new();
-    let catalog = match make_catalog(config, &model, options.codex).await {
-        Ok(made) => Some(made),
-        Err(error) => {
-            let _ = writeln!(
-                text,
-                "No model catalog was written: {error}. Without one Codex reads the models from this server."
-            );
-            None
-        }
-    };
-    let path = home.catalog();
     let origin = origin(config);
-    let written = catalog.is_some().then_some(path.as_path());
-    let settings = settings(config, &origin, &model, written);
+    let plan = plan(config, &home, &origin, &model, options).await?;
     if options.dry_run {
-        let (file, content) = if options.as_default {
-            (home.config(), default_config::preview(&home, &settings)?)
-        } else {
-            (home.profile(ID), profile::text(&home, &settings)?)
-        };
-        let content = config.redactor().redact_known(&content);
-        return Ok(format!("# {}\n{content}", file.display()));
+        return Ok(plan.preview(config));
     }
-    if let Some(catalog) = &catalog {
-        write_file(&path, &catalog.json)?;
+    for (change, _) in &plan.changes {
+        change.check()?;
+    }
+    let mut text = String::new();
+    if let Some(reason) = &plan.no_catalog {
         let _ = writeln!(
             text,
-            "Wrote {} with the prompt of {}.",
-            path.display(),
-            catalog.prompt_model
+            "No model catalog was written: {reason}. Without one Codex reads the models from this server."
         );
     }
-    if options.as_default {
-        let before = default_config::write(&home, &settings)?;
-        let _ = writeln!(text, "Changed {}.", home.config().display());
-        if let Some(before) = before {
-            let _ = writeln!(text, "Kept the file as it was: {}.", before.display());
+    for (change, what) in &plan.changes {
+        apply(change, &text)?;
+        if change.text.is_some() {
+            let _ = writeln!(text, "Wrote {}{what}.", change.path.display());
         }
-    } else {
-        let profile = profile::write(&home, &settings)?;
-        let _ = writeln!(text, "Wrote {}.", profile.display());
+    }
+    if let Some(copy) = &plan.copy {
+        let _ = writeln!(text, "Kept the file as it was: {}.", copy.display());
     }
     let start = if options.as_default {
         "codex".to_owned()
     } else {
         format!("codex -p {ID}")
     };
-    let width = start.len().max("respondent".len());
-    let _ = write!(
-        text,
-        "\n  Server  {:width$}    (at {origin})\n  Codex   {start:width$}    (model {model})\n  Undo    respondent codex remove\n",
-        "respondent"
-    );
+    let program = typed_program();
+    let invocation = invocation(&program, flags, config);
+    let rows = [
+        ("Server", invocation.server(), format!("(at {origin})")),
+        ("Codex", start, format!("(model {model})")),
+        ("Undo", format!("{program} codex remove"), String::new()),
+    ];
+    text.push('\n');
+    text += &two_columns(&rows);
     Ok(text)
+}
+
+/// Rows of a label, a command and a remark. The remarks are below their commands if a line would be
+/// wider than a terminal.
+fn two_columns(rows: &[(&str, String, String)]) -> String {
+    let length = |text: &str| text.chars().count();
+    let labels = rows.iter().map(|(label, ..)| length(label)).max();
+    let labels = labels.unwrap_or_default();
+    let commands = rows.iter().filter(|(.., remark)| !remark.is_empty());
+    let commands = commands.map(|(_, command, _)| length(command)).max();
+    let commands = commands.unwrap_or_default();
+    let remarks = rows.iter().map(|(.., remark)| length(remark)).max();
+    let is_narrow =
+        2 + labels + 2 + commands + 4 + remarks.unwrap_or_default() <= usize::from(TERMINAL_WIDTH);
+    let mut text = String::new();
+    for (label, command, remark) in rows {
+        let line = if remark.is_empty() {
+            format!("  {label:labels$}  {command}\n")
+        } else if is_narrow {
+            format!("  {label:labels$}  {command:commands$}    {remark}\n")
+        } else {
+            format!("  {label:labels$}  {command}\n  {:labels$}  {remark}\n", "")
+        };
+        text += &line;
+    }
+    text
+}
+
+/// Decides on all changes of the setup, and makes none.
+async fn plan(
+    config: &Config,
+    home: &CodexHome,
+    origin: &str,
+    model: &str,
+    options: SetupOptions<'_>,
+) -> anyhow::Result<SetupPlan> {
+    let mut plan = SetupPlan {
+        changes: Vec::new(),
+        no_catalog: None,
+        copy: None,
+    };
+    match make_catalog(config, model, options.codex).await {
+        Ok(made) => {
+            let what = format!(" with the prompt of {}", made.prompt_model);
+            plan.changes.push((catalog::plan(home, &made)?, what));
+        }
+        Err(error) => plan.no_catalog = Some(format!("{:#}", anyhow::Error::new(error))),
+    }
+    let path = home.catalog();
+    let written = plan.no_catalog.is_none().then_some(path.as_path());
+    let settings = settings(config, origin, model, written);
+    if options.as_default {
+        let changes = default_config::plan(home, &settings)?;
+        let copy = home.config_before();
+        let kept = changes
+            .iter()
+            .any(|change| change.path == copy && change.text.is_some());
+        plan.copy = kept.then_some(copy);
+        let changes = changes.into_iter().map(|change| (change, String::new()));
+        plan.changes.extend(changes);
+    } else {
+        let profile = profile::plan(home, &settings)?;
+        plan.changes.push((profile, String::new()));
+    }
+    Ok(plan)
+}
+
+impl SetupPlan {
+    /// The files that would be written, as comments, and the settings, of which no secret is shown.
+    fn preview(&self, config: &Config) -> String {
+        let mut text = String::new();
+        if let Some(reason) = &self.no_catalog {
+            let _ = writeln!(text, "# No model catalog would be written: {reason}.");
+        }
+        text += "# These files would be written, the last one with the text below:\n";
+        let written = self
+            .changes
+            .iter()
+            .filter(|(change, _)| change.text.is_some());
+        for (change, what) in written {
+            let _ = writeln!(text, "#   {}{what}", change.path.display());
+        }
+        let content = self
+            .changes
+            .last()
+            .and_then(|(last, _)| last.text.as_deref());
+        let content = config.redactor().redact_known(content.unwrap_or_default());
+        format!("{text}\n{content}")
+    }
+}
+
+/// Makes a change. If it fails, what was done before is printed first.
+fn apply(change: &FileChange, done: &str) -> anyhow::Result<()> {
+    let applied = change.apply();
+    if applied.is_err() {
+        print_text(done)?;
+    }
+    Ok(applied?)
 }
 
 /// `respondent codex remove`: undoes what `setup` has written. Returns what to print.
 pub fn remove() -> anyhow::Result<String> {
     let home = codex_home()?;
+    // Everything is decided before anything is changed: a file that cannot be undone stops it here.
+    let profile = profile::plan_removal(&home)?;
+    let default = default_config::plan_removal(&home)?;
+    let catalog = catalog::plan_removal(&home)?;
+    let mut changes = Vec::new();
+    let deleted = |change: FileChange| {
+        let sentence = format!("Deleted {}.\n", change.path.display());
+        (change, sentence)
+    };
+    changes.extend(profile.map(deleted));
+    if let Some((undone, restored)) = default {
+        let config = home.config();
+        let config = config.display();
+        let sentence = match restored {
+            Restored::Whole => format!("{config} is as it was before.\n"),
+            Restored::Edited => format!(
+                "Took our settings out of {config}; what was edited since the setup stays.\n"
+            ),
+        };
+        let sentences = std::iter::once(sentence).chain(std::iter::repeat(String::new()));
+        changes.extend(undone.into_iter().zip(sentences));
+    }
+    changes.extend(catalog.map(deleted));
+    for (change, _) in &changes {
+        change.check()?;
+    }
     let mut text = String::new();
-    if let Some(path) = profile::remove(&home)? {
-        let _ = writeln!(text, "Deleted {}.", path.display());
+    for (change, sentence) in &changes {
+        apply(change, &text)?;
+        text += sentence;
     }
-    match default_config::remove(&home)? {
-        Some(Restored::Whole) => {
-            let _ = writeln!(text, "{} is as it was before.", home.config().display());
-        }
-        Some(Restored::Edited) => {
-            let _ = writeln!(
-                text,
-                "Took our settings out of {}; what was edited since the setup stays.",
-                home.config().display()
-            );
-        }
-        None => {}
+    if changes.is_empty() {
+        return Ok(format!(
+            "Codex is not set up in {}.\n",
+            home.folder().display()
+        ));
     }
-    if remove_file(&home.catalog())? {
-        let _ = writeln!(text, "Deleted {}.", home.catalog().display());
-    }
-    if text.is_empty() {
-        text = format!("Codex is not set up in {}.\n", home.folder().display());
+    if home.remove_if_empty() {
+        let _ = writeln!(
+            text,
+            "Deleted {}, which was empty.",
+            home.folder().display()
+        );
     }
     Ok(text)
 }
 
 /// `respondent codex status`: whether Codex is set up, and for what. Returns what to print.
-pub fn status(config: &Config) -> anyhow::Result<String> {
+/// `flags` are those of this process.
+pub fn status(config: &Config, flags: &Flags) -> anyhow::Result<String> {
     let home = codex_home()?;
+    let program = typed_program();
+    let setup = invocation(&program, flags, config).command("codex setup");
     let origin = origin(config);
     let mut text = String::new();
     let mut found = Vec::new();
@@ -133,7 +258,7 @@ pub fn status(config: &Config) -> anyhow::Result<String> {
     }
     if found.is_empty() {
         return Ok(format!(
-            "Codex is not set up in {}. To set it up: respondent codex setup\n",
+            "Codex is not set up in {}. To set it up: {setup}\n",
             home.folder().display()
         ));
     }
@@ -151,7 +276,7 @@ pub fn status(config: &Config) -> anyhow::Result<String> {
         } else {
             let _ = writeln!(
                 text,
-                "  server   {base}, but this one is {origin}/v1; run `respondent codex setup` again"
+                "  server   {base}, but this one is {origin}/v1\n           run again: {setup}"
             );
         }
         if table.get("model_provider").and_then(toml::Value::as_str) != Some(ID) {
@@ -175,8 +300,9 @@ pub fn status(config: &Config) -> anyhow::Result<String> {
             };
             let _ = writeln!(text, "The model catalog was written {age}.");
             if !is_complete(config, &home.catalog()) {
-                text.push_str(
-                    "It lacks models that are served now; run `respondent codex setup` again.\n",
+                let _ = writeln!(
+                    text,
+                    "It lacks models that are served now. Run again: {setup}"
                 );
             }
         }
@@ -237,7 +363,7 @@ fn model(config: &Config, named: Option<&str>) -> anyhow::Result<String> {
             config
                 .registry
                 .resolve(name, false)
-                .map_err(|error| anyhow::anyhow!("{error}"))?;
+                .map_err(|error| anyhow::anyhow!(error.on_command_line()))?;
             Ok(name.to_owned())
         }
         None if listed_models(config, None).is_empty()
@@ -249,6 +375,15 @@ fn model(config: &Config, named: Option<&str>) -> anyhow::Result<String> {
             )
         }
         None => Ok(first_model(config)),
+    }
+}
+
+fn invocation<'a>(program: &'a str, flags: &'a Flags, config: &'a Config) -> Invocation<'a> {
+    Invocation {
+        program,
+        flags,
+        config,
+        address: config.server.listen,
     }
 }
 

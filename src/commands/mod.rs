@@ -8,6 +8,7 @@ pub mod bundle;
 pub mod cli;
 pub mod codex;
 mod ids;
+mod invocation;
 pub mod manual;
 pub mod mcp;
 pub mod models;
@@ -17,16 +18,29 @@ pub mod run;
 pub mod serve;
 pub mod status;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
+use anstyle::{AnsiColor, Effects};
+use clap::ColorChoice;
+
+use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use crate::log::escape_lines;
+use progress::Progress;
+
+/// Loads the configuration of a server, and shows when that takes long, as a command that prints a
+/// key may.
+pub fn load_for_check(inputs: &Inputs) -> Result<Config, ConfigErrors> {
+    let _progress = Progress::begin("Reading the configuration and the keys");
+    config::load(inputs, LoadPurpose::Serve)
+}
 
 /// Sets when the program uses colours; `auto` means on a terminal, unless the environment says no.
-pub fn set_color(choice: clap::ColorChoice) {
+pub fn set_color(choice: ColorChoice) {
     let choice = match choice {
-        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
-        clap::ColorChoice::Always => anstream::ColorChoice::Always,
-        clap::ColorChoice::Never => anstream::ColorChoice::Never,
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
     };
     choice.write_global();
 }
@@ -54,6 +68,39 @@ pub fn print_error(text: &str) {
     write_output(&mut out, is_terminal, text.as_bytes()).ok();
 }
 
+/// Writes why the program fails to standard error, where colours are used with the name of the
+/// program in red.
+pub fn print_failure(why: &dyn std::fmt::Display) {
+    let stderr = io::stderr();
+    if anstream::AutoStream::choice(&stderr) == anstream::ColorChoice::Never {
+        return print_error(&format!("respondent: {why}\n"));
+    }
+    let style = AnsiColor::Red.on_default().effects(Effects::BOLD);
+    let mut out = stderr.lock();
+    write!(out, "{style}respondent:{style:#} ").ok();
+    drop(out);
+    print_error(&format!("{why}\n"));
+}
+
+/// The value of `--color` in arguments that are not parsed yet, so that it applies to the help and
+/// the errors of parsing.
+pub fn color_of(arguments: impl Iterator<Item = OsString>) -> ColorChoice {
+    let mut choice = ColorChoice::Auto;
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    while let Some(argument) = arguments.next() {
+        let value = match argument.strip_prefix("--color") {
+            Some("") => arguments.next(),
+            Some(value) => value.strip_prefix('=').map(str::to_owned),
+            None if argument == "--" => break,
+            None => None,
+        };
+        if let Some(value) = value.and_then(|value| value.parse().ok()) {
+            choice = value;
+        }
+    }
+    choice
+}
+
 /// Writes bytes as they are, but not to a terminal, which would obey the escape sequences in
 /// outputs of tools and answers of providers: there they are escaped.
 fn write_output(out: &mut impl Write, is_terminal: bool, bytes: &[u8]) -> io::Result<()> {
@@ -68,6 +115,21 @@ fn write_output(out: &mut impl Write, is_terminal: bool, bytes: &[u8]) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_colour_is_known_before_the_arguments_are_parsed() {
+        for (line, choice) in [
+            ("check", ColorChoice::Auto),
+            ("--color never chek", ColorChoice::Never),
+            ("chek --color=always", ColorChoice::Always),
+            ("--color", ColorChoice::Auto),
+            ("--color sometimes", ColorChoice::Auto),
+            ("run codex -- --color never", ColorChoice::Auto),
+        ] {
+            let arguments = line.split(' ').map(OsString::from);
+            assert_eq!(color_of(arguments), choice, "{line}");
+        }
+    }
 
     /// R46: a terminal obeys no escape sequence of an output.
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::invocation::{Invocation, typed_program};
 use super::print_text;
 use crate::config::{Config, Inputs, LoadPurpose, report};
 use crate::serve::Shutdown;
@@ -21,9 +22,7 @@ pub use server::{BindError, Server, ServerKind, bind};
 pub async fn run_server(inputs: Inputs, config: Config) -> anyhow::Result<()> {
     let listener = bind(config.server.listen).await?;
     let address = listener.local_addr()?;
-    let program = std::env::args().next();
-    let program = program.as_deref().unwrap_or("respondent");
-    let codex_setup = banner::codex_setup_command(program, &inputs.flags, &config, address);
+    let flags = inputs.flags.clone();
     let server = Server::new(
         listener,
         inputs,
@@ -34,7 +33,13 @@ pub async fn run_server(inputs: Inputs, config: Config) -> anyhow::Result<()> {
     .await?;
     let config = server.config();
     print_text(&report::found_file_notice(&config).unwrap_or_default())?;
-    print_text(&banner::banner(&config, address, &codex_setup))?;
+    let invocation = Invocation {
+        program: &typed_program(),
+        flags: &flags,
+        config: &config,
+        address,
+    };
+    print_text(&banner::banner(&invocation))?;
     tokio::spawn(stop_on_signals(server.shutdown(), server.running_turns())?);
     server.run().await;
     tracing::info!("stopped");

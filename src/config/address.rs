@@ -56,17 +56,32 @@ pub fn deserialize_listen<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAd
 }
 
 /// The end of a base URL that names an endpoint of the API instead of the API, such as
-/// `/chat/completions`; such an end is a mistake, because the program appends it.
+/// `/chat/completions`; such an end is a mistake, because the program appends its own.
 pub fn endpoint_in_base_url(base_url: &str) -> Option<&'static str> {
     let base_url = base_url.trim_end_matches('/');
-    ["/chat/completions", "/responses"]
-        .into_iter()
-        .find(|end| base_url.ends_with(end))
+    let ends = |end: &&str| base_url.ends_with(end);
+    // Elsewhere these two words may be part of an address.
+    let below_version = |end: &&str| {
+        let before = base_url.strip_suffix(end);
+        before.is_some_and(|before| before.ends_with("/v1"))
+    };
+    let endpoint = ["/chat/completions", "/responses"].into_iter().find(ends);
+    endpoint.or_else(|| ["/completions", "/models"].into_iter().find(below_version))
 }
 
 /// Why a provider's base URL is refused; `None` if it is accepted. `http` to another host
 /// needs `allow_http`, because keys and prompts would travel unencrypted.
 pub fn base_url_error(base_url: &str, allow_http: bool) -> Option<&'static str> {
+    if !base_url.contains("://")
+        && let Ok(url) = Url::parse(&format!("http://{base_url}"))
+        && (base_url.contains('.') || is_loopback(&url))
+    {
+        return Some(if is_loopback(&url) {
+            "base_url has no scheme: write http:// before it"
+        } else {
+            "base_url has no scheme: write https:// before it"
+        });
+    }
     let Ok(url) = Url::parse(base_url) else {
         return Some("base_url is not a URL such as \"https://host/v1\"");
     };
@@ -155,6 +170,42 @@ mod tests {
         ] {
             let address = parse_listen(text).map(|address| address.to_string());
             assert_eq!(address.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_scheme_is_named() {
+        for (url, scheme) in [
+            ("localhost:11434/v1", Some("http")),
+            ("127.0.0.1:8080/v1", Some("http")),
+            ("api.example/v1", Some("https")),
+            ("10.0.0.7:8000/v1", Some("https")),
+            ("nonsense", None),
+            ("mailto:me", None),
+        ] {
+            let expected = scheme.map(|scheme| format!("write {scheme}:// before it"));
+            let error = base_url_error(url, false).unwrap();
+            match expected {
+                Some(expected) => assert!(error.ends_with(&expected), "{url}: {error}"),
+                None => assert!(!error.contains("before it"), "{url}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_endpoint_is_found() {
+        for (url, end) in [
+            (
+                "https://a.example/v1/chat/completions/",
+                Some("/chat/completions"),
+            ),
+            ("https://a.example/v1/responses", Some("/responses")),
+            ("https://a.example/v1/completions", Some("/completions")),
+            ("https://a.example/v1/models", Some("/models")),
+            ("https://a.example/models", None),
+            ("https://a.example/v1", None),
+        ] {
+            assert_eq!(endpoint_in_base_url(url), end, "{url}");
         }
     }
 

@@ -112,7 +112,7 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
     for warning in &config.warnings {
         writeln!(out, "warning    {warning}")?;
     }
-    Ok(())
+    writeln!(out, "\nThe configuration is valid. No provider was asked.")
 }
 
 fn write_provider(config: &Config, provider: &Provider, out: &mut String) -> std::fmt::Result {

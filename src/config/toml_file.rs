@@ -131,6 +131,7 @@ impl TomlFile {
                 let expected = match expected {
                     "u32" | "u64" | "usize" => "a whole number",
                     "f32" | "f64" => "a number",
+                    "a table" if key == "`models`: " => "tables such as { id = \"MODEL\" }",
                     other => other,
                 };
                 let kind = found.strip_prefix("invalid type: ").unwrap_or_default();

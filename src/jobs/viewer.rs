@@ -45,15 +45,14 @@ pub(super) async fn viewer(
     let next = request
         .starting_after
         .map_or(0, |after| after.saturating_add(1));
-    let source = match live {
-        Some(log) => EventSource::Live(log.watch(), log),
-        None => {
-            let job = store.job(owner, id).await;
-            if job.map_err(|error| storage_fault(&error))?.is_none() {
-                return Ok(None);
-            }
-            EventSource::Stored(Arc::clone(store), VecDeque::new())
+    let source = if let Some(log) = live {
+        EventSource::Live(log.watch(), log)
+    } else {
+        let job = store.job(owner, id).await;
+        if job.map_err(|error| storage_fault(&error))?.is_none() {
+            return Ok(None);
         }
+        EventSource::Stored(Arc::clone(store), VecDeque::new())
     };
     let state = ViewerState {
         source,
@@ -100,7 +99,7 @@ impl ViewerState {
                 let next = usize::try_from(self.next).unwrap_or(usize::MAX);
                 if next >= count {
                     if has_ended {
-                        return Some(self.end(String::new()));
+                        return Some(self.end(""));
                     }
                     return match timeout(KEEP_ALIVE, changes.changed()).await {
                         Ok(Ok(())) => Some(Bytes::new()),
@@ -161,14 +160,14 @@ impl ViewerState {
             {
                 let from = format!("\"sequence_number\":{number}");
                 let to = format!("\"sequence_number\":{}", self.next);
-                self.end(document.replacen(&from, &to, 1))
+                self.end(&document.replacen(&from, &to, 1))
             }
-            Some(_) | None => self.end(String::new()),
+            Some(_) | None => self.end(""),
         }
     }
 
     /// The end of the stream, after one more event if there is one.
-    fn end(&mut self, document: String) -> Bytes {
+    fn end(&mut self, document: &str) -> Bytes {
         self.is_done = true;
         let mut chunk = BytesMut::new();
         if !document.is_empty() {

@@ -54,10 +54,10 @@ pub enum RecordFormat {
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The filter is not of the form `level` or `target=level,...`.
-    #[error("the log filter cannot be read: {0}")]
+    #[error("the log filter cannot be read")]
     Filter(#[from] ParseError),
     /// The log file cannot be opened.
-    #[error("the log file {} cannot be opened: {source}", path.display())]
+    #[error("the log file {} cannot be opened", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum LogError {
         source: io::Error,
     },
     /// The process has a log already.
-    #[error("the log is set up already: {0}")]
+    #[error("the log is set up already")]
     Twice(#[from] TryInitError),
 }
 

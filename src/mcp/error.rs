@@ -20,7 +20,7 @@ pub(super) enum ToolCallError {
     #[error("{}", unsearchable("query", .0))]
     Query(#[from] InvalidQuery),
     #[error("{0} {advice}", advice = advice(.0))]
-    Unread(#[from] ReadError),
+    Unread(ReadError),
 }
 
 /// Tells the model how to go on.
@@ -39,4 +39,10 @@ fn advice(unread: &ReadError) -> &'static str {
 /// that it came in.
 pub(crate) fn unsearchable(parameter: &str, error: &InvalidQuery) -> String {
     format!("{parameter} cannot be searched for: {error}.")
+}
+
+impl From<ReadError> for ToolCallError {
+    fn from(error: ReadError) -> Self {
+        Self::Unread(error)
+    }
 }

@@ -22,12 +22,15 @@ use crate::store::{Store, StoreError};
 pub use commit::{StoredTurn, response_text, unrun_record};
 pub use history::LoadedHistory;
 
+/// Owners and ids of conversations.
+type BusyConversations = Arc<Mutex<HashSet<(Arc<str>, String)>>>;
+
 /// Where responses and conversations are stored. Cloning it is cheap.
 #[derive(Clone, Default)]
 pub struct ResponseStore {
     backing: ResponseBacking,
-    /// The conversations in which a turn is running: owner and id.
-    busy: Arc<Mutex<HashSet<(Arc<str>, String)>>>,
+    /// The conversations in which a turn is running.
+    busy: BusyConversations,
 }
 
 #[derive(Clone, Default)]
@@ -44,7 +47,7 @@ enum ResponseBacking {
 /// A conversation in which a turn is running. Made when the turn is prepared; the next one may
 /// begin when it is dropped.
 pub struct BusyConversation {
-    all: Arc<Mutex<HashSet<(Arc<str>, String)>>>,
+    all: BusyConversations,
     key: (Arc<str>, String),
 }
 

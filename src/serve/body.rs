@@ -67,7 +67,7 @@ impl<S: Send + Sync> FromRequest<S> for DecodedRequest {
         match read(&limits, &head.headers, body).await {
             Ok((body, memory)) => Ok(Self { head, body, memory }),
             Err(error) => {
-                let mut response = error.respond();
+                let mut response = error.respond(limits.max);
                 response.extensions_mut().insert(RefusedBody {
                     reason: error.reason(),
                     request_headers: head.headers,

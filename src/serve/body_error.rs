@@ -12,19 +12,19 @@ use axum::body::Body;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum BodyError {
     /// Larger than the limit: as announced, as sent or after decoding.
-    #[error("the request body is too large")]
+    #[error("The request body is too large")]
     TooLarge,
     /// Paused too long or arrived below the minimum rate.
-    #[error("the request body came too slowly")]
+    #[error("The request body came too slowly.")]
     TooSlow,
     /// An unknown content coding, or several.
-    #[error("the content encoding is not supported; use gzip, deflate, zstd or none")]
+    #[error("The content encoding is not supported. Use gzip, deflate, zstd or none.")]
     Coding,
     /// Incomplete, or contrary to its framing or coding.
-    #[error("the request body is incomplete or does not match its encoding")]
+    #[error("The request body is incomplete or does not match its encoding.")]
     Broken,
     /// Not UTF-8.
-    #[error("the request body is not UTF-8")]
+    #[error("The request body is not UTF-8.")]
     NotText,
     /// There is no memory for it now.
     #[error(transparent)]
@@ -33,8 +33,8 @@ pub(super) enum BodyError {
 
 impl BodyError {
     /// The error response. The connection is closed after it, because the rest of the
-    /// body is not read.
-    pub(super) fn respond(self) -> Response<Body> {
+    /// body is not read. `limit` is the largest size of a body in bytes.
+    pub(super) fn respond(self, limit: usize) -> Response<Body> {
         let (status, code) = match self {
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
             Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
@@ -46,7 +46,14 @@ impl BodyError {
             Self::NotText => (StatusCode::BAD_REQUEST, "invalid_utf8"),
             Self::MemoryFull(full) => return close(memory_full(&full)),
         };
-        close(invalid_request(status, code, &self.to_string()))
+        let message = match self {
+            Self::TooLarge => format!(
+                "{self}: it has more than {}, the limit that body_limit in [server] sets.",
+                size(limit)
+            ),
+            _ => self.to_string(),
+        };
+        close(invalid_request(status, code, &message))
     }
 
     /// The reason that the metrics count.
@@ -58,5 +65,15 @@ impl BodyError {
             Self::Broken | Self::NotText => RefusalReason::Malformed,
             Self::MemoryFull(_) => RefusalReason::MemoryFull,
         }
+    }
+}
+
+/// A size in words, in MiB if it is a whole number of them.
+fn size(bytes: usize) -> String {
+    const MIB: usize = 1 << 20;
+    if bytes >= MIB && bytes.is_multiple_of(MIB) {
+        format!("{} MiB", bytes / MIB)
+    } else {
+        format!("{bytes} bytes")
     }
 }

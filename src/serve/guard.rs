@@ -154,7 +154,7 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
             invalid_request(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_content_type",
-                "The content type must be application/json.",
+                "The content type must be application/json; with curl, add -H 'content-type: application/json'.",
             ),
         );
     }

@@ -21,7 +21,7 @@ pub(super) struct DataDirLock(#[expect(dead_code, reason = "the open file holds 
 
 /// Another process has locked the data directory.
 #[derive(Debug, thiserror::Error)]
-#[error("the data directory {} is in use by another respondent", .0.display())]
+#[error("the data directory {} is in use by another Respondent", .0.display())]
 pub struct DataDirInUse(
     /// The data directory.
     pub PathBuf,

@@ -49,7 +49,7 @@ impl FailedRequest<'_> {
         let address = post(self.upstream.provider(), self.path);
         let words = fault.message.trim();
         let request = match (self.is_answered && status != 200, words) {
-            (false, "") => format!("{address} answered {status} and said nothing more."),
+            (false, "") => format!("{address} answered {status} without a message."),
             (false, words) => format!("{address} answered {status}: {}", quoted(words)),
             (true, "") => format!("The answer of {address} ended with an error."),
             (true, words) => {

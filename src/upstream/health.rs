@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use adapters::fault::{Fault, Kind, Retry};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 /// This many failures in a row are an outage.
@@ -37,6 +38,18 @@ struct HealthState {
     down_until: Option<Instant>,
     /// Whether one turn is probing the provider.
     probing: bool,
+    /// When the last request ended or had its first content, and why it failed if it did.
+    last: Option<(Instant, Option<String>)>,
+}
+
+/// How the last request to a provider went. Made for the status of the server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct LastRequest")]
+pub struct LastRequestReport {
+    /// How long ago it failed or had its first content, in milliseconds.
+    pub ago_ms: u64,
+    /// Why it failed, as a clause in our own words; `None` if the provider answered.
+    pub failure: Option<String>,
 }
 
 impl ProviderHealth {
@@ -63,9 +76,29 @@ impl ProviderHealth {
         }
     }
 
+    /// How the last request went; `None` if none has ended yet.
+    pub fn last_request(&self, now: Instant) -> Option<LastRequestReport> {
+        let (at, failure) = self.0.lock().last.clone()?;
+        let ago = now.saturating_duration_since(at).as_millis();
+        Some(LastRequestReport {
+            ago_ms: u64::try_from(ago).unwrap_or(u64::MAX),
+            failure,
+        })
+    }
+
     /// Records that the provider answered.
     pub fn record_success(&self) {
-        *self.0.lock() = HealthState::default();
+        *self.0.lock() = HealthState {
+            last: Some((Instant::now(), None)),
+            ..HealthState::default()
+        };
+    }
+
+    /// Records why a request failed, for [`Self::last_request`] alone.
+    pub fn note_failure(&self, fault: &Fault) {
+        if let Some(reason) = reason(fault) {
+            self.0.lock().last = Some((Instant::now(), Some(reason)));
+        }
     }
 
     /// Records that the provider failed. Faults that are not signs of an outage do not count.
@@ -119,6 +152,41 @@ impl ProviderHealth {
     }
 }
 
+/// Why a request failed, as a clause without anything that the provider or the client said; `None`
+/// if the provider had no part in it.
+fn reason(fault: &Fault) -> Option<String> {
+    let reason = match fault.kind {
+        Kind::Unreachable => {
+            // The messages about connections are ours and name the server alone.
+            let cause = fault.message.split_once("cannot be reached: ");
+            let cause = cause.and_then(|(_, cause)| cause.split_once(". "));
+            cause.map_or("it cannot be reached", |(cause, _)| cause)
+        }
+        Kind::Timeout => "it did not answer in time",
+        Kind::Overloaded => "it is overloaded",
+        Kind::Authentication => "it does not accept the key",
+        Kind::Permission => "it refuses access with this key",
+        Kind::Quota => "no credit or quota is left",
+        Kind::RateLimit => "it limits the rate of requests",
+        Kind::ModelNotFound => "it has no such model",
+        Kind::ContextLength => "the input was too long",
+        Kind::ContentFilter => "its content filter blocked the request",
+        Kind::Cut => "its answer broke off",
+        Kind::BadReply => "its answer could not be read",
+        Kind::Unavailable | Kind::Refused | Kind::InvalidRequest => match fault.upstream_status {
+            Some(status) => return Some(format!("it answered with status {status}")),
+            None => "it refused the request",
+        },
+        Kind::TurnTimeout
+        | Kind::Busy
+        | Kind::ClientLimit
+        | Kind::Storage
+        | Kind::Draining
+        | Kind::Internal => return None,
+    };
+    Some(reason.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::time::advance;
@@ -153,6 +221,36 @@ mod tests {
             fail(&health, kind, 1);
             assert_eq!(seconds_down(&health), Some(10), "{kind:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_request_is_known_with_the_reason_of_its_failure() {
+        let health = ProviderHealth::default();
+        let last = || health.last_request(Instant::now());
+        assert_eq!(last(), None);
+        let message = "The provider 'up' cannot be reached: 127.0.0.1:9 refused the connection. \
+            Check whether the server runs, and its base_url.";
+        health.note_failure(&Fault::new(Kind::Unreachable, message));
+        advance(Duration::from_secs(14)).await;
+        let refused = LastRequestReport {
+            ago_ms: 14_000,
+            failure: Some("127.0.0.1:9 refused the connection".to_owned()),
+        };
+        assert_eq!(last(), Some(refused.clone()));
+        health.note_failure(&Fault::new(Kind::Draining, "x"));
+        assert_eq!(last(), Some(refused));
+        health.note_failure(&Fault {
+            upstream_status: Some(503),
+            ..Fault::new(Kind::Unavailable, "words of the provider")
+        });
+        let failure = last().and_then(|last| last.failure);
+        assert_eq!(failure.as_deref(), Some("it answered with status 503"));
+        health.record_success();
+        let answered = LastRequestReport {
+            ago_ms: 0,
+            failure: None,
+        };
+        assert_eq!(last(), Some(answered));
     }
 
     #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ use crate::config::{Config, KeyOrigin};
 pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send_request};
 pub use blame::FailedRequest;
 pub use concurrency::RequestPermit;
-pub use health::ProviderHealth;
+pub use health::{LastRequestReport, ProviderHealth};
 pub use keys::{KeyIndex, KeyRing};
 pub use learned_quirks::{LIMIT_LIFETIME, LargestAnswer, LearnedQuirks, is_limit};
 
@@ -163,6 +163,7 @@ impl Upstream {
     /// down; if the provider failed, or no key is left, the provider's health is changed.
     /// Returns whether another key can be tried at once.
     pub fn record_failure(&self, key: Option<KeyIndex>, fault: &Fault) -> bool {
+        self.health.note_failure(fault);
         let cooldown = match (fault.kind, fault.retry) {
             (Kind::RateLimit, Retry::After(pause)) => pause,
             (Kind::RateLimit, Retry::Soon | Retry::Never) => RATE_LIMIT_COOLDOWN,
@@ -221,6 +222,9 @@ pub struct ProviderReport {
     pub asked: bool,
     /// How long turns that can go elsewhere are not sent to it, in milliseconds; 0 if they are.
     pub down_ms: u64,
+    /// How its last request went; `None` if none has ended yet.
+    #[serde(default)]
+    pub last_request: Option<LastRequestReport>,
     /// The number of its keys.
     pub keys: usize,
     /// The number of keys that are not used for a while, because they are at a limit or refused.
@@ -288,6 +292,7 @@ impl Upstreams {
                 id: provider.id.clone(),
                 asked: upstream.is_some(),
                 down_ms: down.map_or(0, milliseconds),
+                last_request: upstream.and_then(|upstream| upstream.health.last_request(now)),
                 keys: config.keys.get(&provider.id).map_or(0, Vec::len),
                 resting_keys: resting.iter().filter(|left| !left.is_zero()).count(),
             }

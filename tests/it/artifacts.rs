@@ -445,8 +445,8 @@ async fn command_line() {
     let found: Vec<&str> = found.lines().collect();
     assert_eq!(found[1], "4712: error: das Maß ist voll");
     assert_eq!((found.len(), &found[0][..5]), (3, "4711-"));
-    let (_, none, _) = server.run(&format!("artifacts search {id} absent")).await;
-    assert_eq!(none, "No match.\n");
+    let (code, none, _) = server.run(&format!("artifacts search {id} absent")).await;
+    assert_eq!((code, &*none), (1, "No match.\n"));
     let (code, out, err) = server
         .run(&format!("artifacts search {id} [ --regex"))
         .await;

@@ -15,6 +15,7 @@ mod artifacts;
 mod bills;
 mod bundles;
 mod captures;
+mod codex_setup;
 mod compaction;
 mod config;
 mod dialects;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         bills::trials(),
         bundles::trials(),
         captures::trials(),
+        codex_setup::trials(),
         compaction::trials(),
         config::trials(),
         dialects::trials(),

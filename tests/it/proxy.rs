@@ -20,6 +20,9 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 
+/// The file of the program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_respondent");
+
 /// The headers of a request that make the client Codex.
 pub const CODEX: &[(&str, &str)] = &[("originator", "codex_exec")];
 
@@ -148,7 +151,7 @@ impl Setup {
 
     /// A command that runs the program in this folder, without the environment of the test.
     pub fn command(&self, folder: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_respondent"));
+        let mut command = Command::new(PROGRAM);
         command.current_dir(folder).env_clear().env("HOME", folder);
         if !self.is_unnamed {
             command.env("RESPONDENT_CONFIG", "./proxy-config.toml");

@@ -13,6 +13,10 @@ pub fn trials() -> Vec<Trial> {
             "R37 the status shows running turns, providers and usage",
             running_server,
         ),
+        case(
+            "R37 the status says why a provider does not answer",
+            dead_provider,
+        ),
         case("R37 usage outlives the server", after_the_server),
     ]
 }
@@ -112,6 +116,34 @@ async fn running_server() {
             .find(|line| line.chars().count() > 80 && !line.starts_with("  in ")),
         None
     );
+}
+
+async fn dead_provider() {
+    let setup = setup();
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = dead.local_addr().unwrap();
+    drop(dead);
+    let setup = setup.provider("max_retries = 0");
+    let proxy = Proxy::start_for_url(&format!("http://{address}/v1"), setup.clone()).await;
+    let body = json!({"model": "up/free", "input": "go"});
+    assert_eq!(proxy.post(&body).await.status, 502);
+    let failure = format!("{address} refused the connection");
+    let server = &status(&proxy, &setup).await["server"];
+    assert_eq!(
+        server["providers"][0]["last_request"]["failure"],
+        failure.as_str()
+    );
+    let text = run_status(&proxy, &setup, &[]).await;
+    assert!(
+        text.contains(" s ago: ") && text.contains(&failure),
+        "{text}"
+    );
+    for _ in 0..2 {
+        proxy.post(&body).await;
+    }
+    let text = run_status(&proxy, &setup, &[]).await;
+    let down = format!("down: {failure}; asked again in ");
+    assert!(text.contains(&down), "{text}");
 }
 
 async fn after_the_server() {

@@ -252,8 +252,8 @@ async fn second_server() {
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     for text in [
         "the data directory",
-        "is in use by another respondent",
-        "another data_dir in [server]",
+        "is in use by another Respondent",
+        "a directory of its own with --data-dir (or data_dir in [server])",
         "mode = \"memory\" in [artifacts]",
     ] {
         assert!(err.contains(text), "{err}");

@@ -51,9 +51,10 @@ fn messages(player: &Player, number: usize) -> Vec<String> {
 /// A request for this input, with more parameters.
 fn asks(input: impl Into<Value>, more: Value) -> Value {
     let mut body = json!({"model": "up/m", "input": input.into()});
-    body.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else {
+        panic!("{more}")
+    };
+    body.as_object_mut().unwrap().extend(more);
     body
 }
 

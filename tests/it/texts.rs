@@ -29,15 +29,26 @@ const COMPARED: [&str; 6] = [
 ];
 
 pub fn trials() -> Vec<Trial> {
-    vec![case("all texts for people are in one file", all_texts)]
+    vec![
+        case("all texts for people are in one file", all_texts),
+        case("no error text holds its source twice", || async {
+            no_source_twice();
+        }),
+    ]
 }
 
 async fn all_texts() {
     let mut text = String::new();
     let folder = tempfile::tempdir().unwrap();
     for command in commands(folder.path()).await {
-        let help = help(folder.path(), &command).await;
-        let _ = writeln!(text, "# respondent {}\n\n{help}", command.join(" "));
+        let name = command.join(" ");
+        for flag in ["--help", "-h"] {
+            let help = help(folder.path(), &command, flag).await;
+            let _ = writeln!(text, "# respondent {name} {flag}\n\n{help}");
+        }
+    }
+    for (name, page) in manual_pages(folder.path()).await {
+        let _ = writeln!(text, "# {name}\n\n{page}");
     }
     let _ = writeln!(text, "# Failing providers\n");
     for message in provider_messages() {
@@ -59,12 +70,14 @@ async fn all_texts() {
     assert!(files > 50, "{files} files have texts");
     for part in [
         "Usage: respondent",
-        "# respondent bundle create",
+        "# respondent bundle create -h",
+        "# respondent-artifacts-gc.1",
         "does not accept the key from",
-        "is in use, perhaps by another respondent",
+        "is in use by another program",
     ] {
         assert!(text.contains(part), "{part}");
     }
+    assert!(!text.contains("for every model"), "no such promise");
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("texts.txt");
     fs::write(&path, text).unwrap();
 }
@@ -75,7 +88,7 @@ async fn commands(folder: &Path) -> Vec<Vec<String>> {
     let mut next = 0;
     while let Some(command) = found.get(next).cloned() {
         next += 1;
-        let help = help(folder, &command).await;
+        let help = help(folder, &command, "--help").await;
         let listed = help
             .split_once("Commands:\n")
             .map_or("", |(_, after)| after);
@@ -93,11 +106,26 @@ async fn commands(folder: &Path) -> Vec<Vec<String>> {
     found
 }
 
-async fn help(folder: &Path, command: &[String]) -> String {
+/// The manual pages, as (file name, source).
+async fn manual_pages(folder: &Path) -> Vec<(String, String)> {
+    let (code, _, err) = Setup::new().arg("man").arg("pages").run(folder).await;
+    assert_eq!(code, 0, "{err}");
+    let files = fs::read_dir(folder.join("pages")).unwrap();
+    let page = |file: fs::DirEntry| {
+        let name = file.file_name().into_string().unwrap();
+        (name, fs::read_to_string(file.path()).unwrap())
+    };
+    let mut pages: Vec<_> = files.map(|file| page(file.unwrap())).collect();
+    pages.sort();
+    assert!(pages.len() > 10);
+    pages
+}
+
+async fn help(folder: &Path, command: &[String], flag: &str) -> String {
     let setup = command
         .iter()
         .fold(Setup::new(), |setup, name| setup.arg(name));
-    let (code, out, err) = setup.arg("--help").run(folder).await;
+    let (code, out, err) = setup.arg(flag).run(folder).await;
     assert_eq!(code, 0, "{command:?}: {err}");
     out
 }
@@ -152,6 +180,79 @@ fn collect(tokens: TokenStream, found: &mut BTreeSet<String>) {
             TokenTree::Punct(_) | TokenTree::Ident(_) => {}
         }
     }
+}
+
+/// The program prints an error with its sources behind it, so a message must not contain a source.
+fn no_source_twice() {
+    let mut faults = Vec::new();
+    let mut messages = 0;
+    for file in rust_files(&["src", "adapters/src", "registry/src"]) {
+        let code = fs::read_to_string(&file).unwrap();
+        for (message, fields) in error_messages(&syn::parse_file(&code).unwrap()) {
+            messages += 1;
+            let shown = |name: &str| {
+                let part = format!("{{{name}");
+                message
+                    .match_indices(&part)
+                    .any(|(at, _)| message[at + part.len()..].starts_with(['}', ':']))
+            };
+            if sources(&fields).iter().any(|name| shown(name)) {
+                faults.push(format!("{}: {message}", file.display()));
+            }
+        }
+    }
+    assert!(messages > 50, "{messages}");
+    assert_eq!(faults, [""; 0]);
+}
+
+/// The messages of the errors that a file defines, each with the fields of its error.
+fn error_messages(file: &syn::File) -> Vec<(String, syn::Fields)> {
+    let mut found = Vec::new();
+    let mut add = |attributes: &[syn::Attribute], fields: &syn::Fields| {
+        for attribute in attributes
+            .iter()
+            .filter(|attribute| attribute.path().is_ident("error"))
+        {
+            let tokens = attribute.parse_args::<TokenStream>().unwrap();
+            let first = tokens.into_iter().next().unwrap().to_string();
+            if let Ok(message) = syn::parse_str::<syn::LitStr>(&first) {
+                found.push((message.value(), fields.clone()));
+            }
+        }
+    };
+    for item in &file.items {
+        match item {
+            syn::Item::Enum(item) => {
+                for variant in &item.variants {
+                    add(&variant.attrs, &variant.fields);
+                }
+            }
+            syn::Item::Struct(item) => add(&item.attrs, &item.fields),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The names of the fields that are sources.
+fn sources(fields: &syn::Fields) -> Vec<String> {
+    let fields = fields.iter().enumerate();
+    let sources = fields.filter(|(_, field)| {
+        let marked = |name| {
+            field
+                .attrs
+                .iter()
+                .any(|attribute| attribute.path().is_ident(name))
+        };
+        let named = field.ident.as_ref().is_some_and(|name| name == "source");
+        named || marked("source") || marked("from")
+    });
+    sources
+        .map(|(index, field)| {
+            let name = field.ident.as_ref().map(ToString::to_string);
+            name.unwrap_or_else(|| index.to_string())
+        })
+        .collect()
 }
 
 /// Whether a text has three words, and none that is code.

@@ -21,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
             "S38 a hostile folder runs nothing and moves no key",
             hostile_folder,
         ),
+        case("S38 another address gets no usual key", another_address),
         case(
             "S38 every command is tried in the hostile folder",
             all_commands,
@@ -69,7 +70,7 @@ const REFUSAL: &str = "is not allowed in a file that was found in the working di
 const KEY: &str = "sk-canary-of-the-user";
 
 /// What a stranger may have written, with `URL` for the stranger's server.
-const CONFIGS: [&str; 8] = [
+const CONFIGS: [&str; 10] = [
     "[providers.mine]\nbase_url = \"URL\"\napi_key_command = \"touch ran\"",
     "[providers.openai]\napi_key_command = [\"touch\", \"ran\"]",
     "[providers.mine]\nbase_url = \"URL\"\napi_key_file = \"link.key\"",
@@ -78,6 +79,8 @@ const CONFIGS: [&str; 8] = [
     "[providers.openai]\nproxy = \"URL\"",
     "[codex]\ninstructions_file = \"link.key\"\n[providers.mine]\nbase_url = \"URL\"",
     "[server]\ntoken_file = \"link.key\"",
+    "[server]\ntoken_env = \"OPENAI_API_KEY\"",
+    "[server]\ndata_dir = \".\"",
 ];
 
 /// The folder of a stranger, with a link to a key of the user.
@@ -134,6 +137,31 @@ async fn hostile_folder() {
         folder
     })
     .await;
+    assert_eq!(player.requests().len(), 0);
+}
+
+/// The usual variable of a provider holds a key for the provider's own address. Without `api_key_env`
+/// another address does not get it, and the provider stays off.
+async fn another_address() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let home = home();
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[providers.openai]\nbase_url = \"{}\"",
+        player.base_url()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "proxy-config.toml", &config);
+    for (line, _) in COMMANDS.iter().filter(|(line, _)| *line != "serve") {
+        let (_, out, err) = command(line, home.path()).run(folder.path()).await;
+        let shown = format!("{line}: {out}{err}");
+        assert!(!shown.contains(KEY), "{shown}");
+        let is_off = shown.contains("OPENAI_API_KEY is not sent to another base_url");
+        assert_eq!(is_off, *line == "check", "{shown}");
+    }
+    let setup = Setup::new().unnamed().env("OPENAI_API_KEY", KEY);
+    let proxy = Proxy::start_in_folder(folder, &setup).await;
+    let body = json!({"model": "openai/gpt-5", "input": "go"});
+    assert_eq!(proxy.post(&body).await.status, 404);
     assert_eq!(player.requests().len(), 0);
 }
 

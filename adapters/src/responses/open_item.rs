@@ -112,9 +112,11 @@ impl OpenStoredItem {
                     list.push(field(event, "annotation"));
                 }
             }
-            _ if kind.ends_with(".delta") => self.text += string(event, "delta"),
-            _ if kind.ends_with(".done") => self.has_text = true,
-            _ => {}
+            _ => match kind.rsplit_once('.') {
+                Some((_, "delta")) => self.text += string(event, "delta"),
+                Some((_, "done")) => self.has_text = true,
+                _ => {}
+            },
         }
     }
 

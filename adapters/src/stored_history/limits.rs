@@ -39,9 +39,9 @@ pub(crate) fn shorten_messages(turn: &mut Turn<'_>, from: usize, max_chars: usiz
         let text = message_text(item);
         let chars = text.chars().count();
         if chars > max_chars {
-            let mut short: String = text.chars().take(max_chars).collect();
+            let kept: String = text.chars().take(max_chars).collect();
             let more = chars - max_chars;
-            short += &format!("\n[Shortened: {more} more characters]");
+            let short = format!("{kept}\n[Shortened: {more} more characters]");
             *item = Item::user(short.into());
             turn.notes
                 .add("message_shortened", format!("{chars} characters"));

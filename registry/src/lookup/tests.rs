@@ -168,6 +168,10 @@ fn the_error_suggests_similar_names() {
     for (name, hint) in [
         ("vllm/qwen3", "'vllm' is off: configure it."),
         (
+            "kimi-k33",
+            "Did you mean kimi-k3? Its provider moonshot is off: set MOONSHOT_API_KEY.",
+        ),
+        (
             "deepseek/x",
             "'deepseek' is off: set DEEPSEEK_API_KEY or configure it.",
         ),

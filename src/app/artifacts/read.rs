@@ -84,7 +84,7 @@ fn part_of_query(params: &QueryParams) -> Result<Option<ArtifactRange>, Paramete
             "left out where lines is given",
         )),
         (Some((from, to)), None) => Ok(Some(bytes(from, to))),
-        (None, Some((0, _))) => Err(ParameterError::new("lines", "counted from 1")),
+        (None, Some((0, _))) => Err(ParameterError::new("lines", "the first line is 1")),
         (None, Some((from, to))) => {
             let count = to.map_or(u64::MAX, |to| (to - from).saturating_add(1));
             Ok(Some(ArtifactRange::Lines { from, count }))

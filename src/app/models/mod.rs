@@ -150,29 +150,24 @@ fn entry(provider: &Provider, model: &Model, slug: String, window: u64) -> Catal
     }
 }
 
-/// The model that a new user starts with: the default one, else the first listed one,
-/// else an example for a provider that takes any name.
-pub fn first_model(config: &Config) -> String {
+/// The model that a new user starts with: the default one, else the first listed one.
+pub fn preferred_model(config: &Config) -> Option<String> {
     let listed = || {
         catalog(config, None)
             .into_iter()
             .next()
             .map(|entry| entry.slug)
     };
+    config.registry.default_model.clone().or_else(listed)
+}
+
+/// The [`preferred_model`], else an example for a provider that takes any name.
+pub fn first_model(config: &Config) -> String {
     let example = || {
-        config
-            .registry
-            .providers
-            .first()
-            .map(|provider| provider.prefixed_name("MODEL"))
+        let provider = config.registry.providers.first();
+        provider.map(|provider| provider.prefixed_name("MODEL"))
     };
-    config
-        .registry
-        .default_model
-        .clone()
-        .or_else(listed)
-        .or_else(example)
-        .unwrap_or_default()
+    preferred_model(config).or_else(example).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -16,6 +16,9 @@ const MAX_MODELS: usize = 10;
 /// The most running turns that have a line of their own.
 const MAX_RUNNING: usize = 10;
 
+/// The characters of the reason for a failure, so that lines fit a terminal.
+const MAX_REASON_CHARS: usize = 39;
+
 /// The characters of a route, so that lines fit a terminal.
 const MAX_ROUTE_CHARS: usize = 25;
 
@@ -108,22 +111,40 @@ impl ServerReport {
 }
 
 fn provider_state(provider: &ProviderReport) -> String {
-    let mut state = if provider.down_ms > 0 {
-        let left = Duration::from_millis(provider.down_ms).as_secs() + 1;
-        format!("down, asked again in {left} s")
-    } else if provider.asked {
-        "up".to_owned()
-    } else {
-        "not asked yet".to_owned()
+    let last = provider.last_request.as_ref();
+    let failure = last.and_then(|last| Some((last.ago_ms, last.failure.as_deref()?)));
+    let failure = failure.map(|(ago_ms, reason)| {
+        let reason = SafeText::up_to(reason, MAX_REASON_CHARS).to_string();
+        (short_ago(ago_ms), reason)
+    });
+    let mut state = match failure {
+        _ if provider.down_ms > 0 => {
+            let left = Duration::from_millis(provider.down_ms).as_secs() + 1;
+            let reason = failure.map_or_else(String::new, |(_, reason)| format!(": {reason}"));
+            format!("down{reason}; asked again in {left} s")
+        }
+        Some((ago, reason)) => format!("last request failed {ago} ago: {reason}"),
+        None if last.is_some() => "up".to_owned(),
+        None if provider.asked => "has not answered yet".to_owned(),
+        None => "not asked yet".to_owned(),
     };
     if provider.resting_keys > 0 {
         let _ = write!(
             state,
-            "; {} of {} keys at a limit or refused",
+            "\n{} of {} keys at a limit or refused",
             provider.resting_keys, provider.keys
         );
     }
     state
+}
+
+/// A time that has passed, in its largest unit.
+fn short_ago(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
 }
 
 impl DiskReport {
@@ -262,6 +283,7 @@ mod tests {
     use super::*;
     use crate::diagnostics::selection::ListedTurn;
     use crate::turn::{Outcome, RunningTurnReport};
+    use crate::upstream::LastRequestReport;
 
     fn usage(model: &str, cost: Option<f64>, unpriced: u64) -> ModelUsage {
         ModelUsage {
@@ -293,6 +315,10 @@ mod tests {
             id: id.to_owned(),
             asked: true,
             down_ms: 0,
+            last_request: Some(LastRequestReport {
+                ago_ms: 14_900,
+                failure: None,
+            }),
             keys: 2,
             resting_keys: 0,
         };
@@ -311,11 +337,23 @@ mod tests {
                     provider("moonshot"),
                     ProviderReport {
                         down_ms: 9_500,
+                        last_request: Some(LastRequestReport {
+                            ago_ms: 90_000,
+                            failure: Some("it limits the rate of requests".to_owned()),
+                        }),
                         resting_keys: 1,
                         ..provider("deepseek")
                     },
                     ProviderReport {
+                        last_request: Some(LastRequestReport {
+                            ago_ms: 14_900,
+                            failure: Some("127.0.0.1:9 refused the connection".to_owned()),
+                        }),
+                        ..provider("ollama")
+                    },
+                    ProviderReport {
                         asked: false,
+                        last_request: None,
                         ..provider("openai")
                     },
                 ],
@@ -362,7 +400,9 @@ Newest turns
 
 provider  state
 moonshot  up
-deepseek  down, asked again in 10 s; 1 of 2 keys at a limit or refused
+deepseek  down: it limits the rate of requests; asked again in 10 s
+          1 of 2 keys at a limit or refused
+ollama    last request failed 14 s ago: 127.0.0.1:9 refused the connection
 openai    not asked yet
 
 2 sessions have their outputs sent whole: shortening cost more.

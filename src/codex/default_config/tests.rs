@@ -12,6 +12,24 @@ const SETTINGS: CodexSettings<'_> = CodexSettings {
     artifacts: true,
 };
 
+/// Makes all changes, or none if one of the files is protected.
+fn apply(changes: &[FileChange]) -> Result<(), FileError> {
+    changes.iter().try_for_each(FileChange::check)?;
+    changes.iter().try_for_each(FileChange::apply)
+}
+
+fn write(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<(), ConfigTomlError> {
+    Ok(apply(&plan(home, settings)?)?)
+}
+
+fn remove(home: &CodexHome) -> Result<Option<Restored>, ConfigTomlError> {
+    let Some((changes, restored)) = plan_removal(home)? else {
+        return Ok(None);
+    };
+    apply(&changes)?;
+    Ok(Some(restored))
+}
+
 /// Configurations of many kinds of people.
 const CONFIGS: [(&str, &str); 29] = [
     ("empty", ""),
@@ -230,7 +248,8 @@ fn an_edit_after_the_setup_stays() {
 #[test]
 fn an_absent_file_is_absent_again() {
     let (_folder, home) = home();
-    assert_eq!(write(&home, &SETTINGS).unwrap(), None);
+    write(&home, &SETTINGS).unwrap();
+    assert!(!home.config_before().exists());
     assert!(is_set_up(&home));
     remove(&home).unwrap();
     assert_eq!(files(&home), [""; 0]);

@@ -104,7 +104,9 @@ Examples:
 pub(super) const ARTIFACTS_SEARCH: &str = "\
 Examples:
   respondent artifacts search 0f5a19f7 error -i -C 2
-  respondent artifacts search 0f5a19f7 'warn|error' --regex";
+  respondent artifacts search 0f5a19f7 'warn|error' --regex
+
+Exit code: 0 if something was found, 1 if not or if the search failed.";
 
 pub(super) const ARTIFACTS_DELETE: &str = "\
 Examples:

@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use anyhow::Context;
 
 use super::print_error;
+use super::progress::Progress;
 use crate::codex::catalog::{self, CatalogError};
 use crate::codex::settings::{CodexSettings, CodexToken};
 use crate::config::{ArtifactMode, Config, Inputs, TOKEN_VARIABLE};
@@ -33,6 +34,7 @@ pub struct RunOptions {
 /// Runs Codex to its end and returns its exit code. `config` was loaded from `inputs` for
 /// [`AskProvider`](crate::config::LoadPurpose::AskProvider).
 pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyhow::Result<u8> {
+    let progress = Progress::begin("Asking Codex for its prompt");
     let prompts = match catalog::run_codex_debug_models(&options.codex).await {
         Ok(printed) => Some(printed),
         Err(error @ (CatalogError::NotFound { .. } | CatalogError::NotRun { .. })) => {
@@ -42,10 +44,15 @@ pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyho
             CatalogError::Failed { .. }
             | CatalogError::TooSlow
             | CatalogError::NotAList { .. }
-            | CatalogError::NoPrompt,
+            | CatalogError::NoPrompt
+            | CatalogError::Foreign { .. }
+            | CatalogError::File(_),
         ) => None,
     };
+    drop(progress);
+    let progress = Progress::begin("Starting the server");
     let server = LocalServer::find_or_start(inputs, config).await?;
+    drop(progress);
     let ended = run(&server, prompts.as_deref(), options).await;
     server.stop().await;
     ended

@@ -71,5 +71,10 @@ async fn refusal(server: &LocalServer, model: &str) -> Result<Option<String>, Co
     let model = utf8_percent_encode(model, NON_ALPHANUMERIC);
     let path = format!("/v1/models/{model}");
     let (status, body) = server.control().get(&path).await?;
-    Ok((status != StatusCode::OK).then(|| ApiError::message_in(&body)))
+    // The message is for programs; this one is read by the person who typed the name.
+    let message = || {
+        let message = ApiError::message_in(&body);
+        message.replace("GET /v1/models lists", "`respondent models` lists")
+    };
+    Ok((status != StatusCode::OK).then(message))
 }

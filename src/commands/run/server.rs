@@ -223,7 +223,8 @@ fn init_log(config: &Config) -> PathBuf {
     let log = config.server.data_dir.join(LOG_FILE_NAME);
     let server = &config.server;
     if let Err(error) = log::init_in_file(&server.log, server.log_format, &log) {
-        print_error(&format!("respondent: nothing is logged: {error}\n"));
+        let error = anyhow::Error::new(error);
+        print_error(&format!("respondent: nothing is logged: {error:#}\n"));
     }
     log
 }

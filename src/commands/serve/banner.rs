@@ -1,11 +1,10 @@
 //! The text that the server prints when it starts: what is served, and how to use it.
 
-use std::net::SocketAddr;
-
 use registry::Provider;
 
-use crate::app::models::first_model;
-use crate::config::{CaptureMode, Config, Flags, KeyOrigin, address};
+use crate::app::models::preferred_model;
+use crate::commands::invocation::Invocation;
+use crate::config::{CaptureMode, Config, KeyOrigin, address};
 use crate::log::{TERMINAL_WIDTH, labelled};
 
 /// The width of the column with the labels, in characters.
@@ -14,23 +13,26 @@ const LABEL_WIDTH: u16 = 9;
 const MAX_MODELS: usize = 3;
 
 /// The banner. The first line ends with the address, and no line is longer than a terminal is wide.
-/// `codex_setup` is the command that sets up Codex for this server.
-pub(super) fn banner(config: &Config, address: SocketAddr, codex_setup: &str) -> String {
+pub(super) fn banner(invocation: &Invocation<'_>) -> String {
+    let Invocation {
+        config, address, ..
+    } = *invocation;
     let origin = format!("http://{}", address::local_client_address(address));
     let mut rows = Vec::new();
     for (index, provider) in config.registry.providers.iter().enumerate() {
         let label = if index == 0 { "Models" } else { "" };
         rows.push((label, provider_text(config, provider)));
     }
-    rows.push(("Codex", codex_text(codex_setup)));
+    rows.push(("Codex", codex_text(&invocation.command("codex setup"))));
     let api_key = match config.server.token {
         Some(_) => "TOKEN",
         None => "local",
     };
-    let model = first_model(config);
+    let model = preferred_model(config);
+    let model = model.map_or_else(String::new, |model| format!("  model={model}"));
     rows.push((
         "SDKs",
-        format!("base_url={origin}/v1  api_key={api_key}  model={model}"),
+        format!("base_url={origin}/v1  api_key={api_key}{model}"),
     ));
     if address::accepts_remote_clients(address) {
         let text = "other machines can reach this server; its token lets them in";
@@ -40,7 +42,8 @@ pub(super) fn banner(config: &Config, address: SocketAddr, codex_setup: &str) ->
         let text = format!("{turns}, prompts included; off with mode = \"off\" in [capture]");
         rows.push(("Kept", text));
     }
-    rows.push(("Status", format!("{origin}/metrics      Ctrl-C to stop")));
+    let status = invocation.command("status");
+    rows.push(("Status", format!("{status}      Ctrl-C to stop")));
     format!(
         "Respondent {} is listening on http://{address}\n\n{}\n",
         env!("CARGO_PKG_VERSION"),
@@ -97,33 +100,13 @@ fn kept_turns(mode: CaptureMode) -> Option<&'static str> {
     }
 }
 
-/// The command that sets up Codex for this server, with the flags that this one was started with.
-pub(super) fn codex_setup_command(
-    program: &str,
-    flags: &Flags,
-    config: &Config,
-    address: SocketAddr,
-) -> String {
-    let found = config.paths.file.as_ref().filter(|_| config.paths.is_found);
-    let file = match flags.config.as_ref().or(found) {
-        Some(file) => format!(" --config {}", file.display()),
-        None => String::new(),
-    };
-    let listen = if flags.listen.is_some() || address != config.server.listen {
-        format!(" --listen {address}")
-    } else {
-        String::new()
-    };
-    format!("{program}{file}{listen} codex setup")
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
     use std::sync::Arc;
 
     use super::*;
-    use crate::config::{self, Inputs, LoadPurpose, UserDirs};
+    use crate::config::{self, Flags, Inputs, LoadPurpose, UserDirs};
 
     fn config_of(toml: &str, variables: &[(&str, &str)], flags: &Flags) -> Config {
         let folder = tempfile::tempdir().unwrap();
@@ -146,7 +129,14 @@ mod tests {
 
     fn banner_of(toml: &str, variables: &[(&str, &str)], address: &str) -> String {
         let config = config_of(toml, variables, &Flags::default());
-        let text = banner(&config, address.parse().unwrap(), "respondent codex setup");
+        let mut config = config;
+        config.server.listen = address.parse().unwrap();
+        let text = banner(&Invocation {
+            program: "respondent",
+            flags: &Flags::default(),
+            config: &config,
+            address: config.server.listen,
+        });
         let (_, text) = text.split_once(" is listening on ").unwrap();
         assert_eq!(text.lines().find(|line| line.chars().count() > 80), None);
         text.to_owned()
@@ -163,7 +153,7 @@ http://127.0.0.1:9
   Codex      respondent codex setup     then: codex -p respondent
   SDKs       base_url=http://127.0.0.1:9/v1  api_key=local  model=sandbox-1
   Kept       failing turns, prompts included; off with mode = \"off\" in [capture]
-  Status     http://127.0.0.1:9/metrics      Ctrl-C to stop
+  Status     respondent status      Ctrl-C to stop
 
 "
         );
@@ -196,20 +186,12 @@ http://127.0.0.1:9
     }
 
     #[test]
-    fn the_command_for_codex_finds_this_server() {
-        let command = |listen: Option<&str>, to: Option<&str>| {
-            let flags = Flags {
-                listen: listen.map(str::to_owned),
-                ..Flags::default()
-            };
-            let config = config_of("", &[], &flags);
-            let address = to.map_or(config.server.listen, |to| to.parse().unwrap());
-            codex_setup_command("respondent", &flags, &config, address)
-        };
-        assert_eq!(command(None, None), "respondent codex setup");
-        assert_eq!(
-            command(Some("127.0.0.1:0"), Some("127.0.0.1:40000")),
-            "respondent --listen 127.0.0.1:40000 codex setup"
+    fn a_placeholder_is_no_model() {
+        let mine = "[providers.mine]\nbase_url = \"http://127.0.0.1:1\"";
+        let text = banner_of(mine, &[], "127.0.0.1:9");
+        assert!(
+            text.contains("api_key=local\n") && !text.contains("MODEL"),
+            "{text}"
         );
     }
 

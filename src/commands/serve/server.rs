@@ -212,12 +212,12 @@ impl Server {
 pub enum BindError {
     /// Another program listens there.
     #[error(
-        "{0} is in use, perhaps by another respondent; stop that one or choose another address \
-         with --listen"
+        "{0} is in use by another program, which may be a Respondent that runs already; stop it, or \
+         choose another address with --listen"
     )]
     InUse(SocketAddr),
     /// Anything else, such as an address of another machine.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Other {
         /// The address.
         address: SocketAddr,
@@ -271,7 +271,7 @@ fn open_store(
                 Ok(None)
             }
             ServerKind::Permanent => anyhow::bail!(
-                "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
+                "{in_use}; stop it, or give this one a directory of its own with --data-dir (or data_dir in [server]), or let it keep nothing there with mode = \"memory\" in [artifacts]"
             ),
         },
     }

@@ -137,8 +137,8 @@ impl ConfigLoader<'_> {
             let kept = kept.trim_end_matches(end).trim_end_matches('/').len();
             provider.base_url.truncate(kept);
             self.warn(format!(
-                "provider `{id}`: base_url ends in {end}, which is cut, because it is appended \
-                 to every address"
+                "provider `{id}`: base_url ends in {end}, which is cut, because the endpoint \
+                 is appended to it"
             ));
         }
         let mistakes = provider_mistakes(&provider);

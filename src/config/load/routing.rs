@@ -47,7 +47,14 @@ impl ConfigLoader<'_> {
                 )
             })
             .collect();
-        for warning in doubtful {
+        let unlisted = self.config.registry.unlisted_subjects();
+        let unlisted = unlisted.into_iter().map(|(name, provider, near)| {
+            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            format!(
+                "fallbacks of `{name}`: the provider `{provider}` does not list this model{near}"
+            )
+        });
+        for warning in doubtful.into_iter().chain(unlisted) {
             self.warn(warning);
         }
     }

@@ -125,6 +125,8 @@ impl ConfigLoader<'_> {
                 self.fail(main.error(&["server", "token_file"], why));
                 None
             }
+            // Neither is read: this is refused already.
+            (None, Some(_)) | (Some(_), None) if self.config.paths.is_found => None,
             (Some(name), None) => {
                 let token = variable(name);
                 if token.is_none() {
@@ -133,8 +135,6 @@ impl ConfigLoader<'_> {
                 }
                 token
             }
-            // The file is not read: this is refused already.
-            (None, Some(_)) if self.config.paths.is_found => None,
             (None, Some(path)) => {
                 let path = self.resolve(path);
                 self.token_in_file(&path, |why| main.error(&["server", "token_file"], why))

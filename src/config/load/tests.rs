@@ -345,6 +345,10 @@ fn the_error_for_a_wrong_type_names_line_key_and_expected_type() {
             "proxy-config.toml:2: `system_role`: expected one of `system`, `developer`, `user`",
         ),
         (
+            "[providers.lab]\nmodels = [\"sk-canary\"]",
+            "proxy-config.toml:2: `models`: expected tables such as { id = \"MODEL\" }, found string",
+        ),
+        (
             "[providers]\nopenai = \"sk-canary\"",
             "proxy-config.toml:2: `openai`: expected a table, found string",
         ),
@@ -553,6 +557,7 @@ fn the_report_lists_what_would_run() {
         "  keys     2 from configuration file",
         "  weights  3, 1",
         "  limit    4 at once",
+        "The configuration is valid. No provider was asked.",
         "alias      best = gpt-5",
         "fallback   best -> vllm/a, vllm/b",
         "fallback   any model -> vllm/c",

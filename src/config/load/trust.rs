@@ -14,13 +14,17 @@ const REMEDY: &str = "is not allowed in a file that was found in the working dir
      if you trust the file, name it with --config";
 
 impl ConfigLoader<'_> {
-    /// Refuses the settings outside of providers that read another file.
+    /// Refuses the settings outside of providers that read or write other files, or take a secret
+    /// of the user for the token.
     pub(super) fn distrust_files(&mut self, main: &TomlFile, file: &ConfigFile) {
         if !self.config.paths.is_found {
             return;
         }
+        let has_data_dir = !file.server.data_dir.as_os_str().is_empty();
         for (path, is_set) in [
             (["server", "token_file"], file.server.token_file.is_some()),
+            (["server", "token_env"], file.server.token_env.is_some()),
+            (["server", "data_dir"], has_data_dir),
             (
                 ["codex", "instructions_file"],
                 file.codex.instructions_file.is_some(),

@@ -10,7 +10,7 @@ use crate::log::SafeText;
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The file cannot be opened or read.
-    #[error("the file cannot be read: {0}")]
+    #[error("the file cannot be read")]
     Unreadable(#[source] io::Error),
     /// The path is a folder, a pipe or a device.
     #[error("this is not a regular file: name a file that `respondent bundle create` wrote")]
@@ -75,7 +75,7 @@ pub enum BundleError {
     #[error("the work on the bundle was stopped")]
     Stopped,
     /// Compressing or encoding failed.
-    #[error("the bundle cannot be packed: {0}")]
+    #[error("the bundle cannot be packed")]
     PackFailed(#[source] io::Error),
 }
 

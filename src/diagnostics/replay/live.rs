@@ -34,7 +34,7 @@ pub fn live(turn: &BundleTurn, config: &Config, model: &str) -> Result<BundleTur
     config
         .registry
         .resolve(model, false)
-        .map_err(|unresolved| ReplayError::NoModel(unresolved.to_string()))?;
+        .map_err(|unresolved| ReplayError::NoModel(unresolved.on_command_line()))?;
     let mut config = config.clone();
     config.capture.mode = CaptureMode::default();
     config.capture.memory = usize::MAX;

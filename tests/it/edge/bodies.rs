@@ -78,6 +78,9 @@ async fn announced_too_large() {
     );
     let reply = server.request("POST /v1/responses", &headers, b"").await;
     reply.assert_error(413, "request_too_large");
+    let limit = "The request body is too large: it has more than 1 MiB, the limit that body_limit in \
+        [server] sets.";
+    assert!(format!("{reply:?}").contains(limit), "{reply:?}");
     server
         .post_turn(&vec![b' '; LIMIT], "")
         .await

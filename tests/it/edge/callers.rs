@@ -202,6 +202,8 @@ async fn simple_posts() {
         let headers = format!("{kind}Content-Length: 2\r\n");
         let reply = server.request("POST /v1/responses", &headers, b"{}").await;
         reply.assert_error(415, "unsupported_content_type");
+        let hint = "with curl, add -H 'content-type: application/json'";
+        assert!(format!("{reply:?}").contains(hint), "{reply:?}");
     }
     assert_eq!(server.turns(), 0);
     let headers = "Content-Type: Application/JSON; charset=utf-8\r\nContent-Length: 2\r\n";

@@ -94,7 +94,7 @@ fn wrong_addresses() -> Vec<MessageCase> {
         case(
             page(404, ""),
             (404, FINAL),
-            "The provider 'up' has no such address. {post} answered 404 and said nothing more. Check its base_url: {path} is appended to it, and most end in /v1.",
+            "The provider 'up' has no such address. {post} answered 404 without a message. Check its base_url: {path} is appended to it, and most end in /v1.",
         ),
         case(
             page(405, "Method Not Allowed"),

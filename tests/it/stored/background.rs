@@ -59,10 +59,8 @@ fn path_of(response: &Value) -> String {
 
 /// Sends a background request, which is acknowledged as queued.
 async fn begin(proxy: &Proxy, input: &str, more: Value) -> Value {
-    let mut body = asks(input, json!({"background": true}));
-    body.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    let mut body = asks(input, more);
+    body["background"] = json!(true);
     let queued = ok(&proxy.post(&body).await);
     assert_eq!(queued["status"], "queued");
     assert_eq!(queued["background"], true);

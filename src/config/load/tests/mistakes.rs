@@ -204,3 +204,23 @@ fn a_usual_key_goes_to_the_usual_address_unless_the_file_says_otherwise() {
     let same = TestInputs::new(same).set("OPENAI_API_KEY", "sk-1").config();
     assert_eq!(same.keys["openai"][0].expose(), "sk-1");
 }
+
+#[test]
+fn a_fallback_of_a_model_that_nobody_lists_is_told() {
+    let lab = "[providers.lab]\nbase_url = \"http://127.0.0.1:1/v1\"\n";
+    let fallbacks = "[routing.fallbacks]\n\"big-1l\" = \"big-2\"\nbig-1 = \"big-2\"\n";
+    let models =
+        "[[providers.lab.models]]\nid = \"big-1\"\n[[providers.lab.models]]\nid = \"big-2\"\n";
+    for (models, warnings) in [
+        (
+            models,
+            &[
+                "fallbacks of `big-1l`: the provider `lab` does not list this model; did you mean `big-1`?",
+            ][..],
+        ),
+        ("", &[]),
+    ] {
+        let config = TestInputs::new(&format!("{lab}{models}{fallbacks}"));
+        assert_eq!(config.config().warnings, warnings);
+    }
+}

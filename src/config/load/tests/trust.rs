@@ -39,6 +39,11 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
             "a base_url for a provider with a key",
         ),
         (
+            "[server]\ntoken_env = \"OPENAI_API_KEY\"".to_owned(),
+            "token_env",
+        ),
+        ("[server]\ndata_dir = \"x\"".to_owned(), "data_dir"),
+        (
             format!("{mine}api_key = \"k-1\""),
             "a base_url for a provider with a key",
         ),
