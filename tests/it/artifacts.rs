@@ -24,6 +24,7 @@ use respondent::diagnostics::capture::TurnCapture;
 use respondent::metrics::Metrics;
 use respondent::metrics::usage::{DailyUsage, UsageLog};
 use respondent::net::memory::ProcessMemory;
+use respondent::responses::ResponseStore;
 use respondent::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
@@ -126,6 +127,7 @@ async fn server(texts: &[&str]) -> Server {
         shutdown.ending.clone(),
         Arc::new(TurnCapture::default()),
         artifacts,
+        ResponseStore::default(),
     );
     let app = AppState {
         service: Arc::new(service),
@@ -133,6 +135,7 @@ async fn server(texts: &[&str]) -> Server {
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
         usage: UsageLog::new(DailyUsage::default(), None),
+        jobs: None,
         temporary: false,
     };
     let settings = EdgeSettings {

@@ -331,6 +331,16 @@ impl Proxy {
         self.send(request, Bytes::new()).await.read_to_end().await
     }
 
+    pub async fn delete(&self, path: &str) -> Reply {
+        let request = Request::delete(path);
+        self.send(request, Bytes::new()).await.read_to_end().await
+    }
+
+    /// Opens a stream of events that is there already.
+    pub async fn open_events(&self, path: &str) -> OpenReply {
+        self.send(Request::get(path), Bytes::new()).await
+    }
+
     async fn send(&self, request: http::request::Builder, body: Bytes) -> OpenReply {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))

@@ -97,6 +97,9 @@ fn bundle_name(wire: PlayerWire, name: &str) -> String {
 fn absent(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Internal => Some("a defect that nobody knows of"),
+        Kind::Busy => Some("another request that is running"),
+        Kind::ClientLimit => Some("what the client has used before"),
+        Kind::Storage => Some("a disk that fails"),
         Kind::InvalidRequest
         | Kind::ModelNotFound
         | Kind::ContextLength
@@ -118,7 +121,7 @@ fn absent(kind: Kind) -> Option<&'static str> {
 }
 
 /// All kinds; [`absent`] has an arm for each.
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 21] = [
     Kind::InvalidRequest,
     Kind::ModelNotFound,
     Kind::ContextLength,
@@ -135,6 +138,9 @@ const KINDS: [Kind; 18] = [
     Kind::TurnTimeout,
     Kind::Cut,
     Kind::BadReply,
+    Kind::Busy,
+    Kind::ClientLimit,
+    Kind::Storage,
     Kind::Draining,
     Kind::Internal,
 ];

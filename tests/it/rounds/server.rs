@@ -21,6 +21,7 @@ use respondent::diagnostics::bundle::{BundleTurn, Scope, compare};
 use respondent::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
 use respondent::diagnostics::replay::replay;
 use respondent::metrics::Metrics;
+use respondent::responses::ResponseStore;
 use respondent::turn::{
     Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
     TurnEnvironmentFactory, respond,
@@ -124,6 +125,7 @@ impl RoundServer {
                 finished: Arc::clone(&finished),
             }),
             Artifacts::without_store(Retention::Nothing, BTreeSet::new()),
+            ResponseStore::default(),
         );
         Self {
             tools,
