@@ -385,10 +385,28 @@ row S2-Dc "a page ends a line early" src/store/text_range.rs \
   's/map_or(text.len(), |newline| newline + 1)/map_or(text.len(), |newline| newline)/' \
   it "S2-Dc an artifact comes back byte for byte"
 row S2-Dd "an access does not extend the life of an artifact" src/store/sweep.rs \
-  's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE created < ?1/' \
+  's/DELETE FROM refs WHERE accessed < ?1 AND NOT/DELETE FROM refs WHERE created < ?1 AND NOT/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
+row S2-Dd "the artifacts of a stored session are swept" src/store/sweep.rs \
+  's/^    "(EXISTS (SELECT 1 FROM threads/    "(0 AND EXISTS (SELECT 1 FROM threads/' \
+  lib s2_dd_the_artifacts_of_a_stored_session_live_as_long_as_it
+row S1-4a "a thread is trimmed to its own responses" src/store/threads.rs \
+  's/let needed = responses.max(children);/let needed = responses.max(children.filter(|_| false));/' \
+  lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays
+row S1-4a "nothing is trimmed" src/store/threads.rs \
+  's/if needed.is_none() {/if needed.is_none() \&\& false {/' \
+  lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays
+row S3-4.3a "responses are not found by their last use" src/store/005.sql \
+  's/ON responses (accessed, number, bytes)/ON responses (created, number, bytes)/' \
+  lib s3_4_3a_what_is_looked_for_is_found_by_indexes
+row S3-4.3c "the newest responses are deleted first" src/store/expiry.rs \
+  's/ORDER BY accessed, number LIMIT/ORDER BY accessed DESC, number LIMIT/' \
+  lib beyond_the_size_the_ones_unused_for_the_longest_time_go_first
+row S3-4.3c "runs that go on are deleted" src/store/expiry.rs \
+  "s/AND state <> 'ended')/AND 0)/" \
+  lib conversations_and_unfinished_runs_stay
 row S2-Dd "nothing is deleted" src/store/sweep.rs \
-  's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE accessed < ?1 AND 0/' \
+  's/DELETE FROM refs WHERE accessed < ?1 AND NOT/DELETE FROM refs WHERE accessed < ?1 AND 0 AND NOT/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row S2-Dd "others may read the files" src/store/data_dir.rs \
   's/set_mode(&self.file_beside(suffix), 0o600)/set_mode(\&self.file_beside(suffix), 0o644)/' \
@@ -556,7 +574,7 @@ row R42 "lost turns are not counted" src/turn/session_memory.rs \
   's/session.lost_turns >= MAX_LOST_TURNS/session.lost_turns == u8::MAX/' \
   it "R42 a session that shortening makes dearer is sent whole, also after a restart"
 row R42 "whole sessions end with the server" src/commands/serve/server.rs \
-  's/            service.keep_whole_sessions(&store).await;/            drop(store);/' \
+  's/            service.keep_whole_sessions(store).await;/            let _ = store;/' \
   it "R42 a session that shortening makes dearer is sent whole, also after a restart"
 row R42 "a recorded turn does not know it" src/turn/shared.rs \
   's/            whole: self.whole_session(owner, session),/            whole: None,/' \

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
@@ -27,8 +27,10 @@ struct DiskState {
     counts: ArtifactCounts,
     /// The most bytes that texts may take on disk.
     quota: u64,
-    /// Notified when the quota is exceeded by a tenth.
+    /// Notified when texts take more than `report_above`.
     over_quota: Notify,
+    /// A tenth of the quota above what the last sweep had to leave, or above the quota.
+    report_above: AtomicU64,
     /// For each warning, whether it was logged already.
     warned: [(&'static str, AtomicBool); 3],
 }
@@ -62,6 +64,7 @@ impl DiskBackend {
                 counts,
                 quota,
                 over_quota: Notify::new(),
+                report_above: AtomicU64::new(report_above(quota, 0)),
                 warned: [WRITE_FAILED, READ_FAILED, SWEEP_FAILED]
                     .map(|warning| (warning, AtomicBool::new(false))),
             }),
@@ -166,6 +169,11 @@ impl DiskBackend {
             }
             swept.artifacts += step.swept.artifacts;
             swept.bytes += step.swept.bytes;
+            if let Some(left) = step.stored_bytes {
+                let state = &self.state;
+                let above = report_above(state.quota, left);
+                state.report_above.store(above, Ordering::Relaxed);
+            }
             if !step.more {
                 return Ok(());
             }
@@ -214,6 +222,12 @@ impl DiskBackend {
     }
 }
 
+/// The bytes above which the quota counts as exceeded. A sweep leaves more than the quota if stored
+/// responses need it, and need not be repeated at once.
+fn report_above(quota: u64, left: u64) -> u64 {
+    quota.max(left).saturating_add(quota / 10)
+}
+
 impl DiskCommit {
     /// Waits until the artifacts can be read back, from the disk or from memory. Returns the ids of
     /// those that cannot.
@@ -224,7 +238,7 @@ impl DiskCommit {
                 reference_numbers,
                 stored_bytes,
             }) => {
-                if stored_bytes > state.quota.saturating_add(state.quota / 10) {
+                if stored_bytes > state.report_above.load(Ordering::Relaxed) {
                     state.over_quota.notify_one();
                 }
                 state.counts.kept(self.keys.len() as u64, self.bytes);

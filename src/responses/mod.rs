@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `history` | the stored history that a request continues |
 //! | `commit` | what is stored of a turn |
+//! | `retention` | how long responses are kept |
 //!
 //! Without a store nothing is kept, and requests that need it are refused with the reason.
 
 mod commit;
 mod history;
+mod retention;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -7,9 +7,14 @@ CREATE TABLE contents (
     uses   INTEGER NOT NULL,
     -- Bytes of the JSON.
     bytes  INTEGER NOT NULL,
+    -- Bytes of the zstd frame.
+    stored INTEGER NOT NULL,
     -- A zstd frame.
     body   BLOB    NOT NULL
 ) STRICT;
+
+-- So that the sum need not read the frames.
+CREATE INDEX contents_by_stored ON contents (stored);
 
 -- A sequence of items that only grows at its end. It begins with the items of its parent before
 -- the position where it parted from it; positions count from the beginning of the first ancestor.
@@ -22,11 +27,15 @@ CREATE TABLE threads (
     -- The first position that is not the parent's.
     begins  INTEGER NOT NULL,
     -- The position after the last item.
-    ends    INTEGER NOT NULL
+    ends    INTEGER NOT NULL,
+    -- Bytes that its own items take, without contents.
+    bytes   INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX threads_by_parent ON threads (parent, begins) WHERE parent IS NOT NULL;
 CREATE INDEX threads_by_session ON threads (owner, session);
+-- So that the sum need not read the threads.
+CREATE INDEX threads_by_bytes ON threads (owner, bytes);
 
 -- An item as the client or the model wrote it, with an id.
 CREATE TABLE items (
@@ -65,7 +74,7 @@ CREATE TABLE responses (
     parameters INTEGER NOT NULL REFERENCES contents (number),
     -- Identifies its input, so that a request that repeats the input is stored as a continuation.
     prefix     INTEGER NOT NULL,
-    -- Bytes that it takes, with its own items and events.
+    -- Bytes that it takes besides its items and its parameters, with its events.
     bytes      INTEGER NOT NULL,
     -- Seconds since 1970.
     created    INTEGER NOT NULL,
@@ -73,7 +82,8 @@ CREATE TABLE responses (
 ) STRICT;
 
 CREATE INDEX responses_by_thread ON responses (thread, ends) WHERE thread IS NOT NULL;
-CREATE INDEX responses_by_access ON responses (accessed, bytes);
+-- The first ones are deleted first.
+CREATE INDEX responses_by_access ON responses (accessed, number, bytes);
 CREATE INDEX responses_by_owner ON responses (owner, number);
 CREATE INDEX responses_by_prefix ON responses (owner, prefix);
 

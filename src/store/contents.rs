@@ -9,8 +9,8 @@ use super::error::StoreError;
 /// The level of zstd: what is stored is written once and seldom read.
 const COMPRESSION_LEVEL: i32 = 1;
 
-/// Stores JSON for one more user. Returns its row number, and the bytes that it takes if it is new.
-pub(super) fn put(connection: &Connection, json: &str) -> Result<(i64, u64), StoreError> {
+/// Stores JSON for one more user. Returns its row number.
+pub(super) fn put(connection: &Connection, json: &str) -> Result<i64, StoreError> {
     let hash = Sha256::digest(json.as_bytes());
     let mut update = connection
         .prepare_cached("UPDATE contents SET uses = uses + 1 WHERE hash = ?1 RETURNING number")?;
@@ -18,13 +18,14 @@ pub(super) fn put(connection: &Connection, json: &str) -> Result<(i64, u64), Sto
         .query_row([hash.as_slice()], |row| row.get(0))
         .optional()?;
     if let Some(number) = known {
-        return Ok((number, 0));
+        return Ok(number);
     }
     let body = zstd::bulk::compress(json.as_bytes(), COMPRESSION_LEVEL)?;
-    let mut insert = connection
-        .prepare_cached("INSERT INTO contents (hash, uses, bytes, body) VALUES (?1, 1, ?2, ?3)")?;
-    let number = insert.insert(params![hash.as_slice(), json.len(), body])?;
-    Ok((number, body.len() as u64))
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO contents (hash, uses, bytes, stored, body) VALUES (?1, 1, ?2, ?3, ?4)",
+    )?;
+    let number = insert.insert(params![hash.as_slice(), json.len(), body.len(), body])?;
+    Ok(number)
 }
 
 /// Appends the JSON of a row to a text.

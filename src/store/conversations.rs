@@ -58,20 +58,7 @@ impl Store {
         let owner = owner.to_owned();
         self.write_with(move |writer| {
             in_transaction(writer, |connection| {
-                let thread = threads::create(connection, &owner, &conversation.id, None)?;
-                threads::append(connection, thread, &items)?;
-                let mut insert = connection.prepare_cached(
-                    "INSERT INTO conversations (id, owner, thread, metadata, created)
-                     VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?;
-                insert.execute(params![
-                    conversation.id,
-                    owner,
-                    thread.thread,
-                    conversation.metadata,
-                    conversation.created
-                ])?;
-                Ok(())
+                create(connection, &owner, &conversation, &items)
             })
         })
         .await
@@ -122,16 +109,7 @@ impl Store {
     pub async fn delete_conversation(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
-            let deleted = in_transaction(writer, |connection| {
-                let Some(thread) = thread(connection, &owner, &id)? else {
-                    return Ok(false);
-                };
-                connection
-                    .prepare_cached("DELETE FROM conversations WHERE thread = ?1")?
-                    .execute([thread])?;
-                threads::trim(connection, thread)?;
-                Ok(true)
-            })?;
+            let deleted = in_transaction(writer, |connection| delete(connection, &owner, &id))?;
             super::sweep::release_free_pages(&writer.connection)?;
             Ok(deleted)
         })
@@ -148,12 +126,7 @@ impl Store {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
             in_transaction(writer, |connection| {
-                let Some(thread) = thread(connection, &owner, &id)? else {
-                    return Ok(false);
-                };
-                let end = threads::end(connection, thread)?;
-                threads::append(connection, end, &items)?;
-                Ok(true)
+                add_items(connection, &owner, &id, &items)
             })
         })
         .await
@@ -177,9 +150,7 @@ impl Store {
                 let Some(number) = number_of(connection, &parts, &item)? else {
                     return Ok(false);
                 };
-                connection
-                    .prepare_cached("DELETE FROM items WHERE number = ?1")?
-                    .execute([number])?;
+                threads::delete_item(connection, number)?;
                 Ok(true)
             })?;
             super::sweep::release_free_pages(&writer.connection)?;
@@ -242,6 +213,56 @@ impl Store {
         })
         .await
     }
+}
+
+/// Stores a new conversation with its first items.
+pub(super) fn create(
+    connection: &Connection,
+    owner: &str,
+    conversation: &StoredConversation,
+    items: &[NewItem],
+) -> Result<(), StoreError> {
+    let thread = threads::create(connection, owner, &conversation.id, None)?;
+    threads::append(connection, thread, items)?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO conversations (id, owner, thread, metadata, created)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    insert.execute(params![
+        conversation.id,
+        owner,
+        thread.thread,
+        conversation.metadata,
+        conversation.created
+    ])?;
+    Ok(())
+}
+
+/// Deletes a conversation, with the items that no response refers to; false if there is none.
+pub(super) fn delete(connection: &Connection, owner: &str, id: &str) -> Result<bool, StoreError> {
+    let Some(thread) = thread(connection, owner, id)? else {
+        return Ok(false);
+    };
+    connection
+        .prepare_cached("DELETE FROM conversations WHERE thread = ?1")?
+        .execute([thread])?;
+    threads::trim(connection, thread)?;
+    Ok(true)
+}
+
+/// Adds items to a conversation; false if there is none.
+pub(super) fn add_items(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+    items: &[NewItem],
+) -> Result<bool, StoreError> {
+    let Some(thread) = thread(connection, owner, id)? else {
+        return Ok(false);
+    };
+    let end = threads::end(connection, thread)?;
+    threads::append(connection, end, items)?;
+    Ok(true)
 }
 
 /// The thread of a conversation of an owner.
@@ -307,7 +328,7 @@ fn number_of(
     Ok(None)
 }
 
-fn list_items(
+pub(super) fn list_items(
     connection: &Connection,
     owner: &str,
     list: &ItemListOf,

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-use super::responses::{NewResponse, ResponseText, finish, in_transaction};
+use super::responses::{NewResponse, ResponseText, finish, in_transaction, text_bytes};
 use super::{Store, StoreError, contents};
 
 /// The level of zstd for requests, which are deleted when their run ends.
@@ -265,8 +265,8 @@ const SELECT_UNFINISHED: &str = "SELECT responses.id, jobs.owner, jobs.state, re
      WHERE jobs.state IN ('queued', 'running')";
 
 fn create(connection: &Connection, job: &NewJob) -> Result<(), StoreError> {
-    let (parameters, shared) = contents::put(connection, &job.text.parameters)?;
-    let bytes = shared + (job.text.head.len() + job.text.tail.len()) as u64;
+    let parameters = contents::put(connection, &job.text.parameters)?;
+    let bytes = text_bytes(&job.text);
     let mut insert = connection.prepare_cached(
         "INSERT INTO responses (id, owner, thread, input, output, ends, status, background, head,
                                 tail, parameters, prefix, bytes, created, accessed)

@@ -16,6 +16,7 @@
 //! | `find` | lists artifacts and reads ranges of them |
 //! | `lock_patience` | how long an operation waits for a locked database |
 //! | `sweep` | deletes artifacts and gives their disk space back |
+//! | `expiry` | deletes responses that were not used for long |
 //! | `responses` | stored responses |
 //! | `conversations` | conversations, and lists of items |
 //! | `threads` | the sequences of items of responses and conversations |
@@ -30,6 +31,7 @@ mod contents;
 mod conversations;
 mod data_dir;
 mod error;
+mod expiry;
 mod find;
 mod jobs;
 mod lock_patience;
@@ -56,6 +58,7 @@ pub use batch::ArtifactBatch;
 pub use conversations::{ItemListOf, ItemPage, ListedItems, StoredConversation};
 pub use data_dir::{DataDir, DataDirInUse};
 pub use error::{OpenError, StoreError, UnusableStore};
+pub use expiry::{ExpiryStep, ResponseLimits};
 pub use jobs::{EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
 pub use model::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
@@ -253,6 +256,13 @@ impl Store {
             .await
     }
 
+    /// Does one step of deleting responses that were not used for long. Steps are short, so that
+    /// other writes need not wait for long.
+    pub async fn expire_responses(&self, limits: ResponseLimits) -> Result<ExpiryStep, StoreError> {
+        self.write_with(move |writer| expiry::step(&mut writer.connection, limits))
+            .await
+    }
+
     /// Writes something in the thread that writes, and waits for it.
     async fn write_with<T: Send + 'static>(
         &self,
@@ -322,6 +332,9 @@ fn unusable(data_dir: &DataDir, error: StoreError) -> UnusableStore {
         error,
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(test)]
 impl Store {

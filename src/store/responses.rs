@@ -223,14 +223,11 @@ pub(super) fn find(
 }
 
 /// Writes a response that has ended.
-fn put(connection: &Connection, response: &NewResponse) -> Result<(), StoreError> {
+pub(super) fn put(connection: &Connection, response: &NewResponse) -> Result<(), StoreError> {
     let stored = store_items(connection, response)?;
-    let (parameters, shared) = contents::put(connection, &response.text.parameters)?;
+    let parameters = contents::put(connection, &response.text.parameters)?;
     let text = &response.text;
-    let bytes = RESPONSE_BASE
-        + stored.bytes
-        + shared
-        + (response.id.len() + text.head.len() + text.tail.len()) as u64;
+    let bytes = text_bytes(text);
     let mut insert = connection.prepare_cached(
         "INSERT INTO responses (id, owner, thread, input, output, ends, status, background, head,
                                 tail, parameters, prefix, bytes, created, accessed)
@@ -265,7 +262,7 @@ pub(super) fn finish(
     let text = &response.text;
     let mut update = connection.prepare_cached(
         "UPDATE responses SET thread = ?2, input = ?3, output = ?4, ends = ?5, status = ?6,
-             head = ?7, tail = ?8, prefix = ?9, bytes = bytes + ?10, accessed = ?11
+             head = ?7, tail = ?8, prefix = ?9, accessed = ?10
          WHERE number = ?1",
     )?;
     update.execute(params![
@@ -278,10 +275,14 @@ pub(super) fn finish(
         text.head,
         text.tail,
         stored.prefix,
-        stored.bytes,
         response.now
     ])?;
     Ok(())
+}
+
+/// The bytes that a response takes besides its items, its parameters and its events.
+pub(super) fn text_bytes(text: &ResponseText) -> u64 {
+    RESPONSE_BASE + (text.head.len() + text.tail.len()) as u64
 }
 
 /// Where the items of a response were stored.
@@ -290,7 +291,6 @@ struct PlacedItems {
     output: i64,
     end: ThreadPlace,
     prefix: i64,
-    bytes: u64,
 }
 
 fn store_items(connection: &Connection, response: &NewResponse) -> Result<PlacedItems, StoreError> {
@@ -326,14 +326,13 @@ fn store_items(connection: &Connection, response: &NewResponse) -> Result<Placed
             threads::create(connection, owner, id, Some(place))?
         }
     };
-    let (output, input_bytes) = threads::append(connection, begin, input)?;
-    let (end, output_bytes) = threads::append(connection, output, &response.output)?;
+    let output = threads::append(connection, begin, input)?;
+    let end = threads::append(connection, output, &response.output)?;
     Ok(PlacedItems {
         input: first.unwrap_or(begin.position),
         output: output.position,
         end,
         prefix,
-        bytes: input_bytes + output_bytes,
     })
 }
 
@@ -378,7 +377,7 @@ fn shared_prefix(
     Ok(None)
 }
 
-fn read(
+pub(super) fn read(
     connection: &Connection,
     owner: &str,
     id: &str,
@@ -407,7 +406,7 @@ fn read(
     }))
 }
 
-fn history(
+pub(super) fn history(
     connection: &Connection,
     owner: &str,
     origin: &StoredOrigin,

@@ -17,6 +17,11 @@ const PAGES_PER_STEP: i64 = 2048;
 pub(super) const REFERENCE_SIZE: &str =
     "(128 + 2 * (octet_length(owner) + octet_length(session) + octet_length(call)))";
 
+/// Whether a row of `refs` is kept because a stored response or conversation goes on from its
+/// session, as an expression in SQL.
+const IS_KEPT: &str = "(EXISTS (SELECT 1 FROM threads
+      WHERE threads.owner = refs.owner AND threads.session = refs.session))";
+
 /// The limits beyond which a sweep deletes.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepLimits {
@@ -32,6 +37,8 @@ pub struct SweepLimits {
 pub struct SweepStep {
     /// The number and the bytes of the deleted artifacts.
     pub swept: SweepResult,
+    /// The bytes of texts and references that are left; unknown while there is more to delete.
+    pub stored_bytes: Option<u64>,
     /// Whether references were deleted, with or without their texts.
     pub references_deleted: bool,
     /// Whether another step has something to do.
@@ -44,12 +51,17 @@ pub(super) fn step(
 ) -> Result<SweepStep, StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let refs = transaction
-        .prepare_cached("DELETE FROM refs WHERE accessed < ?1")?
+        .prepare_cached(&format!(
+            "DELETE FROM refs WHERE accessed < ?1 AND NOT {IS_KEPT}"
+        ))?
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
     let mut texts = unreferenced_texts(&transaction)?;
+    let mut stored_bytes = None;
     if texts.is_empty() {
-        texts = texts_over_quota(&transaction, limits.max_bytes)?;
+        let total = self::stored_bytes(&transaction)?;
+        texts = texts_over_quota(&transaction, total, limits.max_bytes)?;
+        stored_bytes = texts.is_empty().then_some(total);
     }
     let mut swept = SweepResult::default();
     for (blob, stored) in &texts {
@@ -61,6 +73,7 @@ pub(super) fn step(
     let more = !texts.is_empty() || release_free_pages(connection)?;
     Ok(SweepStep {
         swept,
+        stored_bytes,
         references_deleted: refs > 0 || !texts.is_empty(),
         more,
     })
@@ -107,8 +120,11 @@ fn unreferenced_texts(connection: &Connection) -> Result<Vec<(i64, u64)>, StoreE
 
 /// The least recently used texts that exceed the quota: row number, and size with references, of
 /// each.
-fn texts_over_quota(connection: &Connection, quota: u64) -> Result<Vec<(i64, u64)>, StoreError> {
-    let mut total = stored_bytes(connection)?;
+fn texts_over_quota(
+    connection: &Connection,
+    mut total: u64,
+    quota: u64,
+) -> Result<Vec<(i64, u64)>, StoreError> {
     let mut texts = Vec::new();
     if total <= quota {
         return Ok(texts);
@@ -116,7 +132,8 @@ fn texts_over_quota(connection: &Connection, quota: u64) -> Result<Vec<(i64, u64
     let mut select = connection.prepare_cached(&format!(
         "SELECT blobs.number, blobs.stored + sum({REFERENCE_SIZE})
          FROM blobs JOIN refs ON refs.blob = blobs.number
-         GROUP BY blobs.number ORDER BY max(refs.accessed), blobs.number"
+         GROUP BY blobs.number HAVING NOT max({IS_KEPT})
+         ORDER BY max(refs.accessed), blobs.number"
     ))?;
     let mut rows = select.query([])?;
     while total > quota && texts.len() < TEXTS_PER_STEP {

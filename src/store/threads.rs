@@ -82,7 +82,8 @@ pub(super) fn create(
         .transpose()?;
     let position = parent.map_or(0, |place| place.position);
     let mut insert = connection.prepare_cached(
-        "INSERT INTO threads (owner, session, parent, begins, ends) VALUES (?1, ?2, ?3, ?4, ?4)",
+        "INSERT INTO threads (owner, session, parent, begins, ends, bytes)
+         VALUES (?1, ?2, ?3, ?4, ?4, 0)",
     )?;
     let parent = parent.map(|place| place.thread);
     let thread = insert.insert(params![owner, session, parent, position])?;
@@ -122,12 +123,12 @@ pub(super) fn session(connection: &Connection, thread: i64) -> Result<String, St
     Ok(select.query_row([thread], |row| row.get(0))?)
 }
 
-/// Appends items behind the last one. Returns the new end, and the bytes that are new.
+/// Appends items behind the last one. Returns the new end.
 pub(super) fn append(
     connection: &Connection,
     end: ThreadPlace,
     items: &[NewItem],
-) -> Result<(ThreadPlace, u64), StoreError> {
+) -> Result<ThreadPlace, StoreError> {
     let mut bytes = 0;
     let mut insert = connection
         .prepare_cached("INSERT INTO items (number, id, json, content) VALUES (?1, ?2, ?3, ?4)")?;
@@ -142,16 +143,15 @@ pub(super) fn append(
             bytes += item.json.len() as u64;
             insert.execute(params![number, item.id, item.json, None::<i64>])?;
         } else {
-            let (content, stored) = contents::put(connection, &item.json)?;
-            bytes += stored;
+            let content = contents::put(connection, &item.json)?;
             insert.execute(params![number, item.id, None::<&str>, content])?;
         }
         position += 1;
     }
-    let mut update = connection.prepare_cached("UPDATE threads SET ends = ?2 WHERE number = ?1")?;
-    update.execute([end.thread, position])?;
-    let end = ThreadPlace { position, ..end };
-    Ok((end, bytes))
+    let mut update = connection
+        .prepare_cached("UPDATE threads SET ends = ?2, bytes = bytes + ?3 WHERE number = ?1")?;
+    update.execute(params![end.thread, position, bytes])?;
+    Ok(ThreadPlace { position, ..end })
 }
 
 /// The parts that the positions from `from` on before a place are in, in their order.
@@ -270,9 +270,7 @@ pub(super) fn trim(connection: &Connection, thread: i64) -> Result<(), StoreErro
         let kept = needed.map_or(begins, |needed| needed.max(begins));
         if kept < ends {
             let first = thread << POSITION_BITS;
-            connection
-                .prepare_cached("DELETE FROM items WHERE number >= ?1 AND number < ?2")?
-                .execute([first + kept, first + ends])?;
+            delete_items(connection, thread, first + kept..first + ends)?;
         }
         if needed.is_none() {
             connection
@@ -285,6 +283,32 @@ pub(super) fn trim(connection: &Connection, thread: i64) -> Result<(), StoreErro
                 .execute([thread, kept])?;
         }
     }
+    Ok(())
+}
+
+/// Deletes the item of a conversation's history with this number.
+pub(super) fn delete_item(connection: &Connection, number: i64) -> Result<(), StoreError> {
+    delete_items(connection, number >> POSITION_BITS, number..number + 1)
+}
+
+/// Deletes the items with these numbers, which are in one thread.
+fn delete_items(
+    connection: &Connection,
+    thread: i64,
+    numbers: Range<i64>,
+) -> Result<(), StoreError> {
+    let mut sum = connection.prepare_cached(
+        "SELECT coalesce(sum(?3 + octet_length(id) + coalesce(octet_length(json), 0)), 0)
+         FROM items WHERE number >= ?1 AND number < ?2",
+    )?;
+    let range = params![numbers.start, numbers.end, ITEM_BASE];
+    let bytes: i64 = sum.query_row(range, |row| row.get(0))?;
+    connection
+        .prepare_cached("DELETE FROM items WHERE number >= ?1 AND number < ?2")?
+        .execute([numbers.start, numbers.end])?;
+    connection
+        .prepare_cached("UPDATE threads SET bytes = bytes - ?2 WHERE number = ?1")?
+        .execute([thread, bytes])?;
     Ok(())
 }
 

@@ -180,8 +180,10 @@ impl Server {
         };
         let live = self.watch.live();
         let watched = self.watch.run(crate::config::watch::POLL_INTERVAL, applied);
+        let responses = self.app.service.responses().clone();
+        let kept = clean_up(live, self.artifacts, responses, usage.clone());
         let _tasks = [
-            AbortOnDropHandle::new(tokio::spawn(clean_up(live, self.artifacts, usage.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(kept)),
             AbortOnDropHandle::new(tokio::spawn(watched)),
             AbortOnDropHandle::new(tokio::spawn(async move {
                 running.report_long_turns().await;
@@ -300,10 +302,15 @@ fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<Edge
     })
 }
 
-/// Deletes old recorded turns and artifacts, and artifacts beyond the size limit: every hour, and
-/// at once when artifacts exceed the limit by much. Every minute it stores the usage of turns and
+/// Deletes old recorded turns, responses and artifacts, and what is beyond the size limits: every
+/// hour, and at once when artifacts exceed theirs by much. Every minute it stores the usage of turns and
 /// retries writes that failed.
-async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts, usage: UsageLog) {
+async fn clean_up(
+    live: Arc<ArcSwap<Config>>,
+    artifacts: Artifacts,
+    responses: ResponseStore,
+    usage: UsageLog,
+) {
     let mut hours = tokio::time::interval(Duration::from_hours(1));
     let mut minutes = tokio::time::interval(Duration::from_mins(1));
     loop {
@@ -320,6 +327,12 @@ async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts, usage: Usage
         let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
         if let Ok(Err(error)) = pruned {
             tracing::warn!(target: log::CAPTURE_TARGET, "old turns cannot be deleted: {error}");
+        }
+        // Before the artifacts, which are kept as long as the responses of their session.
+        let settings = live.load().responses;
+        let deleted = responses.expire(settings, System.unix()).await;
+        if deleted > 0 {
+            tracing::info!("deleted {deleted} responses that were not used for long");
         }
         // `sweep` has already reported a failure.
         if let Ok(swept) = artifacts.sweep().await

@@ -1,0 +1,192 @@
+//! What is deleted with time, and what stays.
+
+use rusqlite::Connection;
+
+use super::{OWNER, after, conversation, items, left, plan, put_all, response};
+use crate::store::expiry::{self, ResponseLimits, SELECT_OLDEST, SELECT_SIZE};
+use crate::store::schema::tests::in_memory;
+use crate::store::sweep::{self, SweepLimits};
+use crate::store::{NewResponse, StoredOrigin, conversations};
+
+/// Sweeps until nothing is left to do, and returns how many responses were deleted.
+fn expire(connection: &mut Connection, used_since: u64, max_bytes: u64) -> u64 {
+    let limits = ResponseLimits {
+        used_since,
+        max_bytes,
+    };
+    let mut deleted = 0;
+    loop {
+        let step = expiry::step(connection, limits).unwrap();
+        deleted += step.deleted;
+        if !step.more {
+            return deleted;
+        }
+    }
+}
+
+/// A response that was used last at this time.
+fn used(id: &str, origin: StoredOrigin, now: u64) -> NewResponse {
+    NewResponse {
+        now,
+        ..response(id, origin, &[&format!("in {id}")], &[&format!("out {id}")])
+    }
+}
+
+#[test]
+fn s3_4_3c_what_was_not_used_since_then_is_deleted() {
+    let mut connection = in_memory();
+    put_all(
+        &connection,
+        &[
+            used("old", StoredOrigin::Nothing, 10),
+            used("new", after("old"), 20),
+            used("alone", StoredOrigin::Nothing, 19),
+        ],
+    );
+    assert_eq!(expire(&mut connection, 10, u64::MAX), 0);
+    assert_eq!(expire(&mut connection, 20, u64::MAX), 2);
+    assert_eq!(left(&connection), ["new"]);
+    // The history of what continues a response outlives it.
+    let history = super::super::responses::history(&connection, OWNER, &after("new"));
+    let history = history.unwrap().unwrap().items.list;
+    for id in ["in old", "out old", "in new", "out new"] {
+        assert!(history.contains(id), "{id} in {history}");
+    }
+}
+
+#[test]
+fn many_old_responses_are_deleted_in_steps() {
+    let mut connection = in_memory();
+    for number in 0..100 {
+        put_all(
+            &connection,
+            &[used(&format!("r{number}"), StoredOrigin::Nothing, 0)],
+        );
+    }
+    let limits = ResponseLimits {
+        used_since: 1,
+        max_bytes: u64::MAX,
+    };
+    let step = expiry::step(&mut connection, limits).unwrap();
+    assert!(step.more && step.deleted < 50, "{step:?}");
+    assert_eq!(step.deleted + expire(&mut connection, 1, u64::MAX), 100);
+}
+
+#[test]
+fn beyond_the_size_the_ones_unused_for_the_longest_time_go_first() {
+    let mut connection = in_memory();
+    for (number, now) in [(0, 30), (1, 10), (2, 20), (3, 40)] {
+        put_all(
+            &connection,
+            &[used(&format!("r{number}"), StoredOrigin::Nothing, now)],
+        );
+    }
+    let before = expiry::size(&connection).unwrap();
+    assert_eq!(expire(&mut connection, 0, before), 0);
+    assert_eq!(expire(&mut connection, 0, before - 1), 1);
+    assert_eq!(left(&connection), ["r0", "r2", "r3"]);
+    assert!(expiry::size(&connection).unwrap() < before);
+    assert_eq!(expire(&mut connection, 0, 0), 3);
+    assert_eq!(expiry::size(&connection).unwrap(), 0);
+}
+
+#[test]
+fn conversations_and_unfinished_runs_stay() {
+    let mut connection = in_memory();
+    conversations::create(&connection, OWNER, &conversation("c1"), &items(&["a"])).unwrap();
+    put_all(
+        &connection,
+        &[
+            used("running", StoredOrigin::Nothing, 0),
+            used("ended", StoredOrigin::Nothing, 0),
+            used("in c1", StoredOrigin::Conversation("c1".into()), 0),
+        ],
+    );
+    connection
+        .execute_batch(
+            "INSERT INTO jobs (response, owner, state, queued)
+             SELECT number, owner, id, 0 FROM responses WHERE id IN ('running', 'ended')",
+        )
+        .unwrap();
+    assert_eq!(expire(&mut connection, 1, 0), 2);
+    assert_eq!(left(&connection), ["running"]);
+    let origin = StoredOrigin::Conversation("c1".into());
+    let history = super::super::responses::history(&connection, OWNER, &origin);
+    assert_eq!(history.unwrap().unwrap().items.ranges.len(), 3);
+}
+
+#[test]
+fn s3_4_3a_what_is_looked_for_is_found_by_indexes() {
+    let connection = in_memory();
+    for (select, index) in [
+        (SELECT_OLDEST, "responses_by_access"),
+        (SELECT_SIZE, "COVERING INDEX threads_by_bytes"),
+        (SELECT_SIZE, "COVERING INDEX contents_by_stored"),
+        (SELECT_SIZE, "COVERING INDEX responses_by_access"),
+        (
+            "SELECT number FROM responses WHERE id = ?1 AND owner = ?2",
+            "SEARCH responses USING INDEX sqlite_autoindex",
+        ),
+        (
+            "SELECT number FROM conversations WHERE id = ?1 AND owner = ?2",
+            "SEARCH conversations USING INDEX sqlite_autoindex",
+        ),
+        ("SELECT number FROM items WHERE id = ?1", "items_by_id"),
+        (
+            "SELECT response FROM jobs WHERE state = 'queued'",
+            "jobs_by_state",
+        ),
+        (
+            "SELECT documents FROM events WHERE response = ?1 AND last > ?2 ORDER BY first",
+            "SEARCH events USING PRIMARY KEY",
+        ),
+        (
+            "SELECT number FROM deliveries WHERE due <= ?1 ORDER BY due",
+            "deliveries_by_due",
+        ),
+    ] {
+        let plan = plan(&connection, select);
+        assert!(plan.contains(index), "{select}: {plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{select}: {plan}");
+    }
+}
+
+/// The calls of the artifacts that a sweep leaves.
+fn artifacts_after_sweep(
+    connection: &mut Connection,
+    accessed_since: u64,
+    max_bytes: u64,
+) -> Vec<String> {
+    let limits = SweepLimits {
+        accessed_since,
+        max_bytes,
+    };
+    while sweep::step(connection, limits).unwrap().more {}
+    let mut select = connection
+        .prepare("SELECT call FROM refs ORDER BY call")
+        .unwrap();
+    let calls = select.query_map([], |row| row.get(0)).unwrap();
+    calls.collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn s2_dd_the_artifacts_of_a_stored_session_live_as_long_as_it() {
+    let mut connection = in_memory();
+    put_all(&connection, &[used("r1", StoredOrigin::Nothing, 50)]);
+    connection
+        .execute_batch(
+            "INSERT INTO blobs VALUES (1, 'art_1', 0, 0, 0, 500), (2, 'art_2', 0, 0, 0, 500);
+             INSERT INTO refs (blob, owner, session, call, kind, created, accessed) VALUES
+                 (1, 'me', 'session of r1', 'kept', 'json', 0, 0),
+                 (1, 'another', 'session of r1', 'of another', 'json', 0, 0),
+                 (2, 'me', 'another session', 'alone', 'json', 0, 0);",
+        )
+        .unwrap();
+    assert_eq!(
+        artifacts_after_sweep(&mut connection, 0, 0),
+        ["kept", "of another"]
+    );
+    assert_eq!(artifacts_after_sweep(&mut connection, 10, 0), ["kept"]);
+    assert_eq!(expire(&mut connection, 100, u64::MAX), 1);
+    assert!(artifacts_after_sweep(&mut connection, 10, u64::MAX).is_empty());
+}

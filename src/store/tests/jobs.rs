@@ -1,0 +1,167 @@
+//! Background runs and their events.
+
+use tempfile::TempDir;
+
+use super::{OWNER, response, text};
+use crate::store::{
+    DataDir, EventBatch, JobState, NewJob, NewResponse, Store, StoredOrigin, count_rows,
+};
+
+struct TestStore {
+    store: Store,
+    data_dir: DataDir,
+    _folder: TempDir,
+}
+
+impl TestStore {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::new(folder.path());
+        Self {
+            store: Store::open(&data_dir, 0).unwrap(),
+            data_dir,
+            _folder: folder,
+        }
+    }
+
+    async fn accept(&self, id: &str) {
+        let job = NewJob {
+            id: id.into(),
+            owner: OWNER.into(),
+            text: text(),
+            created: 1,
+            request: format!("the request of {id}"),
+            headers: "{}".into(),
+            events: events(0..2),
+            now_ms: 1_000,
+        };
+        self.store.create_job(job).await.unwrap();
+    }
+
+    async fn claim(&self, id: &str) -> bool {
+        self.store
+            .claim_job(OWNER, id, text(), 2_000)
+            .await
+            .unwrap()
+    }
+
+    async fn finish(&self, id: &str, last: EventBatch) {
+        let ended = response(id, StoredOrigin::Nothing, &["in"], &["out"]);
+        self.store.finish_job(ended, last, 3_000).await.unwrap();
+    }
+
+    async fn state(&self, id: &str) -> Option<JobState> {
+        let job = self.store.job(OWNER, id).await.unwrap();
+        job.map(|job| job.state)
+    }
+}
+
+/// Events with these numbers.
+fn events(numbers: std::ops::Range<u64>) -> EventBatch {
+    EventBatch {
+        first: numbers.start,
+        last: numbers.end - 1,
+        documents: numbers
+            .map(|number| format!("{{\"n\":{number}}}\n"))
+            .collect(),
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_claimed_once() {
+    let test = TestStore::new();
+    test.accept("r1").await;
+    assert_eq!(test.state("r1").await, Some(JobState::Queued));
+    assert!(test.claim("r1").await);
+    assert!(!test.claim("r1").await);
+    assert_eq!(test.state("r1").await, Some(JobState::Running));
+    let another = test.store.claim_job("another", "r1", text(), 2_000).await;
+    assert!(!another.unwrap());
+}
+
+#[tokio::test]
+async fn unfinished_runs_are_found_again_in_their_order() {
+    let test = TestStore::new();
+    for id in ["r1", "r2", "r3"] {
+        test.accept(id).await;
+    }
+    test.claim("r1").await;
+    test.finish("r2", events(2..3)).await;
+    let left = test.store.unfinished_jobs().await.unwrap();
+    let left: Vec<_> = left
+        .iter()
+        .map(|job| (&*job.id, job.state, &*job.request))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            ("r1", JobState::Running, "the request of r1"),
+            ("r3", JobState::Queued, "the request of r3"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_is_stored_with_its_last_events_and_forgets_its_request() {
+    let test = TestStore::new();
+    test.accept("r1").await;
+    test.claim("r1").await;
+    test.store
+        .append_events(OWNER, "r1", events(2..4))
+        .await
+        .unwrap();
+    test.finish("r1", events(4..6)).await;
+    assert_eq!(test.state("r1").await, Some(JobState::Ended));
+    let found = test.store.response(OWNER, "r1").await.unwrap().unwrap();
+    assert!(found.background);
+    assert_eq!(found.status, "completed");
+    assert!(found.json.contains("\"id\":\"out\""), "{}", found.json);
+    assert_eq!(
+        count_rows(&test.data_dir, "jobs WHERE request IS NOT NULL"),
+        0
+    );
+    for (after, first) in [(None, 0), (Some(1), 2), (Some(2), 2), (Some(4), 4)] {
+        let batches = test.store.events_after(OWNER, "r1", after).await.unwrap();
+        assert_eq!(batches.first().map(|batch| batch.first), Some(first));
+        assert_eq!(batches.last(), Some(&events(4..6)));
+    }
+    assert_eq!(
+        test.store.events_after(OWNER, "r1", Some(5)).await.unwrap(),
+        []
+    );
+    assert_eq!(
+        test.store
+            .events_after("another", "r1", None)
+            .await
+            .unwrap(),
+        []
+    );
+    assert_eq!(test.store.job("another", "r1").await.unwrap(), None);
+    assert_eq!(test.store.jobs("another", 10).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_run_and_its_events_go_with_their_response() {
+    let test = TestStore::new();
+    test.accept("r1").await;
+    test.claim("r1").await;
+    test.finish("r1", events(2..3)).await;
+    assert!(!test.store.delete_response("another", "r1").await.unwrap());
+    assert!(test.store.delete_response(OWNER, "r1").await.unwrap());
+    for table in [
+        "jobs",
+        "events",
+        "items",
+        "contents",
+        "threads",
+        "responses",
+    ] {
+        assert_eq!(count_rows(&test.data_dir, table), 0, "{table}");
+    }
+    // A run whose response was deleted has nothing to end.
+    let ended = NewResponse {
+        ..response("r1", StoredOrigin::Nothing, &["in"], &["out"])
+    };
+    assert!(test.store.finish_job(ended, events(3..4), 1).await.is_err());
+    assert_eq!(count_rows(&test.data_dir, "items"), 0);
+}

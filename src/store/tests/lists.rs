@@ -1,0 +1,119 @@
+//! Lists of items, page by page.
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::{OWNER, after, conversation, items, put_all, response};
+use crate::store::conversations::{self, list_items};
+use crate::store::schema::tests::in_memory;
+use crate::store::{ItemListOf, ItemPage, NewResponse, StoredOrigin};
+
+/// The ids of a whole list, read in pages of this size.
+fn in_pages(
+    connection: &Connection,
+    list: &ItemListOf,
+    limit: usize,
+    newest_first: bool,
+) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    loop {
+        let page = ItemPage {
+            after: ids.last().cloned(),
+            limit,
+            newest_first,
+        };
+        let listed = list_items(connection, OWNER, list, &page).unwrap().unwrap();
+        assert!(listed.items.len() <= limit);
+        ids.extend(listed.items.into_iter().map(|item| item.id));
+        if !listed.has_more {
+            return ids;
+        }
+    }
+}
+
+/// Responses whose input is in four threads, because others part from each: the client sends whole
+/// histories.
+fn forked(connection: &Connection) -> Vec<String> {
+    let all = ["a", "b", "c", "d", "e", "f", "g"];
+    let prefixes: Vec<i64> = (1..=7).collect();
+    for (count, output) in [(1, "x"), (3, "y"), (5, "z"), (7, "w")] {
+        let id = format!("r{count}");
+        let new = NewResponse {
+            prefixes: prefixes[..count].to_vec(),
+            ..response(&id, StoredOrigin::Nothing, &all[..count], &[output])
+        };
+        put_all(connection, &[new]);
+    }
+    all.map(str::to_owned).to_vec()
+}
+
+proptest! {
+    #[test]
+    fn the_pages_of_a_list_are_the_list(limit in 1..9usize, newest_first: bool) {
+        let connection = in_memory();
+        let mut all = forked(&connection);
+        if newest_first {
+            all.reverse();
+        }
+        let list = ItemListOf::Input("r7".into());
+        prop_assert_eq!(in_pages(&connection, &list, limit, newest_first), all);
+    }
+
+    #[test]
+    fn the_pages_of_a_conversation_are_its_items(limit in 1..7usize, newest_first: bool) {
+        let connection = in_memory();
+        let mut all = vec!["a", "b", "c", "d", "e"];
+        conversations::create(&connection, OWNER, &conversation("c1"), &items(&all)).unwrap();
+        let beside = StoredOrigin::BesideConversation("c1".into());
+        put_all(&connection, &[response("r1", beside, &["x"], &["y"])]);
+        if newest_first {
+            all.reverse();
+        }
+        let list = ItemListOf::Conversation("c1".into());
+        prop_assert_eq!(in_pages(&connection, &list, limit, newest_first), all);
+    }
+}
+
+#[test]
+fn a_page_begins_after_an_item_of_the_list_only() {
+    let connection = in_memory();
+    put_all(
+        &connection,
+        &[
+            response("r1", StoredOrigin::Nothing, &["a"], &["b"]),
+            response("r2", after("r1"), &["c"], &["d"]),
+        ],
+    );
+    let list = ItemListOf::Input("r2".into());
+    for (id, is_there) in [("c", true), ("a", false), ("d", false), ("nothing", false)] {
+        let page = ItemPage {
+            after: Some(id.into()),
+            limit: 10,
+            newest_first: false,
+        };
+        let listed = list_items(&connection, OWNER, &list, &page).unwrap();
+        assert_eq!(listed.is_some(), is_there, "{id}");
+    }
+}
+
+#[test]
+fn another_owner_has_no_such_list() {
+    let connection = in_memory();
+    forked(&connection);
+    conversations::create(&connection, OWNER, &conversation("c1"), &items(&["a"])).unwrap();
+    let page = ItemPage {
+        after: None,
+        limit: 10,
+        newest_first: true,
+    };
+    for list in [
+        ItemListOf::Input("r7".into()),
+        ItemListOf::Conversation("c1".into()),
+    ] {
+        let of = |owner| list_items(&connection, owner, &list, &page).unwrap();
+        assert!(of(OWNER).is_some());
+        assert_eq!(of("another"), None);
+    }
+    assert!(!conversations::add_items(&connection, "another", "c1", &items(&["b"])).unwrap());
+    assert!(!conversations::delete(&connection, "another", "c1").unwrap());
+}
