@@ -588,6 +588,15 @@ row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
 row R23 "an answer ends before it began when the clock is set back" $assembler/end.rs \
   's/Some(now.max(response.created_at))/Some(now)/' \
   lib r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back
+row S32 "a form without a body is taken for no form" src/serve/guard.rs \
+  's/    !headers.contains_key(CONTENT_TYPE)/    true/' \
+  it "S32 posts that need no preflight are refused"
+row S3-0b "a response that is deleted leaves its events" src/app/stored/responses.rs \
+  's/        jobs.forget(&owner, &id);/        let _ = jobs;/' \
+  it "a run that is deleted is gone with its events"
+row R13 "a read sees half of what is written meanwhile" src/store/readers.rs \
+  's/    let result = read(&transaction)?;/    transaction.execute_batch("COMMIT")?; let result = read(\&transaction)?; transaction.execute_batch("BEGIN")?;/' \
+  lib what_is_written_meanwhile_is_not_seen_in_part
 row S31 "a port may have a sign" src/serve/guard.rs \
   's/port.bytes().all(|byte| byte.is_ascii_digit())/port.bytes().all(|byte| byte != b" "[0])/' \
   lib hosts

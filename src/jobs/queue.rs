@@ -181,6 +181,11 @@ impl JobQueue {
         })
     }
 
+    /// Forgets the events of a response that was deleted. Clients that read them get the rest.
+    pub fn forget(&self, owner: &Arc<str>, id: &str) {
+        self.0.runs.lock().live.remove(&key(owner, id));
+    }
+
     pub(super) fn shared(&self) -> &Arc<SharedQueue> {
         &self.0
     }

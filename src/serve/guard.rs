@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, VARY,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING, VARY,
 };
 use http::request::Parts;
 use http::uri::Authority;
@@ -148,7 +148,7 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
     {
         return refuse(RefusalReason::Token, unauthorized());
     }
-    if head.method == Method::POST && !is_json(&head.headers) {
+    if head.method == Method::POST && !is_json(&head.headers) && !is_empty(&head.headers) {
         return refuse(
             RefusalReason::ContentType,
             invalid_request(
@@ -370,6 +370,15 @@ fn is_json(headers: &HeaderMap) -> bool {
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split(';').next())
         .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whether a request has neither a body nor a content type, as those that cancel a response. A
+/// form always names a type.
+fn is_empty(headers: &HeaderMap) -> bool {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    !headers.contains_key(CONTENT_TYPE)
+        && !headers.contains_key(TRANSFER_ENCODING)
+        && lengths.all(|length| length == "0")
 }
 
 /// The value of a header that occurs exactly once.

@@ -20,15 +20,14 @@ const SELECT_ENTRIES: &str = "
     JOIN blobs ON blobs.number = mine.blob";
 
 pub(super) fn list(
-    connection: &mut Connection,
+    connection: &Connection,
     owner: &str,
     filter: &ArtifactFilter,
 ) -> Result<Vec<ArtifactEntry>, StoreError> {
-    let transaction = connection.transaction()?;
     let session = filter.session.as_deref();
     let mut before = i64::MAX;
     if let Some(after) = &filter.after {
-        let mut latest = transaction.prepare_cached(
+        let mut latest = connection.prepare_cached(
             "SELECT max(number) FROM refs
              WHERE owner = ?1 AND (?2 IS NULL OR session = ?2)
                    AND blob = (SELECT number FROM blobs WHERE id = ?3)",
@@ -50,7 +49,7 @@ pub(super) fn list(
          ORDER BY mine.latest DESC LIMIT ?5"
     );
     let prefix = filter.id_prefix.as_deref();
-    let mut select = transaction.prepare_cached(&sql)?;
+    let mut select = connection.prepare_cached(&sql)?;
     let nothing: Option<&str> = None;
     let values = params![owner, session, nothing, before, limit, prefix];
     let rows = select.query_map(values, entry)?;
@@ -58,14 +57,12 @@ pub(super) fn list(
 }
 
 pub(super) fn read(
-    connection: &mut Connection,
+    connection: &Connection,
     owner: &str,
     id: &str,
     range: &ArtifactRange,
 ) -> Result<Option<ArtifactText>, StoreError> {
-    // One transaction, so that a sweep between the two queries is not seen.
-    let transaction = connection.transaction()?;
-    let mut select = transaction.prepare_cached(SELECT_ENTRIES)?;
+    let mut select = connection.prepare_cached(SELECT_ENTRIES)?;
     let nothing: Option<&str> = None;
     let found = select
         .query_row(params![owner, nothing, id], |row| {
@@ -75,7 +72,7 @@ pub(super) fn read(
     let Some((entry, blob)) = found else {
         return Ok(None);
     };
-    let found = chunks::read(&transaction, blob, range)?;
+    let found = chunks::read(connection, blob, range)?;
     if matches!(range, ArtifactRange::Whole) && found.text.len() as u64 != entry.bytes {
         return Err(StoreError::Damaged("the end of a text is missing"));
     }

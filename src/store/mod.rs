@@ -310,7 +310,7 @@ impl Store {
 
     async fn run_reader<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let result = Arc::clone(&self.readers).run(read).await;
         writer::mark_if_corrupt(&self.data_dir, result)

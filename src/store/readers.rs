@@ -29,9 +29,10 @@ impl Readers {
         })
     }
 
+    /// Reads in one transaction, so that what is written meanwhile is seen as a whole or not at all.
     pub(super) async fn run<T: Send + 'static>(
         self: Arc<Self>,
-        read: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let readers = Arc::clone(&self);
         let permit = self.permits.acquire().await;
@@ -39,7 +40,7 @@ impl Readers {
         let read = move || {
             let mut connection = readers.take()?;
             readers.patience.begin(&connection)?;
-            let result = read(&mut connection);
+            let result = in_snapshot(&mut connection, read);
             readers.patience.end(&result);
             if result.is_ok() {
                 readers.put_back(connection);
@@ -58,5 +59,40 @@ impl Readers {
     fn put_back(&self, connection: Connection) {
         let mut idle = self.idle.lock();
         idle.push(connection);
+    }
+}
+
+fn in_snapshot<T>(
+    connection: &mut Connection,
+    read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let transaction = connection.transaction()?;
+    let result = read(&transaction)?;
+    transaction.finish()?;
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_written_meanwhile_is_not_seen_in_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::new(folder.path());
+        data_dir.create_files().unwrap();
+        let writer = schema::writer(&data_dir).unwrap();
+        let readers = Arc::new(Readers::open(&data_dir).unwrap());
+        let sessions = |connection: &Connection| -> Result<u64, StoreError> {
+            let count = "SELECT count(*) FROM whole_sessions";
+            Ok(connection.query_row(count, [], |row| row.get(0))?)
+        };
+        let read = Arc::clone(&readers).run(move |connection| {
+            let before = sessions(connection)?;
+            writer.execute_batch("INSERT INTO whole_sessions VALUES ('local', 's', '{}', 1)")?;
+            Ok((before, sessions(connection)?))
+        });
+        assert_eq!(read.await.unwrap(), (0, 0));
+        assert_eq!(readers.run(sessions).await.unwrap(), 1);
     }
 }

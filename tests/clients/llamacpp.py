@@ -3,6 +3,7 @@
 The client reads the raw response, so that the bytes of the stream can be checked.
 """
 
+import contextlib
 import json
 import urllib.request
 from pathlib import Path
@@ -18,24 +19,30 @@ TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 
 
 def run(case: dict, folder: Path):
-    kit.need(kit.VENV_PYTHON, "llama.cpp")
     model = case["model"]
+    with engine(model, folder) as proxy:
+        seen = [respond(proxy, {"model": model} | request) for request in case["requests"]]
+    calls = sum(len(answer["calls"]) for answer in seen)
+    kit.check(kit.mismatch(case["expect"], {"answers": seen}))
+    if calls < case.get("calls_at_least", 0):
+        raise kit.Failure(f"only {calls} calls in {len(seen)} answers: {kit.brief(seen)}")
+    return f"{calls} calls, statuses {' '.join(answer['status'] for answer in seen)}"
+
+
+@contextlib.contextmanager
+def engine(model: str, folder: Path):
+    """The proxy in front of llama.cpp with this model."""
+    kit.need(kit.VENV_PYTHON, "llama.cpp")
     weights = next((kit.HERE / ".venv").glob(MODELS[model]), None)
     if weights is None:
         raise kit.NotInstalled(f"the model {model} is not installed, run tests/clients/install.sh")
     port = kit.free_port()
     argv = [kit.VENV_PYTHON, kit.HERE / "programs/serve_llamacpp.py", weights, port, model]
     argv += [TEMPLATE] if model == "tiny" else []
-    with kit.Process(argv, folder / "engine.log", env=kit.plain_env(folder)) as engine:
-        engine.wait_for_url(f"http://127.0.0.1:{port}/health", 60)
-        base_url = f"http://127.0.0.1:{port}/v1"
-        with kit.Proxy(folder, base_url, models=[model], provider="llamacpp") as proxy:
-            seen = [respond(proxy, {"model": model} | request) for request in case["requests"]]
-    calls = sum(len(answer["calls"]) for answer in seen)
-    kit.check(kit.mismatch(case["expect"], {"answers": seen}))
-    if calls < case.get("calls_at_least", 0):
-        raise kit.Failure(f"only {calls} calls in {len(seen)} answers: {kit.brief(seen)}")
-    return f"{calls} calls, statuses {' '.join(answer['status'] for answer in seen)}"
+    with kit.Process(argv, folder / "engine.log", env=kit.plain_env(folder)) as served:
+        served.wait_for_url(f"http://127.0.0.1:{port}/health", 60)
+        with kit.Proxy(folder, f"http://127.0.0.1:{port}/v1", models=[model], provider="llamacpp") as proxy:
+            yield proxy
 
 
 def respond(proxy: kit.Proxy, request: dict) -> dict:

@@ -73,6 +73,9 @@ pub(in crate::app) async fn remove(
     if !store.delete_response(&owner, &id).await? {
         return Err(missing(&id));
     }
+    if let Some(jobs) = &app.jobs {
+        jobs.forget(&owner, &id);
+    }
     Ok(respond_with_json(
         &json!({"id": id, "object": "response", "deleted": true}),
     ))

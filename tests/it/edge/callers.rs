@@ -205,7 +205,17 @@ async fn simple_posts() {
         let hint = "with curl, add -H 'content-type: application/json'";
         assert!(format!("{reply:?}").contains(hint), "{reply:?}");
     }
+    let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0\r\n";
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    for headers in [form, chunked] {
+        let reply = server.request("POST /v1/responses", headers, b"").await;
+        reply.assert_error(415, "unsupported_content_type");
+    }
     assert_eq!(server.turns(), 0);
+    for headers in ["", "Content-Length: 0\r\n"] {
+        let nothing = server.request("POST /v1/responses", headers, b"").await;
+        nothing.assert_ok("0 bytes");
+    }
     let headers = "Content-Type: Application/JSON; charset=utf-8\r\nContent-Length: 2\r\n";
     server
         .request("POST /v1/responses", headers, b"{}")

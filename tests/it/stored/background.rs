@@ -46,6 +46,7 @@ pub fn trials() -> Vec<Trial> {
             "a run in a conversation adds its items when it ends",
             in_conversation,
         ),
+        case("a run that is deleted is gone with its events", deleted),
         case(
             "a stream that says what does not run in the background",
             not_background,
@@ -333,6 +334,16 @@ async fn in_conversation() {
     );
     proxy.response(&asks("y", more)).await;
     assert_eq!(messages(&player, 1), ["user: x", "assistant: a", "user: y"]);
+}
+
+async fn deleted() {
+    let player = provider(&["done"]).await;
+    let proxy = Proxy::start(&player).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    ended(&proxy, &run).await;
+    ok(&proxy.delete(&path_of(&run)).await);
+    events(&proxy, &run, None).await.error(404);
+    events(&proxy, &run, Some(1)).await.error(404);
 }
 
 async fn not_background() {

@@ -3,6 +3,7 @@
 //! - `respondent-kit player` plays a script to clients that are not written in Rust, such as
 //!   those of `tests/clients`.
 //! - `respondent-kit to-fixture` makes a golden case of `fixtures/chat` from a turn in a bundle.
+//! - `respondent-kit check` judges streams that such clients have received.
 
 mod fixture;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use clap::Parser;
 use kit::player::{Player, PlayerScript};
+use kit::strict;
 use respondent::diagnostics::bundle::Bundle;
 
 use fixture::to_fixture;
@@ -45,6 +47,12 @@ enum KitCommand {
         #[arg(long, value_name = "N")]
         attempt: Option<usize>,
     },
+    /// Judge streams as clients received them, each in a file, by every rule of the strict checker
+    Check {
+        /// The streams
+        #[arg(required = true, value_name = "FILE")]
+        streams: Vec<PathBuf>,
+    },
 }
 
 #[tokio::main]
@@ -57,6 +65,19 @@ async fn main() -> anyhow::Result<()> {
             turn,
             attempt,
         } => write_fixture(&bundle, &folder, turn, attempt),
+        KitCommand::Check { streams } => streams.iter().try_for_each(|file| check_stream(file)),
+    }
+}
+
+fn check_stream(file: &Path) -> anyhow::Result<()> {
+    let name = file.display();
+    let stream = std::fs::read_to_string(file).with_context(|| format!("{name}"))?;
+    match strict::check(&stream) {
+        Ok(checked) => say(&format!("{name}: {}\n", checked.terminal)),
+        Err(violations) => {
+            let rules: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            Err(anyhow!("{name} breaks rules:\n{}", rules.join("\n")))
+        }
     }
 }
 

@@ -1,0 +1,141 @@
+// One scenario with the OpenAI SDK or the Agents SDK for JavaScript: stored_client.mjs BASE_URL MODEL SCENARIO FOLDER
+// The last line of its output is a JSON object with the results.
+
+import { Agent, OpenAIConversationsSession, OpenAIResponsesModel, run, setTracingDisabled, tool } from '@openai/agents';
+import { setTimeout as pause } from 'node:timers/promises';
+import OpenAI from 'openai';
+import { z } from 'zod';
+
+const [baseURL, model, scenario] = process.argv.slice(2);
+const client = new OpenAI({ baseURL, apiKey: 'any', maxRetries: 0, timeout: 45_000 });
+setTracingDisabled(true);
+
+const questions = ['My word is aloe.', 'How is the get_weather in Ghent?', 'Which word was it?'];
+const weather = tool({
+  name: 'get_weather',
+  description: 'The weather in a city.',
+  parameters: z.object({ city: z.string() }),
+  execute: async ({ city }) => `sleet in ${city}`,
+});
+const agent = new Agent({ name: 'helper', instructions: 'Be brief.', model: new OpenAIResponsesModel(client, model), tools: [weather] });
+
+async function collected(iterable) {
+  const all = [];
+  for await (const element of iterable) all.push(element);
+  return all;
+}
+
+async function caught(request) {
+  try {
+    await request();
+    return {};
+  } catch (error) {
+    return { status: error.status, code: error.code };
+  }
+}
+
+const same = (left, right) => JSON.stringify(left) === JSON.stringify(right);
+const create = (input, more = {}) => client.responses.create({ model, input, ...more });
+
+async function polled(response) {
+  for (let tries = 0; ['queued', 'in_progress'].includes(response.status) && tries < 900; tries++) {
+    await pause(50);
+    response = await client.responses.retrieve(response.id);
+  }
+  return response;
+}
+
+const scenarios = {
+  // Responses: read back, continued, listed, deleted.
+  async responses() {
+    const first = await create('My word is aloe.');
+    const second = await create('Which word was it?', { previous_response_id: first.id });
+    const read = await client.responses.retrieve(second.id);
+    const items = await client.responses.inputItems.list(second.id, { order: 'asc' });
+    await client.responses.delete(first.id);
+    return {
+      texts: [first.output_text, second.output_text],
+      read: same(read.output, second.output) && read.previous_response_id === first.id,
+      items: items.data.length,
+      deleted: await caught(() => client.responses.retrieve(first.id)),
+      unknown: await caught(() => create('Go on.', { previous_response_id: `resp_${'0'.repeat(32)}` })),
+    };
+  },
+  // A background response: polled; its stream cut off and resumed; cancelled twice.
+  async background() {
+    const ended = await polled(await create('A long answer, please.', { background: true }));
+    const seen = [];
+    for await (const event of await create('A long answer, please.', { background: true, stream: true })) {
+      seen.push(event);
+      if (seen.length === 5) break;
+    }
+    const { id } = seen[0].response;
+    const after = seen.at(-1).sequence_number;
+    const rest = await collected(await client.responses.retrieve(id, { stream: true, starting_after: after }));
+    const helped = client.responses.stream({ response_id: id, starting_after: after });
+    const numbers = [...seen, ...rest].map((event) => event.sequence_number);
+    const running = await create('please-wait', { background: true });
+    const cancelled = [(await client.responses.cancel(running.id)).status, (await client.responses.cancel(running.id)).status];
+    return {
+      status: ended.status,
+      text: ended.output_text,
+      numbers: numbers.every((number, at) => number === at),
+      last: rest.at(-1).type,
+      helped: same((await helped.finalResponse()).output_text, rest.at(-1).response.output[0].content[0].text),
+      cancelled,
+      foreground: await caught(async () => client.responses.cancel((await create('My word is aloe.')).id)),
+    };
+  },
+  async conversations() {
+    const { id } = await client.conversations.create({ metadata: { topic: 'test' }, items: [{ type: 'message', role: 'user', content: 'My word is aloe.' }] });
+    const turn = await create('Which word was it?', { conversation: id });
+    const items = await collected(client.conversations.items.list(id, { order: 'asc', limit: 2 }));
+    const one = await client.conversations.items.retrieve(items[0].id, { conversation_id: id });
+    await client.conversations.items.delete(items[0].id, { conversation_id: id });
+    const updated = await client.conversations.update(id, { metadata: { topic: 'changed' } });
+    const left = await collected(client.conversations.items.list(id));
+    const gone = await client.conversations.delete(id);
+    return {
+      text: turn.output_text,
+      roles: items.map((item) => item.role),
+      one: one.id === items[0].id,
+      metadata: updated.metadata,
+      left: left.length,
+      deleted: gone.deleted,
+      unknown: await caught(() => client.conversations.retrieve(id)),
+    };
+  },
+  async previous_response() {
+    const texts = [];
+    let previousResponseId;
+    for (const question of questions) {
+      const result = await run(agent, question, { previousResponseId });
+      previousResponseId = result.lastResponseId;
+      texts.push(result.finalOutput);
+    }
+    return { texts };
+  },
+  async conversation_id() {
+    const { id } = await client.conversations.create({});
+    const texts = [];
+    for (const question of questions) texts.push((await run(agent, question, { conversationId: id })).finalOutput);
+    const items = await collected(client.conversations.items.list(id, { order: 'asc' }));
+    return { texts, kinds: items.map((item) => item.type) };
+  },
+  async conversations_session() {
+    const session = new OpenAIConversationsSession({ client });
+    const texts = [];
+    for (const question of questions) {
+      const result = await run(agent, question, { session, stream: true });
+      await result.completed;
+      texts.push(result.finalOutput);
+    }
+    const items = await session.getItems();
+    const popped = await session.popItem();
+    const left = await session.getItems();
+    await session.clearSession();
+    return { texts, kinds: items.map((item) => item.type ?? 'message'), popped: popped !== undefined && left.length === items.length - 1 };
+  },
+};
+
+console.log(JSON.stringify(await scenarios[scenario]()));
