@@ -175,7 +175,7 @@ impl Store {
     /// The runs that have not ended, of all owners, the oldest first. Whoever starts the server
     /// takes them up.
     pub async fn unfinished_jobs(&self) -> Result<Vec<UnfinishedJob>, StoreError> {
-        self.run_reader(|connection| unfinished(connection)).await
+        self.run_reader(unfinished).await
     }
 
     /// A run of an owner that has not ended.

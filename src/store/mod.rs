@@ -246,8 +246,7 @@ impl Store {
     /// The sessions whose outputs are sent whole, the one that was not used for the longest time
     /// first.
     pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
-        self.run_reader(|connection| whole_sessions::all(connection))
-            .await
+        self.run_reader(whole_sessions::all).await
     }
 
     /// Does one step of a sweep. Steps are short, so that other writes need not wait for long.

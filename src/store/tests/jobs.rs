@@ -63,7 +63,8 @@ fn events(numbers: std::ops::Range<u64>) -> EventBatch {
         last: numbers.end - 1,
         documents: numbers
             .map(|number| format!("{{\"n\":{number}}}\n"))
-            .collect(),
+            .collect::<Vec<_>>()
+            .concat(),
     }
 }
 
