@@ -388,8 +388,59 @@ row S2-Dd "an access does not extend the life of an artifact" src/store/sweep.rs
   's/DELETE FROM refs WHERE accessed < ?1 AND NOT/DELETE FROM refs WHERE created < ?1 AND NOT/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row S2-Dd "the artifacts of a stored session are swept" src/store/sweep.rs \
-  's/^    "(EXISTS (SELECT 1 FROM threads/    "(0 AND EXISTS (SELECT 1 FROM threads/' \
+  's/^const IS_KEPT: &str = "(EXISTS/const IS_KEPT: \&str = "(0 AND EXISTS/' \
   lib s2_dd_the_artifacts_of_a_stored_session_live_as_long_as_it
+row R14 "a run that had begun begins again" src/jobs/recovery.rs \
+  's/JobState::Running | JobState::Ended => shared.end_interrupted(job).await,/JobState::Running | JobState::Ended => shared.wait_again(job).await,/' it \
+  "R14 a run that was interrupted ends as failed"
+row S3-0b "events are read from the first one on" src/jobs/viewer.rs \
+  's/.map_or(0, |after| after.saturating_add(1));/.map_or(0, |_| 0);/' it \
+  "S3-0b events are read again from any number on"
+row S3-3.3b "a run is not cancelled" src/jobs/queue.rs \
+  's/^            live.cancelled.cancel();/            let _ = \&live.cancelled;/' it \
+  "S3-3.3b cancelling reaches the provider and is idempotent"
+row S3-4.1a "each piece of text is an event" src/turn/engine/answer.rs \
+  's/coalescer: ctx.run.is_some().then(Box::default),/coalescer: None,/' it \
+  "S3-4.1a pieces of text are joined before they are numbered"
+row S3-7.2c "any number of runs go on" src/jobs/queue.rs \
+  's/if runs.running >= most |/if runs.running >= most + 99 |/' it \
+  "S3-7.2c twenty run at the same time and the rest wait in order"
+row S3-7.2b "a run may take any time" src/turn/respond.rs \
+  's/^    ctx.deadline = Instant::now() + limit;/    let _ = limit;/' it \
+  "S3-7.2b a run ends at its limit"
+row "S0-3i S0-1c" "a response is acknowledged and not stored" src/responses/commit.rs \
+  's/^        store.put_response(self.record(response, now)).await/        { let _ = (store, self.record(response, now)); Ok(()) }/' it \
+  "S0-3i what was acknowledged reads back, also after a restart"
+row "S1-3b S0-1c" "the stored history is not sent" src/turn/prepare.rs \
+  's/let source = source.with_history(Arc::clone(&history.items));/let source = source.clone();/' it \
+  "S1-3b a call and its result are in the next request with their ids"
+row S0-1a "a turn does not reach its conversation" src/responses/commit.rs \
+  's/^            Some(continues) => origin(continues),/            Some(_) => StoredOrigin::Nothing,/' it \
+  "S0-1a S0-5a a conversation has all items of its turns in their order"
+row S0-2d "any history may be forged" adapters/src/responses/request.rs \
+  's/let dropped = limits::limit_forged_history(&mut turn.items);/let dropped = 0;/' it \
+  "S0-2d a forged history is limited beside a conversation"
+row S0-2a "a message of a chat has no limit" src/config/storage.rs \
+  's/HistoryKind::Items | HistoryKind::Text => CHAT_MESSAGE_CHARS,/HistoryKind::Items | HistoryKind::Text => 0,/' it \
+  "S0-2a a message of a chat is shortened at its limit"
+row "S1-2a S0-2b S0-6a" "the whole history is sent in every mode" src/responses/history.rs \
+  's/settings.selection()/adapters::stored_history::HistoryMode::Full/' it \
+  "S1-2a mode items sends fifty items at most"
+row S0-Ub "every id is looked up" adapters/src/responses/request.rs \
+  's/^    if !is_resource_id(&id, "resp_") {/    if id.is_empty() {/' \
+  adapters an_invalid_request_names_the_parameter
+row S1-5a "results are sent without their calls" adapters/src/stored_history/select.rs \
+  's/^            first = first.max(result + 1);/            let _ = result;/' \
+  adapters s1_5a_no_cut_is_between_a_call_and_its_result
+row "S0-4a S0-2c" "lines have no author" adapters/src/stored_history/select.rs \
+  's/^            "user" => "User",/            "user" => "",/' \
+  adapters s0_2b_text_has_the_last_twenty_messages_with_their_roles
+row S3-4.1c "any number of pieces are joined" adapters/src/coalescer.rs \
+  's/^const MAX_PIECES: usize = 10;/const MAX_PIECES: usize = 1000;/' \
+  adapters s3_4_1c_ten_pieces_are_one_event
+row S3-4.1d "what waits comes after what follows" adapters/src/coalescer.rs \
+  's/is_some_and(|it| it.place != place)/is_some_and(|it| it.place != place \&\& it.pieces > 9)/' \
+  adapters s3_4_1d_pieces_of_another_text_and_other_events_come_after_what_waits
 row S1-4a "a thread is trimmed to its own responses" src/store/threads.rs \
   's/let needed = responses.max(children);/let needed = responses.max(children.filter(|_| false));/' \
   lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays
