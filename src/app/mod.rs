@@ -7,15 +7,19 @@
 //! | `stored` | stored responses and conversations |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
+//! | [`jobs`] | background runs |
 //! | [`status`] | what the server is doing and has done |
+//! | [`store`] | deletes everything that is stored |
 
 pub mod artifacts;
 pub mod diagnostics;
+pub mod jobs;
 pub mod models;
 mod query;
 mod responses;
 mod routes;
 pub mod status;
+pub mod store;
 mod stored;
 
 use std::borrow::Cow;
@@ -126,6 +130,10 @@ async fn metrics(State(app): State<AppState>) -> Response<Body> {
     metrics.set_memory(&app.memory);
     let runtime = tokio::runtime::Handle::current();
     metrics.set_tasks(runtime.metrics().num_alive_tasks());
+    if let Some(jobs) = &app.jobs {
+        let counts = jobs.counts();
+        metrics.set_jobs(counts.queued, counts.running, counts.viewers);
+    }
     respond_with(crate::metrics::CONTENT_TYPE, metrics.render())
 }
 

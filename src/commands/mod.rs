@@ -9,6 +9,7 @@ pub mod cli;
 pub mod codex;
 mod ids;
 mod invocation;
+pub mod jobs;
 pub mod manual;
 pub mod mcp;
 pub mod models;
@@ -17,6 +18,7 @@ pub mod replay;
 pub mod run;
 pub mod serve;
 pub mod status;
+pub mod store;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

@@ -184,7 +184,7 @@ impl Model {
             let whole = read(connection, it.owner, &it.id).unwrap().unwrap();
             let output = it.history[begins..].join(",");
             let text = text();
-            let expected = [&*text.head, &output, &text.tail, &text.parameters].concat();
+            let expected = [&*text.head, &output, &text.rest()].concat();
             assert_eq!(whole.json, expected);
             assert_eq!(read(connection, other, &it.id).unwrap(), None);
             let page = ItemPage {
