@@ -350,7 +350,8 @@ impl Failover {
     }
 
     /// Counts whether the attempt's turn lost against what it would have cost with nothing shortened.
-    /// True if so many were lost that the outputs of the session are sent whole from now on.
+    /// True if so many were lost that the outputs of the session are sent whole from now on. A turn
+    /// that the window would not have held, or of which nothing is known, does not count.
     pub(super) fn count_lost(
         &self,
         attempt: &PreparedAttempt,
@@ -364,16 +365,18 @@ impl Failover {
         let (Some(price), true) = (&attempt.route.model.price, is_shortened) else {
             return false;
         };
-        let unshortened = forecast.unshortened_usage(usage);
-        let is_lost = unshortened
-            .is_some_and(|unshortened| is_lost(cost_of(price, usage), cost_of(price, unshortened)));
-        let memory = &self.shared.memory;
-        let from = memory.count_lost(&self.owner, &self.session, is_lost);
-        if let Some(from) = from {
-            let (owner, session) = (&self.owner, &self.session);
-            self.shared.send_whole(owner, session, from);
-        }
-        from.is_some()
+        let Some(unshortened) = forecast.unshortened_usage(usage) else {
+            return false;
+        };
+        let is_lost = is_lost(cost_of(price, usage), cost_of(price, unshortened));
+        let (memory, request) = (&self.shared.memory, &attempt.fingerprint);
+        let from = memory.count_lost(&self.owner, &self.session, request, is_lost);
+        let Some(from) = from else {
+            return false;
+        };
+        let (owner, session) = (&self.owner, &self.session);
+        self.shared.send_whole(owner, session, from);
+        true
     }
 
     /// Remembers how many tokens were counted or estimated for the attempt's request.

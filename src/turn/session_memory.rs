@@ -72,8 +72,6 @@ struct RememberedSession {
     tools: Option<Arc<str>>,
     calibration: Option<TokenCalibration>,
     requests: RecentRequests,
-    /// How many turns in a row cost more than they would have with nothing shortened.
-    lost_turns: u8,
     /// What a replay says of every comparison.
     recorded_diagnostics: Option<PromptCacheDiagnostics>,
     records: SessionRecords,
@@ -241,21 +239,21 @@ impl SessionMemory {
         });
     }
 
-    /// Counts a turn that lost against what it would have cost with nothing shortened, or did not. If
-    /// it is the last of so many lost ones in a row, returns the point from which on the session is
-    /// sent whole: after what its last requests sent.
+    /// Counts that the turn of a request lost against what it would have cost with nothing
+    /// shortened, or did not. If it is the last of so many lost ones in a row of its history, returns
+    /// the point from which on the session is sent whole: after what its last requests sent.
     pub(super) fn count_lost(
         &self,
         owner: &Arc<str>,
         session: &str,
+        request: &Arc<RequestFingerprint>,
         is_lost: bool,
     ) -> Option<WholeFrom> {
         let mut from = None;
         self.change(owner, session, |session| {
-            session.lost_turns = if is_lost { session.lost_turns + 1 } else { 0 };
-            if session.lost_turns >= MAX_LOST_TURNS {
-                session.lost_turns = 0;
-                from = Some(WholeFrom::after(session.requests.newest_outputs()));
+            let lost = session.requests.count_lost(request, is_lost);
+            if lost >= MAX_LOST_TURNS {
+                from = Some(WholeFrom::after(session.requests.outputs()));
             }
         });
         from

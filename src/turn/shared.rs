@@ -138,8 +138,8 @@ impl SharedState {
         if let Some(recorded) = state.cache_diagnostics {
             memory.set_cache_diagnostics(owner, session, recorded);
         }
-        if let Some(from) = state.whole {
-            self.send_whole(owner, session, from);
+        if let Some(from) = &state.whole {
+            self.send_whole(owner, session, from.clone());
         }
         for rounds in &state.hidden_rounds {
             memory.keep_hidden_rounds(owner, session, rounds.clone());

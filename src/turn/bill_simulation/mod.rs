@@ -90,7 +90,6 @@ fn request(
     let context = FingerprintContext {
         route: route.full_name(),
         epochs: plan.epochs,
-        newest_output: plan.newest_output(turn),
         ..FingerprintContext::default()
     };
     SimulatedRequest {
@@ -171,7 +170,7 @@ async fn simulate(number: u64, mut session: MixedSession, sums: &mut SimulatedSu
         tokio::time::advance(Duration::from_secs(pause)).await;
         let source = TurnSource::new(body);
         let parsed = source.turn().unwrap();
-        let bounds = bounds(&route, OutputPolicy::Adaptive).with_whole(whole);
+        let bounds = bounds(&route, OutputPolicy::Adaptive).with_whole(whole.clone());
         let sent = request(&parsed, &bounds, &route, &cache);
         let forecast = memory.bill_forecast(&owner, "s", &sent.fingerprint, &route);
         memory.put_request(&owner, "s", &sent.fingerprint, &turn.to_string());
@@ -180,10 +179,9 @@ async fn simulate(number: u64, mut session: MixedSession, sums: &mut SimulatedSu
         let whole_usage = direct_to.answer(direct_size, direct_before);
         memory.count_request(&owner, "s", &sent.fingerprint, &forecast, usage);
         let unshortened = forecast.unshortened_usage(usage);
-        let lost =
-            unshortened.is_some_and(|it| is_lost(cost_of(&price, usage), cost_of(&price, it)));
-        if whole.is_none() {
-            whole = memory.count_lost(&owner, "s", lost);
+        let lost = unshortened.map(|it| is_lost(cost_of(&price, usage), cost_of(&price, it)));
+        if let (None, Some(lost)) = (&whole, lost) {
+            whole = memory.count_lost(&owner, "s", &sent.fingerprint, lost);
             sums.switched += usize::from(whole.is_some());
         }
         sums.turns += 1;
