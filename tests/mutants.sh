@@ -310,8 +310,14 @@ row S2-Vh "a result is shown without what it is about" $excerpt/body.rs \
 row S2-Bm "a file has the limit of other outputs" $plan/bound_outputs/limits.rs \
   's/let share = window.saturating_mul(8) \/ 100;/let share = window \/ 100;/' \
   adapters a_file_that_is_read_stays_whole_where_other_outputs_do_not
+row S2-Bm "only the last command of a line reads instructions" $plan/bound_outputs/origin.rs \
+  "s/    command.split(\['.n', ';', '&'\]).any(|one| {/    command.rsplit(['\\\\n', ';', '\&']).take(1).any(|one| {/" \
+  adapters instructions_are_sent_whole_or_not_at_all
+row S2-Bm "a summary cuts instructions" $plan/fit_window/mod.rs \
+  's/    let text = if is_cut \&\& is_instructions(turn, piece, \&text) {/    let text = if is_cut \&\& text.is_empty() {/' \
+  adapters instructions_are_left_out_or_whole_and_never_cut
 row S2-Bm "instructions become excerpts" $plan/bound_outputs/origin.rs \
-  's/^    "AGENTS.md",/    "AGENTS.mdx",/' \
+  's/^    "agents.md",/    "agents.mdx",/' \
   adapters instructions_are_sent_whole_or_not_at_all
 row S2-Bk "an excerpt is not marked as one" $excerpt/mod.rs \
   's/format!("{SHORTENED_MARK}\]\\nartifact: /format!("artifact: /' \
@@ -518,6 +524,15 @@ row R42 "a turn of which nothing is known interrupts lost ones" src/turn/failove
 row R41 "only the newest response of a history is known" src/turn/prefix/recent_requests.rs \
   's/                other.history = Arc::clone(request);/                (other.history, other.response_id) = (Arc::clone(request), "".into());/' \
   lib r41_each_of_the_last_responses_is_compared_as_it_was
+row R41 "prompts end with the server" src/commands/serve/server.rs \
+  's/            service.keep_prompts(&store);/            let _ = &service;/' \
+  it "R41 a response several turns back is compared, also after a restart"
+row R41 "each prompt is stored with all of its hashes" src/turn/prefix/recent_requests.rs \
+  's/        let continues = ids.into_iter().next_back();/        let continues = ids.into_iter().next_back().filter(|id| id.is_empty());/' \
+  lib r41_a_history_is_stored_once
+row R41 "stored prompts have no limit" src/store/prompts.rs \
+  's/^    limit_bytes(&transaction, MAX_BYTES)?;/    limit_bytes(\&transaction, u64::MAX >> 1)?;/' \
+  lib r41_stored_prompts_are_limited_and_swept
 row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
   's/        let removed = std::mem::take(&mut round.attempt.removed_reasoning);/        let removed = Vec::new();/' \
   it "R41 reasoning that a model does not get is listed"

@@ -16,6 +16,7 @@
 //! | `find` | lists artifacts and reads ranges of them |
 //! | `lock_patience` | how long an operation waits for a locked database |
 //! | `sweep` | deletes artifacts and gives their disk space back |
+//! | `prompts` | the prompts of the last responses, as hashes |
 //! | `usage` | what turns have used, summed by day and model |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
@@ -27,6 +28,7 @@ mod find;
 mod lock_patience;
 mod model;
 mod pending;
+mod prompts;
 mod readers;
 mod schema;
 mod sweep;
@@ -49,6 +51,7 @@ pub use model::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
 };
 pub use pending::PendingWrite;
+pub use prompts::{AnsweredPrompt, FoundPrompt, MAX_PROMPTS_OF_SESSION};
 pub use sweep::{SweepLimits, SweepStep};
 pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
 pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
@@ -237,6 +240,29 @@ impl Store {
     /// first.
     pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
         self.run_reader(|connection| whole_sessions::all(connection))
+            .await
+    }
+
+    /// Stores the prompt of a response. False if the queue is full. Never blocks.
+    pub fn put_prompt(&self, prompt: AnsweredPrompt) -> bool {
+        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
+            return false;
+        };
+        let (job, _) = writer::job(move |writer| {
+            writer.write(|writer| prompts::put(&mut writer.connection, &prompt))
+        });
+        room.send(job);
+        true
+    }
+
+    /// The prompt of a response; `None` if the owner has no such response.
+    pub async fn find_prompt(
+        &self,
+        owner: &str,
+        response: &str,
+    ) -> Result<Option<FoundPrompt>, StoreError> {
+        let (owner, response) = (owner.to_owned(), response.to_owned());
+        self.run_reader(move |connection| prompts::find(connection, &owner, &response))
             .await
     }
 

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
 use super::model::SweepResult;
-use super::whole_sessions;
+use super::{prompts, whole_sessions};
 
 /// The most texts that one step deletes, so that writes do not wait for long.
 const TEXTS_PER_STEP: usize = 32;
@@ -47,6 +47,7 @@ pub(super) fn step(
         .prepare_cached("DELETE FROM refs WHERE accessed < ?1")?
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
+    prompts::sweep(&transaction, limits.accessed_since)?;
     let mut texts = unreferenced_texts(&transaction)?;
     if texts.is_empty() {
         texts = texts_over_quota(&transaction, limits.max_bytes)?;

@@ -28,6 +28,7 @@ use super::prefix::{BillForecast, PrefixReport, RequestFingerprint};
 use super::prepared::RoutedHistory;
 use super::record::{cost_of, redacted_route_name};
 use super::shared::SharedState;
+use super::stored_prompts::PendingComparison;
 use super::whole_sessions::is_lost;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
@@ -67,6 +68,12 @@ pub(super) struct Failover {
     unkept: BTreeSet<String>,
     /// From where on the outputs of the session are sent whole, if they are.
     whole: Option<WholeFrom>,
+}
+
+/// How a prompt compares with that of the response that the client named.
+pub(super) enum PromptComparison {
+    Known(PromptCacheDiagnostics),
+    Pending(PendingComparison),
 }
 
 /// A turn encoded for one route, ready to be sent. Replaced when the turn is encoded again with a
@@ -210,15 +217,30 @@ impl Failover {
         memory.prefix_report(&self.owner, &self.session, &attempt.fingerprint)
     }
 
-    /// Compares the attempt's prompt with that of the response that the client named, if it did.
-    pub(super) fn cache_diagnostics(
-        &self,
-        attempt: &PreparedAttempt,
-    ) -> Option<PromptCacheDiagnostics> {
+    /// Compares the attempt's prompt with that of the response that the client named, if it did. A
+    /// response that is not in memory is looked for in the store.
+    pub(super) fn compare_prompt(&self, attempt: &PreparedAttempt) -> Option<PromptComparison> {
         let compared = attempt.cache_comparison.as_ref()?;
         let (owner, session) = (&self.owner, &self.session);
-        let memory = &self.shared.memory;
-        Some(memory.cache_diagnostics(owner, session, &attempt.fingerprint, compared))
+        let (shared, request) = (&self.shared, &attempt.fingerprint);
+        let known = shared
+            .memory
+            .cache_diagnostics(owner, session, request, compared);
+        if let Some(known) = known {
+            return Some(PromptComparison::Known(known));
+        }
+        let pending = shared.prompts.compare(owner, compared, request);
+        Some(pending.map_or(
+            PromptComparison::Known(PromptCacheDiagnostics::ComparisonResponseNotFound),
+            PromptComparison::Pending,
+        ))
+    }
+
+    /// Stores the prompt of an attempt that was answered, in the background.
+    pub(super) fn store_prompt(&self, attempt: &PreparedAttempt) {
+        let (owner, session) = (&self.owner, &self.session);
+        self.shared
+            .store_prompt(owner, session, &attempt.fingerprint);
     }
 
     /// Estimates what the provider will count for the attempt's request.

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::calibration::TokenCalibration;
-use super::prefix::{BillForecast, PrefixReport, RecentRequests, RequestFingerprint};
+use super::prefix::{BillForecast, PrefixReport, RecentRequests, RequestFingerprint, StoredPrompt};
 use super::whole_sessions::MAX_LOST_TURNS;
 
 mod records;
@@ -272,20 +272,30 @@ impl SessionMemory {
         });
     }
 
+    /// A request as it is stored, if it is remembered.
+    pub(super) fn stored_prompt(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &Arc<RequestFingerprint>,
+    ) -> Option<StoredPrompt> {
+        self.read(owner, session, |session| session.requests.stored(request))?
+    }
+
     /// Compares the prompt of a request with that of the response with this id, which may belong to
-    /// another session: what a client changes may be what its sessions are told apart by. A replay
-    /// gets what was recorded.
+    /// another session: what a client changes may be what its sessions are told apart by. `None` if it
+    /// is not remembered. A replay gets what was recorded.
     pub(super) fn cache_diagnostics(
         &self,
         owner: &Arc<str>,
         session: &str,
         request: &RequestFingerprint,
         response_id: &str,
-    ) -> PromptCacheDiagnostics {
+    ) -> Option<PromptCacheDiagnostics> {
         let sessions = self.0.lock();
         let own = sessions.by_key.get(&(Arc::clone(owner), session.into()));
         if let Some(recorded) = own.and_then(|own| own.recorded_diagnostics) {
-            return recorded;
+            return Some(recorded);
         }
         let diagnose =
             |session: &RememberedSession| session.requests.diagnose(request, response_id);
@@ -295,7 +305,6 @@ impl SessionMemory {
             .take(COMPARED_SESSIONS);
         own.and_then(diagnose)
             .or_else(|| others.map(|(_, session)| session).find_map(diagnose))
-            .unwrap_or(PromptCacheDiagnostics::ComparisonResponseNotFound)
     }
 
     /// Sets what comparisons say, for a replay.

@@ -9,8 +9,10 @@ use registry::Route;
 use tokio::time::Instant;
 
 use super::output_cache::OutputCache;
+use super::prefix::RequestFingerprint;
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
+use super::stored_prompts::StoredPrompts;
 use super::whole_sessions::WholeSessions;
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
@@ -25,6 +27,7 @@ pub(super) struct SharedState {
     pub(super) outputs: OutputCache,
     pub(super) artifacts: Artifacts,
     pub(super) whole_sessions: WholeSessions,
+    pub(super) prompts: StoredPrompts,
 }
 
 impl SharedState {
@@ -35,6 +38,7 @@ impl SharedState {
             outputs: OutputCache::default(),
             artifacts,
             whole_sessions: WholeSessions::default(),
+            prompts: StoredPrompts::default(),
         }
     }
 
@@ -103,6 +107,20 @@ impl SharedState {
     /// From here on the outputs of a session are sent whole.
     pub(super) fn send_whole(&self, owner: &Arc<str>, session: &str, from: WholeFrom) {
         self.whole_sessions.put(owner, session, from, System.unix());
+    }
+
+    /// Stores the prompt of a request that was answered.
+    pub(super) fn store_prompt(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &Arc<RequestFingerprint>,
+    ) {
+        if self.prompts.is_kept()
+            && let Some(prompt) = self.memory.stored_prompt(owner, session, request)
+        {
+            self.prompts.put(owner, session, prompt, System.unix());
+        }
     }
 
     /// Restores a recorded state, so that the turn runs again as it ran then.

@@ -95,6 +95,7 @@ impl Server {
             artifacts.clone(),
         );
         if let Some(store) = whole_sessions_store {
+            service.keep_prompts(&store);
             service.keep_whole_sessions(&store).await;
         }
         service.count_memory(&memory);

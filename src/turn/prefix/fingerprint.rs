@@ -8,6 +8,7 @@ use adapters::encoded::Encoded;
 use adapters::plan::OutputMark;
 use adapters::responses::prompt_cache::CacheMissReason;
 use adapters::turn::Controls;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::report::{PrefixReason, PrefixReport, RequestPart};
@@ -41,7 +42,8 @@ pub(in crate::turn) struct FingerprintContext {
 }
 
 /// Hashes of the client's parameters on which a provider's prompt cache can depend.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct CacheSettings")]
 pub(in crate::turn) struct CacheSettings([u64; 5]);
 
 impl CacheSettings {
@@ -75,7 +77,8 @@ impl CacheSettings {
 }
 
 /// The hash of one part of the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct PartHash")]
 pub(super) struct PartHash {
     pub(super) hash: u64,
     /// The length of the part.
@@ -285,8 +288,8 @@ impl ComparedPrompt<'_> {
 /// A request in one of its two forms: as it is sent, or with nothing shortened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MeasuredRequest<'f> {
-    parameters: PartHash,
-    parts: &'f [PartHash],
+    pub(super) parameters: PartHash,
+    pub(super) parts: &'f [PartHash],
     /// The estimated tokens.
     pub(super) tokens: u64,
 }
@@ -304,11 +307,6 @@ impl MeasuredRequest<'_> {
     /// Whether this request begins with all of another one.
     pub(super) fn continues(self, other: MeasuredRequest<'_>) -> bool {
         self.shared_bytes(other) >= other.bytes()
-    }
-
-    /// The number of parts.
-    pub(super) fn len(self) -> usize {
-        self.parts.len()
     }
 
     /// The size without the end of the body and without cache marks.

@@ -12,9 +12,11 @@ use tokio::time::Instant;
 use super::fingerprint::{ComparedPrompt, FingerprintContext, MeasuredRequest, RequestFingerprint};
 use super::forecast::{BillForecast, InputForecast, ratio, scaled};
 use super::report::{PrefixReason, PrefixReport};
+use super::stored::StoredPrompt;
+use crate::store::MAX_PROMPTS_OF_SESSION;
 
 /// The requests of a session that a later one can be compared with.
-const MAX_REQUESTS: usize = 64;
+const MAX_REQUESTS: usize = MAX_PROMPTS_OF_SESSION;
 /// The most histories of one session. A session can have several, because agents that share a
 /// session take turns, each with a history of its own, and because a client goes back in one.
 const MAX_HISTORIES: usize = 64;
@@ -52,6 +54,8 @@ struct AnsweredRequest {
     tokens: u64,
     /// The id of the response that the client gets.
     response_id: Arc<str>,
+    /// The response whose prompt it goes on from.
+    continues: Option<Arc<str>>,
     sent: Instant,
     /// The input tokens that the provider counted, once it has.
     counted: Option<u64>,
@@ -183,7 +187,10 @@ impl RecentRequests {
     pub(in crate::turn) fn put(&mut self, request: &Arc<RequestFingerprint>, response_id: &str) {
         let newest = self.requests.iter().filter(|other| other.is_newest());
         let continued = newest.filter(|other| request.continues(&other.history));
-        let continued: Vec<_> = continued.map(|it| Arc::clone(&it.history)).collect();
+        let (continued, ids): (Vec<_>, Vec<_>) = continued
+            .map(|it| (Arc::clone(&it.history), Arc::clone(&it.response_id)))
+            .unzip();
+        let continues = ids.into_iter().next_back();
         let lost_turns = self.lost_turns(request);
         for other in &mut self.requests {
             if continued.iter().any(|it| Arc::ptr_eq(it, &other.history)) {
@@ -194,9 +201,10 @@ impl RecentRequests {
             history: Arc::clone(request),
             own: Arc::downgrade(request),
             context: Arc::clone(request.context()),
-            parts: request.sent().len(),
+            parts: request.sent().parts.len(),
             tokens: request.sent().tokens,
             response_id: response_id.into(),
+            continues,
             sent: Instant::now(),
             counted: None,
             lost_turns,
@@ -293,6 +301,17 @@ impl RecentRequests {
             0
         };
         newest.lost_turns
+    }
+
+    /// A request as it is stored, if it is remembered.
+    pub(in crate::turn) fn stored(
+        &self,
+        request: &Arc<RequestFingerprint>,
+    ) -> Option<StoredPrompt> {
+        let known = self.requests.iter().find(|known| known.is(request))?;
+        let (response, continues) = (&known.response_id, known.continues.as_ref());
+        let (prompt, scale) = (known.prompt(), known.scale());
+        Some(StoredPrompt::new(response, continues, prompt, scale))
     }
 
     /// The outputs of each history, the newest one first.

@@ -37,6 +37,15 @@ use output_reader::OutputReader;
 use replay::Replay;
 use savings::Savings;
 
+/// Whether the output of the call with this index may be instructions to an agent.
+pub(super) fn reads_instructions(turn: &Turn<'_>, call: usize) -> bool {
+    let origin = Origin {
+        call: Some(call),
+        message: None,
+    };
+    origin.is_instructions(turn)
+}
+
 impl Plan {
     /// The outputs of the sequence: the place of each, and its mark.
     fn mark_outputs(&self, turn: &Turn<'_>) -> Vec<(usize, OutputMark)> {

@@ -156,6 +156,26 @@ fn r41_each_of_the_last_responses_is_compared_as_it_was() {
 }
 
 #[test]
+fn r41_a_history_is_stored_once() {
+    let mut random = SeededRandom::new(8);
+    let items = history(3, &mut random);
+    let mut recent = RecentRequests::default();
+    let continued = (1..4).map(|turns| {
+        let request = with_settings(items[..=2 * turns].to_vec()).fingerprint();
+        recent.put(&request, &format!("resp_{turns}"));
+        let stored = recent.stored(&request).unwrap();
+        assert_eq!(*stored.response, format!("resp_{turns}"));
+        // Tools, instructions and the items.
+        assert_eq!(stored.parts.len(), 16 * (3 + 2 * turns));
+        stored.continues.map(|response| response.to_string())
+    });
+    let continued: Vec<_> = continued.collect();
+    assert_eq!(continued[0], None);
+    assert_eq!(continued[1].as_deref(), Some("resp_1"));
+    assert_eq!(continued[2].as_deref(), Some("resp_2"));
+}
+
+#[test]
 fn r41_the_tokens_before_and_after_the_difference_are_told() {
     let long = "x".repeat(27_000);
     let history = |last: &str| json!([user(&long), call("c1"), output("c1", last)]);
