@@ -485,6 +485,9 @@ row R40 "a request unshortened may fill the whole window" src/turn/prefix/recent
 row R40 "the bill unshortened has no more tokens" src/turn/prefix/unshortened.rs \
   's/            tokens: tokens + self.tokens(more),/            tokens,/' \
   it "R40 a turn shows both bills in its log line, the metrics and the status"
+row R40 "impossible turns count as equal ones" src/turn/record.rs \
+  's/^        Some(if !self.fits_unshortened() {/        Some(if self.price.is_none() {/' \
+  it "R40 a turn that leaves no room for an answer unshortened says so"
 row R41 "a response of another session is unknown" src/turn/session_memory.rs \
   's/            .or_else(|| others.map(|(_, session)| session).find_map(diagnose))/            .or_else(|| None.or(others.map(|(_, session)| session).find_map(|_| None)))/' \
   it "R41 each of the nine reasons for a cache miss is named"

@@ -26,3 +26,8 @@ CREATE TABLE prompts (
 CREATE INDEX prompts_by_session ON prompts (owner, session, number);
 CREATE INDEX prompts_by_history ON prompts (history);
 CREATE INDEX prompts_by_access ON prompts (accessed);
+
+-- Turns that the window would not have held with nothing shortened, and those of which nothing is
+-- known. They were counted with the others before.
+ALTER TABLE usage ADD COLUMN too_long INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE usage ADD COLUMN unreckoned INTEGER NOT NULL DEFAULT 0;
