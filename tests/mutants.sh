@@ -319,8 +319,14 @@ row S2-Vh "a result is shown without what it is about" $excerpt/body.rs \
 row S2-Bm "a file has the limit of other outputs" $plan/bound_outputs/limits.rs \
   's/let share = window.saturating_mul(8) \/ 100;/let share = window \/ 100;/' \
   adapters a_file_that_is_read_stays_whole_where_other_outputs_do_not
+row S2-Bm "only the last command of a line reads instructions" $plan/bound_outputs/origin.rs \
+  "s/    command.split(\['.n', ';', '&'\]).any(|one| {/    command.rsplit(['\\\\n', ';', '\&']).take(1).any(|one| {/" \
+  adapters instructions_are_sent_whole_or_not_at_all
+row S2-Bm "a summary cuts instructions" $plan/fit_window/mod.rs \
+  's/    let text = if is_cut \&\& is_instructions(turn, piece, \&text) {/    let text = if is_cut \&\& text.is_empty() {/' \
+  adapters instructions_are_left_out_or_whole_and_never_cut
 row S2-Bm "instructions become excerpts" $plan/bound_outputs/origin.rs \
-  's/^    "AGENTS.md",/    "AGENTS.mdx",/' \
+  's/^    "agents.md",/    "agents.mdx",/' \
   adapters instructions_are_sent_whole_or_not_at_all
 row S2-Bk "an excerpt is not marked as one" $excerpt/mod.rs \
   's/format!("{SHORTENED_MARK}\]\\nartifact: /format!("artifact: /' \
@@ -621,6 +627,9 @@ row R40 "a request unshortened may fill the whole window" src/turn/prefix/recent
 row R40 "the bill unshortened has no more tokens" src/turn/prefix/unshortened.rs \
   's/            tokens: tokens + self.tokens(more),/            tokens,/' \
   it "R40 a turn shows both bills in its log line, the metrics and the status"
+row R40 "impossible turns count as equal ones" src/turn/record.rs \
+  's/^        Some(if !self.fits_unshortened() {/        Some(if self.price.is_none() {/' \
+  it "R40 a turn that leaves no room for an answer unshortened says so"
 row R41 "a response of another session is unknown" src/turn/session_memory.rs \
   's/            .or_else(|| others.map(|(_, session)| session).find_map(diagnose))/            .or_else(|| None.or(others.map(|(_, session)| session).find_map(|_| None)))/' \
   it "R41 each of the nine reasons for a cache miss is named"
@@ -631,7 +640,7 @@ row R43 "an epoch is not paid" adapters/src/plan/bound_outputs/replay.rs \
   's/let is_paid = self.savings.pay_for(self.after_epoch(target));/let is_paid = true;/' \
   adapters r43_an_epoch_that_the_window_does_not_force_is_paid_from_the_savings
 row R42 "lost turns are not counted" src/turn/session_memory.rs \
-  's/session.lost_turns >= MAX_LOST_TURNS/session.lost_turns == u8::MAX/' \
+  's/lost >= MAX_LOST_TURNS/lost == u8::MAX/' \
   it "R42 a session that shortening makes dearer is sent whole, also after a restart"
 row R42 "whole sessions end with the server" src/commands/serve/server.rs \
   's/            service.keep_whole_sessions(store).await;/            let _ = store;/' \
@@ -640,8 +649,35 @@ row R42 "a recorded turn does not know it" src/turn/shared.rs \
   's/            whole: self.whole_session(owner, session),/            whole: None,/' \
   it "R42 a recorded turn of such a session is replayed as it was"
 row R42 "what was shortened becomes whole" adapters/src/plan/bound_outputs/mod.rs \
-  's/        last.map_or(0, |last| last + 1)/        last.map_or(0, |last| last * 0)/' \
+  's/            last.map_or(0, |position| position + 1)/            last.map_or(0, |position| position * 0)/' \
   adapters r42_what_was_sent_stays_and_only_the_window_shortens_more
+row R42 "only the newest output of a history is known" adapters/src/plan/whole_from.rs \
+  's/        for back in 0..longest.unwrap_or_default() {/        for back in 0..longest.unwrap_or_default().min(1) {/' \
+  adapters r42_a_history_that_goes_back_keeps_what_was_sent
+row R42 "an output is the same in another history" adapters/src/plan/bound_outputs/mod.rs \
+  's/            let mark = OutputMark::of(item, before)?;/            let mark = OutputMark::of(item, before.and(None))?;/' \
+  it "R42 each of eleven agents keeps what was sent when their session is sent whole"
+row R42 "a history that may be older is whole" adapters/src/plan/whole_from.rs \
+  's/known.unwrap_or(if self.is_partial { marks.len() } else { 0 })/known.unwrap_or(0)/' \
+  adapters r42_a_history_that_may_be_older_is_not_changed
+row R42 "going back begins to count lost turns anew" src/turn/prefix/recent_requests.rs \
+  's/        let mut latest = self.of_route(request).rev();/        let mut latest = self.newest_of_route(request).collect::<Vec<_>>().into_iter().rev();/' \
+  lib r42_lost_turns_are_counted_by_history
+row R42 "a turn of which nothing is known interrupts lost ones" src/turn/failover.rs \
+  's/        let Some(unshortened) = forecast.unshortened_usage(usage) else {/        let unshortened = forecast.unshortened_usage(usage).unwrap_or(usage);\n        if self.whole.is_some() {/' \
+  it "R42 a turn that would not have fitted unshortened does not interrupt lost ones, and going back changes nothing"
+row R41 "only the newest response of a history is known" src/turn/prefix/recent_requests.rs \
+  's/                other.history = Arc::clone(request);/                (other.history, other.response_id) = (Arc::clone(request), "".into());/' \
+  lib r41_each_of_the_last_responses_is_compared_as_it_was
+row R41 "prompts end with the server" src/commands/serve/server.rs \
+  's/            service.keep_prompts(&store);/            let _ = &service;/' \
+  it "R41 a response several turns back is compared, also after a restart"
+row R41 "each prompt is stored with all of its hashes" src/turn/prefix/recent_requests.rs \
+  's/        let continues = ids.into_iter().next_back();/        let continues = ids.into_iter().next_back().filter(|id| id.is_empty());/' \
+  lib r41_a_history_is_stored_once
+row R41 "stored prompts have no limit" src/store/prompts.rs \
+  's/^    limit_bytes(&transaction, MAX_BYTES)?;/    limit_bytes(\&transaction, u64::MAX >> 1)?;/' \
+  lib r41_stored_prompts_are_limited_and_swept
 row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
   's/        let removed = std::mem::take(&mut round.attempt.removed_reasoning);/        let removed = Vec::new();/' \
   it "R41 reasoning that a model does not get is listed"

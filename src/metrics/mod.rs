@@ -17,7 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry, Unit};
-use strum::IntoEnumIterator as _;
+use strum::{IntoEnumIterator as _, IntoStaticStr};
 
 use crate::clock::{Clock, System, local_day};
 use crate::log::SafeText;
@@ -74,6 +74,8 @@ metrics! {
     unshortened_cost: Family<Labels<2>, Counter<f64, AtomicU64>> =
         add("unshortened_cost_dollars",
         "US dollars that the same turns would have cost with nothing shortened; a turn that would not have fitted the window counts as what it cost");
+    unshortened_bills: Counters<3> = add("unshortened_bills",
+        "Turns by what is known of their cost with nothing shortened: reckoned, too_long for the window, or unknown");
     estimates: Counters<3> = add("input_estimates",
         "Input tokens of turns that a provider counted, as estimated and as counted");
     prompt_bytes: Counters<3> = add("prompt_bytes",
@@ -124,10 +126,24 @@ pub struct TurnFigures<'a> {
     /// What it would have cost with nothing shortened. A turn that would not have fitted the window
     /// then counts as what it cost.
     pub unshortened_cost: Option<f64>,
+    /// What is known of that; `None` of a turn that used nothing.
+    pub unshortened_bill: Option<UnshortenedBill>,
     /// Our estimate of the input tokens, if the provider counted them.
     pub estimated: Option<u64>,
     /// How its request compares with the previous one of the session.
     pub prefix: Option<PrefixFigures>,
+}
+
+/// What is known of the cost of a turn with nothing shortened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum UnshortenedBill {
+    /// It was reckoned.
+    Reckoned,
+    /// The turn was impossible with nothing shortened: the window would not have held it.
+    TooLong,
+    /// Nothing: the price is unknown, or the provider did not count the tokens.
+    Unknown,
 }
 
 /// How much of a request is a prefix that the previous request of its session had too.
@@ -174,7 +190,9 @@ impl Metrics {
             let route = (turn.provider, turn.model);
             let day = local_day(System.unix());
             let costs = turn.cost.zip(turn.unshortened_cost);
-            self.usage.count(day, turn.owner, route, turn.usage, costs);
+            let bill = turn.unshortened_bill;
+            self.usage
+                .count(day, turn.owner, route, turn.usage, costs, bill);
         }
         let route = self.route(turn.provider, turn.model);
         let [provider, model] = &route;
@@ -208,6 +226,9 @@ impl Metrics {
             family.get_or_create(&with("kind", kind)).inc_by(count);
         }
         count(&self.turns, &with("outcome", turn.outcome));
+        if let Some(bill) = turn.unshortened_bill {
+            count(&self.unshortened_bills, &with("kind", bill.into()));
+        }
         if let Some(cost) = turn.cost {
             self.cost.get_or_create(&route).inc_by(cost);
         }
@@ -367,7 +388,7 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Duration;
 
-    use super::{MAX_ROUTES, Metrics, PrefixFigures, TurnFigures, Usage};
+    use super::{MAX_ROUTES, Metrics, PrefixFigures, TurnFigures, UnshortenedBill, Usage};
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
         TurnFigures {
@@ -386,6 +407,7 @@ mod tests {
             },
             cost: Some(0.25),
             unshortened_cost: Some(0.75),
+            unshortened_bill: Some(UnshortenedBill::TooLong),
             estimated: Some(120),
             prefix: Some(PrefixFigures {
                 sent: 400,
@@ -416,6 +438,7 @@ mod tests {
             r#"respondent_tokens_total{provider="p",model="m",kind="cached"} 60"#,
             r#"respondent_cost_dollars_total{provider="p",model="m"} 0.25"#,
             r#"respondent_unshortened_cost_dollars_total{provider="p",model="m"} 0.75"#,
+            r#"respondent_unshortened_bills_total{provider="p",model="m",kind="too_long"} 1"#,
             r#"respondent_input_estimates_total{provider="p",model="m",kind="estimated"} 120"#,
             r#"respondent_input_estimates_total{provider="p",model="m",kind="counted"} 100"#,
             r#"respondent_prompt_bytes_total{provider="p",model="m",kind="sent"} 400"#,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use adapters::event::Usage;
 use parking_lot::Mutex;
 
+use super::UnshortenedBill;
 use crate::log::SafeText;
 use crate::store::{OTHER_MODELS, Store, StoreError, UsageKey, UsageSum};
 
@@ -23,7 +24,8 @@ pub struct DailyUsage(Arc<Mutex<BTreeMap<UsageKey, UsageSum>>>);
 
 impl DailyUsage {
     /// Counts a turn that has ended. `day` is in days since 1970. `costs` is what it cost, and what
-    /// it would have cost with nothing shortened, in US dollars, if the price is known.
+    /// it would have cost with nothing shortened, in US dollars, if the price is known; `bill` says what
+    /// is known of the latter.
     pub(super) fn count(
         &self,
         day: i64,
@@ -31,6 +33,7 @@ impl DailyUsage {
         (provider, model): (&str, &str),
         usage: Usage,
         costs: Option<(f64, f64)>,
+        bill: Option<UnshortenedBill>,
     ) {
         let has_tokens = usage.input > 0 || usage.output > 0;
         let costs = costs.filter(|(cost, unshortened)| (cost + unshortened).is_finite());
@@ -43,6 +46,8 @@ impl DailyUsage {
             cost,
             unshortened,
             unpriced: u64::from(has_tokens && costs.is_none()),
+            too_long: u64::from(bill == Some(UnshortenedBill::TooLong)),
+            unreckoned: u64::from(bill == Some(UnshortenedBill::Unknown)),
         };
         let key = UsageKey {
             day,
@@ -146,6 +151,9 @@ mod tests {
         reasoning: 5,
     };
 
+    const TOO_LONG: Option<UnshortenedBill> = Some(UnshortenedBill::TooLong);
+    const UNKNOWN: Option<UnshortenedBill> = Some(UnshortenedBill::Unknown);
+
     fn store(folder: &tempfile::TempDir) -> (DataDir, Arc<Store>) {
         let data_dir = DataDir::new(folder.path());
         let store = Arc::new(Store::open(&data_dir, 0).unwrap());
@@ -155,16 +163,24 @@ mod tests {
     #[tokio::test]
     async fn r37_an_unknown_price_is_not_0_dollars() {
         let counts = DailyUsage::default();
-        counts.count(7, "local", ("acme", "m"), USED, Some((0.25, 0.75)));
-        counts.count(7, "local", ("acme", "m"), USED, None);
+        counts.count(
+            7,
+            "local",
+            ("acme", "m"),
+            USED,
+            Some((0.25, 0.75)),
+            TOO_LONG,
+        );
+        counts.count(7, "local", ("acme", "m"), USED, None, UNKNOWN);
         // A turn that failed before it used anything.
-        counts.count(7, "local", ("acme", "m"), Usage::default(), None);
+        counts.count(7, "local", ("acme", "m"), Usage::default(), None, None);
         let log = UsageLog::new(counts, None);
         let sums = log.since("local", 7).await.unwrap();
         let [(_, sum)] = sums.as_slice() else {
             panic!("{sums:?}")
         };
         assert_eq!((sum.turns, sum.unpriced), (3, 1));
+        assert_eq!((sum.too_long, sum.unreckoned), (1, 1));
         assert_eq!((sum.input, sum.cached, sum.output), (200, 120, 40));
         assert!((sum.cost - 0.25).abs() < 1e-9);
         assert!((sum.unshortened - 0.75).abs() < 1e-9);
@@ -179,10 +195,24 @@ mod tests {
         {
             let (data_dir, store) = store(&folder);
             let log = UsageLog::new(counts.clone(), Some(store));
-            counts.count(7, "local", ("acme", "m"), USED, Some((0.25, 0.75)));
+            counts.count(
+                7,
+                "local",
+                ("acme", "m"),
+                USED,
+                Some((0.25, 0.75)),
+                TOO_LONG,
+            );
             log.flush().await;
             let locked = LockedDatabase::new(&data_dir);
-            counts.count(7, "local", ("acme", "m"), USED, Some((0.25, 0.75)));
+            counts.count(
+                7,
+                "local",
+                ("acme", "m"),
+                USED,
+                Some((0.25, 0.75)),
+                TOO_LONG,
+            );
             log.flush().await;
             drop(locked);
             assert_eq!(log.since("local", 7).await.unwrap()[0].1.turns, 2);
@@ -197,10 +227,17 @@ mod tests {
     fn r37_the_sums_in_memory_are_limited() {
         let counts = DailyUsage::default();
         for n in 0..MAX_SUMS * 2 {
-            counts.count(7, "local", ("acme", &format!("m{n}")), USED, None);
+            counts.count(7, "local", ("acme", &format!("m{n}")), USED, None, UNKNOWN);
         }
         assert_eq!(counts.0.lock().len(), MAX_SUMS + 1);
-        counts.count(7 + DAYS_IN_MEMORY, "local", ("acme", "m"), USED, None);
+        counts.count(
+            7 + DAYS_IN_MEMORY,
+            "local",
+            ("acme", "m"),
+            USED,
+            None,
+            UNKNOWN,
+        );
         assert_eq!(counts.take().len(), 1);
     }
 }

@@ -24,6 +24,7 @@
 //! | `transfer` | exports responses and conversations to a file, and imports them |
 //! | `jobs` | the runs of background responses, and their events |
 //! | `contents` | JSON that several rows share |
+//! | `prompts` | the prompts of the last responses, as hashes |
 //! | `usage` | what turns have used, summed by day and model |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
@@ -40,6 +41,7 @@ mod jobs;
 mod lock_patience;
 mod model;
 mod pending;
+mod prompts;
 mod readers;
 mod responses;
 mod schema;
@@ -69,6 +71,7 @@ pub use model::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
 };
 pub use pending::PendingWrite;
+pub use prompts::{AnsweredPrompt, FoundPrompt, MAX_PROMPTS_OF_SESSION};
 pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, StoredResponse};
 pub use sweep::{SweepLimits, SweepStep};
 pub use threads::{NewItem, StoredItems};
@@ -253,6 +256,29 @@ impl Store {
     /// first.
     pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
         self.run_reader(whole_sessions::all).await
+    }
+
+    /// Stores the prompt of a response. False if the queue is full. Never blocks.
+    pub fn put_prompt(&self, prompt: AnsweredPrompt) -> bool {
+        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
+            return false;
+        };
+        let (job, _) = writer::job(move |writer| {
+            writer.write(|writer| prompts::put(&mut writer.connection, &prompt))
+        });
+        room.send(job);
+        true
+    }
+
+    /// The prompt of a response; `None` if the owner has no such response.
+    pub async fn find_prompt(
+        &self,
+        owner: &str,
+        response: &str,
+    ) -> Result<Option<FoundPrompt>, StoreError> {
+        let (owner, response) = (owner.to_owned(), response.to_owned());
+        self.run_reader(move |connection| prompts::find(connection, &owner, &response))
+            .await
     }
 
     /// Does one step of a sweep. Steps are short, so that other writes need not wait for long.

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
 use super::model::SweepResult;
-use super::whole_sessions;
+use super::{prompts, whole_sessions};
 
 /// The most texts that one step deletes, so that writes do not wait for long.
 const TEXTS_PER_STEP: usize = 32;
@@ -56,6 +56,7 @@ pub(super) fn step(
         ))?
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
+    prompts::sweep(&transaction, limits.accessed_since)?;
     let mut texts = unreferenced_texts(&transaction)?;
     let mut stored_bytes = None;
     if texts.is_empty() {

@@ -47,6 +47,10 @@ pub struct UsageSum {
     pub unshortened: f64,
     /// The turns that used tokens and whose price is unknown.
     pub unpriced: u64,
+    /// The turns that the window would not have held with nothing shortened.
+    pub too_long: u64,
+    /// The turns of which it is unknown what they would have cost with nothing shortened.
+    pub unreckoned: u64,
 }
 
 impl UsageSum {
@@ -58,6 +62,8 @@ impl UsageSum {
             (&mut self.cached, other.cached),
             (&mut self.output, other.output),
             (&mut self.unpriced, other.unpriced),
+            (&mut self.too_long, other.too_long),
+            (&mut self.unreckoned, other.unreckoned),
         ] {
             *number = number.saturating_add(more).min(MAX_NUMBER);
         }
@@ -101,15 +107,16 @@ pub(super) fn since(
     day: i64,
 ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
     let mut select = connection.prepare_cached(
-        "SELECT turns, input, cached, output, cost, unpriced, unshortened, day, provider, model
+        "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned,
+                day, provider, model
          FROM usage WHERE day >= ?1 AND owner = ?2 ORDER BY day, provider, model",
     )?;
     let rows = select.query_map(params![day, owner], |row| {
         let key = UsageKey {
-            day: row.get(7)?,
+            day: row.get(9)?,
             owner: owner.to_owned(),
-            provider: row.get(8)?,
-            model: row.get(9)?,
+            provider: row.get(10)?,
+            model: row.get(11)?,
         };
         Ok((key, sum(row)?))
     })?;
@@ -118,7 +125,8 @@ pub(super) fn since(
 
 fn read(connection: &Connection, key: &UsageKey) -> Result<Option<UsageSum>, StoreError> {
     let mut select = connection.prepare_cached(
-        "SELECT turns, input, cached, output, cost, unpriced, unshortened FROM usage
+        "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned
+         FROM usage
          WHERE day = ?1 AND owner = ?2 AND provider = ?3 AND model = ?4",
     )?;
     let names = params![key.day, key.owner, key.provider, key.model];
@@ -134,6 +142,8 @@ fn sum(row: &rusqlite::Row<'_>) -> rusqlite::Result<UsageSum> {
         cost: row.get(4)?,
         unpriced: row.get(5)?,
         unshortened: row.get(6)?,
+        too_long: row.get(7)?,
+        unreckoned: row.get(8)?,
     })
 }
 
@@ -147,8 +157,8 @@ fn write(connection: &Connection, key: &UsageKey, sum: &UsageSum) -> Result<(), 
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO usage
          (day, owner, provider, model, turns, input, cached, output, cost, unpriced,
-          unshortened)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+          unshortened, too_long, unreckoned)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?;
     insert.execute(params![
         key.day,
@@ -161,7 +171,9 @@ fn write(connection: &Connection, key: &UsageKey, sum: &UsageSum) -> Result<(), 
         sum.output,
         sum.cost,
         sum.unpriced,
-        sum.unshortened
+        sum.unshortened,
+        sum.too_long,
+        sum.unreckoned
     ])?;
     Ok(())
 }
@@ -186,6 +198,7 @@ mod tests {
             input,
             cost: 0.5,
             unshortened: 1.5,
+            too_long: 1,
             ..UsageSum::default()
         }
     }
@@ -207,6 +220,7 @@ mod tests {
         }
         let mut both = turn(MAX_NUMBER);
         (both.turns, both.cost, both.unshortened) = (2, 1.0, 3.0);
+        both.too_long = 2;
         assert_eq!(
             since(&connection, "local", 20_000).unwrap(),
             [(key(20_000, "m"), both), (key(20_001, "m"), turn(7))]

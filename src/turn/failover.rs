@@ -28,6 +28,7 @@ use super::prefix::{BillForecast, PrefixReport, RequestFingerprint};
 use super::prepared::RoutedHistory;
 use super::record::{cost_of, redacted_route_name};
 use super::shared::SharedState;
+use super::stored_prompts::PendingComparison;
 use super::whole_sessions::is_lost;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
@@ -67,6 +68,12 @@ pub(super) struct Failover {
     unkept: BTreeSet<String>,
     /// From where on the outputs of the session are sent whole, if they are.
     whole: Option<WholeFrom>,
+}
+
+/// How a prompt compares with that of the response that the client named.
+pub(super) enum PromptComparison {
+    Known(PromptCacheDiagnostics),
+    Pending(PendingComparison),
 }
 
 /// A turn encoded for one route, ready to be sent. Replaced when the turn is encoded again with a
@@ -229,15 +236,30 @@ impl Failover {
         memory.prefix_report(&self.owner, &self.session, &attempt.fingerprint)
     }
 
-    /// Compares the attempt's prompt with that of the response that the client named, if it did.
-    pub(super) fn cache_diagnostics(
-        &self,
-        attempt: &PreparedAttempt,
-    ) -> Option<PromptCacheDiagnostics> {
+    /// Compares the attempt's prompt with that of the response that the client named, if it did. A
+    /// response that is not in memory is looked for in the store.
+    pub(super) fn compare_prompt(&self, attempt: &PreparedAttempt) -> Option<PromptComparison> {
         let compared = attempt.cache_comparison.as_ref()?;
         let (owner, session) = (&self.owner, &self.session);
-        let memory = &self.shared.memory;
-        Some(memory.cache_diagnostics(owner, session, &attempt.fingerprint, compared))
+        let (shared, request) = (&self.shared, &attempt.fingerprint);
+        let known = shared
+            .memory
+            .cache_diagnostics(owner, session, request, compared);
+        if let Some(known) = known {
+            return Some(PromptComparison::Known(known));
+        }
+        let pending = shared.prompts.compare(owner, compared, request);
+        Some(pending.map_or(
+            PromptComparison::Known(PromptCacheDiagnostics::ComparisonResponseNotFound),
+            PromptComparison::Pending,
+        ))
+    }
+
+    /// Stores the prompt of an attempt that was answered, in the background.
+    pub(super) fn store_prompt(&self, attempt: &PreparedAttempt) {
+        let (owner, session) = (&self.owner, &self.session);
+        self.shared
+            .store_prompt(owner, session, &attempt.fingerprint);
     }
 
     /// Estimates what the provider will count for the attempt's request.
@@ -360,7 +382,8 @@ impl Failover {
     }
 
     /// Counts whether the attempt's turn lost against what it would have cost with nothing shortened.
-    /// True if so many were lost that the outputs of the session are sent whole from now on.
+    /// True if so many were lost that the outputs of the session are sent whole from now on. A turn
+    /// that the window would not have held, or of which nothing is known, does not count.
     pub(super) fn count_lost(
         &self,
         attempt: &PreparedAttempt,
@@ -374,16 +397,18 @@ impl Failover {
         let (Some(price), true) = (&attempt.route.model.price, is_shortened) else {
             return false;
         };
-        let unshortened = forecast.unshortened_usage(usage);
-        let is_lost = unshortened
-            .is_some_and(|unshortened| is_lost(cost_of(price, usage), cost_of(price, unshortened)));
-        let memory = &self.shared.memory;
-        let from = memory.count_lost(&self.owner, &self.session, is_lost);
-        if let Some(from) = from {
-            let (owner, session) = (&self.owner, &self.session);
-            self.shared.send_whole(owner, session, from);
-        }
-        from.is_some()
+        let Some(unshortened) = forecast.unshortened_usage(usage) else {
+            return false;
+        };
+        let is_lost = is_lost(cost_of(price, usage), cost_of(price, unshortened));
+        let (memory, request) = (&self.shared.memory, &attempt.fingerprint);
+        let from = memory.count_lost(&self.owner, &self.session, request, is_lost);
+        let Some(from) = from else {
+            return false;
+        };
+        let (owner, session) = (&self.owner, &self.session);
+        self.shared.send_whole(owner, session, from);
+        true
     }
 
     /// Remembers how many tokens were counted or estimated for the attempt's request.

@@ -53,6 +53,7 @@ mod session_memory;
 mod shared;
 mod sink;
 mod state;
+mod stored_prompts;
 mod stream;
 #[cfg(test)]
 mod tests;

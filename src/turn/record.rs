@@ -22,7 +22,7 @@ use super::running::{RunningTurn, RunningTurns};
 use super::whole_sessions::MAX_LOST_TURNS;
 use crate::config::Config;
 use crate::log::SafeText;
-use crate::metrics::{Metrics, OpenStream};
+use crate::metrics::{Metrics, OpenStream, UnshortenedBill};
 use crate::secrets::Redactor;
 
 mod report;
@@ -54,6 +54,8 @@ pub(super) struct Record {
     earlier_unshortened: Option<f64>,
     /// Whether all of them would have fitted their windows then.
     earlier_fits: bool,
+    /// Whether the provider counted the usage of all of them.
+    earlier_is_counted: bool,
     /// How the last upstream request compares with the previous one of the session.
     pub(super) prefix: Option<PrefixReport>,
     /// Our estimate of the last request's input tokens.
@@ -104,6 +106,7 @@ impl Record {
             earlier_cost: Some(0.0),
             earlier_unshortened: Some(0.0),
             earlier_fits: true,
+            earlier_is_counted: true,
             prefix: None,
             estimated_input: 0,
             forecast: BillForecast::default(),
@@ -223,6 +226,7 @@ impl Record {
             self.earlier_cost = self.cost();
             self.earlier_unshortened = self.unshortened_cost();
             self.earlier_fits &= self.fits_unshortened();
+            self.earlier_is_counted &= self.usage_is_counted;
             self.usage = None;
             self.earlier_usage = add_usage(self.earlier_usage, usage);
             self.earlier_estimate = self.earlier_estimate.saturating_add(self.estimated_input);
@@ -295,6 +299,19 @@ impl Record {
         let unshortened = unshortened.filter(|_| self.usage_is_counted);
         let price = self.price.as_ref()?;
         Some(self.earlier_unshortened? + cost_of(price, unshortened.unwrap_or(usage)))
+    }
+
+    /// What is known of that cost; `None` if the turn used nothing.
+    fn unshortened_bill(&self) -> Option<UnshortenedBill> {
+        self.total_usage()?;
+        let is_counted = self.earlier_is_counted && (self.usage.is_none() || self.usage_is_counted);
+        Some(if !self.fits_unshortened() {
+            UnshortenedBill::TooLong
+        } else if is_counted && self.unshortened_cost().is_some() {
+            UnshortenedBill::Reckoned
+        } else {
+            UnshortenedBill::Unknown
+        })
     }
 
     /// Whether the requests of the turn would have fitted their windows with nothing shortened.

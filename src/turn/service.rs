@@ -91,6 +91,11 @@ impl Service {
         &self.shared.responses
     }
 
+    /// Keeps in the store what later prompts are compared with.
+    pub fn keep_prompts(&self, store: &Arc<Store>) {
+        self.shared.prompts.keep_in(store);
+    }
+
     /// How many sessions have their outputs sent whole, because shortening cost more than it saved.
     pub fn whole_sessions(&self) -> usize {
         self.shared.whole_sessions.count()

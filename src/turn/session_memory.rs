@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::calibration::TokenCalibration;
-use super::prefix::{BillForecast, PrefixReport, RecentRequests, RequestFingerprint};
+use super::prefix::{BillForecast, PrefixReport, RecentRequests, RequestFingerprint, StoredPrompt};
 use super::whole_sessions::MAX_LOST_TURNS;
 
 mod records;
@@ -72,8 +72,6 @@ struct RememberedSession {
     tools: Option<Arc<str>>,
     calibration: Option<TokenCalibration>,
     requests: RecentRequests,
-    /// How many turns in a row cost more than they would have with nothing shortened.
-    lost_turns: u8,
     /// What a replay says of every comparison.
     recorded_diagnostics: Option<PromptCacheDiagnostics>,
     records: SessionRecords,
@@ -241,21 +239,21 @@ impl SessionMemory {
         });
     }
 
-    /// Counts a turn that lost against what it would have cost with nothing shortened, or did not. If
-    /// it is the last of so many lost ones in a row, returns the point from which on the session is
-    /// sent whole: after what its last requests sent.
+    /// Counts that the turn of a request lost against what it would have cost with nothing
+    /// shortened, or did not. If it is the last of so many lost ones in a row of its history, returns
+    /// the point from which on the session is sent whole: after what its last requests sent.
     pub(super) fn count_lost(
         &self,
         owner: &Arc<str>,
         session: &str,
+        request: &Arc<RequestFingerprint>,
         is_lost: bool,
     ) -> Option<WholeFrom> {
         let mut from = None;
         self.change(owner, session, |session| {
-            session.lost_turns = if is_lost { session.lost_turns + 1 } else { 0 };
-            if session.lost_turns >= MAX_LOST_TURNS {
-                session.lost_turns = 0;
-                from = Some(WholeFrom::after(session.requests.newest_outputs()));
+            let lost = session.requests.count_lost(request, is_lost);
+            if lost >= MAX_LOST_TURNS {
+                from = Some(WholeFrom::after(session.requests.outputs()));
             }
         });
         from
@@ -274,20 +272,30 @@ impl SessionMemory {
         });
     }
 
+    /// A request as it is stored, if it is remembered.
+    pub(super) fn stored_prompt(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &Arc<RequestFingerprint>,
+    ) -> Option<StoredPrompt> {
+        self.read(owner, session, |session| session.requests.stored(request))?
+    }
+
     /// Compares the prompt of a request with that of the response with this id, which may belong to
-    /// another session: what a client changes may be what its sessions are told apart by. A replay
-    /// gets what was recorded.
+    /// another session: what a client changes may be what its sessions are told apart by. `None` if it
+    /// is not remembered. A replay gets what was recorded.
     pub(super) fn cache_diagnostics(
         &self,
         owner: &Arc<str>,
         session: &str,
         request: &RequestFingerprint,
         response_id: &str,
-    ) -> PromptCacheDiagnostics {
+    ) -> Option<PromptCacheDiagnostics> {
         let sessions = self.0.lock();
         let own = sessions.by_key.get(&(Arc::clone(owner), session.into()));
         if let Some(recorded) = own.and_then(|own| own.recorded_diagnostics) {
-            return recorded;
+            return Some(recorded);
         }
         let diagnose =
             |session: &RememberedSession| session.requests.diagnose(request, response_id);
@@ -297,7 +305,6 @@ impl SessionMemory {
             .take(COMPARED_SESSIONS);
         own.and_then(diagnose)
             .or_else(|| others.map(|(_, session)| session).find_map(diagnose))
-            .unwrap_or(PromptCacheDiagnostics::ComparisonResponseNotFound)
     }
 
     /// Sets what comparisons say, for a replay.

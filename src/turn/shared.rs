@@ -11,8 +11,10 @@ use tokio::time::Instant;
 
 use super::background::ResponseIdentity;
 use super::output_cache::OutputCache;
+use super::prefix::RequestFingerprint;
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
+use super::stored_prompts::StoredPrompts;
 use super::whole_sessions::WholeSessions;
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
@@ -31,6 +33,7 @@ pub(super) struct SharedState {
     pub(super) responses: ResponseStore,
     /// The response of the recorded background turn that is replayed.
     pub(super) recorded_identity: Mutex<Option<ResponseIdentity>>,
+    pub(super) prompts: StoredPrompts,
 }
 
 impl SharedState {
@@ -43,6 +46,7 @@ impl SharedState {
             whole_sessions: WholeSessions::default(),
             responses,
             recorded_identity: Mutex::default(),
+            prompts: StoredPrompts::default(),
         }
     }
 
@@ -113,6 +117,20 @@ impl SharedState {
         self.whole_sessions.put(owner, session, from, System.unix());
     }
 
+    /// Stores the prompt of a request that was answered.
+    pub(super) fn store_prompt(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        request: &Arc<RequestFingerprint>,
+    ) {
+        if self.prompts.is_kept()
+            && let Some(prompt) = self.memory.stored_prompt(owner, session, request)
+        {
+            self.prompts.put(owner, session, prompt, System.unix());
+        }
+    }
+
     /// Restores a recorded state, so that the turn runs again as it ran then.
     pub(super) fn restore(
         &self,
@@ -146,8 +164,8 @@ impl SharedState {
         if let Some(recorded) = state.cache_diagnostics {
             memory.set_cache_diagnostics(owner, session, recorded);
         }
-        if let Some(from) = state.whole {
-            self.send_whole(owner, session, from);
+        if let Some(from) = &state.whole {
+            self.send_whole(owner, session, from.clone());
         }
         self.recorded_identity.lock().clone_from(&state.identity);
         for rounds in &state.hidden_rounds {

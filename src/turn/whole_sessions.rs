@@ -39,7 +39,7 @@ pub(super) struct WholeSessions {
     store: OnceLock<Arc<Store>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct KnownSession {
     from: WholeFrom,
     /// When its use was last stored, in seconds since 1970; 0 if it was not.
@@ -69,16 +69,16 @@ impl WholeSessions {
         let key = (Arc::clone(owner), session.into());
         let mut by_key = self.by_key.lock();
         let known = by_key.to_back(&key)?;
-        if now.saturating_sub(known.stored) >= STORED_EVERY && self.store(&key, known.from, now) {
+        if now.saturating_sub(known.stored) >= STORED_EVERY && self.store(&key, &known.from, now) {
             known.stored = now;
         }
-        Some(known.from)
+        Some(known.from.clone())
     }
 
     /// From here on the outputs of a session are sent whole.
     pub(super) fn put(&self, owner: &Arc<str>, session: &str, from: WholeFrom, now: u64) {
         let key = (Arc::clone(owner), session.into());
-        let stored = if self.store(&key, from, now) { now } else { 0 };
+        let stored = if self.store(&key, &from, now) { now } else { 0 };
         let mut by_key = self.by_key.lock();
         by_key.insert(key, KnownSession { from, stored });
         if by_key.len() > MAX_WHOLE_SESSIONS {
@@ -92,14 +92,14 @@ impl WholeSessions {
     }
 
     /// Whether the store takes the session now. If not, its next use tries again.
-    fn store(&self, (owner, session): &SessionKey, from: WholeFrom, now: u64) -> bool {
+    fn store(&self, (owner, session): &SessionKey, from: &WholeFrom, now: u64) -> bool {
         let Some(store) = self.store.get() else {
             return false;
         };
         let row = WholeSession {
             owner: owner.to_string(),
             session: session.to_string(),
-            point: serde_json::to_string(&from).unwrap_or_default(),
+            point: serde_json::to_string(from).unwrap_or_default(),
             accessed: now,
         };
         store.put_whole_session(row)
@@ -131,7 +131,8 @@ mod tests {
         );
         let source = TurnSource::new(body);
         let turn = source.turn().unwrap();
-        WholeFrom::after(turn.items.iter().filter_map(OutputMark::of))
+        let mark = OutputMark::of(&turn.items[0], None);
+        WholeFrom::after([mark.as_slice()])
     }
 
     #[test]

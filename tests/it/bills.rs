@@ -131,4 +131,14 @@ async fn too_long_unshortened() {
         let bills = ["cost", "unshortened_cost"].map(|name| record[name].as_f64().unwrap());
         assert_eq!(bills[0] < bills[1] / 5.0, !is_too_long, "{bills:?}");
     }
+    // They are not mixed with turns that cost the same.
+    for (kind, count) in [("reckoned", 1.0), ("too_long", 2.0)] {
+        let label = format!("kind=\"{kind}\"");
+        let found = proxy.metric("respondent_unshortened_bills_total", &label);
+        assert_near(found.await, count);
+    }
+    let status = crate::status::status(&proxy, &setup()).await;
+    let today = &status["usage"]["today"][0];
+    assert_eq!(today["turns_too_long_unshortened"], 2, "{today}");
+    assert_eq!(today["turns_not_reckoned_unshortened"], 0, "{today}");
 }

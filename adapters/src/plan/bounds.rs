@@ -7,7 +7,7 @@ use super::WholeFrom;
 
 /// How much of a history may be sent to a model. A plan is a function of the turn and of
 /// these values alone.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// The context window of the model.
     pub window: Window,

@@ -85,6 +85,9 @@ pub struct Plan {
     /// How many times in this session old outputs were reduced to notices, many at once.
     #[serde(skip_serializing_if = "is_zero")]
     pub epochs: u32,
+    /// The marks of the outputs in the order of sending; none where outputs are not limited.
+    #[serde(skip)]
+    pub output_marks: Vec<OutputMark>,
 }
 
 /// The decision about an item.
@@ -202,6 +205,7 @@ pub fn plan_with_unkept(
         replacements: BTreeMap::new(),
         instructions: None,
         epochs: 0,
+        output_marks: Vec::new(),
     };
     plan.assign_call_ids(turn, &pairing);
     plan.order_items(turn, pairing);
@@ -297,13 +301,6 @@ impl Plan {
         } else {
             format!("Result of the earlier tool call {id}, which is no longer in the history:")
         }
-    }
-
-    /// The mark of the last output that is sent, if there is one.
-    pub fn newest_output(&self, turn: &Turn<'_>) -> Option<OutputMark> {
-        let mut entries = self.sequence.iter().rev();
-        let mark = |index: usize| OutputMark::of(turn.items.get(index)?);
-        entries.find_map(|entry| mark(entry.output()?))
     }
 
     /// The text that is sent instead of an item's own; `None` if its own is sent.

@@ -1,63 +1,89 @@
 //! From where on a session gets its outputs whole, although they are long.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::turn::Item;
 
 /// The bytes at each end of an output by which, together with its length, it is told from others.
 const HASHED_END: usize = 256;
 
-/// The most histories of one session that a [`WholeFrom`] tells apart.
-const MAX_HISTORIES: usize = 4;
+/// The most outputs that a [`WholeFrom`] knows.
+const MAX_MARKS: usize = 512;
 
 /// The point in a session from which on outputs are shortened only where the window forces it. What
 /// was sent before stays as it was sent. Made from the newest requests of the session, when
 /// shortening has turned out to cost more than it saves; kept as long as the session is remembered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(expecting = "struct WholeFrom")]
 pub struct WholeFrom {
-    /// The newest output of each history that was sent before. A history without any of them began
-    /// later, and all of it is sent whole.
-    after: [Option<OutputMark>; MAX_HISTORIES],
+    /// The outputs that were sent before, sorted. A history without any of them began later, and all
+    /// of it is sent whole.
+    sent: Vec<OutputMark>,
+    /// More outputs were sent before. So a history without a known one may be an older one, and all
+    /// of it goes on being shortened.
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_partial: bool,
 }
 
 /// What an output is recognized by in later requests: a hash of its call id, its length and its
-/// ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// ends, and of the same of all outputs before it. So it says too that a history begins like another
+/// one: many clients count their calls, so that outputs of two histories are often alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(expecting = "struct OutputMark")]
 pub struct OutputMark(u64);
 
 impl OutputMark {
-    /// The mark of an item; `None` if it is no output.
-    pub fn of(item: &Item<'_>) -> Option<Self> {
+    /// The mark of an item after the output with this mark; `None` if it is no output.
+    pub fn of(item: &Item<'_>, before: Option<Self>) -> Option<Self> {
         let output = item.output()?.get().as_bytes();
-        let mut hash = Sha256::new();
-        if let Some(id) = item.call_id() {
-            hash.update(id.as_bytes());
-        }
-        hash.update(output.len().to_le_bytes());
+        let mut hash = Xxh3::with_seed(before.map_or(0, |before| before.0));
+        let id = item.call_id().unwrap_or_default();
+        hash.update(&id.len().to_le_bytes());
+        hash.update(id.as_bytes());
+        hash.update(&output.len().to_le_bytes());
         hash.update(output.get(..HASHED_END).unwrap_or(output));
         let end = output.len().saturating_sub(HASHED_END);
         hash.update(output.get(end..).unwrap_or_default());
-        let digest = hash.finalize();
-        let start = digest.first_chunk::<8>().copied();
-        Some(Self(u64::from_le_bytes(start.unwrap_or_default())))
+        Some(Self(hash.digest()))
     }
 }
 
 impl WholeFrom {
-    /// The point after these outputs, the newest ones of the histories of a session.
-    pub fn after(newest: impl IntoIterator<Item = OutputMark>) -> Self {
-        let mut after = [None; MAX_HISTORIES];
-        for (place, mark) in after.iter_mut().zip(newest) {
-            *place = Some(mark);
+    /// The point after these histories of a session, each with the marks of its outputs in their
+    /// order. If there are too many outputs, the newest ones of each history are known.
+    pub fn after<'m>(histories: impl IntoIterator<Item = &'m [OutputMark]>) -> Self {
+        let histories: Vec<_> = histories.into_iter().collect();
+        let longest = histories.iter().map(|marks| marks.len()).max();
+        let newest = |back: usize| {
+            let marks = histories.iter();
+            marks.filter_map(move |marks| marks.iter().rev().nth(back).copied())
+        };
+        let mut whole = Self::default();
+        for back in 0..longest.unwrap_or_default() {
+            whole.sent.extend(newest(back));
+            whole.sent.sort_unstable();
+            whole.sent.dedup();
+            if whole.sent.len() > MAX_MARKS {
+                whole.is_partial = true;
+                break;
+            }
         }
-        Self { after }
+        whole
     }
 
-    /// Whether this item is an output after which the session is sent whole.
-    pub(super) fn is_after(&self, item: &Item<'_>) -> bool {
-        OutputMark::of(item).is_some_and(|mark| self.after.contains(&Some(mark)))
+    /// How many of these outputs, which stand in their order, were sent before.
+    pub(super) fn sent_before(&self, marks: &[OutputMark]) -> usize {
+        let is_known = |mark: &OutputMark| self.sent.binary_search(mark).is_ok();
+        let known = marks.iter().rposition(is_known).map(|last| last + 1);
+        known.unwrap_or(if self.is_partial { marks.len() } else { 0 })
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }

@@ -82,6 +82,12 @@ pub struct ModelUsage {
     pub unshortened_cost: Option<f64>,
     /// The turns that used tokens and whose price is unknown.
     pub turns_without_price: u64,
+    /// The turns that the window would not have held with nothing shortened. In `unshortened_cost` they
+    /// count as what they cost.
+    pub turns_too_long_unshortened: u64,
+    /// The turns of which it is unknown what they would have cost with nothing shortened. They count
+    /// in the same way.
+    pub turns_not_reckoned_unshortened: u64,
 }
 
 /// The files of a server.
@@ -144,6 +150,8 @@ impl ModelUsage {
             cost: is_known.then_some(sum.cost),
             unshortened_cost: is_known.then_some(sum.unshortened),
             turns_without_price: sum.unpriced,
+            turns_too_long_unshortened: sum.too_long,
+            turns_not_reckoned_unshortened: sum.unreckoned,
         }
     }
 }

@@ -39,6 +39,7 @@ impl StatusReport {
                 let mut models = usage.today.iter().chain(&usage.week);
                 if models.clone().any(|model| model.cost.is_some()) {
                     text += "Whole: what the same turns would have cost with nothing shortened.\n";
+                    text += &uncompared(&sum(&usage.week));
                 }
                 if models.any(is_partly_known) {
                     text += "+ Without the turns whose price is unknown.\n";
@@ -218,6 +219,21 @@ fn usage_table(period: &str, models: &[ModelUsage]) -> String {
     table(columns, rows)
 }
 
+/// The turns of the last seven days that cannot be compared with themselves unshortened, as a text.
+fn uncompared(week: &ModelUsage) -> String {
+    let (too_long, unknown) = (
+        week.turns_too_long_unshortened,
+        week.turns_not_reckoned_unshortened,
+    );
+    if too_long == 0 && unknown == 0 {
+        return String::new();
+    }
+    format!(
+        "In 7 days {too_long} turns would not have fitted so, and of {unknown} it is unknown;\n  \
+         they count there as what they cost.\n"
+    )
+}
+
 /// The sum of several models, under no name.
 fn sum(models: &[ModelUsage]) -> ModelUsage {
     let mut all = ModelUsage {
@@ -230,6 +246,8 @@ fn sum(models: &[ModelUsage]) -> ModelUsage {
         cost: None,
         unshortened_cost: None,
         turns_without_price: 0,
+        turns_too_long_unshortened: 0,
+        turns_not_reckoned_unshortened: 0,
     };
     for model in models {
         for (number, more) in [
@@ -238,6 +256,14 @@ fn sum(models: &[ModelUsage]) -> ModelUsage {
             (&mut all.cached_tokens, model.cached_tokens),
             (&mut all.output_tokens, model.output_tokens),
             (&mut all.turns_without_price, model.turns_without_price),
+            (
+                &mut all.turns_too_long_unshortened,
+                model.turns_too_long_unshortened,
+            ),
+            (
+                &mut all.turns_not_reckoned_unshortened,
+                model.turns_not_reckoned_unshortened,
+            ),
         ] {
             *number = number.saturating_add(more);
         }
@@ -303,6 +329,8 @@ mod tests {
             cost,
             unshortened_cost: cost.map(|cost| cost * 7.0),
             turns_without_price: unpriced,
+            turns_too_long_unshortened: 12,
+            turns_not_reckoned_unshortened: unpriced,
         }
     }
 
@@ -426,6 +454,8 @@ moonshot/kimi-k2.6          1234     123.4M     86%    98.7k  $12.35+  $86.42+
 moonshot/local-\\u001b[31m   1234     123.4M     86%    98.7k  unknown  unknown
 all                         2468     246.9M     86%   197.5k  $12.35+  $86.42+
 Whole: what the same turns would have cost with nothing shortened.
+In 7 days 24 turns would not have fitted so, and of 8 it is unknown;
+  they count there as what they cost.
 + Without the turns whose price is unknown.
 
 Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns

@@ -106,6 +106,7 @@ impl Server {
             ResponseStore::new(opened.clone().filter(|_| config.stores_responses())),
         );
         if let Some(store) = &opened {
+            service.keep_prompts(store);
             service.keep_whole_sessions(store).await;
         }
         service.count_memory(&memory);

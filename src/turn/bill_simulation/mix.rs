@@ -3,14 +3,17 @@
 //!
 //! | what | how it is drawn | why |
 //! |---|---|---|
-//! | kind | of ten sessions, one short run, one sub-agent, eight of a coding agent | the first two are the shapes of the reports in which another saver cost more (headroom, issues 2438 and 327) |
+//! | kind | of ten sessions, one short run, one sub-agent, one of eleven agents that take turns, seven of a coding agent | the first two are the shapes of the reports in which another saver cost more (headroom, issues 2438 and 327) |
 //! | turns of a coding agent | log-uniform, 10 to 300 | most sessions are short, and the long ones cost most |
 //! | outputs of a coding agent | log-normal, median 2,000 bytes, spread 2.9, one or two a turn | as in `tests/clients/session.py`; of 60 outputs that Codex was recorded with, the median is 104 bytes and 5 % are at its limit |
 //! | limit of one output | half 40,213 bytes, half 1,000,000 | Codex cuts at 10,000 tokens, which was recorded as 40,213 characters, and leaves beginning and end; others do not cut |
 //! | prompt of a coding agent | 39 KB of instructions and tools | the first turn of Codex |
 //! | short run | 3 to 12 turns, 70 KB of instructions and tools, outputs with a median of 1,500 bytes, at most 12,000 | a headless run of Claude Code in which nothing is worth shortening |
 //! | sub-agent | 8 to 16 turns, 45 KB of instructions and tools, outputs with a median of 2,000 bytes, at most 40,213 | eleven to fourteen agents with 1.3 million cached and 0.22 million written tokens in all |
-//! | kinds of outputs | all in turn | |
+//! | eleven agents | 3 to 8 turns each, in one session, else like a sub-agent | the same report |
+//! | kinds of outputs | a third are files that `cat` and `sed -n` print, the rest all kinds in turn | agents read files more than anything else |
+//! | compaction | in one of four coding sessions, once | the user asks for it |
+//! | change of model | in one of eight coding sessions, once in the middle | the user asks for it |
 //! | window | 128k, 200k, 262k or 1M tokens | |
 //! | model | any in the provider files with this window, 5 % more or less, and a price; for the two reports one with a price for cache writes, if there is one | |
 //! | bytes of a token | uniform, 2.5 to 4.5, hidden from the program | tokenizers differ |
@@ -31,6 +34,7 @@ use toml::Table;
 pub(super) enum SessionKind {
     ShortRun,
     SubAgent,
+    ElevenAgents,
     CodingAgent,
 }
 
@@ -46,12 +50,19 @@ pub(super) struct MixedSession {
     spread: f64,
     max_output: usize,
     pub(super) bytes_per_token: f64,
+    /// The turn before which the history is replaced by a summary.
+    pub(super) compacted_at: Option<usize>,
+    /// The turn from which on another model answers.
+    pub(super) changed: Option<(usize, Route)>,
     has_long_pauses: bool,
-    random: SeededRandom,
+    pub(super) random: SeededRandom,
     outputs: usize,
 }
 
 const WINDOWS: [u64; 4] = [128_000, 200_000, 262_144, 1_000_000];
+
+/// The agents of a session that has several.
+pub(super) const AGENTS: usize = 11;
 
 /// The output limit of Codex.
 const CODEX_LIMIT: usize = 40_213;
@@ -109,11 +120,12 @@ fn normal(random: &mut SeededRandom) -> f64 {
 }
 
 impl MixedSession {
-    pub(super) fn new(number: u64, models: &[Route]) -> Self {
-        let mut random = SeededRandom::new(number * 7_919 + 16);
+    pub(super) fn new(number: u64, seed: u64, models: &[Route]) -> Self {
+        let mut random = SeededRandom::new(number * 7_919 + seed);
         let kind = match number % 10 {
             0 => SessionKind::ShortRun,
             1 => SessionKind::SubAgent,
+            2 => SessionKind::ElevenAgents,
             _ => SessionKind::CodingAgent,
         };
         let random = &mut random;
@@ -122,6 +134,7 @@ impl MixedSession {
         let (turns, instructions) = match kind {
             SessionKind::ShortRun => (random.within((3, 12)), 35_000),
             SessionKind::SubAgent => (random.within((8, 16)), 22_500),
+            SessionKind::ElevenAgents => (AGENTS * random.within((3, 8)), 22_500),
             SessionKind::CodingAgent => {
                 let turns = 10.0 * 30.0_f64.powf(fraction(random));
                 (turns.round() as usize, 19_500)
@@ -129,14 +142,19 @@ impl MixedSession {
         };
         let (median, spread, max_output) = match kind {
             SessionKind::ShortRun => (1_500.0, 1.0, 12_000),
-            SessionKind::SubAgent => (2_000.0, 1.2, CODEX_LIMIT),
+            SessionKind::SubAgent | SessionKind::ElevenAgents => (2_000.0, 1.2, CODEX_LIMIT),
             SessionKind::CodingAgent => {
                 let is_cut = random.below(2) == 0;
                 (2_000.0, 2.9, if is_cut { CODEX_LIMIT } else { 1_000_000 })
             }
         };
+        let compacted_at = (is_coding && random.below(4) == 0).then(|| random.within((2, turns)));
+        let is_changed = is_coding && random.below(8) == 0;
+        let changed = is_changed.then(|| (turns / 2, self::route(models, false, random)));
         Self {
             kind,
+            compacted_at,
+            changed,
             route,
             turns,
             instructions,
@@ -190,8 +208,18 @@ impl MixedSession {
 
     fn call(&mut self, number: usize, place: usize) -> SessionCall {
         let size = self.median * (self.spread * normal(&mut self.random)).exp();
-        let kind = ToolOutputKind::ALL[self.outputs % ToolOutputKind::ALL.len()];
+        let is_read = self.outputs.is_multiple_of(3);
+        let kind = if is_read {
+            ToolOutputKind::Code
+        } else {
+            ToolOutputKind::ALL[self.outputs % ToolOutputKind::ALL.len()]
+        };
         self.outputs += 1;
+        let command = match self.outputs % 2 {
+            _ if !is_read => self.words((20, 300)),
+            0 => format!("sed -n '1,900p' src/part_{number}.rs"),
+            _ => format!("cat src/part_{number}.rs"),
+        };
         let output = if self.max_output == CODEX_LIMIT && size > CODEX_LIMIT as f64 {
             ToolOutput::truncated_by_codex(&mut self.random, kind)
         } else {
@@ -202,7 +230,7 @@ impl MixedSession {
             id: format!("call_{number}_{place}"),
             form: CallItemForm::Function,
             name: "exec_command",
-            arguments: json!({"cmd": self.words((20, 300))}).to_string(),
+            arguments: json!({"cmd": command}).to_string(),
             output,
         }
     }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use adapters::fault::{Fault, FaultSide, Kind};
 use adapters::responses::assembler::{Assembler, RoundItem};
 use adapters::responses::event_buffer::EventBuffer;
+use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use tokio::time::{Instant, sleep};
 
 use super::Answer;
-use crate::turn::failover::{Failover, PreparedAttempt};
+use crate::turn::failover::{Failover, PreparedAttempt, PromptComparison};
 use crate::turn::observer::TurnEvent;
 use crate::turn::recovery::{self, RecoveryAction, RecoveryState};
 use crate::turn::request_budget::{self, MAX_FAILED_REQUESTS};
 use crate::turn::sink::Sink;
+use crate::turn::stored_prompts::PendingComparison;
 use crate::upstream::{self, AttemptEvent, FailedRequest, KeyIndex};
 
 /// The most quirk patches that are tried on one route: a request can break several rules of a
@@ -35,6 +37,8 @@ pub(in crate::turn) struct Round {
     key: Option<KeyIndex>,
     /// The provider began to answer the last attempt.
     is_answered: bool,
+    /// The comparison that the client asked for, while it is looked for in the store.
+    comparison: Option<PendingComparison>,
     /// Takes the events of a round that the client must not see: a request for a summary.
     pub(super) hidden: Option<Box<HiddenAnswer>>,
 }
@@ -72,6 +76,7 @@ impl Round {
             has_another_key: false,
             key: None,
             is_answered: false,
+            comparison: None,
             hidden: None,
         }
     }
@@ -230,12 +235,28 @@ impl<S: Sink> Answer<'_, S> {
 
     /// Takes what is known of the attempt's prompt to the response.
     fn describe_prompt(&mut self, round: &mut Round) {
-        let diagnostics = round.failover.cache_diagnostics(&round.attempt);
-        if let Some(diagnostics) = diagnostics {
-            self.ctx.observe(TurnEvent::CacheDiagnostics(diagnostics));
-        }
         let removed = std::mem::take(&mut round.attempt.removed_reasoning);
-        self.assembler.describe_prompt(diagnostics, removed);
+        self.assembler.describe_prompt(removed);
+        match round.failover.compare_prompt(&round.attempt) {
+            Some(PromptComparison::Known(known)) => self.diagnose_prompt(known),
+            Some(PromptComparison::Pending(pending)) => round.comparison = Some(pending),
+            None => {}
+        }
+    }
+
+    fn diagnose_prompt(&mut self, diagnostics: PromptCacheDiagnostics) {
+        self.ctx.observe(TurnEvent::CacheDiagnostics(diagnostics));
+        self.assembler.diagnose_prompt(diagnostics);
+    }
+
+    /// Takes the comparison with a prompt in the store to the response. It was looked for while the
+    /// upstream began to answer.
+    async fn finish_comparison(&mut self, round: &mut Round) -> Result<(), Fault> {
+        if let Some(pending) = round.comparison.take() {
+            let found = self.wait_with_heartbeat(pending.finish()).await?;
+            self.diagnose_prompt(found);
+        }
+        Ok(())
     }
 
     /// Waits until the outputs that the request names can be read back. If some cannot, the request
@@ -315,6 +336,7 @@ impl<S: Sink> Answer<'_, S> {
         let result = match opened {
             Ok(answer) => {
                 round.is_answered = true;
+                self.finish_comparison(round).await?;
                 self.read_answer(round, answer).await
             }
             Err(fault) => Err(fault),
@@ -347,6 +369,7 @@ impl<S: Sink> Answer<'_, S> {
                 }
             }
         }
+        round.failover.store_prompt(&round.attempt);
         if round.hidden.is_some() {
             self.record.notes.extend(assembler.notes());
         }

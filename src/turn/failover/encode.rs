@@ -67,7 +67,6 @@ impl Failover {
             asks_for_summary: self.asks_for_summary || turn.purpose.summary_mode().is_some(),
             summaries: count_summaries(turn),
             settings: CacheSettings::new(&turn.controls),
-            newest_output: plan.newest_output(turn),
         };
         let originals = Originals::new(turn, &plan, answer_params.bytes_per_token);
         let fingerprint = Arc::new(RequestFingerprint::new(&encoded, context, &originals));
@@ -124,7 +123,7 @@ impl Failover {
         let (outputs, retention) = (self.config.context.outputs, shared.artifacts.retention());
         let bounds =
             Bounds::for_model(&route.model, outputs, retention).for_dialect(&route.dialect);
-        let bounds = bounds.with_whole(self.whole);
+        let bounds = bounds.with_whole(self.whole.clone());
         let mut unkept = self.unkept.clone();
         unkept.extend(shared.artifacts.recorded_as_unkept().iter().cloned());
         PlannedTurn {

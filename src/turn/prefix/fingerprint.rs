@@ -2,11 +2,13 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use adapters::encoded::Encoded;
 use adapters::plan::OutputMark;
 use adapters::responses::prompt_cache::CacheMissReason;
 use adapters::turn::Controls;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::report::{PrefixReason, PrefixReport, RequestPart};
@@ -15,13 +17,15 @@ use super::unshortened::{Originals, Unshortened};
 /// An upstream request as hashes, about 16 bytes for each item, twice that if there are outputs.
 #[derive(Debug)]
 pub(in crate::turn) struct RequestFingerprint {
-    context: FingerprintContext,
+    context: Arc<FingerprintContext>,
     parameters: PartHash,
     /// Tools, instructions, then the items in the order of the body.
     parts: Vec<PartHash>,
     /// Its estimated tokens.
     tokens: u64,
     unshortened: Unshortened,
+    /// The marks of its outputs.
+    outputs: Vec<OutputMark>,
 }
 
 /// The facts about a request that can explain why its prefix differs.
@@ -35,12 +39,11 @@ pub(in crate::turn) struct FingerprintContext {
     /// The number of summaries in the history.
     pub(in crate::turn) summaries: usize,
     pub(in crate::turn) settings: CacheSettings,
-    /// The last output that is sent, if there is one.
-    pub(in crate::turn) newest_output: Option<OutputMark>,
 }
 
 /// Hashes of the client's parameters on which a provider's prompt cache can depend.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct CacheSettings")]
 pub(in crate::turn) struct CacheSettings([u64; 5]);
 
 impl CacheSettings {
@@ -74,7 +77,8 @@ impl CacheSettings {
 }
 
 /// The hash of one part of the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct PartHash")]
 pub(super) struct PartHash {
     pub(super) hash: u64,
     /// The length of the part.
@@ -126,11 +130,12 @@ impl RequestFingerprint {
             }
         }
         Self {
-            context,
+            context: Arc::new(context),
             parameters,
             tokens: encoded.estimated_tokens,
             unshortened: originals.unshortened(&parts, encoded.estimated_tokens),
             parts,
+            outputs: originals.output_marks().to_vec(),
         }
     }
 
@@ -156,6 +161,14 @@ impl RequestFingerprint {
         }
     }
 
+    /// What is compared with other prompts.
+    pub(super) fn prompt(&self) -> ComparedPrompt<'_> {
+        ComparedPrompt {
+            context: &self.context,
+            request: self.sent(),
+        }
+    }
+
     /// Encoded size, without the end of the body and without cache marks.
     pub(super) fn encoded_size(&self) -> u64 {
         self.sent().bytes()
@@ -163,19 +176,20 @@ impl RequestFingerprint {
 
     /// Number of stored hashes; memory use is proportional to it.
     pub(super) fn parts(&self) -> usize {
-        self.parts.len() + self.unshortened.parts()
+        self.parts.len() + self.unshortened.parts() + self.outputs.len().div_ceil(2)
+    }
+
+    pub(super) fn context(&self) -> &Arc<FingerprintContext> {
+        &self.context
     }
 
     pub(super) fn route(&self) -> &str {
         &self.context.route
     }
 
-    pub(super) fn newest_output(&self) -> Option<OutputMark> {
-        self.context.newest_output
-    }
-
-    pub(super) fn asks_for_summary(&self) -> bool {
-        self.context.asks_for_summary
+    /// The marks of its outputs, in their order.
+    pub(super) fn outputs(&self) -> &[OutputMark] {
+        &self.outputs
     }
 
     /// The bytes that this request and an earlier one of the same route begin with.
@@ -183,16 +197,34 @@ impl RequestFingerprint {
         self.sent().shared_bytes(earlier.sent())
     }
 
+    /// Whether this request begins with all of another one.
+    pub(super) fn continues(&self, other: &Self) -> bool {
+        self.route() == other.route() && self.sent().continues(other.sent())
+    }
+}
+
+/// The prompt of a request as it is compared with others: its own, or the beginning of a later one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ComparedPrompt<'f> {
+    pub(super) context: &'f FingerprintContext,
+    pub(super) request: MeasuredRequest<'f>,
+}
+
+impl ComparedPrompt<'_> {
     /// Why a provider cannot reuse all of an earlier prompt for this request, and the bytes of it that
     /// it can. `None` if this one begins with it.
-    pub(super) fn miss(&self, earlier: &Self, summarized: bool) -> Option<(CacheMissReason, u64)> {
-        if self.route() != earlier.route() {
+    pub(super) fn miss(
+        self,
+        earlier: ComparedPrompt<'_>,
+        summarized: bool,
+    ) -> Option<(CacheMissReason, u64)> {
+        if self.context.route != earlier.context.route {
             return Some((CacheMissReason::ModelChanged, 0));
         }
         let report = self.compare(earlier, summarized);
         // A parameter that the provider does not get changes nothing.
         let setting = self.context.settings.changed(&earlier.context.settings);
-        let setting = setting.filter(|_| self.parameters != earlier.parameters);
+        let setting = setting.filter(|_| self.request.parameters != earlier.request.parameters);
         let part = match report.reason {
             PrefixReason::NewTurn | PrefixReason::ParametersChanged => None,
             PrefixReason::ToolsChanged => Some(CacheMissReason::ToolsChanged),
@@ -212,21 +244,27 @@ impl RequestFingerprint {
 
     /// Compares this request with an earlier one of the same route. `summarized` is true if a
     /// summary was asked for since.
-    pub(super) fn compare(&self, earlier: &Self, summarized: bool) -> PrefixReport {
-        let mut parts = self.parts.iter().zip(&earlier.parts);
+    pub(super) fn compare(self, earlier: ComparedPrompt<'_>, summarized: bool) -> PrefixReport {
+        let mut parts = self.request.parts.iter().zip(earlier.request.parts);
         let differing = parts.position(|(one, other)| one != other);
         let differing = differing.or_else(|| {
-            let ended = self.parts.len();
-            (ended < earlier.parts.len()).then_some(ended)
+            let ended = self.request.parts.len();
+            (ended < earlier.request.parts.len()).then_some(ended)
         });
         let part = differing.and_then(|at| {
-            let part = self.parts.get(at).or_else(|| earlier.parts.get(at));
+            let part = self
+                .request
+                .parts
+                .get(at)
+                .or_else(|| earlier.request.parts.get(at));
             part.map(|part| part.request_part())
         });
-        let (now, then) = (&self.context, &earlier.context);
+        let (now, then) = (self.context, earlier.context);
         let is_compaction = now.asks_for_summary || summarized || now.summaries > then.summaries;
         let (reason, differs_at) = match part {
-            None if self.parameters == earlier.parameters => (PrefixReason::NewTurn, None),
+            None if self.request.parameters == earlier.request.parameters => {
+                (PrefixReason::NewTurn, None)
+            }
             None | Some(RequestPart::Parameters) => (
                 PrefixReason::ParametersChanged,
                 Some(RequestPart::Parameters),
@@ -238,9 +276,9 @@ impl RequestFingerprint {
             Some(RequestPart::Item(_)) => (PrefixReason::ClientChangedHistory, part),
         };
         PrefixReport {
-            request_bytes: self.encoded_size(),
-            previous_bytes: earlier.encoded_size(),
-            shared_bytes: self.shared_bytes(earlier),
+            request_bytes: self.request.bytes(),
+            previous_bytes: earlier.request.bytes(),
+            shared_bytes: self.request.shared_bytes(earlier.request),
             reason,
             differs_at,
         }
@@ -250,13 +288,27 @@ impl RequestFingerprint {
 /// A request in one of its two forms: as it is sent, or with nothing shortened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MeasuredRequest<'f> {
-    parameters: PartHash,
-    parts: &'f [PartHash],
+    pub(super) parameters: PartHash,
+    pub(super) parts: &'f [PartHash],
     /// The estimated tokens.
     pub(super) tokens: u64,
 }
 
 impl MeasuredRequest<'_> {
+    /// The first parts of this request, which were a request of so many tokens before.
+    pub(super) fn beginning(self, parts: usize, tokens: u64) -> Self {
+        Self {
+            parts: self.parts.get(..parts).unwrap_or(self.parts),
+            tokens,
+            ..self
+        }
+    }
+
+    /// Whether this request begins with all of another one.
+    pub(super) fn continues(self, other: MeasuredRequest<'_>) -> bool {
+        self.shared_bytes(other) >= other.bytes()
+    }
+
     /// The size without the end of the body and without cache marks.
     pub(super) fn bytes(&self) -> u64 {
         let parts = self.parts.iter().chain([&self.parameters]);

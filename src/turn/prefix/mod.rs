@@ -3,13 +3,15 @@
 //! much of a request may be cached.
 //!
 //! Of the [`recent_requests`] of a session a [`fingerprint`] is remembered: hashes of their parts.
-//! The result of a comparison is a [`report`]. With what the provider counted for them, they also
+//! The result of a comparison is a [`report`]; as far as a later process needs them they are
+//! [`stored`]. With what the provider counted for them, they also
 //! give a [`forecast`] of the bill for the next request, and for the same request [`unshortened`].
 
 mod fingerprint;
 mod forecast;
 mod recent_requests;
 mod report;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod unshortened;
@@ -21,4 +23,5 @@ pub use report::PrefixReason;
 pub(super) use report::PrefixReport;
 #[cfg(test)]
 pub(super) use report::RequestPart;
+pub(super) use stored::{StoredPrompt, diagnose_stored};
 pub(super) use unshortened::Originals;

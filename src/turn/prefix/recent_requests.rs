@@ -1,7 +1,7 @@
 //! The last requests of one session.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use adapters::event::Usage;
 use adapters::plan::OutputMark;
@@ -9,17 +9,25 @@ use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use registry::{PromptCache, Window};
 use tokio::time::Instant;
 
-use super::fingerprint::{MeasuredRequest, RequestFingerprint};
+use super::fingerprint::{ComparedPrompt, FingerprintContext, MeasuredRequest, RequestFingerprint};
 use super::forecast::{BillForecast, InputForecast, ratio, scaled};
 use super::report::{PrefixReason, PrefixReport};
+use super::stored::StoredPrompt;
+use crate::store::MAX_PROMPTS_OF_SESSION;
 
-/// The most requests of one session. A session can have several, because agents that share a
-/// session take turns, each with a history of its own.
-const MAX_REQUESTS: usize = 4;
+/// The requests of a session that a later one can be compared with.
+const MAX_REQUESTS: usize = MAX_PROMPTS_OF_SESSION;
+/// The most histories of one session. A session can have several, because agents that share a
+/// session take turns, each with a history of its own, and because a client goes back in one.
+const MAX_HISTORIES: usize = 64;
+/// Histories beyond this number are forgotten while all of a session have more than [`MAX_PARTS`].
+const MIN_HISTORIES: usize = 4;
+/// The hashes of all histories of one session.
+const MAX_PARTS: usize = 1 << 16;
 /// The bytes of one hash of a fingerprint.
 const PART_BYTES: usize = 16;
-/// The bytes that a request takes besides its hashes and its route.
-const REQUEST_BASE: usize = 256;
+/// The bytes that a request takes besides the hashes of its history and its route.
+const REQUEST_BASE: usize = 512;
 
 /// The last requests of one session. Part of what is remembered of it.
 #[derive(Clone, Debug, Default)]
@@ -34,36 +42,73 @@ pub(in crate::turn) struct RecentRequests {
 /// A request that is being answered, or was.
 #[derive(Clone, Debug)]
 struct AnsweredRequest {
-    fingerprint: Arc<RequestFingerprint>,
+    /// The newest request that begins with this one; at first the request itself. Requests of a
+    /// growing history share it, so that each takes only a few bytes.
+    history: Arc<RequestFingerprint>,
+    /// The request itself, which need not live any more.
+    own: Weak<RequestFingerprint>,
+    context: Arc<FingerprintContext>,
+    /// How many parts of the history it has.
+    parts: usize,
+    /// Its estimated tokens.
+    tokens: u64,
     /// The id of the response that the client gets.
-    response_id: String,
+    response_id: Arc<str>,
+    /// The response whose prompt it goes on from.
+    continues: Option<Arc<str>>,
     sent: Instant,
     /// The input tokens that the provider counted, once it has.
     counted: Option<u64>,
+    /// How many turns of the history in a row cost more than they would have with nothing shortened.
+    /// Counted in the newest request of a history.
+    lost_turns: u8,
 }
 
 impl AnsweredRequest {
+    /// Whether no later request begins with this one.
+    fn is_newest(&self) -> bool {
+        self.is(&self.history)
+    }
+
+    fn is(&self, request: &Arc<RequestFingerprint>) -> bool {
+        self.own.as_ptr() == Arc::as_ptr(request)
+    }
+
+    fn prompt(&self) -> ComparedPrompt<'_> {
+        ComparedPrompt {
+            context: &self.context,
+            request: self.beginning_of(self.history.sent()),
+        }
+    }
+
+    /// This request in a form of its history.
+    fn beginning_of<'f>(&self, history: MeasuredRequest<'f>) -> MeasuredRequest<'f> {
+        history.beginning(self.parts, self.tokens)
+    }
+
     /// The counted tokens for each estimated one.
     fn scale(&self) -> f64 {
-        let estimated = self.fingerprint.sent().tokens;
         self.counted
-            .map_or(1.0, |counted| ratio(counted, estimated).clamp(0.2, 5.0))
+            .map_or(1.0, |counted| ratio(counted, self.tokens).clamp(0.2, 5.0))
     }
 }
 
 impl RecentRequests {
     /// Compares a request with the one that shares the longest prefix with it.
     pub(in crate::turn) fn report(&self, request: &RequestFingerprint) -> PrefixReport {
-        let last = self.requests.back().map(|last| &last.fingerprint);
-        let same_route = self.of_route(request).map(|earlier| &earlier.fingerprint);
+        let last = self.requests.back();
+        let asked = last.is_some_and(|last| last.context.asks_for_summary);
+        let same_route = self
+            .newest_of_route(request)
+            .map(|earlier| &earlier.history);
         if let Some(best) = same_route.max_by_key(|other| request.shared_bytes(other)) {
-            let summarized =
-                best.asks_for_summary() || last.is_some_and(|last| last.asks_for_summary());
-            return request.compare(best, summarized);
+            let best = best.prompt();
+            let summarized = best.context.asks_for_summary || asked;
+            return request.prompt().compare(best, summarized);
         }
         PrefixReport {
             request_bytes: request.encoded_size(),
-            previous_bytes: last.map_or(0, |last| last.encoded_size()),
+            previous_bytes: last.map_or(0, |last| last.prompt().request.bytes()),
             shared_bytes: 0,
             reason: last.map_or(PrefixReason::First, |_| PrefixReason::ModelChanged),
             differs_at: None,
@@ -79,13 +124,13 @@ impl RecentRequests {
         window: Window,
     ) -> BillForecast {
         let scale = self
-            .of_route(request)
+            .newest_of_route(request)
             .last()
             .map_or(1.0, AnsweredRequest::scale);
         let input = |form: MeasuredRequest<'_>, earlier: &dyn Fn(&AnsweredRequest) -> u64| {
             let tokens = scaled(form.tokens, scale);
             let shared = self
-                .of_route(request)
+                .newest_of_route(request)
                 .map(|other| (earlier(other), other.sent))
                 .max();
             let (shared, sent) = shared.unwrap_or((0, Instant::now()));
@@ -96,12 +141,12 @@ impl RecentRequests {
             }
         };
         let sent = input(request.sent(), &|other| {
-            let tokens = scaled(other.fingerprint.sent().tokens, other.scale());
-            shared_tokens(request.sent(), other.fingerprint.sent(), tokens)
+            let tokens = scaled(other.tokens, other.scale());
+            shared_tokens(request.sent(), other.history.sent(), tokens)
         });
         let unshortened = request.unshortened().map(|form| {
             input(form, &|other| {
-                let Some(earlier) = other.fingerprint.unshortened() else {
+                let Some(earlier) = other.history.unshortened() else {
                     return 0;
                 };
                 let tokens = scaled(earlier.tokens, other.scale());
@@ -126,37 +171,93 @@ impl RecentRequests {
         let mut later = self.requests.iter().rev();
         let mut summarized = false;
         let compared = later.find(|other| {
-            summarized |= other.fingerprint.asks_for_summary();
-            other.response_id == response_id
+            summarized |= other.context.asks_for_summary;
+            *other.response_id == *response_id
         })?;
-        let earlier = &compared.fingerprint;
-        let Some((reason, shared)) = request.miss(earlier, summarized) else {
-            return Some(PromptCacheDiagnostics::CacheHit);
-        };
-        let tokens = scaled(earlier.sent().tokens, compared.scale());
-        let reusable = scaled(tokens, ratio(shared, earlier.encoded_size().max(1)));
-        let all = scaled(request.sent().tokens, compared.scale());
-        Some(PromptCacheDiagnostics::CacheMiss {
-            reason,
-            cache_missed_tokens: all.saturating_sub(reusable),
-            comparison_reusable_tokens: reusable,
-        })
+        Some(diagnose(
+            request,
+            compared.prompt(),
+            compared.scale(),
+            summarized,
+        ))
     }
 
-    /// Remembers a request that is being answered, and drops those that it begins with.
+    /// Remembers a request that is being answered. Those that it begins with are remembered as its
+    /// beginnings.
     pub(in crate::turn) fn put(&mut self, request: &Arc<RequestFingerprint>, response_id: &str) {
-        self.requests.retain(|other| {
-            let other = &other.fingerprint;
-            other.route() != request.route() || request.shared_bytes(other) < other.encoded_size()
-        });
+        let newest = self.requests.iter().filter(|other| other.is_newest());
+        let continued = newest.filter(|other| request.continues(&other.history));
+        let (continued, ids): (Vec<_>, Vec<_>) = continued
+            .map(|it| (Arc::clone(&it.history), Arc::clone(&it.response_id)))
+            .unzip();
+        let continues = ids.into_iter().next_back();
+        let lost_turns = self.lost_turns(request);
+        for other in &mut self.requests {
+            if continued.iter().any(|it| Arc::ptr_eq(it, &other.history)) {
+                other.history = Arc::clone(request);
+            }
+        }
         self.requests.push_back(AnsweredRequest {
-            fingerprint: Arc::clone(request),
-            response_id: response_id.to_owned(),
+            history: Arc::clone(request),
+            own: Arc::downgrade(request),
+            context: Arc::clone(request.context()),
+            parts: request.sent().parts.len(),
+            tokens: request.sent().tokens,
+            response_id: response_id.into(),
+            continues,
             sent: Instant::now(),
             counted: None,
+            lost_turns,
         });
-        if self.requests.len() > MAX_REQUESTS {
-            self.requests.pop_front();
+        self.forget_oldest();
+    }
+
+    /// How many turns in a row were lost in the history that a new request continues, from its end
+    /// or from an earlier request.
+    fn lost_turns(&self, request: &RequestFingerprint) -> u8 {
+        let mut latest = self.of_route(request).rev();
+        let same_history = latest.find(|other| {
+            let begins = |form: Option<MeasuredRequest<'_>>,
+                          earlier: Option<MeasuredRequest<'_>>| {
+                let forms = form.zip(earlier);
+                forms.is_some_and(|(form, earlier)| form.continues(other.beginning_of(earlier)))
+            };
+            let history = &other.history;
+            begins(Some(request.sent()), Some(history.sent()))
+                || begins(request.unshortened(), history.unshortened())
+        });
+        let newest = same_history.and_then(|known| {
+            let mut requests = self.requests.iter();
+            requests.find(|other| other.is(&known.history))
+        });
+        newest.map_or(0, |newest| newest.lost_turns)
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut more = self.requests.len().saturating_sub(MAX_REQUESTS);
+        if more > 0 {
+            // The newest request of a history is kept for the next one, however old it is.
+            self.requests.retain(|request| {
+                let is_kept = more == 0 || request.is_newest();
+                more = more.saturating_sub(1);
+                is_kept
+            });
+        }
+        loop {
+            let newest = self.requests.iter().filter(|request| request.is_newest());
+            let (histories, parts) = newest.fold((0, 0), |(histories, parts), newest| {
+                (histories + 1, parts + newest.history.parts())
+            });
+            let is_large = parts > MAX_PARTS && histories > MIN_HISTORIES;
+            if histories <= MAX_HISTORIES && !is_large {
+                return;
+            }
+            let mut newest = self.requests.iter().filter(|request| request.is_newest());
+            let Some(oldest) = newest.next().map(|request| Arc::clone(&request.history)) else {
+                return;
+            };
+            self.requests
+                .retain(|request| !Arc::ptr_eq(&request.history, &oldest));
         }
     }
 
@@ -168,8 +269,7 @@ impl RecentRequests {
         counted: Usage,
     ) {
         let mut requests = self.requests.iter_mut();
-        let known = requests.find(|known| Arc::ptr_eq(&known.fingerprint, request));
-        if let Some(known) = known {
+        if let Some(known) = requests.find(|known| known.is(request)) {
             known.counted = Some(counted.input).filter(|tokens| *tokens > 0);
         }
         if let Some(rate) = forecast.measured_hit_rate(counted)
@@ -180,25 +280,98 @@ impl RecentRequests {
         }
     }
 
-    /// The last output of each request that has some, the newest request first.
-    pub(in crate::turn) fn newest_outputs(&self) -> impl Iterator<Item = OutputMark> {
-        let requests = self.requests.iter().rev();
-        requests.filter_map(|request| request.fingerprint.newest_output())
+    /// Counts that the turn of a request cost more than it would have with nothing shortened, or did
+    /// not. Returns how many turns of its history have in a row.
+    pub(in crate::turn) fn count_lost(
+        &mut self,
+        request: &Arc<RequestFingerprint>,
+        is_lost: bool,
+    ) -> u8 {
+        let known = self.requests.iter().find(|known| known.is(request));
+        let Some(history) = known.map(|known| Arc::clone(&known.history)) else {
+            return 0;
+        };
+        let mut requests = self.requests.iter_mut();
+        let Some(newest) = requests.find(|other| other.is(&history)) else {
+            return 0;
+        };
+        newest.lost_turns = if is_lost {
+            newest.lost_turns.saturating_add(1)
+        } else {
+            0
+        };
+        newest.lost_turns
+    }
+
+    /// A request as it is stored, if it is remembered.
+    pub(in crate::turn) fn stored(
+        &self,
+        request: &Arc<RequestFingerprint>,
+    ) -> Option<StoredPrompt> {
+        let known = self.requests.iter().find(|known| known.is(request))?;
+        let (response, continues) = (&known.response_id, known.continues.as_ref());
+        let (prompt, scale) = (known.prompt(), known.scale());
+        Some(StoredPrompt::new(response, continues, prompt, scale))
+    }
+
+    /// The outputs of each history, the newest one first.
+    pub(in crate::turn) fn outputs(&self) -> impl Iterator<Item = &[OutputMark]> {
+        let newest = self.requests.iter().filter(|request| request.is_newest());
+        newest.rev().map(|request| request.history.outputs())
     }
 
     /// Memory use.
     pub(in crate::turn) fn bytes(&self) -> usize {
-        let requests = self.requests.iter().map(|request| &request.fingerprint);
+        let requests = self.requests.iter();
         requests
-            .map(|request| REQUEST_BASE + request.route().len() + request.parts() * PART_BYTES)
+            .map(|request| {
+                let hashes = if request.is_newest() {
+                    request.history.parts() * PART_BYTES
+                } else {
+                    0
+                };
+                REQUEST_BASE + request.context.route.len() + request.response_id.len() + hashes
+            })
             .sum()
     }
 
+    /// The newest request of each history that goes where this one goes.
+    fn newest_of_route(
+        &self,
+        request: &RequestFingerprint,
+    ) -> impl Iterator<Item = &AnsweredRequest> {
+        let requests = self.of_route(request);
+        requests.filter(|other| other.is_newest())
+    }
+
     /// The requests that went where this one goes.
-    fn of_route(&self, request: &RequestFingerprint) -> impl Iterator<Item = &AnsweredRequest> {
-        self.requests
-            .iter()
-            .filter(|other| other.fingerprint.route() == request.route())
+    fn of_route(
+        &self,
+        request: &RequestFingerprint,
+    ) -> impl DoubleEndedIterator<Item = &AnsweredRequest> {
+        let requests = self.requests.iter();
+        requests.filter(|other| other.context.route == request.route())
+    }
+}
+
+/// Compares the prompt of a request with an earlier one, for which the provider counted `scale`
+/// tokens for each estimated one. `summarized` is true if a summary was asked for since.
+pub(super) fn diagnose(
+    request: &RequestFingerprint,
+    earlier: ComparedPrompt<'_>,
+    scale: f64,
+    summarized: bool,
+) -> PromptCacheDiagnostics {
+    let Some((reason, shared)) = request.prompt().miss(earlier, summarized) else {
+        return PromptCacheDiagnostics::CacheHit;
+    };
+    let tokens = scaled(earlier.request.tokens, scale);
+    let reusable = scaled(tokens, ratio(shared, earlier.request.bytes().max(1)));
+    let all = scaled(request.sent().tokens, scale);
+    PromptCacheDiagnostics::CacheMiss {
+        reason,
+        cache_missed_tokens: all.saturating_sub(reusable),
+        comparison_reusable_tokens: reusable,
     }
 }
 

@@ -272,17 +272,73 @@ fn parallel_histories_of_a_session_are_kept_apart() {
 }
 
 #[test]
-fn a_request_takes_memory_for_each_item_and_replaces_those_that_it_begins_with() {
+fn a_history_takes_memory_for_each_item_and_only_a_little_for_each_request() {
     let items = |count: usize| (0..count).map(|turn| user(&turn.to_string())).collect();
     let long = |count| request(Value::Array(items(count))).fingerprint();
     let mut recent = RecentRequests::default();
-    recent.put(&long(1_000), "resp_1");
+    recent.put(&long(1_000), "resp");
     let one = recent.bytes();
     assert!((16_000..20_000).contains(&one), "{one}");
-    recent.put(&long(1_001), "resp_2");
-    assert_eq!(recent.bytes(), one + 16);
-    for other in ["a", "b", "c", "d"] {
-        recent.put(&request(json!([user(other)])).fingerprint(), other);
+    for count in 1_001..1_200 {
+        recent.put(&long(count), "resp");
     }
-    assert!(recent.bytes() < one, "the oldest of five is dropped");
+    let many = recent.bytes();
+    assert!((one..60_000).contains(&many), "{many}");
+    // Histories of many kinds take no more than one megabyte.
+    for other in 0..100 {
+        let mut items: Vec<Value> = items(2_000);
+        items[0] = user(&format!("other {other}"));
+        recent.put(&request(Value::Array(items)).fingerprint(), "resp");
+    }
+    let all = recent.bytes();
+    assert!((500_000..1_200_000).contains(&all), "{all}");
+}
+
+/// The number of lost turns of a history after each of these requests, which were lost or not.
+fn lost(requests: &[(Vec<Value>, Option<bool>)]) -> Vec<u8> {
+    let mut recent = RecentRequests::default();
+    let requests = requests.iter().map(|(items, is_lost)| {
+        let request = request(Value::Array(items.clone())).fingerprint();
+        recent.put(&request, "resp");
+        is_lost.map_or(0, |is_lost| recent.count_lost(&request, is_lost))
+    });
+    requests.collect()
+}
+
+#[test]
+fn r42_lost_turns_are_counted_by_history() {
+    let history = |name: &str, turns: usize| -> Vec<Value> {
+        (0..turns)
+            .map(|turn| user(&format!("{name} {turn}")))
+            .collect()
+    };
+    let agent = |name: &str, turns, is_lost| (history(name, turns), is_lost);
+    let (yes, no) = (Some(true), Some(false));
+    let alone = lost(&[
+        agent("a", 1, yes),
+        agent("a", 2, no),
+        agent("a", 3, yes),
+        agent("a", 4, yes),
+        agent("a", 5, yes),
+    ]);
+    assert_eq!(alone, [1, 0, 1, 2, 3]);
+    let interleaved = lost(&[
+        agent("a", 1, yes),
+        agent("b", 1, no),
+        agent("a", 2, yes),
+        agent("b", 2, no),
+        agent("a", 3, yes),
+        agent("b", 3, yes),
+    ]);
+    assert_eq!(interleaved, [1, 0, 2, 0, 3, 1]);
+    // A turn of which nothing is known changes nothing, and neither does going back.
+    let mut back = history("a", 3);
+    back.push(user("something else"));
+    let other = lost(&[
+        agent("a", 1, yes),
+        agent("a", 2, yes),
+        agent("a", 5, None),
+        (back, yes),
+    ]);
+    assert_eq!(other, [1, 2, 0, 3]);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use adapters::json;
-use adapters::plan::{Plan, Replacement, ReplacementKind, SequenceEntry};
+use adapters::plan::{OutputMark, Plan, Replacement, ReplacementKind, SequenceEntry};
 use adapters::purpose::SummaryMode;
 use adapters::turn::{Item, Turn};
 use xxhash_rust::xxh3::Xxh3;
@@ -51,6 +51,7 @@ pub(in crate::turn) struct Originals {
     items: BTreeMap<usize, Original>,
     is_cut: bool,
     bytes_per_token: f32,
+    marks: Vec<OutputMark>,
 }
 
 /// An item as the client sent it.
@@ -82,7 +83,13 @@ impl Originals {
             items: items.collect(),
             is_cut,
             bytes_per_token,
+            marks: plan.output_marks.clone(),
         }
+    }
+
+    /// The marks of the outputs, in the order of sending.
+    pub(super) fn output_marks(&self) -> &[OutputMark] {
+        &self.marks
     }
 
     /// The request with these parts and so many tokens, with nothing shortened.

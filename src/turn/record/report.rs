@@ -45,6 +45,7 @@ impl Record {
             usage,
             cost: self.cost(),
             unshortened_cost: self.unshortened_cost(),
+            unshortened_bill: self.unshortened_bill(),
             estimated: is_comparable
                 .then(|| self.earlier_estimate.saturating_add(self.estimated_input)),
             prefix: self.prefix.map(|prefix| PrefixFigures {

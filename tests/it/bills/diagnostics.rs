@@ -20,6 +20,10 @@ pub fn trials() -> Vec<Trial> {
             hit_or_unknown,
         ),
         case(
+            "R41 a response several turns back is compared, also after a restart",
+            several_turns_back,
+        ),
+        case(
             "R41 reasoning that a model does not get is listed",
             removed_reasoning,
         ),
@@ -187,6 +191,44 @@ async fn hit_or_unknown() {
     let later = proxy.response(&next(&first, &unknown)).await;
     let expected = json!({"type": "comparison_response_not_found"});
     assert_eq!(*diagnostics(&later), expected);
+}
+
+async fn several_turns_back() {
+    let (player, mut proxy) = proxy().await;
+    let mut random = SeededRandom::new(7);
+    let mut body = request("long", &mut random);
+    let mut earlier = Vec::new();
+    for number in 0..4 {
+        earlier.push(proxy.response(&body).await);
+        let items = body["input"].as_array_mut().unwrap();
+        items.extend(output(&format!("call_later_{number}"), "more"));
+    }
+    let mut changed = body.clone();
+    let items = changed["input"].as_array_mut().unwrap();
+    let at = items.len() - 5;
+    items[at] = json!({"role": "user", "content": "Something else."});
+    for is_restarted in [false, true] {
+        if is_restarted {
+            proxy.terminate().await;
+            assert!(proxy.wait_for_exit().await.success());
+            proxy = Proxy::start_in_folder(proxy.folder, &setup().wire_of(&player)).await;
+        }
+        for (number, earlier) in earlier.iter().enumerate() {
+            let same = proxy.response(&next(&body, earlier)).await;
+            let expected = json!({"type": "cache_hit"});
+            assert_eq!(*diagnostics(&same), expected, "{number} {is_restarted}");
+            // What differs came only after the first two responses.
+            let later = proxy.response(&next(&changed, earlier)).await;
+            let found = diagnostics(&later);
+            let is_hit = found["type"] == "cache_hit";
+            assert_eq!(is_hit, number < 2, "{number} {is_restarted}: {found}");
+            assert!(is_hit || found["reason"] == "input_changed", "{found}");
+        }
+        let mut other = next(&body, &earlier[1]);
+        other["tools"] = json!([]);
+        let later = proxy.response(&other).await;
+        assert_eq!(diagnostics(&later)["reason"], "tools_changed");
+    }
 }
 
 async fn removed_reasoning() {

@@ -20,6 +20,14 @@ pub fn trials() -> Vec<Trial> {
             too_long_session,
         ),
         case(
+            "R42 each of eleven agents keeps what was sent when their session is sent whole",
+            eleven_agents,
+        ),
+        case(
+            "R42 a turn that would not have fitted unshortened does not interrupt lost ones, and going back changes nothing",
+            overflow_between,
+        ),
+        case(
             "R42 a recorded turn of such a session is replayed as it was",
             replayed,
         ),
@@ -44,10 +52,14 @@ async fn provider() -> (SimulatedCache, Player) {
 
 /// A turn after so many outputs of 24,000 bytes, each a little more than what is sent whole.
 async fn turn(proxy: &Proxy, outputs: usize) -> Reply {
+    send(proxy, history(&vec![24_000; outputs])).await
+}
+
+/// A turn of one session with this history.
+async fn send(proxy: &Proxy, items: Vec<Value>) -> Reply {
     let rules = "Do as you are told. ".repeat(2_200);
     let body = json!({
-        "model": "up/m", "instructions": rules, "input": history(&vec![24_000; outputs]),
-        "prompt_cache_key": "s1",
+        "model": "up/m", "instructions": rules, "input": items, "prompt_cache_key": "s1",
     });
     let reply = proxy.post(&body).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -164,4 +176,54 @@ async fn too_long_session() {
     let requests = provider.requests();
     let lengths = output_lengths(requests.last().unwrap());
     assert!(lengths.iter().all(|length| *length < 5_000), "{lengths:?}");
+}
+
+async fn eleven_agents() {
+    const AGENTS: usize = 11;
+    let (provider, player) = provider().await;
+    let proxy = Proxy::start_with(&player, setup()).await;
+    // Their outputs differ in nothing but their length, as the ids of their calls do not.
+    for turn in 1..=6 {
+        for agent in 0..AGENTS {
+            let reply = send(&proxy, history(&vec![24_000 + 20 * agent; turn])).await;
+            assert_eq!(is_sent_whole(&reply), turn > 4 || turn == 4 && agent > 0);
+        }
+    }
+    let requests = provider.requests();
+    for (earlier, later) in requests.iter().zip(requests.iter().skip(AGENTS)) {
+        assert_continues(later, earlier);
+    }
+    let lengths = output_lengths(requests.last().unwrap());
+    let is_whole: Vec<bool> = lengths.iter().map(|length| *length > 20_000).collect();
+    assert_eq!(is_whole, [false, false, false, true, true, true]);
+}
+
+async fn overflow_between() {
+    let (provider, player) = provider().await;
+    let proxy = Proxy::start_with(&player, setup()).await;
+    // The first turn has nothing that could be cached. The fourth would not have fitted.
+    for sizes in [
+        &[24_000][..],
+        &[24_000, 24_000],
+        &[24_000, 24_000, 24_000],
+        &[24_000, 24_000, 24_000, 400_000],
+        &[24_000, 24_000, 24_000, 25_000],
+    ] {
+        assert!(!is_sent_whole(&send(&proxy, history(sizes)).await));
+    }
+    proxy.wait_for_log(LOG).await;
+    // The client goes back once more.
+    for sizes in [
+        &[24_000, 24_000, 24_000, 25_000, 24_000][..],
+        &[24_000, 24_000, 26_000],
+    ] {
+        assert!(is_sent_whole(&send(&proxy, history(sizes)).await));
+    }
+    let requests = provider.requests();
+    let is_whole = |request: &String| -> Vec<bool> {
+        let lengths = output_lengths(request);
+        lengths.iter().map(|length| *length > 20_000).collect()
+    };
+    assert_eq!(is_whole(&requests[5]), [false, false, false, false, true]);
+    assert_eq!(is_whole(&requests[6]), [false, false, true]);
 }

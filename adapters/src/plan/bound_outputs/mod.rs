@@ -27,7 +27,7 @@ mod tighten;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{Bounds, Plan, PlanCache, SequenceEntry, WholeFrom};
+use super::{Bounds, OutputMark, Plan, PlanCache, SequenceEntry};
 use crate::turn::Turn;
 
 use bounded_output::BoundedOutput;
@@ -37,15 +37,27 @@ use output_reader::OutputReader;
 use replay::Replay;
 use savings::Savings;
 
+/// Whether the output of the call with this index may be instructions to an agent.
+pub(super) fn reads_instructions(turn: &Turn<'_>, call: usize) -> bool {
+    let origin = Origin {
+        call: Some(call),
+        message: None,
+    };
+    origin.is_instructions(turn)
+}
+
 impl Plan {
-    /// The place in the sequence from which on outputs are sent whole: after the last output that
-    /// was sent before, or the beginning.
-    fn point(&self, turn: &Turn<'_>, from: &WholeFrom) -> usize {
-        let last = self.sequence.iter().rposition(|entry| {
-            let item = entry.output().and_then(|index| turn.items.get(index));
-            item.is_some_and(|item| from.is_after(item))
+    /// The outputs of the sequence: the place of each, and its mark.
+    fn mark_outputs(&self, turn: &Turn<'_>) -> Vec<(usize, OutputMark)> {
+        let mut before = None;
+        let entries = self.sequence.iter().enumerate();
+        let outputs = entries.filter_map(|(position, entry)| {
+            let item = turn.items.get(entry.output()?)?;
+            let mark = OutputMark::of(item, before)?;
+            before = Some(mark);
+            Some((position, mark))
         });
-        last.map_or(0, |last| last + 1)
+        outputs.collect()
     }
 
     /// Decides for each output of the sequence how it is sent, and adds the replacements.
@@ -60,7 +72,14 @@ impl Plan {
             return;
         };
         let forced = limits.forced();
-        let point = bounds.whole.map(|from| self.point(turn, &from));
+        let (positions, marks): (Vec<_>, Vec<_>) = self.mark_outputs(turn).into_iter().unzip();
+        // The place from which on outputs are sent whole: after the last one that was sent before.
+        let point = bounds.whole.as_ref().map(|from| {
+            let last = from.sent_before(&marks).checked_sub(1);
+            let last = last.and_then(|last| positions.get(last));
+            last.map_or(0, |position| position + 1)
+        });
+        self.output_marks = marks;
         let limits_at = |position: usize| match point {
             Some(point) if position >= point => &forced,
             Some(_) | None => &limits,

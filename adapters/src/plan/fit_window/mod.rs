@@ -21,7 +21,7 @@ use std::sync::Arc;
 use self::budget::ByteBudget;
 use self::select::{UnitCaps, select};
 use self::units::{MEDIA_PLACEHOLDER, SequenceUnit, TextLimits, TextRole, UnitText, units};
-use super::{Bounds, ItemAction, Plan, Replacement, ReplacementKind, SequenceEntry};
+use super::{Bounds, ItemAction, Plan, Replacement, ReplacementKind, SequenceEntry, bound_outputs};
 use crate::purpose::SummaryMode;
 use crate::shorten::{EscapeDepth, shorten, shorten_arguments};
 use crate::turn::Turn;
@@ -40,6 +40,13 @@ pub(super) use user_requests::limit_user_requests;
 /// Why an item is not sent. The notes count these items.
 pub(super) const REASON_NO_ROOM: &str = "the window has no room for it";
 pub(super) const REASON_REASONING: &str = "a summary is made without it";
+
+/// What stands for instructions that do not fit.
+const LEFT_OUT_INSTRUCTIONS: &str = "[Instructions were left out here: they are too long. Read them \
+    again in full, in parts if need be.]";
+
+/// How Codex begins the messages that hold the instructions of a project.
+const INSTRUCTION_STARTS: [&str; 2] = ["# AGENTS.md instructions", "<user_instructions>"];
 
 /// Cuts the request as its purpose or its `truncation` says, if it does not fit.
 pub(super) fn fit(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
@@ -146,6 +153,12 @@ fn shorten_text(
 ) {
     let text = units::text(turn, plan, piece.item, piece.role);
     let bytes = piece.bytes.min(cap);
+    let is_cut = piece.exceeds_limits || piece.bytes > cap;
+    let text = if is_cut && is_instructions(turn, piece, &text) {
+        LEFT_OUT_INSTRUCTIONS.to_owned()
+    } else {
+        text
+    };
     let text: Arc<str> = match piece.role {
         TextRole::Arguments => shorten_arguments(&text, bytes).into(),
         TextRole::Message | TextRole::Output => {
@@ -171,6 +184,19 @@ fn shorten_text(
         artifact: before.and_then(|before| before.artifact),
     };
     plan.replacements.insert(piece.item, replacement);
+}
+
+/// Whether a text instructs an agent: a part of it would mislead.
+fn is_instructions(turn: &Turn<'_>, piece: &UnitText, text: &str) -> bool {
+    match piece.role {
+        TextRole::Message => INSTRUCTION_STARTS
+            .iter()
+            .any(|start| text.starts_with(start)),
+        TextRole::Output => piece
+            .call
+            .is_some_and(|call| bound_outputs::reads_instructions(turn, call)),
+        TextRole::Arguments => false,
+    }
 }
 
 /// Removes the units for which `is_removed` holds from the sequence, which begins with

@@ -555,3 +555,38 @@ fn r8_a_history_that_is_stopped_is_not_cut() {
     assert!(replaced(false) > 0);
     assert_eq!(replaced(true), 0);
 }
+
+// S2-Bm
+#[test]
+fn instructions_are_left_out_or_whole_and_never_cut() {
+    let rules = |of: &str| -> String {
+        let rule = |at: usize| format!("- Rule {at} of {of}: keep it whole.\n");
+        (0..400).map(rule).collect()
+    };
+    let file = rules("the file");
+    let project = format!(
+        "# AGENTS.md instructions for /work\n\n{}",
+        rules("the project")
+    );
+    let input = |command: &str| -> Vec<Value> {
+        let mut input = vec![user(&project), user("Go.")];
+        input.extend(round(0, &json!({"cmd": command}), &file));
+        input.extend(round(1, &json!({"cmd": "make"}), &rules("the log")));
+        input
+    };
+    for (command, is_cut) in [("cat notes.txt", true), ("cat AGENTS.md; ls", false)] {
+        for (tokens, policy) in [(16_384, OutputPolicy::Whole), (65_536, OutputPolicy::Fixed)] {
+            let sent = summary(&input(command), &bounds(tokens, policy));
+            let some = sent.has("Rule 0 of the file") && !sent.has("Rule 200 of the file");
+            assert_eq!(some, is_cut, "{command} {tokens}");
+            let begins = sent.has("Rule 0 of the project");
+            assert_eq!(begins, sent.has("Rule 200 of the project"), "{tokens}");
+            assert!(sent.has("Instructions were left out here"), "{tokens}");
+        }
+    }
+    let large = summary(
+        &input("cat AGENTS.md; ls"),
+        &bounds(131_072, OutputPolicy::Whole),
+    );
+    assert!(large.has("Rule 200 of the file") && large.has("Rule 200 of the project"));
+}

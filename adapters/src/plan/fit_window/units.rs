@@ -51,6 +51,8 @@ pub(super) struct UnitText {
     pub(super) exceeds_limits: bool,
     /// The number of images and files that belong to it.
     pub(super) media: usize,
+    /// The index of the call of which it is the output.
+    pub(super) call: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -237,6 +239,25 @@ impl UnitReader<'_, '_> {
         let replaced = self.plan.replacement_text(index);
         let bytes = replaced.map_or(own_bytes, json::escaped_len);
         self.add_text(unit, index, TextRole::Output, bytes, media);
+        if let Some(text) = unit.texts.last_mut() {
+            text.call = self.call_of_last(&unit.entries);
+        }
+    }
+
+    /// The call of the last of these entries: they are an answer with the results of its calls in
+    /// their order.
+    fn call_of_last(&self, entries: &Range<usize>) -> Option<usize> {
+        match self.plan.sequence.get(entries.start)? {
+            SequenceEntry::Answer(answer) => {
+                let place = entries.len().checked_sub(2)?;
+                answer.calls.get(place).copied()
+            }
+            SequenceEntry::Message(_)
+            | SequenceEntry::Result(_)
+            | SequenceEntry::Interrupted(_)
+            | SequenceEntry::Stray(_)
+            | SequenceEntry::Omitted(_) => None,
+        }
     }
 
     /// The maximum bytes of the tool name and the call id.
@@ -259,6 +280,7 @@ impl UnitReader<'_, '_> {
             bytes,
             exceeds_limits: false,
             media,
+            call: None,
         };
         if self.limits.keeps_media_and_reasoning {
             unit.frame += media * self.image_bytes;

@@ -224,13 +224,14 @@ impl Assembler {
     }
 
     /// Sets what the response says of its prompt. It is known once the request is encoded.
-    pub fn describe_prompt(
-        &mut self,
-        diagnostics: Option<PromptCacheDiagnostics>,
-        removed: Vec<RemovedReasoning>,
-    ) {
-        self.writer.response.cache_diagnostics = diagnostics;
+    pub fn describe_prompt(&mut self, removed: Vec<RemovedReasoning>) {
+        self.writer.response.cache_diagnostics = None;
         self.writer.response.removed_reasoning = removed;
+    }
+
+    /// Sets how the prompt compares with another one.
+    pub fn diagnose_prompt(&mut self, diagnostics: PromptCacheDiagnostics) {
+        self.writer.response.cache_diagnostics = Some(diagnostics);
     }
 
     /// Writes `response.in_progress` with the output so far, so that a silent connection

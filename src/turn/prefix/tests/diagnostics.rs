@@ -114,6 +114,68 @@ fn r41_a_longer_history_is_a_hit_and_an_unknown_response_is_not_found() {
 }
 
 #[test]
+fn r41_each_of_the_last_responses_is_compared_as_it_was() {
+    let mut random = SeededRandom::new(6);
+    let items = history(82, &mut random);
+    let mut recent = RecentRequests::default();
+    // Each response is to a turn more, and the tools of every tenth are others.
+    let other_tools = |next: TestRequest| with_reason(next, CacheMissReason::ToolsChanged, 0);
+    let turn = |turns: usize| {
+        let next = with_settings(items[..=2 * turns].to_vec());
+        if turns.is_multiple_of(10) {
+            other_tools(next)
+        } else {
+            next
+        }
+    };
+    for turns in 1..80 {
+        recent.put(&turn(turns).fingerprint(), &format!("resp_{turns}"));
+    }
+    let next = turn(81).fingerprint();
+    let mut changed = items.clone();
+    changed[2 * 70] = output("c69", "something else");
+    let changed = with_settings(changed).fingerprint();
+    for turns in 80 - 64..80_usize {
+        let id = format!("resp_{turns}");
+        let found = recent.diagnose(&next, &id).unwrap();
+        let reason = match found {
+            PromptCacheDiagnostics::CacheMiss { reason, .. } => Some(reason),
+            _ => None,
+        };
+        let expected = turns
+            .is_multiple_of(10)
+            .then_some(CacheMissReason::ToolsChanged);
+        assert_eq!(reason, expected, "{turns}");
+        if expected.is_none() {
+            // What comes after the seventieth turn is no part of an earlier request.
+            let is_hit = recent.diagnose(&changed, &id) == Some(PromptCacheDiagnostics::CacheHit);
+            assert_eq!(is_hit, turns < 70, "{turns}");
+        }
+    }
+    assert_eq!(recent.diagnose(&next, "resp_5"), None);
+}
+
+#[test]
+fn r41_a_history_is_stored_once() {
+    let mut random = SeededRandom::new(8);
+    let items = history(3, &mut random);
+    let mut recent = RecentRequests::default();
+    let continued = (1..4).map(|turns| {
+        let request = with_settings(items[..=2 * turns].to_vec()).fingerprint();
+        recent.put(&request, &format!("resp_{turns}"));
+        let stored = recent.stored(&request).unwrap();
+        assert_eq!(*stored.response, format!("resp_{turns}"));
+        // Tools, instructions and the items.
+        assert_eq!(stored.parts.len(), 16 * (3 + 2 * turns));
+        stored.continues.map(|response| response.to_string())
+    });
+    let continued: Vec<_> = continued.collect();
+    assert_eq!(continued[0], None);
+    assert_eq!(continued[1].as_deref(), Some("resp_1"));
+    assert_eq!(continued[2].as_deref(), Some("resp_2"));
+}
+
+#[test]
 fn r41_the_tokens_before_and_after_the_difference_are_told() {
     let long = "x".repeat(27_000);
     let history = |last: &str| json!([user(&long), call("c1"), output("c1", last)]);

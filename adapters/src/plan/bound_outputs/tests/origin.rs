@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::policy::{bounds, planned};
-use crate::plan::{OutputPolicy, ReplacementKind};
+use crate::plan::{Bounds, OutputPolicy, ReplacementKind, Retention};
 
 /// A call of a shell with its output.
 fn run(id: &str, command: &str, output: &str) -> [Value; 2] {
@@ -57,7 +57,14 @@ fn instructions_are_sent_whole_or_not_at_all() {
     let rule = |at: usize| format!("- Never touch part {at} without asking its owner.\n");
     let rules = |count: usize| -> String { (0..count).map(rule).collect() };
     let bounds = bounds(262_144, OutputPolicy::Adaptive);
-    for command in ["cat AGENTS.md", "sed -n '1,900p' skills/tide/SKILL.md"] {
+    for command in [
+        "cat AGENTS.md",
+        "sed -n '1,900p' skills/tide/SKILL.md",
+        "cat AGENTS.md; ls",
+        "cat AGENTS.md && git status",
+        "find . -name AGENTS.md -exec cat {} +",
+        "cat .cursor/rules/style.mdc",
+    ] {
         let whole = planned(&run("c", command, &rules(1_500)), &bounds);
         assert!(whole.replacements.is_empty(), "{command}");
         let notice = planned(&run("c", command, &rules(9_000)), &bounds);
@@ -69,6 +76,13 @@ fn instructions_are_sent_whole_or_not_at_all() {
             notice.text
         );
     }
+    let unkept = Bounds {
+        retention: Retention::Nothing,
+        ..bounds.clone()
+    };
+    let notice = planned(&run("c", "cat AGENTS.md", &rules(9_000)), &unkept);
+    let notice = &notice.replacements[&1].text;
+    assert!(notice.contains("read it again in parts"), "{notice}");
     let found = planned(&run("c", "rg -n part AGENTS.md", &rules(1_500)), &bounds);
     assert_eq!(found.replacements[&1].kind, ReplacementKind::Excerpt);
     // A round that is too large cuts the others.

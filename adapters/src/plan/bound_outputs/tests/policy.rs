@@ -389,7 +389,10 @@ fn a_read_back_is_not_shortened_in_its_round_while_it_fits() {
         format!("{heading}\n{}", lines(chars))
     };
     for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
-        let bounds = Bounds { outputs, ..bounds };
+        let bounds = Bounds {
+            outputs,
+            ..bounds.clone()
+        };
         let one = round("a", &[page(80_000)]);
         assert_eq!(kinds(&planned(&one, &bounds)), []);
         let three = round("a", &[page(80_000), page(9_000), page(80_000)]);

@@ -88,7 +88,7 @@ proptest! {
                     prop_assert_eq!(&shared.collect::<std::collections::BTreeMap<_, _>>(), &before.replacements);
                 }
             }
-            let whole = planned(&items, &Bounds { outputs: OutputPolicy::Whole, ..bounds });
+            let whole = planned(&items, &Bounds { outputs: OutputPolicy::Whole, ..bounds.clone() });
             prop_assert_eq!(&now.actions, &whole.actions);
             prop_assert_eq!(&now.sequence, &whole.sequence);
             let mut sum = 0;

@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::policy::{bounds, planned};
-use crate::plan::{Bounds, OutputMark, OutputPolicy, Plan, WholeFrom};
-use crate::responses::request::TurnSource;
+use crate::plan::{Bounds, OutputPolicy, Plan, WholeFrom};
 
 /// The history of a session whose outputs have these lengths.
 fn history(lengths: &[usize]) -> Vec<Value> {
@@ -20,12 +19,16 @@ fn history(lengths: &[usize]) -> Vec<Value> {
     items
 }
 
-/// The same bounds from the end of this history on, where outputs are sent whole.
-fn whole_after(items: &[Value], bounds: Bounds) -> Bounds {
-    let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
-    let turn = source.turn().unwrap();
-    let newest = turn.items.iter().rev().find_map(OutputMark::of);
-    bounds.with_whole(Some(WholeFrom::after(newest)))
+/// The same bounds after these histories of a session, from where on outputs are sent whole.
+fn whole_after_all(histories: &[Vec<Value>], bounds: &Bounds) -> Bounds {
+    let plans = histories.iter().map(|items| planned(items, bounds));
+    let marks: Vec<_> = plans.map(|plan| plan.output_marks).collect();
+    let from = WholeFrom::after(marks.iter().map(Vec::as_slice));
+    bounds.clone().with_whole(Some(from))
+}
+
+fn whole_after(items: &[Value], bounds: &Bounds) -> Bounds {
+    whole_after_all(&[items.to_vec()], bounds)
 }
 
 /// The texts that are sent instead of the first items.
@@ -47,7 +50,7 @@ proptest! {
         let point = 1 + point.index(lengths.len() - 1);
         let before = history(&lengths[..point]);
         let sent = planned(&before, &normal);
-        let whole = whole_after(&before, normal);
+        let whole = whole_after(&before, &normal);
         for count in point..=lengths.len() {
             let items = history(&lengths[..count]);
             let now = planned(&items, &whole);
@@ -72,13 +75,13 @@ proptest! {
 #[test]
 fn r42_a_history_that_began_later_is_whole() {
     let normal = bounds(131_072, OutputPolicy::Adaptive);
-    let whole = whole_after(&history(&[30_000, 30_000]), normal);
+    let whole = whole_after(&history(&[30_000, 30_000]), &normal);
     let mut other = history(&[29_000, 31_000]);
     assert_eq!(planned(&other, &normal).replacements.len(), 2);
     assert_eq!(planned(&other, &whole).replacements.len(), 0);
-    // A summary may keep a part of the history.
+    // A summary may keep a part of the history, but no cache knows that after another beginning.
     other.splice(1..1, history(&[30_000, 30_000]).split_off(3));
-    assert_eq!(planned(&other, &whole).replacements.len(), 1);
+    assert_eq!(planned(&other, &whole).replacements.len(), 0);
 }
 
 /// Results of one answer belong together, in whatever order they come.
@@ -97,11 +100,58 @@ fn r42_all_outputs_of_a_request_were_sent_before() {
         output("b"),
         output("a"),
     ];
-    let whole = whole_after(&items, normal);
+    let whole = whole_after(&items, &normal);
     items.extend([call("c"), output("c")]);
     let plan = planned(&items, &whole);
     assert_eq!(
         plan.replacements.keys().copied().collect::<Vec<_>>(),
         [3, 4]
     );
+}
+
+/// The indices of the items that are shortened.
+fn shortened(items: &[Value], bounds: &Bounds) -> Vec<usize> {
+    let plan = planned(items, bounds);
+    plan.replacements.keys().copied().collect()
+}
+
+#[test]
+fn r42_each_of_many_histories_keeps_what_was_sent() {
+    let normal = bounds(131_072, OutputPolicy::Adaptive);
+    let agent = |number: usize, turns: usize| {
+        let lengths: Vec<usize> = (0..turns)
+            .map(|turn| 30_000 + 70 * (100 * turn + number))
+            .collect();
+        history(&lengths)
+    };
+    let histories: Vec<_> = (0..11).map(|number| agent(number, 3)).collect();
+    let whole = whole_after_all(&histories, &normal);
+    for number in 0..11 {
+        assert_eq!(shortened(&agent(number, 5), &whole), [2, 4, 6], "{number}");
+    }
+    assert!(shortened(&agent(11, 5), &whole).is_empty());
+}
+
+#[test]
+fn r42_a_history_that_goes_back_keeps_what_was_sent() {
+    let normal = bounds(131_072, OutputPolicy::Adaptive);
+    let whole = whole_after(&history(&[30_000, 31_000, 32_000, 33_000]), &normal);
+    let back = history(&[30_000, 31_000, 39_000, 38_000]);
+    assert_eq!(shortened(&back, &whole), [2, 4]);
+    // The same output in another history is another one, also under the same call id.
+    let other = history(&[29_000, 31_000, 32_000, 33_000]);
+    assert!(shortened(&other, &whole).is_empty());
+}
+
+/// Of a very long session only the newest outputs are known. What may be older is not changed.
+#[test]
+fn r42_a_history_that_may_be_older_is_not_changed() {
+    let normal = bounds(1_000_000, OutputPolicy::Adaptive);
+    let mut lengths = vec![70; 600];
+    lengths[..2].fill(50_000);
+    let all = history(&lengths);
+    let whole = whole_after(&all, &normal);
+    assert_eq!(shortened(&all, &whole), [2, 4]);
+    let back = history(&lengths[..50]);
+    assert_eq!(shortened(&back, &whole), [2, 4]);
 }

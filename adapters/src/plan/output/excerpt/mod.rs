@@ -164,6 +164,7 @@ pub fn notice(measure: &OutputMeasure, is_instructions: bool, retention: Retenti
     let how = match retention {
         Retention::Disk => "artifact_read shows it if that tool is offered",
         Retention::Memory => "artifact_read shows it while the server keeps it in memory",
+        Retention::Nothing if is_instructions => "it was not kept, so read it again in parts",
         Retention::Nothing => "it was not kept",
     };
     let exit = match measure.header.exit_code {

@@ -1,0 +1,284 @@
+//! The prompts of the last responses as hashes, so that later prompts can be compared with them.
+//! The prompts of a growing history share one row of hashes.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::error::StoreError;
+
+/// The most prompts of one session. Beyond it the oldest are forgotten.
+pub const MAX_PROMPTS_OF_SESSION: usize = 64;
+
+/// The most prompts of all sessions.
+const MAX_PROMPTS: usize = 4096;
+
+/// The most bytes of the hashes of all histories.
+const MAX_BYTES: u64 = 128 * (MAX_PROMPT_BYTES as u64);
+
+/// The most bytes of the hashes of one prompt; longer ones are not stored.
+const MAX_PROMPT_BYTES: usize = 256 << 10;
+
+/// A prompt that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnsweredPrompt {
+    /// The owner.
+    pub owner: String,
+    /// The id of the session.
+    pub session: String,
+    /// The id of the response.
+    pub response: String,
+    /// The response whose prompt this one begins with, if it is known.
+    pub continues: Option<String>,
+    /// Its hashes.
+    pub parts: Vec<u8>,
+    /// What else is compared, as JSON.
+    pub details: String,
+    /// Whether it asks for a summary.
+    pub asks_for_summary: bool,
+    /// The time of the answer, in seconds since 1970.
+    pub accessed: u64,
+}
+
+/// A prompt that was found again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundPrompt {
+    /// Its hashes.
+    pub parts: Vec<u8>,
+    /// What else is compared, as JSON.
+    pub details: String,
+    /// Whether it asked for a summary, or a later prompt of its session did.
+    pub summarized: bool,
+}
+
+/// Adds the prompt of a response, or replaces an earlier one of the same response.
+pub(super) fn put(connection: &mut Connection, prompt: &AnsweredPrompt) -> Result<(), StoreError> {
+    if prompt.parts.len() > MAX_PROMPT_BYTES {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let history = put_history(&transaction, prompt)?;
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO prompts
+             (owner, response, session, history, bytes, details, summary, accessed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            prompt.owner,
+            prompt.response,
+            prompt.session,
+            history,
+            prompt.parts.len(),
+            prompt.details,
+            prompt.asks_for_summary,
+            prompt.accessed
+        ])?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM prompts WHERE number IN (
+                 SELECT number FROM prompts WHERE owner = ?1 AND session = ?2
+                 ORDER BY number DESC LIMIT -1 OFFSET ?3)",
+        )?
+        .execute(params![
+            prompt.owner,
+            prompt.session,
+            MAX_PROMPTS_OF_SESSION
+        ])?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM prompts WHERE number IN (
+                 SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
+        )?
+        .execute([MAX_PROMPTS])?;
+    delete_unused(&transaction)?;
+    limit_bytes(&transaction, MAX_BYTES)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// The number of the history of a prompt, which has the hashes of the prompt now.
+fn put_history(connection: &Connection, prompt: &AnsweredPrompt) -> Result<i64, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT history FROM prompts JOIN prompt_histories ON prompt_histories.number = history
+         WHERE owner = ?1 AND response = ?2 AND substr(?3, 1, length(parts)) = parts",
+    )?;
+    let names = params![prompt.owner, prompt.continues, prompt.parts];
+    let known: Option<i64> = select.query_row(names, |row| row.get(0)).optional()?;
+    let Some(history) = known else {
+        let mut insert =
+            connection.prepare_cached("INSERT INTO prompt_histories (parts) VALUES (?1)")?;
+        return Ok(insert.insert([&prompt.parts])?);
+    };
+    connection
+        .prepare_cached("UPDATE prompt_histories SET parts = ?2 WHERE number = ?1")?
+        .execute(params![history, prompt.parts])?;
+    Ok(history)
+}
+
+/// Deletes the oldest histories with their prompts until their hashes take so many bytes at most.
+fn limit_bytes(connection: &Connection, max_bytes: u64) -> Result<(), StoreError> {
+    let mut sum = connection
+        .prepare_cached("SELECT coalesce(sum(length(parts)), 0) FROM prompt_histories")?;
+    while sum.query_row([], |row| row.get::<_, u64>(0))? > max_bytes {
+        let deleted = connection
+            .prepare_cached(
+                "DELETE FROM prompts WHERE history = (
+                     SELECT history FROM prompts GROUP BY history ORDER BY max(number) LIMIT 1)",
+            )?
+            .execute([])?;
+        delete_unused(connection)?;
+        if deleted == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the histories that have no prompt any more.
+fn delete_unused(connection: &Connection) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "DELETE FROM prompt_histories WHERE NOT EXISTS (
+                 SELECT 1 FROM prompts WHERE history = prompt_histories.number)",
+        )?
+        .execute([])?;
+    Ok(())
+}
+
+/// The prompt of a response; `None` if the owner has no such response.
+pub(super) fn find(
+    connection: &Connection,
+    owner: &str,
+    response: &str,
+) -> Result<Option<FoundPrompt>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT substr(parts, 1, bytes), details, EXISTS (
+             SELECT 1 FROM prompts AS later
+             WHERE later.owner = prompts.owner AND later.session = prompts.session
+             AND later.number >= prompts.number AND later.summary)
+         FROM prompts JOIN prompt_histories ON prompt_histories.number = history
+         WHERE owner = ?1 AND response = ?2",
+    )?;
+    let found = select.query_row([owner, response], |row| {
+        Ok(FoundPrompt {
+            parts: row.get(0)?,
+            details: row.get(1)?,
+            summarized: row.get(2)?,
+        })
+    });
+    Ok(found.optional()?)
+}
+
+/// Deletes the prompts that were answered before a time.
+pub(super) fn sweep(connection: &Connection, accessed_since: u64) -> Result<(), StoreError> {
+    let deleted = connection
+        .prepare_cached("DELETE FROM prompts WHERE accessed < ?1")?
+        .execute([accessed_since])?;
+    if deleted > 0 {
+        delete_unused(connection)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::tests::in_memory;
+    use super::super::sweep::{self as artifacts, SweepLimits};
+    use super::*;
+
+    fn prompt(response: &str, continues: Option<&str>, parts: Vec<u8>) -> AnsweredPrompt {
+        AnsweredPrompt {
+            owner: "local".to_owned(),
+            session: "s".to_owned(),
+            response: response.to_owned(),
+            continues: continues.map(str::to_owned),
+            parts,
+            details: format!("{{\"of\":\"{response}\"}}"),
+            asks_for_summary: false,
+            accessed: 10,
+        }
+    }
+
+    fn count(connection: &Connection, table: &str) -> u64 {
+        let count = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&count, [], |row| row.get(0)).unwrap()
+    }
+
+    fn found(connection: &Connection, response: &str) -> Option<FoundPrompt> {
+        find(connection, "local", response).unwrap()
+    }
+
+    #[test]
+    fn r41_prompts_of_a_history_share_its_hashes() {
+        let mut connection = in_memory();
+        for prompt in [
+            prompt("r1", None, vec![1; 32]),
+            prompt("r2", Some("r1"), vec![1; 48]),
+            // It does not begin with the other, whatever is said.
+            prompt("r3", Some("r2"), vec![3; 64]),
+            prompt("r2", Some("r2"), vec![1; 64]),
+        ] {
+            put(&mut connection, &prompt).unwrap();
+        }
+        assert_eq!(count(&connection, "prompt_histories"), 2);
+        for (response, parts) in [
+            ("r1", vec![1; 32]),
+            ("r2", vec![1; 64]),
+            ("r3", vec![3; 64]),
+        ] {
+            let expected = FoundPrompt {
+                parts,
+                details: format!("{{\"of\":\"{response}\"}}"),
+                summarized: false,
+            };
+            assert_eq!(found(&connection, response), Some(expected), "{response}");
+        }
+        assert_eq!(found(&connection, "r4"), None);
+        assert_eq!(find(&connection, "them", "r1").unwrap(), None);
+    }
+
+    #[test]
+    fn r41_a_summary_after_a_prompt_is_known() {
+        let mut connection = in_memory();
+        for (response, asks_for_summary) in [("r1", false), ("r2", true), ("r3", false)] {
+            let mut prompt = prompt(response, None, vec![1; 16]);
+            prompt.asks_for_summary = asks_for_summary;
+            put(&mut connection, &prompt).unwrap();
+        }
+        let summarized = ["r1", "r2", "r3"].map(|id| found(&connection, id).unwrap().summarized);
+        assert_eq!(summarized, [true, true, false]);
+    }
+
+    #[test]
+    fn r41_stored_prompts_are_limited_and_swept() {
+        let mut connection = in_memory();
+        let mut long = prompt("long", None, vec![1; MAX_PROMPT_BYTES + 1]);
+        put(&mut connection, &long).unwrap();
+        assert_eq!(found(&connection, "long"), None);
+        for number in 0..MAX_PROMPTS_OF_SESSION + 10 {
+            let name = format!("r{number}");
+            put(&mut connection, &prompt(&name, None, vec![1; 16])).unwrap();
+        }
+        let left = MAX_PROMPTS_OF_SESSION as u64;
+        assert_eq!(count(&connection, "prompts"), left);
+        assert_eq!(count(&connection, "prompt_histories"), left);
+        assert_eq!(found(&connection, "r9"), None);
+        // Other sessions have room of their own, until all hashes take too much.
+        for number in 0..128 + 10 {
+            long.session = format!("s{number}");
+            long.response = format!("long {number}");
+            long.parts = vec![1; MAX_PROMPT_BYTES];
+            long.accessed = 20;
+            put(&mut connection, &long).unwrap();
+        }
+        assert_eq!(found(&connection, "long 9"), None);
+        assert!(found(&connection, "long 10").is_some());
+        assert_eq!(count(&connection, "prompts"), 128);
+        let limits = SweepLimits {
+            accessed_since: 30,
+            max_bytes: 1_000,
+        };
+        artifacts::step(&mut connection, limits).unwrap();
+        assert_eq!(count(&connection, "prompts"), 0);
+        assert_eq!(count(&connection, "prompt_histories"), 0);
+    }
+}
