@@ -156,6 +156,10 @@ fn is_filler(character: &str) -> bool {
 fn exact_name(bytes: &[u8], token: &TextToken) -> Option<u64> {
     let written = bytes.get(token.start..token.end).unwrap_or_default();
     let is_number = token.kind == TokenKind::Number;
+    // A number with a fraction, or a part of an address, is another one.
+    if is_number && written.contains(&b'.') {
+        return None;
+    }
     let written = if is_number {
         let digits = written.iter().take_while(|byte| byte.is_ascii_digit());
         let digits = written.get(..digits.count()).unwrap_or_default();
