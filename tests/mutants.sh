@@ -293,7 +293,7 @@ row S2-Bg "outputs = whole bounds them, too" $plan/bound_outputs/limits.rs \
   's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => (4_000, usize::MAX, MAX_EXCERPT_CHARS, ExcerptStyle::Fixed),/' \
   adapters outputs_stay_whole_under_the_policy_whole
 row S2-Bh "no lines of the middle are shown" $excerpt/body.rs \
-  's/^        let middle = self.render(&units, between) + &paths;/        let middle = self.render(\&[], between) + \&paths;/' \
+  's/^        let middle = self.render(&units, between, &ends) + &paths;/        let middle = self.render(\&[], between, \&ends) + \&paths;/' \
   adapters a_command_excerpt_shows_errors_and_paths_of_the_middle
 row S2-Bh "words are rare in the text, not in their place" $output/evidence/model.rs \
   's/^                    Some(bits) => bits + alone \/ 4,/                    Some(_) => alone,/' \
@@ -313,6 +313,60 @@ row S2-Vf "what was asked for is not looked for" $plan/bound_outputs/origin.rs \
 row S2-Vf "words of the arguments do not count" $output/evidence/marks.rs \
   's/^const ARGUMENT_BITS: Bits = .*/const ARGUMENT_BITS: Bits = 0;/' \
   adapters what_the_call_or_the_user_asked_for_is_shown
+row S2-Vf "numbers that were asked for are not compared" $output/evidence/marks.rs \
+  's/^                        self.has_exact = true;/                        self.has_exact = false;/' \
+  adapters numbers_and_short_names_that_were_asked_for_are_shown
+row S2-Vf "pairs of characters are not looked for" $output/evidence/marks.rs \
+  's/^                        \&\& !is_filler(written)/                        \&\& is_filler(written)/' \
+  adapters a_chinese_question_finds_its_lines_in_a_chinese_log
+row S2-Vf "unchanged lines of a diff are not searched" $output/evidence/mod.rs \
+  's/^            self.add_unchanged(start, end);/            let _ = Self::add_unchanged;/' \
+  adapters an_unchanged_line_of_a_diff_is_shown_if_it_was_asked_for
+row S2-Vh "the oddest hits do not come first" $excerpt/render.rs \
+  's/^    files.sort_by_key(|(_, rank, _)| \*rank);/    files.sort_by_key(|(path, _, _)| *path);/' \
+  adapters hits_are_counted_and_shown_by_file_with_the_oddest_first
+row S2-Vh "the files with most hits come first where there are many" $excerpt/overview/hits.rs \
+  's/^        counts.files.sort_by_key(|(_, hits)| \*hits);/        counts.files.sort_by_key(|(_, hits)| usize::MAX - *hits);/' \
+  adapters the_files_with_fewest_hits_are_named_where_there_are_many
+row S2-Bj "a long row is shown without its start" $excerpt/body.rs \
+  's/^            None => json::row_around(self.text, unit.focus, between)?,/            None => { let _ = json::row_around; return None; }/' \
+  adapters a_find_in_a_long_row_of_json_is_shown_with_the_start_of_its_row
+row S2-Bn "binary files are not counted" $excerpt/overview/diff.rs \
+  's/^                file.is_binary = true;/                file.is_binary = false;/' \
+  adapters a_diff_names_its_files_with_their_changes
+row S2-Bn "keys with a known prefix are not looked for" $excerpt/overview/diff.rs \
+  's/^        is_changed.then_some((line, end, at))/        (is_changed \&\& bytes.is_empty()).then_some((line, end, at))/' \
+  adapters what_looks_like_a_secret_is_shown_of_a_diff
+row S2-Bo "columns have no numbers" $excerpt/overview/table.rs \
+  's/^        if let Some(value) = number(cell) {/        if let Some(value) = number(cell).filter(|_| false) {/' \
+  adapters a_table_is_described_by_its_columns
+row S2-Bo "rows of another shape are not looked for" $excerpt/overview/table.rs \
+  's/^    let other_score = worth(30 \* BIT, other.len());/    let other_score = worth(0, other.len());/' \
+  adapters rows_of_another_shape_and_extreme_numbers_are_shown
+row S2-Bp "repeats at the ends are not folded" $excerpt/body.rs \
+  's/^        let is_alike = is_short \&\& .*/        let is_alike = is_short \&\& start == usize::MAX;/' \
+  adapters repeats_at_both_ends_are_folded
+row S2-Bp "odd numbers are folded" $excerpt/body.rs \
+  's/^        let is_alike = is_short \&\& .*/        let is_alike = is_short;/' \
+  adapters an_odd_number_among_repeats_is_not_folded
+row S2-Bp "parts of a line count as lines" $excerpt/line_cut.rs \
+  's/^        lines += usize::from(!goes_on) + /        lines += usize::from(!goes_on || start > 0) + /' \
+  adapters the_lines_left_out_are_counted_from_what_is_shown
+row S2-Bq "definitions are looked for in the first lines alone" $excerpt/outline.rs \
+  's/^const SEARCHED_BYTES: usize = .*/const SEARCHED_BYTES: usize = 16;/' \
+  adapters definitions_of_all_of_a_file_are_listed_with_their_lines
+row S2-Bq "headings are never many" $excerpt/overview/headings.rs \
+  's/^const MANY: usize = 8;/const MANY: usize = 800;/' \
+  adapters the_headings_of_a_long_page_are_named
+row S2-Bq "what a script throws is not looked for" $excerpt/overview/mod.rs \
+  's/^    const MOST: usize = 24;/    const MOST: usize = 0;/' \
+  adapters errors_and_addresses_are_shown_of_minified_code
+row S2-Br "small and capital letters count as one" $excerpt/queries.rs \
+  's/^        if query.matches < lines$/        if query.matches < lines \&\& lines == 0/' \
+  adapters searches_are_named_that_would_find_more
+row S2-Br "a long line counts once" $excerpt/queries.rs \
+  's/^            at = if is_long {/            at = if is_long \&\& line.is_empty() {/' \
+  lib a_search_that_an_excerpt_names_finds_as_many_lines_as_it_says
 row S2-Vh "a result is shown without what it is about" $excerpt/body.rs \
   's/OutputKind::Json | OutputKind::WebOrSearch => (2, 1),/OutputKind::Json => (2, 1),/' \
   adapters an_odd_search_result_is_shown_with_its_title_and_address

@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::*;
 
 fn search(text: &str, query: &SearchQuery) -> SearchResult {
@@ -252,5 +254,62 @@ fn only_expressions_and_long_texts_in_any_case_are_slow() {
     ] {
         let query = SearchQuery::new(pattern, regex, ignore_case).unwrap();
         assert_eq!(query.is_quick(), quick, "{pattern}");
+    }
+}
+
+/// What is sent of a long output.
+fn excerpt(output: &str) -> String {
+    use adapters::plan::{Bounds, OutputPolicy, Retention, plan};
+    let model = registry::Model::unlisted("m");
+    let bounds = Bounds::for_model(&model, OutputPolicy::Adaptive, Retention::Disk);
+    let call = json!({"type": "function_call", "call_id": "c", "name": "shell", "arguments": "{}"});
+    let result = json!({"type": "function_call_output", "call_id": "c", "output": output});
+    let body = json!({"model": "m", "input": [call, result]});
+    let source = adapters::responses::request::TurnSource::new(body.to_string());
+    let plan = plan(&source.turn().unwrap(), &bounds);
+    plan.replacement_text(1).unwrap().to_owned()
+}
+
+// S2-Br
+#[test]
+fn a_search_that_an_excerpt_names_finds_as_many_lines_as_it_says() {
+    let ships = [
+        "barge", "pilot", "sailor", "anchor", "lantern", "mooring", "rope",
+    ];
+    let ship = |at: usize| ships[at * 3 % ships.len()];
+    let errors = |at: usize| match at % 9 {
+        0 => format!("ERROR the {} is gone in {at}\r\n", ship(at)),
+        4 => format!("Error: {} and terrors in {at}, error\n", ship(at)),
+        _ => format!("the {} is at {at}\n", ship(at)),
+    };
+    let failures = |at: usize| match at % 11 {
+        0 => format!("the {} has failed, it failed at {at}; ", ship(at)),
+        _ => format!("the {} lay at {at} beside the {}; ", ship(at), ship(at + 1)),
+    };
+    let one_case = |at: usize| match at % 7 {
+        0 => format!("fatal: no {} at {at}\n", ship(at)),
+        _ => format!("the {} is at {at}\n", ship(at)),
+    };
+    let header = "Wall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n";
+    for text in [
+        (0..4_000).map(errors).collect::<String>(),
+        (0..4_000).map(failures).collect(),
+        format!("{header}{}", (0..4_000).map(one_case).collect::<String>()),
+    ] {
+        let shown = excerpt(&text);
+        let named: Vec<&str> = shown
+            .lines()
+            .filter(|line| line.contains("artifact_search {"))
+            .collect();
+        assert!(!named.is_empty(), "{shown}");
+        for line in named {
+            let (said, arguments) = line.split_once(": artifact_search ").unwrap();
+            let said = said.trim_start_matches('[').split(' ').next().unwrap();
+            let arguments: Value = serde_json::from_str(arguments.trim_end_matches(']')).unwrap();
+            let (pattern, regex) = (arguments["query"].as_str(), arguments.get("regex"));
+            let query = SearchQuery::new(pattern.unwrap(), regex.is_some(), false).unwrap();
+            let matches = search(&text, &query).matches.to_string();
+            assert_eq!(said, matches, "{line}");
+        }
     }
 }

@@ -97,6 +97,15 @@ impl PlanBench {
         }
     }
 
+    /// The body of the upstream request for a Responses request.
+    pub(crate) fn encoded(&self, body: String) -> anyhow::Result<Vec<u8>> {
+        let source = TurnSource::new(body);
+        let turn = source.turn()?;
+        let options = EncodeOptions::new(&self.dialect, &self.model, "m");
+        let request = encode(&turn, &plan(&turn, &self.bounds), &options)?;
+        Ok(request.encoded.body)
+    }
+
     /// Measures a session with these outputs, and prints a row.
     pub(crate) fn measure(&self, name: &str, outputs: &[String]) -> anyhow::Result<()> {
         let source = TurnSource::new(body(outputs));

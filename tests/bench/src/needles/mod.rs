@@ -2,7 +2,7 @@
 //!
 //! [`case`] makes the outputs: [`kind`] names the kinds, and the modules beside it generate them from
 //! the [`words`] of a [`scene`] by the choices of [`dice`]. [`real`] takes them from commands. [`rig`] sends
-//! each through the proxy, [`summary`] prints what was visible, and [`speed`] measures the time.
+//! each through the proxy, or [`planner`] plans it here, [`summary`] prints what was visible, and [`speed`] measures the time.
 
 mod builds;
 mod case;
@@ -12,6 +12,7 @@ mod foreign_logs;
 mod kind;
 mod logs;
 mod pages;
+mod planner;
 mod real;
 mod rig;
 mod rows;
@@ -35,6 +36,7 @@ use serde_json::json;
 use self::{
     case::{Case, Recipe},
     kind::NeedleKind,
+    planner::Planner,
     rig::Rig,
     summary::{Outcome, Summary},
 };
@@ -68,6 +70,9 @@ pub(crate) struct NeedlesOptions {
     /// Write each case into this folder, with what was shown of it
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
+    /// Plan and encode the outputs in this process instead of sending them through the proxy
+    #[arg(long, conflicts_with = "proxy")]
+    in_process: bool,
     /// Measure the time of planning instead, in this process
     #[arg(long, conflicts_with_all = ["json", "write", "proxy"])]
     speed: bool,
@@ -83,19 +88,29 @@ pub(crate) async fn run(options: &NeedlesOptions) -> anyhow::Result<bool> {
         return speed::run(&options.generated_kinds()?, options.window, seed);
     }
     let (cases, skipped) = options.cases(seed)?;
-    let mut rig = Rig::start(&proxy(options.proxy.as_ref())?, options.window).await?;
+    let planner = Planner::new(options.window);
+    let mut rig = if options.in_process {
+        None
+    } else {
+        Some(Rig::start(&proxy(options.proxy.as_ref())?, options.window).await?)
+    };
     let mut outcomes = Vec::new();
     for (place, case) in cases.iter().enumerate() {
         if place.is_multiple_of(50) {
             print_progress(&format!("{place} of {}", cases.len()));
         }
-        let shown = rig.shown(case).await?;
+        let shown = match &mut rig {
+            Some(rig) => rig.shown(case).await?,
+            None => planner.shown(case)?,
+        };
         if let Some(folder) = &options.write {
             write(folder, case, &shown)?;
         }
         outcomes.push(Outcome::of(case, &shown));
     }
-    rig.stop().await?;
+    if let Some(rig) = rig {
+        rig.stop().await?;
+    }
     let summary = Summary::new(outcomes, skipped);
     if options.json {
         let figures = json!({"seed": seed, "window": options.window, "summary": summary});

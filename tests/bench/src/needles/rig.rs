@@ -47,15 +47,7 @@ impl Rig {
     pub(crate) async fn shown(&mut self, case: &Case) -> anyhow::Result<String> {
         let exchange = self.exchange(case);
         let body = timeout(TIMEOUT, exchange).await.context("no answer")??;
-        let body: Value = serde_json::from_slice(&body)?;
-        let messages = body.get("messages").and_then(Value::as_array);
-        let messages = messages.context("a request without messages")?;
-        let result = messages
-            .iter()
-            .find(|message| message.get("role").and_then(Value::as_str) == Some("tool"));
-        let content = result.and_then(|message| message.get("content"));
-        let text = content.and_then(Value::as_str);
-        Ok(text.context("a request without a tool output")?.to_owned())
+        tool_output(&body)
     }
 
     async fn exchange(&mut self, case: &Case) -> anyhow::Result<Bytes> {
@@ -74,8 +66,21 @@ impl Rig {
     }
 }
 
+/// The text of the tool output in an upstream request.
+pub(super) fn tool_output(body: &[u8]) -> anyhow::Result<String> {
+    let body: Value = serde_json::from_slice(body)?;
+    let messages = body.get("messages").and_then(Value::as_array);
+    let messages = messages.context("a request without messages")?;
+    let result = messages
+        .iter()
+        .find(|message| message.get("role").and_then(Value::as_str) == Some("tool"));
+    let content = result.and_then(|message| message.get("content"));
+    let text = content.and_then(Value::as_str);
+    Ok(text.context("a request without a tool output")?.to_owned())
+}
+
 /// The turn of an agent that has just run the command of the case.
-fn request(case: &Case) -> Value {
+pub(super) fn request(case: &Case) -> Value {
     let arguments =
         json!({"command": ["bash", "-lc", case.command], "workdir": "/home/user/project"});
     json!({"model": "bench/bench", "stream": false, "store": false, "input": [

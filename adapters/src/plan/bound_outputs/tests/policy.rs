@@ -104,7 +104,8 @@ fn round(name: &str, outputs: &[String]) -> Vec<Value> {
 
 /// Lines with so many characters in all.
 fn lines(chars: usize) -> String {
-    let text = "line 0123\n".repeat(chars / 10 + 1);
+    // Lines with other words, which are not folded.
+    let text = "line 0123\nrow 01234\n".repeat(chars / 20 + 1);
     text.get(..chars).unwrap().to_owned()
 }
 

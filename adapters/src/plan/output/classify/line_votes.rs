@@ -42,6 +42,81 @@ pub(super) struct LineVotes {
     block_has_url: bool,
 }
 
+/// A kind, and the conditions of which all must hold. The first rule counts whose conditions hold.
+type KindRule = (OutputKind, &'static [fn(&LineVotes) -> bool]);
+
+/// The kind of a text by its lines.
+const KIND_RULES: [KindRule; 11] = {
+    use OutputKind::{CommandOutput, FileOrCodeOutput, OpaqueToolOutput, WebOrSearch};
+    [
+        (OpaqueToolOutput, &[|it| it.are(it.encoded, 80)]),
+        (
+            FileOrCodeOutput,
+            &[
+                |it| it.diff_headers > 0,
+                |it| it.are(it.diff_changes + it.diff_headers, 12),
+            ],
+        ),
+        (FileOrCodeOutput, &[|it| it.are(it.numbered, 60)]),
+        (
+            WebOrSearch,
+            &[|it| it.are(it.tags, 50), |it| it.code * 2 < it.tags],
+        ),
+        (
+            WebOrSearch,
+            &[
+                |it| it.urls > 0,
+                |it| it.are(it.urls + it.fields, 8),
+                |it| !it.are(it.command, 30),
+                |it| !it.are(it.file(), 30),
+            ],
+        ),
+        (
+            FileOrCodeOutput,
+            &[
+                |it| it.are(it.file(), 35),
+                |it| it.file() > it.command,
+                |it| it.file() > it.prose,
+            ],
+        ),
+        // A document in Markdown is a file, unless it has the addresses of a page.
+        (
+            FileOrCodeOutput,
+            &[|it| it.is_prose(), |it| it.headings > 0, |it| it.urls == 0],
+        ),
+        (WebOrSearch, &[|it| it.is_prose()]),
+        (
+            FileOrCodeOutput,
+            &[|it| it.are(it.headings, 20), |it| it.headings > it.command],
+        ),
+        (
+            FileOrCodeOutput,
+            &[
+                |it| it.are(it.headings + it.file(), 50),
+                |it| it.headings + it.file() > it.command,
+            ],
+        ),
+        (CommandOutput, &[]),
+    ]
+};
+
+/// The kind of a text that has words in long lines.
+const LONG_LINE_RULES: [KindRule; 3] = [
+    (
+        OutputKind::FileOrCodeOutput,
+        &[|it| it.code * 2 > it.lines, |it| it.lines > 4],
+    ),
+    (OutputKind::CommandOutput, &[|it| it.command * 2 > it.lines]),
+    (OutputKind::WebOrSearch, &[]),
+];
+
+/// The kind of the first rule whose conditions hold. The last rule of a table has none.
+fn kind_by(rules: &[KindRule], votes: &LineVotes) -> OutputKind {
+    let holds = |(_, conditions): &&KindRule| conditions.iter().all(|holds| holds(votes));
+    let rule = rules.iter().find(holds);
+    rule.map_or(OutputKind::CommandOutput, |(kind, _)| *kind)
+}
+
 /// Counts of the bytes at the start of a line.
 #[derive(Default)]
 struct ByteMix {
@@ -57,6 +132,20 @@ struct ByteMix {
 }
 
 impl LineVotes {
+    /// Whether so many lines are this percentage of all, or more.
+    fn are(&self, lines: usize, percent: usize) -> bool {
+        lines * 100 >= self.lines.max(1) * percent
+    }
+
+    /// The lines of a source file, and those of a configuration file if there is one.
+    fn file(&self) -> usize {
+        self.code + if self.sections > 0 { self.config } else { 0 }
+    }
+
+    fn is_prose(&self) -> bool {
+        self.are(self.prose, 30) && self.prose > self.command
+    }
+
     /// Prepares for the lines of a block.
     pub(super) fn open_block(&mut self, block: &[u8]) {
         self.block_has_url = memmem::find(block, b"://").is_some();
@@ -135,53 +224,12 @@ impl LineVotes {
 
     /// The kind of a text that has words in long lines.
     pub(super) fn kind_of_long_lines(&self) -> OutputKind {
-        if self.code * 2 > self.lines && self.lines > 4 {
-            OutputKind::FileOrCodeOutput
-        } else if self.command * 2 > self.lines {
-            OutputKind::CommandOutput
-        } else {
-            OutputKind::WebOrSearch
-        }
+        kind_by(&LONG_LINE_RULES, self)
     }
 
     /// The kind of a text by its lines.
     pub(super) fn kind(&self) -> OutputKind {
-        let lines = self.lines.max(1);
-        let share = |part: usize, percent: usize| part * 100 >= lines * percent;
-        if share(self.encoded, 80) {
-            return OutputKind::OpaqueToolOutput;
-        }
-        if self.diff_headers > 0 && share(self.diff_changes + self.diff_headers, 12) {
-            return OutputKind::FileOrCodeOutput;
-        }
-        if share(self.numbered, 60) {
-            return OutputKind::FileOrCodeOutput;
-        }
-        let file = self.code + if self.sections > 0 { self.config } else { 0 };
-        if share(self.tags, 50) && self.code * 2 < self.tags {
-            return OutputKind::WebOrSearch;
-        }
-        let web = self.urls + self.fields;
-        if self.urls > 0 && share(web, 8) && !share(self.command, 30) && !share(file, 30) {
-            return OutputKind::WebOrSearch;
-        }
-        if share(file, 35) && file > self.command && file > self.prose {
-            return OutputKind::FileOrCodeOutput;
-        }
-        if share(self.prose, 30) && self.prose > self.command {
-            return if self.headings > 0 && self.urls == 0 {
-                OutputKind::FileOrCodeOutput
-            } else {
-                OutputKind::WebOrSearch
-            };
-        }
-        if share(self.headings, 20) && self.headings > self.command {
-            return OutputKind::FileOrCodeOutput;
-        }
-        if share(self.headings + file, 50) && file + self.headings > self.command {
-            return OutputKind::FileOrCodeOutput;
-        }
-        OutputKind::CommandOutput
+        kind_by(&KIND_RULES, self)
     }
 
     /// The line without the number that `cat -n`, `nl` and viewers put before it, and

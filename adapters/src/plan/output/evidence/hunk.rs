@@ -2,15 +2,21 @@
 
 /// How many lines of the hunk of a diff are still to come, before and after the change.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Hunk {
+pub(in crate::plan::output) struct Hunk {
     old: u32,
     new: u32,
 }
 
 impl Hunk {
+    /// Whether the next line belongs to the hunk.
+    #[inline]
+    pub(in crate::plan::output) fn is_inside(self) -> bool {
+        self.old > 0 || self.new > 0
+    }
+
     /// Reads the next line of a text, and tells whether a change left it as it was.
     #[inline]
-    pub(super) fn is_unchanged(&mut self, line: &[u8]) -> bool {
+    pub(in crate::plan::output) fn is_unchanged(&mut self, line: &[u8]) -> bool {
         let first = line.first();
         if self.old == 0 && self.new == 0 {
             if first == Some(&b'@') {

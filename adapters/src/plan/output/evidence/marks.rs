@@ -20,8 +20,30 @@ const ONLY_BITS: Bits = 4 * BIT;
 /// A name such as `retry_limit` or `HttpClient`, which only somebody writes who means it.
 const NAME_BITS: Bits = 14 * BIT;
 
+/// A word that was asked for is searched for if it is so rare.
+const ASKED_QUERY_BITS: Bits = 4 * BIT;
+
 /// The entries of the table that finds a word by its hash.
 const TABLE: usize = 4_096;
+
+/// The digits of the shortest number that is looked for, and the bytes of the longest number or
+/// identifier.
+const MIN_DIGITS: usize = 3;
+const MAX_EXACT: usize = 48;
+
+/// The names of numbers and identifiers that are compared byte by byte.
+const EXACT: u64 = 0x0801_f2e2_858e_fc16;
+
+/// Why a word is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MarkKind {
+    /// A sign that something has gone wrong.
+    Trouble,
+    Warning,
+    Order,
+    /// The call or the user asked for it.
+    Asked,
+}
 
 /// A word that is looked for.
 #[derive(Clone)]
@@ -31,20 +53,34 @@ struct Mark {
     last: u64,
     /// The most that it is worth.
     bits: Bits,
-    /// The word as it is shown, for signs.
-    word: &'static str,
+    kind: MarkKind,
+    /// Its bytes.
+    length: u32,
     /// The number of lines with it.
     lines: u32,
     /// The last line that was counted.
     last_line: u32,
+    /// Where it stands first, with so many bytes.
+    first: (usize, usize),
 }
 
 /// The words that are looked for in one text.
 #[derive(Clone)]
 pub(super) struct Marks {
-    /// Positions in `marks` plus one, by hash; a collision takes the next free entry.
+    /// Positions in `words` plus one, by hash; a collision takes the next free entry.
     table: Vec<u16>,
-    marks: Vec<Mark>,
+    words: Vec<Mark>,
+    /// Whether numbers or identifiers are looked for.
+    has_exact: bool,
+}
+
+/// A word that many lines have, and where it stands first.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::plan::output) struct FoundMark {
+    pub(in crate::plan::output) start: usize,
+    pub(in crate::plan::output) end: usize,
+    /// The lines that have it, in small or capital letters.
+    pub(in crate::plan::output) lines: usize,
 }
 
 /// A word that was found.
@@ -54,21 +90,26 @@ pub(super) struct MarkId(u16);
 static SIGNS: LazyLock<Marks> = LazyLock::new(|| {
     let mut marks = Marks {
         table: vec![0; TABLE],
-        marks: Vec::new(),
+        words: Vec::new(),
+        has_exact: false,
     };
-    for (words, bits) in [
-        (signs::TROUBLE, TROUBLE_BITS),
-        (signs::WARNING, WARNING_BITS),
-        (signs::ORDER, ORDER_BITS),
+    for (words, bits, kind) in [
+        (signs::TROUBLE, TROUBLE_BITS, MarkKind::Trouble),
+        (signs::WARNING, WARNING_BITS, MarkKind::Warning),
+        (signs::ORDER, ORDER_BITS, MarkKind::Order),
     ] {
         for word in words.split_ascii_whitespace() {
-            let (name, last) = sign_name(word);
-            marks.add((name, last), bits, word);
+            marks.add(sign_name(word), bits, kind, word.len());
         }
     }
     for mark in signs::CONFLICT {
         let name = signs_hash(mark.as_bytes());
-        marks.add((name, name), TROUBLE_BITS, mark.trim());
+        marks.add(
+            (name, name),
+            TROUBLE_BITS,
+            MarkKind::Trouble,
+            mark.trim().len(),
+        );
     }
     marks
 });
@@ -85,11 +126,58 @@ fn sign_name(word: &str) -> (u64, u64) {
     }
 }
 
-/// Whether a word is a name of a program: with an underscore, a digit or a capital letter inside.
+/// Whether a word is a name of a program: with an underscore, a digit or a capital letter inside, or
+/// all in capital letters.
 fn is_name(word: &str) -> bool {
     let is_sign = |byte: u8| byte == b'_' || byte.is_ascii_digit() || byte.is_ascii_uppercase();
-    let has_small = word.bytes().any(|byte| byte.is_ascii_lowercase());
-    has_small && word.bytes().skip(1).any(is_sign)
+    let has_letter = word.bytes().any(|byte| byte.is_ascii_alphabetic());
+    has_letter && word.len() > 1 && word.bytes().skip(1).any(is_sign)
+}
+
+/// Whether a word of a request is looked for: a name, a longer word, or a short one in quotes.
+fn is_looked_for(text: &str, token: &TextToken, word: &str) -> bool {
+    let before = token
+        .start
+        .checked_sub(1)
+        .and_then(|at| text.as_bytes().get(at));
+    let is_quoted = before.is_some_and(|before| matches!(before, b'`' | b'"' | b'\''))
+        && text.as_bytes().get(token.end) == before;
+    word.len() >= 4 || is_name(word) || is_quoted && word.len() >= 2
+}
+
+/// Whether a character separates words, as `，` does and most hiragana do.
+fn is_filler(character: &str) -> bool {
+    let character = character.chars().next().unwrap_or_default();
+    !character.is_alphanumeric() || matches!(character, '\u{3040}'..='\u{309f}')
+}
+
+/// The hash of a number or an identifier as it is written, without the zeros before a number and
+/// without its unit.
+fn exact_name(bytes: &[u8], token: &TextToken) -> Option<u64> {
+    let written = bytes.get(token.start..token.end).unwrap_or_default();
+    let is_number = token.kind == TokenKind::Number;
+    // A number with a fraction, or a part of an address, is another one.
+    if is_number && written.contains(&b'.') {
+        return None;
+    }
+    let written = if is_number {
+        let digits = written.iter().take_while(|byte| byte.is_ascii_digit());
+        let digits = written.get(..digits.count()).unwrap_or_default();
+        let zeros = digits.iter().take_while(|byte| **byte == b'0').count();
+        digits.get(zeros..).unwrap_or_default()
+    } else {
+        written
+    };
+    let least = if token.kind == TokenKind::Word {
+        2
+    } else {
+        MIN_DIGITS
+    };
+    if !(least..=MAX_EXACT).contains(&written.len()) {
+        return None;
+    }
+    let chunks = written.chunks(8).map(|chunk| load(chunk, 0));
+    Some(chunks.fold(EXACT, |name, chunk| mix(name, fold_case(chunk))))
 }
 
 impl Marks {
@@ -97,25 +185,62 @@ impl Marks {
     pub(super) fn new(arguments: &str, message: &str) -> Self {
         let mut marks = SIGNS.clone();
         for (text, bits) in [(arguments, ARGUMENT_BITS), (message, MESSAGE_BITS)] {
-            let mut tokens = Tokens::new(text.as_bytes());
-            let mut at = 0;
-            while let Some(token) = tokens.next(at, text.len()) {
-                at = token.end;
-                let word = text.get(token.start..token.end).unwrap_or_default();
-                if token.kind == TokenKind::Word && word.len() >= 4 {
-                    let bits = if is_name(word) { NAME_BITS } else { bits };
-                    marks.add((token.hash, token.hash), bits, "");
-                }
-            }
+            marks.ask_for(text, bits);
         }
         marks
+    }
+
+    /// Looks for the words of a text: long ones, names, numbers and identifiers as they are written,
+    /// and characters of scripts without spaces in pairs.
+    fn ask_for(&mut self, text: &str, bits: Bits) {
+        let bytes = text.as_bytes();
+        let mut tokens = Tokens::new(bytes);
+        let mut before: Option<TextToken> = None;
+        let mut at = 0;
+        while let Some(token) = tokens.next(at, text.len()) {
+            at = token.end;
+            let word = text.get(token.start..token.end).unwrap_or_default();
+            match token.kind {
+                TokenKind::Word => {
+                    let name = (token.hash, token.hash);
+                    let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+                    if let Some(exact) = exact_name(bytes, &token).filter(|_| has_digit) {
+                        // Its letters alone are worth nothing.
+                        self.add(name, 0, MarkKind::Asked, word.len());
+                        self.add((exact, token.hash), NAME_BITS, MarkKind::Asked, word.len());
+                    } else if is_name(word) {
+                        self.add(name, NAME_BITS, MarkKind::Asked, word.len());
+                    } else if is_looked_for(text, &token, word) {
+                        self.add(name, bits, MarkKind::Asked, word.len());
+                    }
+                }
+                TokenKind::Number | TokenKind::Id => {
+                    if let Some(name) = exact_name(bytes, &token) {
+                        self.has_exact = true;
+                        self.add((name, name), NAME_BITS, MarkKind::Asked, word.len());
+                    }
+                }
+                TokenKind::Character => {
+                    let first = before.filter(|first| first.end == token.start);
+                    let pair = first.and_then(|first| text.get(first.start..first.end));
+                    if let (Some(first), Some(written)) = (first, pair)
+                        && !is_filler(written)
+                        && !is_filler(word)
+                    {
+                        let name = (mix(first.hash, token.hash), token.hash);
+                        self.add(name, bits, MarkKind::Asked, written.len() + word.len());
+                    }
+                }
+            }
+            before = Some(token).filter(|token| token.kind == TokenKind::Character);
+        }
     }
 
     fn slot(name: u64) -> usize {
         usize::try_from(name >> 52).unwrap_or_default()
     }
 
-    fn add(&mut self, (name, last): (u64, u64), bits: Bits, word: &'static str) {
+    fn add(&mut self, (name, last): (u64, u64), bits: Bits, kind: MarkKind, length: usize) {
         let mut slot = Self::slot(name);
         // The table is never full.
         while let Some(&entry) = self.table.get(slot).filter(|entry| **entry > 0) {
@@ -124,7 +249,7 @@ impl Marks {
             }
             slot = (slot + 1) % TABLE;
         }
-        let Ok(id) = u16::try_from(self.marks.len() + 1) else {
+        let Ok(id) = u16::try_from(self.words.len() + 1) else {
             return;
         };
         if let Some(entry) = self
@@ -133,19 +258,21 @@ impl Marks {
             .filter(|_| usize::from(id) < TABLE / 2)
         {
             *entry = id;
-            self.marks.push(Mark {
+            self.words.push(Mark {
                 name,
                 last,
                 bits,
-                word,
+                kind,
+                length: u32::try_from(length).unwrap_or(u32::MAX),
                 lines: 0,
                 last_line: 0,
+                first: (0, 0),
             });
         }
     }
 
     fn at(&self, entry: u16) -> Option<&Mark> {
-        self.marks.get(usize::from(entry).checked_sub(1)?)
+        self.words.get(usize::from(entry).checked_sub(1)?)
     }
 
     /// The mark with this name.
@@ -163,7 +290,7 @@ impl Marks {
 
     /// The names of words and last characters by which a mark may be found.
     pub(super) fn names(&self) -> impl Iterator<Item = u64> {
-        self.marks.iter().map(|mark| mark.last)
+        self.words.iter().map(|mark| mark.last)
     }
 
     /// The mark that a token is, alone or with the character before it. `pair` is the hash of
@@ -171,10 +298,33 @@ impl Marks {
     #[inline]
     pub(super) fn find(&self, bytes: &[u8], token: &TextToken, pair: u64) -> Option<MarkId> {
         match token.kind {
-            TokenKind::Word => self.named(token.hash).or_else(|| self.by_end(bytes, token)),
+            TokenKind::Word => {
+                let found = self.named(token.hash);
+                match found.and_then(|id| self.at(id.0)) {
+                    Some(mark) if mark.bits == 0 => self.named(exact_name(bytes, token)?),
+                    Some(_) => found,
+                    None => self.by_end(bytes, token),
+                }
+            }
             TokenKind::Character => self.named(pair).or_else(|| self.named(token.hash)),
+            TokenKind::Number | TokenKind::Id if self.has_exact => {
+                self.named(exact_name(bytes, token)?)
+            }
             TokenKind::Number | TokenKind::Id => None,
         }
+    }
+
+    /// Whether numbers and identifiers are looked for.
+    #[inline]
+    pub(super) fn has_exact(&self) -> bool {
+        self.has_exact
+    }
+
+    /// Whether the call or the user asked for a word.
+    #[inline]
+    pub(super) fn is_asked(&self, id: MarkId) -> bool {
+        self.at(id.0)
+            .is_some_and(|mark| mark.kind == MarkKind::Asked)
     }
 
     /// The mark of a compound name such as `ParseError` or `IOException`.
@@ -198,11 +348,16 @@ impl Marks {
 
     /// Counts a line with a mark; returns whether lines with it are still few.
     #[inline]
-    pub(super) fn count(&mut self, id: MarkId, line: u32) -> bool {
+    pub(super) fn count(&mut self, id: MarkId, token: &TextToken, line: u32) -> bool {
         let index = usize::from(id.0).saturating_sub(1);
-        let Some(mark) = self.marks.get_mut(index) else {
+        let Some(mark) = self.words.get_mut(index) else {
             return false;
         };
+        if mark.lines == 0 {
+            // The mark may be two characters, or the end of a compound name.
+            let length = usize::try_from(mark.length).unwrap_or_default();
+            mark.first = (token.end.saturating_sub(length), token.end);
+        }
         if mark.last_line != line {
             mark.last_line = line;
             mark.lines += 1;
@@ -223,12 +378,14 @@ impl Marks {
             return 0;
         };
         let rarity = ratio(lines.max(1), mark.lines.max(1));
-        let rarity = if mark.word.is_empty() {
-            rarity.min(model.rarity(token.hash)) * 3 / 2
-        } else {
-            rarity
+        let is_asked = mark.kind == MarkKind::Asked;
+        let is_word = token.kind == TokenKind::Word && mark.name == mark.last;
+        let rarity = match (is_asked, is_word) {
+            (true, true) => rarity.min(model.rarity(token.hash)) * 3 / 2,
+            (true, false) => rarity * 3 / 2,
+            (false, _) => rarity,
         };
-        let is_only = mark.lines <= 1 && !mark.word.is_empty() && mark.bits > ORDER_BITS;
+        let is_only = mark.lines <= 1 && !is_asked && mark.bits > ORDER_BITS;
         let only = if is_only { ONLY_BITS } else { 0 };
         if stands_out {
             (mark.bits + STANDING_OUT_BITS).min(rarity * 3 / 2) + only
@@ -237,10 +394,32 @@ impl Marks {
         }
     }
 
-    /// The sign of trouble that most lines have, and their number.
-    pub(super) fn most_common(&self) -> Option<(&'static str, u32)> {
-        let signs = self.marks.iter().filter(|mark| mark.bits == TROUBLE_BITS);
-        let most = signs.max_by_key(|mark| mark.lines)?;
-        Some((most.word, most.lines))
+    /// Of each kind the word that is worth most in all lines that have it, with signs of trouble
+    /// first. Words that many of the lines have say nothing.
+    pub(super) fn common(&self, lines: u32) -> Vec<FoundMark> {
+        let worth = |mark: &&Mark| {
+            let bits = mark.bits.min(ratio(lines, mark.lines));
+            (
+                u64::from(bits) * u64::from(mark.lines),
+                std::cmp::Reverse(mark.name),
+            )
+        };
+        let kinds = [MarkKind::Asked, MarkKind::Trouble, MarkKind::Warning];
+        let best = kinds.into_iter().filter_map(|kind| {
+            let marks = self.words.iter();
+            let found = marks.filter(|mark| {
+                // A word of a request that many lines have is no name of anything in them.
+                let says_something =
+                    kind != MarkKind::Asked || ratio(lines, mark.lines) >= ASKED_QUERY_BITS;
+                mark.kind == kind && mark.bits > 0 && mark.lines > 0 && says_something
+            });
+            let best = found.max_by_key(worth)?;
+            Some(FoundMark {
+                start: best.first.0,
+                end: best.first.1,
+                lines: usize::try_from(best.lines).unwrap_or(usize::MAX),
+            })
+        });
+        best.collect()
     }
 }

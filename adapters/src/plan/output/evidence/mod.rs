@@ -12,14 +12,16 @@ mod signs;
 mod tokens;
 mod units;
 
-use hunk::Hunk;
 use marks::Marks;
-use model::{BIT, Bits, Context, RarityModel, ratio};
+use model::{Context, RarityModel, ratio};
 use patterns::PatternCounts;
-use tokens::{TextToken, TokenKind, Tokens, first_bytes, load, mix};
+use tokens::{TextToken, TokenKind, Tokens, first_bytes};
 
-use units::Quotes;
-pub(super) use units::{Form, MAX_UNIT, for_each_line_part};
+pub(super) use hunk::Hunk;
+pub(super) use marks::FoundMark;
+pub(super) use model::{BIT, Bits};
+pub(super) use tokens::{load, mix};
+pub(super) use units::{Form, MAX_UNIT, Quotes, for_each_line_part};
 
 /// So many candidates are kept at once. With one more they are scored, and the best quarter stays.
 const MAX_CANDIDATES: usize = 4_096;
@@ -80,9 +82,60 @@ pub(super) struct Evidence {
 pub(super) struct Findings {
     /// The best first.
     pub(super) evidence: Vec<Evidence>,
-    /// The sign of trouble that most units have, and their number.
-    pub(super) common_sign: Option<(&'static str, u32)>,
+    /// Of each kind the most telling word that was looked for and found.
+    pub(super) marks: Vec<FoundMark>,
 }
+
+/// A place that the form of a text makes worth showing, whatever its words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) focus: usize,
+    pub(super) score: Bits,
+}
+
+impl Findings {
+    /// Adds places that were found in another way. They need not be in order.
+    pub(super) fn add(&mut self, spots: &[Spot]) {
+        if spots.is_empty() {
+            return;
+        }
+        self.evidence.sort_unstable_by_key(|unit| unit.start);
+        let mut more = Vec::new();
+        for spot in spots {
+            let next = self
+                .evidence
+                .partition_point(|unit| unit.start <= spot.focus);
+            let around = next.checked_sub(1).and_then(|at| self.evidence.get_mut(at));
+            match around.filter(|unit| spot.focus < unit.end) {
+                Some(unit) => {
+                    if spot.score > unit.score {
+                        unit.focus = spot.focus;
+                    }
+                    unit.score += spot.score;
+                }
+                None => more.push(Evidence {
+                    start: spot.start,
+                    end: spot.end,
+                    focus: spot.focus,
+                    score: spot.score,
+                    alike: 1,
+                    pattern: mix(SPOT_PATTERN, spot.start as u64),
+                }),
+            }
+        }
+        self.evidence.extend(more);
+        self.evidence
+            .sort_unstable_by_key(|unit| (std::cmp::Reverse(unit.score), unit.start));
+    }
+}
+
+/// The pattern of an unchanged line is its own.
+const UNCHANGED_PATTERN: u64 = 0x9216_d5d9_8979_fb1b;
+
+/// The pattern of a [`Spot`] is its own.
+const SPOT_PATTERN: u64 = 0x3f84_d5b5_b547_0917;
 
 /// A unit with something that was new when it was read.
 #[derive(Clone, Copy)]
@@ -94,6 +147,8 @@ struct Candidate {
     words: Bits,
     marked: Bits,
     focus: usize,
+    /// Whether a change left it as it was: then only words count that were asked for.
+    is_unchanged: bool,
 }
 
 impl Candidate {
@@ -201,6 +256,7 @@ impl Finder<'_> {
         self.units += 1;
         let line = self.bytes.get(start..end).unwrap_or_default();
         if self.hunk.is_unchanged(line) {
+            self.add_unchanged(start, end);
             return;
         }
         let (bytes, form, units) = (self.bytes, self.form, self.units);
@@ -216,10 +272,11 @@ impl Finder<'_> {
             let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Character);
             pattern = mix(pattern, if is_word { token.hash } else { 0 });
             is_candidate |= counted.is_new;
-            if counted.may_be_marked || counted.before < NEW_COUNT {
+            if counted.may_be_marked || counted.before < NEW_COUNT || !is_word && marks.has_exact()
+            {
                 let pair = context.pair(token);
                 if let Some(id) = marks.find(bytes, token, pair) {
-                    is_candidate |= marks.count(id, units);
+                    is_candidate |= marks.count(id, token, units);
                 }
             }
             counted.next
@@ -227,19 +284,46 @@ impl Finder<'_> {
         read(bytes, &mut self.tokens, form, (start, end), count);
         self.patterns.count(pattern);
         if is_candidate {
-            if self.candidates.len() >= MAX_CANDIDATES {
-                self.keep_best(MAX_CANDIDATES / 4);
-                self.least = self.least.saturating_mul(2);
-            }
-            self.candidates.push(Candidate {
-                start,
-                end,
-                pattern,
-                words: 0,
-                marked: 0,
-                focus: start,
-            });
+            self.keep((start, end), pattern, false);
         }
+    }
+
+    /// Looks in a line that a change left as it was for what was asked for.
+    fn add_unchanged(&mut self, start: usize, end: usize) {
+        let (bytes, units, marks) = (self.bytes, self.units, &mut self.marks);
+        let mut is_candidate = false;
+        let search = |context: Context, token: &TextToken, _: bool| {
+            if let Some(id) = marks.find(bytes, token, context.pair(token))
+                && marks.is_asked(id)
+            {
+                is_candidate |= marks.count(id, token, units);
+            }
+            context.after(token)
+        };
+        read(bytes, &mut self.tokens, self.form, (start, end), search);
+        if is_candidate {
+            self.keep((start, end), UNCHANGED_PATTERN, true);
+        }
+    }
+
+    fn keep(&mut self, (start, end): (usize, usize), pattern: u64, is_unchanged: bool) {
+        if self.candidates.len() >= MAX_CANDIDATES {
+            self.keep_best(MAX_CANDIDATES / 4);
+            self.least = self.least.saturating_mul(2);
+        }
+        self.candidates.push(Candidate {
+            start,
+            end,
+            pattern: if is_unchanged {
+                mix(pattern, start as u64)
+            } else {
+                pattern
+            },
+            words: 0,
+            marked: 0,
+            focus: start,
+            is_unchanged,
+        });
     }
 
     /// Scores the candidates by the counts so far, and keeps the best of them.
@@ -281,7 +365,11 @@ impl Finder<'_> {
                 }
                 let pair = context.pair(token);
                 let id = self.marks.find(self.bytes, token, pair);
+                let id = id.filter(|id| !candidate.is_unchanged || self.marks.is_asked(*id));
                 bits = (bits * bits / USUAL_WORD).min(MAX_WORD);
+                if candidate.is_unchanged {
+                    bits = 0;
+                }
                 insert(&mut best, bits);
                 if let Some(id) = id {
                     let stands_out = stands_out(self.bytes, token);
@@ -322,7 +410,7 @@ impl Finder<'_> {
         });
         Findings {
             evidence: evidence.collect(),
-            common_sign: self.marks.most_common(),
+            marks: self.marks.common(self.units),
         }
     }
 }
@@ -358,6 +446,19 @@ impl Sentence {
             0
         }
     }
+}
+
+/// The pattern of a line, which is the same for all lines that differ in numbers only.
+pub(super) fn pattern_of(text: &str, form: Form, line: (usize, usize)) -> u64 {
+    let bytes = text.as_bytes();
+    let mut pattern = 0;
+    let mut tokens = Tokens::new(bytes);
+    read(bytes, &mut tokens, form, line, |context, token, _| {
+        let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Character);
+        pattern = mix(pattern, if is_word { token.hash } else { 0 });
+        context.after(token)
+    });
+    pattern
 }
 
 /// Keeps the largest numbers.

@@ -9,9 +9,9 @@
 use super::tokens::{SIGNS_SHIFT, TextToken, TokenKind, VALUE_SHIFT, mix};
 
 /// Bits of information, in sixteenths.
-pub(super) type Bits = u32;
+pub(in crate::plan::output) type Bits = u32;
 
-pub(super) const BIT: Bits = 16;
+pub(in crate::plan::output) const BIT: Bits = 16;
 
 /// A context that occurred less often says nothing about what follows it.
 const MIN_CONTEXT: u32 = 10;
@@ -105,7 +105,7 @@ impl Context {
 
     /// The context of what follows `token`.
     #[inline]
-    fn after(self, token: &TextToken) -> Self {
+    pub(super) fn after(self, token: &TextToken) -> Self {
         match token.kind {
             TokenKind::Word | TokenKind::Character => Self(token.hash),
             TokenKind::Number | TokenKind::Id => Self(mix(self.0, NUMBER_CONTEXT)),

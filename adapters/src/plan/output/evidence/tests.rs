@@ -448,7 +448,7 @@ fn lines_that_differ_in_numbers_only_are_counted_once() {
     let shown = shown(&text, Wanted::default());
     assert!(shown.matches("drifts").count() <= 3, "{shown}");
     assert!(
-        shown.contains("warning: buoy 500 drifts … 60 lines like this"),
+        shown.contains("warning: buoy 501 drifts … 58 more lines like this"),
         "{shown}"
     );
 }

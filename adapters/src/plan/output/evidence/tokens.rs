@@ -52,14 +52,14 @@ const MIN_HEX_BYTES: usize = 6;
 
 /// Combines two hashes; their order matters.
 #[inline]
-pub(super) fn mix(first: u64, second: u64) -> u64 {
+pub(in crate::plan::output) fn mix(first: u64, second: u64) -> u64 {
     let mixed = (first.rotate_left(23) ^ second).wrapping_mul(FACTOR);
     mixed ^ (mixed >> 29)
 }
 
 /// Eight bytes from `at` on, with zeros behind the end.
 #[inline]
-pub(super) fn load(bytes: &[u8], at: usize) -> u64 {
+pub(in crate::plan::output) fn load(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at..).unwrap_or_default();
     if let Some(chunk) = rest.first_chunk::<8>() {
         return u64::from_le_bytes(*chunk);

@@ -93,7 +93,7 @@ impl Form {
 
 /// Whether the place in a row of a table is inside quotes, where separators are text.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Quotes {
+pub(in crate::plan::output) struct Quotes {
     open: Option<u8>,
     /// The byte before, if it belongs to a word: an apostrophe follows it.
     is_in_word: bool,
@@ -108,7 +108,7 @@ impl Quotes {
 
     /// How many separators in the next bytes of a row are outside of quotes.
     #[inline]
-    pub(super) fn count_outside(&mut self, bytes: &[u8], separator: u8) -> usize {
+    pub(in crate::plan::output) fn count_outside(&mut self, bytes: &[u8], separator: u8) -> usize {
         let mut count = 0;
         for byte in bytes {
             let is_apostrophe = *byte == b'\'' && self.is_in_word && self.open.is_none();

@@ -2,15 +2,12 @@
 //! search for evidence ranks highest.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
-use super::line_cut::{FirstAndLast, one_line};
-use super::{ExcerptBody, ExcerptLayout, ExcerptSource, ExcerptStyle, html, json, outline, page};
-use crate::plan::Retention;
-use crate::plan::output::evidence::{self, Evidence, Findings, Form};
+use super::line_cut::{self, FirstAndLast, one_line};
+use super::overview::{self, Overview};
+use super::{ExcerptBody, ExcerptLayout, ExcerptSource, ExcerptStyle, html, json, page};
+use crate::plan::output::evidence::{self, Evidence, Form};
 use crate::plan::output::{OutputKind, paths};
-
-const EVIDENCE_LABEL: &str = "Between them, what differs from the rest or was asked for:\n";
 
 /// Characters of the labels.
 const LABEL_CHARS: usize = 90;
@@ -46,14 +43,22 @@ const MAX_ALIKE: usize = 2;
 /// Characters of a line number or a position, and of the count of the units before it.
 const FRAME_CHARS: usize = 24;
 
+/// Characters of the line above the hits of a file, besides its path.
+const FILE_CHARS: usize = 24;
+
 const MAX_PATHS: usize = 12;
 
 /// A part of the text that is shown between the first and the last lines.
-struct ShownUnit {
-    start: usize,
-    end: usize,
-    text: String,
-    alike: u32,
+pub(super) struct ShownUnit {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) text: String,
+    /// How many units have its pattern.
+    pub(super) alike: u32,
+    /// Its pattern, if it was chosen for what is in it.
+    pub(super) pattern: Option<u64>,
+    /// Its place among the best units.
+    pub(super) rank: usize,
 }
 
 impl ExcerptSource<'_> {
@@ -63,15 +68,20 @@ impl ExcerptSource<'_> {
         if self.form == Form::Page
             && let Some(whole) = page::whole(text, room.saturating_sub(LABEL_CHARS))
         {
-            return whole;
+            return ExcerptBody {
+                chars: whole.chars,
+                lines: line_cut::lines_in(text, whole.shown),
+                text: format!("As text:\n{}", whole.text),
+            };
         }
         let head = match kind {
             OutputKind::Json => json::shape(text, room / 4),
-            OutputKind::WebOrSearch => page::address_count(text),
-            _ => String::new(),
+            _ => self.overview.text(room),
         };
-        let hint = hint(&self.findings, layout.retention);
-        let fixed = head.chars().count() + hint.chars().count() + LABEL_CHARS;
+        // The searches are named last, when it is known what they would find; they have room for
+        // themselves.
+        let hints = self.hints("", layout);
+        let fixed = head.chars().count() + hints.chars().count() + LABEL_CHARS;
         let spare = room.saturating_sub(fixed);
         let percent = match kind {
             OutputKind::Json => JSON_EVIDENCE_PERCENT,
@@ -81,8 +91,10 @@ impl ExcerptSource<'_> {
         let ends = self.ends(spare * (100 - percent) / 200, layout.style);
         let between = ends.between(text);
         let mut units = self.choose(between, spare * percent / 100);
-        let paths = match kind {
-            OutputKind::CommandOutput => path_line(text, between, spare / 12),
+        let paths = match (kind, &self.overview) {
+            (OutputKind::CommandOutput, Overview::Nothing | Overview::Table(_)) => {
+                path_line(text, between, spare / 12)
+            }
             _ => String::new(),
         };
         let used: usize = units.iter().map(ShownUnit::cost).sum();
@@ -92,8 +104,7 @@ impl ExcerptSource<'_> {
         let between = ends.between(text);
         // What is shown around a unit may be among the first lines by now; the unit itself is not.
         units.retain(|unit| unit.end > between.0 && unit.start < between.1);
-        let middle = self.render(&units, between) + &paths;
-        let chars = units.iter().map(|unit| unit.text.chars().count()).sum();
+        let middle = self.render(&units, between, &ends) + &paths;
         let labels = match kind {
             OutputKind::Json => [
                 "Its beginning (a fragment, no whole JSON):\n",
@@ -104,11 +115,29 @@ impl ExcerptSource<'_> {
             }
             _ => ["First lines:\n", "Last lines:\n"],
         };
-        let body = ends.body(labels, (&middle, chars, units.len()));
+        let shown = ends.text(labels, &middle);
+        let chars: usize = units.iter().map(|unit| unit.text.chars().count()).sum();
+        let ranges = units.iter().map(|unit| (unit.start, unit.end));
+        let ranges = ranges.chain(ends.first.shown.iter().copied());
+        let ranges = ranges.chain(ends.last.shown.iter().copied());
         ExcerptBody {
-            text: head + &body.text + &hint,
-            ..body
+            chars: chars + ends.first.chars + ends.last.chars,
+            lines: line_cut::lines_in(text, ranges.collect()),
+            text: head + &shown + &self.hints(&shown, layout),
         }
+    }
+
+    /// The searches that would find more than is shown.
+    fn hints(&self, shown: &str, layout: ExcerptLayout) -> String {
+        let texts = self.queries.iter();
+        let texts = texts.filter_map(|it| it.text(shown, self.measure, layout.retention));
+        let mut hints = String::new();
+        for text in texts {
+            if hints.chars().count() + text.chars().count() <= layout.room / 6 {
+                hints.push_str(&text);
+            }
+        }
+        hints
     }
 
     /// The first and the last lines, with at most `room` characters each.
@@ -121,17 +150,36 @@ impl ExcerptSource<'_> {
         };
         match self.form {
             Form::Page => page::ends(self.text, room),
-            Form::Lines | Form::Minified | Form::Table(_) => FirstAndLast::take(self.text, room),
+            Form::Lines => {
+                FirstAndLast::take(self.text, room, |start, end| self.fold_pattern(start, end))
+            }
+            Form::Minified | Form::Table(_) => FirstAndLast::take(self.text, room, |_, _| None),
         }
+    }
+
+    /// Whether an odd number or identifier stands between two bytes.
+    pub(super) fn has_odd_number(&self, start: usize, end: usize) -> bool {
+        let next = self.odd_numbers.partition_point(|place| *place < start);
+        let place = self.odd_numbers.get(next);
+        place.is_some_and(|place| *place < end)
+    }
+
+    /// The pattern of a line that may be folded with others like it: neither empty nor with an odd
+    /// number.
+    fn fold_pattern(&self, start: usize, end: usize) -> Option<u64> {
+        let is_short = (1..=evidence::MAX_UNIT).contains(&(end - start));
+        let is_alike = is_short && !self.has_odd_number(start, end);
+        is_alike.then(|| evidence::pattern_of(self.text, self.form, (start, end)))
     }
 
     /// The units between two bytes that are shown in so much room, in their order.
     fn choose(&self, between: (usize, usize), room: usize) -> Vec<ShownUnit> {
         let mut shown: Vec<ShownUnit> = Vec::new();
         // A quarter is for what stands around these units, where that says something.
-        let around = match self.form {
-            Form::Lines => room / 4,
-            Form::Minified | Form::Page | Form::Table(_) => 0,
+        let around = match (self.form, &self.overview) {
+            (Form::Lines, Overview::Hits(_))
+            | (Form::Minified | Form::Page | Form::Table(_), _) => 0,
+            (Form::Lines, _) => room / 4,
         };
         let mut left = room - around;
         let mut patterns: HashMap<u64, usize> = HashMap::new();
@@ -153,19 +201,18 @@ impl ExcerptSource<'_> {
             let object = self
                 .object(unit, between)
                 .filter(|_| shown.len() < WHOLE_OBJECTS);
-            let found = object.unwrap_or_else(|| self.show(unit, between, limit));
-            if found.cost() <= left {
-                left -= found.cost();
+            let mut found = object.unwrap_or_else(|| self.show(unit, between, limit));
+            found.rank = shown.len();
+            let cost = found.cost() + self.file_cost(&found, &shown);
+            if cost <= left {
+                left -= cost;
                 shown.push(found);
             } else if left < MIN_UNIT_CHARS {
                 break;
             }
         }
         left += around;
-        let definitions = match self.measure.kind {
-            OutputKind::FileOrCodeOutput => outline::definitions(self.text, between),
-            _ => Vec::new(),
-        };
+        let definitions = self.definitions.iter().copied();
         for (start, end) in self.lines_near(&shown).into_iter().chain(definitions) {
             let line = self.text.get(start..end).unwrap_or_default();
             let unit = ShownUnit {
@@ -173,6 +220,8 @@ impl ExcerptSource<'_> {
                 end,
                 text: one_line(line, 160),
                 alike: 1,
+                pattern: None,
+                rank: usize::MAX,
             };
             let fits = unit.cost() <= left && start >= between.0 && end <= between.1;
             if fits && !unit.text.is_empty() && !overlaps(&shown, start, end) {
@@ -184,11 +233,25 @@ impl ExcerptSource<'_> {
         shown
     }
 
+    /// The characters of the line above a hit that names its file, if no other hit in that file is
+    /// shown.
+    fn file_cost(&self, unit: &ShownUnit, shown: &[ShownUnit]) -> usize {
+        if !matches!(self.overview, Overview::Hits(_)) {
+            return 0;
+        }
+        let path = |unit: &ShownUnit| overview::hit(&unit.text).map(|hit| hit.path.to_owned());
+        let known = path(unit);
+        if known.is_none() || shown.iter().any(|it| path(it) == known) {
+            return 0;
+        }
+        FILE_CHARS
+    }
+
     /// The lines next to the best units: one behind each, and those above that may say what it is
     /// about in JSON and in search results, where a line holds one value.
     fn lines_near(&self, shown: &[ShownUnit]) -> Vec<(usize, usize)> {
         const UNITS: usize = 6;
-        if self.form != Form::Lines {
+        if self.form != Form::Lines || matches!(self.overview, Overview::Hits(_)) {
             return Vec::new();
         }
         let bytes = self.text.as_bytes();
@@ -222,18 +285,28 @@ impl ExcerptSource<'_> {
         lines
     }
 
-    /// The JSON object around a unit on one line, if it is short.
+    /// The JSON object around a unit on one line; of a long one its beginning and what stands around
+    /// the unit.
     fn object(&self, unit: &Evidence, between: (usize, usize)) -> Option<ShownUnit> {
         if self.measure.kind != OutputKind::Json {
             return None;
         }
-        let (start, end) = json::object_around(self.text, unit.focus, between)?;
-        let text = json::joined_lines(self.text.get(start..end)?);
-        (text.chars().count() <= MAX_OBJECT_CHARS).then_some(ShownUnit {
+        let whole = |(start, end): (usize, usize)| {
+            let text = json::joined_lines(self.text.get(start..end)?);
+            (text.chars().count() <= MAX_OBJECT_CHARS).then_some((start, end, text))
+        };
+        let object = json::object_around(self.text, unit.focus, between).and_then(whole);
+        let (start, end, text) = match object {
+            Some(found) => found,
+            None => json::row_around(self.text, unit.focus, between)?,
+        };
+        Some(ShownUnit {
             start,
             end,
             text,
             alike: unit.alike,
+            pattern: Some(unit.pattern),
+            rank: 0,
         })
     }
 
@@ -269,50 +342,9 @@ impl ExcerptSource<'_> {
             end,
             text: shown,
             alike: unit.alike,
+            pattern: Some(unit.pattern),
+            rank: 0,
         }
-    }
-
-    /// The units in their order, each with its line number or its place, and how many lines are
-    /// between them.
-    fn render(&self, units: &[ShownUnit], between: (usize, usize)) -> String {
-        if units.is_empty() {
-            return String::new();
-        }
-        let bytes = self.text.as_bytes();
-        let line_ends = |from: usize, to: usize| {
-            let range = bytes.get(from..to).unwrap_or_default();
-            memchr::memchr_iter(b'\n', range).count()
-        };
-        let mut text = String::from(EVIDENCE_LABEL);
-        let (mut at, mut number) = (0, self.lines_above + 1);
-        let mut shown_to = between.0;
-        for unit in units {
-            number += line_ends(at, unit.start);
-            at = unit.start;
-            // The line end of the unit before belongs to that.
-            let ended = usize::from(shown_to > between.0);
-            let left_out = line_ends(shown_to, unit.start).saturating_sub(ended);
-            if left_out > 0 {
-                let _ = writeln!(text, "… {left_out} lines");
-            }
-            shown_to = unit.end;
-            let before = unit.start.checked_sub(1).and_then(|at| bytes.get(at));
-            if before.is_none_or(|before| *before == b'\n') {
-                let _ = write!(text, "{number}: {}", unit.text);
-            } else {
-                let byte = self.bytes_above + unit.start;
-                let _ = write!(text, "byte {byte}: {}", unit.text);
-            }
-            if unit.alike > 1 {
-                let _ = write!(text, " … {} lines like this", unit.alike);
-            }
-            text.push('\n');
-        }
-        let left_out = line_ends(shown_to, between.1).saturating_sub(1);
-        if left_out > 0 {
-            let _ = writeln!(text, "… {left_out} lines");
-        }
-        text
     }
 }
 
@@ -320,29 +352,14 @@ fn overlaps(shown: &[ShownUnit], start: usize, end: usize) -> bool {
     shown.iter().any(|it| it.start < end && start < it.end)
 }
 
-/// How many lines have the most common sign of trouble, if that is more than an excerpt shows.
-fn hint(findings: &Findings, retention: Retention) -> String {
-    const MANY: u32 = 12;
-    match findings.common_sign {
-        Some((word, lines)) if lines > MANY => {
-            let how = match retention {
-                Retention::Disk | Retention::Memory => "; artifact_search lists them",
-                Retention::Nothing => "",
-            };
-            format!("[{lines} lines contain `{word}` in small or capital letters{how}.]\n")
-        }
-        Some(_) | None => String::new(),
-    }
-}
-
 impl ShownUnit {
-    fn cost(&self) -> usize {
+    pub(super) fn cost(&self) -> usize {
         self.text.chars().count() + FRAME_CHARS
     }
 }
 
 /// At most `limit` characters of a line, around the one with the number `focus`.
-fn cut_around(line: &str, focus: usize, limit: usize) -> String {
+pub(super) fn cut_around(line: &str, focus: usize, limit: usize) -> String {
     let count = line.chars().count();
     if count <= limit {
         return one_line(line.trim_end(), limit);

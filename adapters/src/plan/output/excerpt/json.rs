@@ -9,6 +9,20 @@ const MAX_DEPTH: usize = 7;
 /// The maximum number of keys that are described of an object.
 const MAX_KEYS: usize = 24;
 
+/// The levels of the shape and the keys of an object that are described, from the most to the
+/// fewest: the first of these that fits is shown.
+const SHAPES: [(usize, usize); 9] = [
+    (MAX_DEPTH, MAX_KEYS),
+    (4, MAX_KEYS),
+    (3, MAX_KEYS),
+    (4, 8),
+    (3, 8),
+    (2, MAX_KEYS),
+    (2, 8),
+    (1, MAX_KEYS),
+    (0, 0),
+];
+
 /// The maximum number of elements that are described of an array.
 const MAX_ELEMENTS: usize = 2;
 
@@ -17,6 +31,13 @@ const MAX_VALUES: usize = 400;
 
 /// An object with more bytes is not shown whole.
 const MAX_OBJECT_BYTES: usize = 600;
+
+/// The beginning of a longer row is looked for in so many bytes.
+const MAX_ROW_BYTES: usize = 8 * 1024;
+
+/// Characters that are shown of the beginning of a long row, and around the place in it.
+const ROW_HEAD_CHARS: usize = 80;
+const AROUND_CHARS: usize = 240;
 
 /// How many bytes are read. Counts of values that continue after them are lower limits.
 const READ_BYTES: usize = 4 << 20;
@@ -28,12 +49,12 @@ pub(super) fn shape(text: &str, room: usize) -> String {
     let is_exact = start.len() == text.len();
     let roots = (roots, ValueCount { count, is_exact });
     let room = room.saturating_sub("Shape:\n(more)\n".len());
-    let shape = [MAX_DEPTH, 4, 3, 2, 1, 0]
+    let shape = SHAPES
         .into_iter()
-        .map(|depth| describe_shape(&roots, depth))
+        .map(|(depth, keys)| describe_shape(&roots, depth, keys))
         .find(|shape| shape.chars().count() <= room)
         .unwrap_or_else(|| {
-            let shape = describe_shape(&roots, 1);
+            let shape = describe_shape(&roots, 1, MAX_KEYS);
             let lines = line_cut::first_lines(&shape, room);
             format!("{}(more)\n", lines.text)
         });
@@ -69,6 +90,54 @@ pub(super) fn object_around(
         }
     }
     found
+}
+
+/// The row around a byte, which is an object in an array or at the start of a line: its beginning,
+/// which names it in most documents, and what stands around the byte. `None` if it has line ends, or
+/// begins too far above. Also returns the bytes from the start of the row to the end of what is shown.
+pub(super) fn row_around(
+    text: &str,
+    at: usize,
+    (from, to): (usize, usize),
+) -> Option<(usize, usize, String)> {
+    let bytes = text.as_bytes();
+    let first = at.saturating_sub(MAX_ROW_BYTES).max(from);
+    let (mut depth, mut row) = (0_usize, None);
+    for start in (first..at).rev() {
+        match bytes.get(start) {
+            Some(b'}' | b']') => depth += 1,
+            Some(b'{' | b'[') if depth > 0 => depth -= 1,
+            Some(b'{') => {
+                let before = bytes.get(..start).unwrap_or_default().iter().rev();
+                let mut before = before.skip_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
+                if matches!(before.next(), Some(b'[' | b',' | b'\n')) {
+                    row = Some(start);
+                }
+            }
+            Some(b'\n') => break,
+            _ => {}
+        }
+    }
+    let start = row?;
+    let rest = bytes.get(start..to.min(start + 2 * MAX_ROW_BYTES))?;
+    let line_end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+    let end = text.floor_char_boundary((start + line_end).min(at + AROUND_CHARS * 2).max(at));
+    let before = text
+        .get(start..text.floor_char_boundary(at))?
+        .chars()
+        .count();
+    if before <= ROW_HEAD_CHARS + AROUND_CHARS / 3 {
+        let shown = one_line(text.get(start..end)?, ROW_HEAD_CHARS + AROUND_CHARS);
+        return Some((start, end, shown));
+    }
+    let head = one_line(text.get(start..end)?, ROW_HEAD_CHARS);
+    let from = text
+        .get(start..)?
+        .char_indices()
+        .nth(before - AROUND_CHARS / 3)?
+        .0;
+    let around = one_line(text.get(start + from..end)?, AROUND_CHARS);
+    Some((start, end, format!("{head} …{around}")))
 }
 
 /// Behind the brace that closes what is open at `at`.
@@ -303,20 +372,29 @@ impl<'t> ShapeReader<'t> {
     }
 }
 
-/// The first `depth` levels of the shape, as lines.
-fn describe_shape((roots, count): &(Vec<JsonShape<'_>>, ValueCount), depth: usize) -> String {
+/// The first `depth` levels of the shape with so many keys of each object, as lines.
+fn describe_shape(
+    (roots, count): &(Vec<JsonShape<'_>>, ValueCount),
+    depth: usize,
+    most_keys: usize,
+) -> String {
     let mut shape = String::new();
     if count.count > 1 {
         let _ = writeln!(shape, "{count} documents, one after the other; the first:");
     }
     for root in roots.iter().take(if depth > 1 { MAX_ELEMENTS } else { 1 }) {
         shape.push_str("$: ");
-        describe_value(&mut shape, root, depth, 1);
+        describe_value(&mut shape, root, (depth, most_keys), 1);
     }
     shape
 }
 
-fn describe_value(shape: &mut String, value: &JsonShape<'_>, depth: usize, level: usize) {
+fn describe_value(
+    shape: &mut String,
+    value: &JsonShape<'_>,
+    (depth, most_keys): (usize, usize),
+    level: usize,
+) {
     let indent = "  ".repeat(level);
     match value {
         JsonShape::Text(text) => {
@@ -341,9 +419,10 @@ fn describe_value(shape: &mut String, value: &JsonShape<'_>, depth: usize, level
             if depth == 0 {
                 return;
             }
+            let keys = keys.get(..most_keys).unwrap_or(keys);
             for (key, value) in keys {
                 let _ = write!(shape, "{indent}{}: ", one_line(key, 48));
-                describe_value(shape, value, depth - 1, level + 1);
+                describe_value(shape, value, (depth - 1, most_keys), level + 1);
             }
             if count.count > keys.len() {
                 let more = ValueCount {
@@ -362,7 +441,7 @@ fn describe_value(shape: &mut String, value: &JsonShape<'_>, depth: usize, level
             let limit = if depth > 3 { MAX_ELEMENTS } else { 1 };
             for (index, value) in elements.iter().take(limit).enumerate() {
                 let _ = write!(shape, "{indent}[{index}]: ");
-                describe_value(shape, value, depth - 1, level + 1);
+                describe_value(shape, value, (depth - 1, most_keys), level + 1);
             }
         }
     }

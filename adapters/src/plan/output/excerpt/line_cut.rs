@@ -3,13 +3,20 @@
 
 use std::borrow::Cow;
 
-use super::ExcerptBody;
-
 /// The minimum characters that are left of a line that is cut.
 const MIN_LINE_PART: usize = 40;
 
 /// The maximum characters of the marker of a cut line.
 const MARKER_CHARS: usize = 34;
+
+/// Of lines that differ in numbers only and follow each other, so many are shown.
+const SHOWN_ALIKE: usize = 2;
+
+/// Characters of the line that stands for those that are not shown.
+const FOLD_CHARS: usize = 30;
+
+/// So many bytes of such lines are read.
+const MAX_FOLDED_BYTES: usize = 64 * 1024;
 
 /// Some lines of the beginning or the end of a text.
 #[derive(Default)]
@@ -18,10 +25,14 @@ pub(super) struct LineCut {
     pub(super) text: String,
     /// Characters of the original that it shows.
     pub(super) chars: usize,
-    /// Lines of the original that it shows whole.
-    pub(super) lines: usize,
-    /// Bytes of the original up to the first part that is missing.
+    /// Whether it shows the lines of the original whole.
+    pub(super) is_whole: bool,
+    /// Bytes of the original up to the first part that is missing. Lines that are folded are not.
     pub(super) bytes: usize,
+    /// The ranges of the original that it shows.
+    pub(super) shown: Vec<(usize, usize)>,
+    /// The patterns of its lines, folded ones included.
+    pub(super) patterns: Vec<u64>,
 }
 
 pub(super) fn first_chars(text: &str, limit: usize) -> &str {
@@ -75,7 +86,7 @@ pub(super) fn one_line(line: &str, limit: usize) -> String {
 /// The first lines of a text, in at most `room` characters. A line that is too long is cut
 /// and says how much is missing.
 pub(super) fn first_lines(text: &str, room: usize) -> LineCut {
-    cut_lines(text, room, TextEnd::First)
+    cut_lines(text, room, TextEnd::First, |_, _| None)
 }
 
 /// An end of a text.
@@ -103,29 +114,93 @@ impl TextEnd {
     }
 }
 
-/// The lines at one end of a text; see [`first_lines`].
-fn cut_lines(text: &str, room: usize, end: TextEnd) -> LineCut {
-    let mut cut = LineCut::default();
+/// Lines that follow each other and have the same pattern.
+#[derive(Default)]
+struct Run {
+    pattern: Option<u64>,
+    shown: usize,
+    folded: usize,
+    folded_bytes: usize,
+}
+
+impl Run {
+    /// The line that stands for those that are not shown.
+    fn note(&self) -> Option<String> {
+        (self.folded > 0).then(|| format!("… {} lines like this", self.folded))
+    }
+}
+
+/// The lines at one end of a text; see [`first_lines`]. Of lines with the same pattern that follow
+/// each other only the first ones are shown, counted from that end; those without one are never
+/// folded.
+fn cut_lines(
+    text: &str,
+    room: usize,
+    end: TextEnd,
+    pattern: impl Fn(usize, usize) -> Option<u64>,
+) -> LineCut {
+    let mut cut = LineCut {
+        is_whole: true,
+        ..LineCut::default()
+    };
     let mut lines: Vec<Cow<'_, str>> = Vec::new();
     let mut rest = text;
     let mut left = room;
-    let mut is_whole = true;
+    let mut run = Run::default();
+    let place = |line: &str, others: &str| match end {
+        TextEnd::First => text.len() - others.len() - line.len(),
+        TextEnd::Last => others.len(),
+    };
+    let bare = |line: &'_ str| line.trim_end_matches(['\n', '\r']).len();
     while !rest.is_empty() {
         let (line, others) = end.split_line(rest);
+        let at = place(line, others);
         rest = others;
-        let shown = line.trim_end_matches(['\n', '\r']);
+        let shown = line.get(..bare(line)).unwrap_or(line);
+        let found = pattern(at, at + shown.len());
+        if found.is_none() || found != run.pattern {
+            lines.extend(run.note().map(Cow::Owned));
+            run = Run {
+                pattern: found,
+                ..Run::default()
+            };
+        } else if run.shown >= SHOWN_ALIKE && cut.is_whole {
+            let goes_on = run.folded > 0
+                || left > FOLD_CHARS && {
+                    let (next, behind) = end.split_line(rest);
+                    let at = place(next, behind);
+                    pattern(at, at + bare(next)) == found
+                };
+            if goes_on && run.folded_bytes > MAX_FOLDED_BYTES {
+                cut.is_whole = false;
+                break;
+            }
+            if goes_on {
+                if run.folded == 0 {
+                    left -= FOLD_CHARS;
+                }
+                run.folded += 1;
+                run.folded_bytes += line.len();
+                cut.bytes += line.len();
+                cut.patterns.extend(found);
+                continue;
+            }
+        }
         let length = char_count_up_to(shown, left);
         if length < left && length <= max_line_chars(room) {
+            run.shown += 1;
             cut.chars += length + 1;
-            cut.lines += 1;
+            cut.patterns.extend(found);
+            cut.shown.push((at, at + line.len()));
             left -= length + 1;
             lines.push(shown.into());
-            if is_whole {
+            if cut.is_whole {
                 cut.bytes += line.len();
             }
         } else {
             let most = left.min(max_line_chars(room) + MARKER_CHARS);
             if most < MARKER_CHARS + MIN_LINE_PART {
+                cut.is_whole = false;
                 break;
             }
             let kept = most - MARKER_CHARS - 1;
@@ -141,18 +216,26 @@ fn cut_lines(text: &str, room: usize, end: TextEnd) -> LineCut {
                     (piece, format!("[{missing} more characters] …{piece}"))
                 }
             };
-            if is_whole {
+            match end {
+                TextEnd::First => cut.shown.push((at, at + piece.len())),
+                TextEnd::Last => {
+                    let to = at + shown.len();
+                    cut.shown.push((to - piece.len(), to));
+                }
+            }
+            if cut.is_whole {
                 cut.bytes += match end {
                     TextEnd::First => piece.len(),
                     TextEnd::Last => piece.len() + line.len() - shown.len(),
                 };
             }
-            is_whole = false;
+            cut.is_whole = false;
             cut.chars += kept.min(length);
             left = left.saturating_sub(marked.chars().count() + 1);
             lines.push(marked.into());
         }
     }
+    lines.extend(run.note().map(Cow::Owned));
     if end == TextEnd::Last {
         lines.reverse();
     }
@@ -180,18 +263,29 @@ fn char_count_up_to(line: &str, limit: usize) -> usize {
 /// The lines of both ends of a text.
 pub(super) struct FirstAndLast {
     pub(super) first: LineCut,
+    /// With ranges of the whole text.
     pub(super) last: LineCut,
 }
 
 impl FirstAndLast {
-    /// Takes lines with at most `room` characters from each end.
-    pub(super) fn take(text: &str, room: usize) -> Self {
-        let first = first_lines(text, room);
-        let rest = text.get(first.bytes..).unwrap_or_default();
-        Self {
-            last: cut_lines(rest, room, TextEnd::Last),
-            first,
+    /// Takes lines with at most `room` characters from each end. `pattern` is that of the line
+    /// between two bytes, if it may be folded.
+    pub(super) fn take(
+        text: &str,
+        room: usize,
+        pattern: impl Fn(usize, usize) -> Option<u64>,
+    ) -> Self {
+        let first = cut_lines(text, room, TextEnd::First, &pattern);
+        let from = first.bytes;
+        let rest = text.get(from..).unwrap_or_default();
+        let mut last = cut_lines(rest, room, TextEnd::Last, |start, end| {
+            pattern(from + start, from + end)
+        });
+        for (start, end) in &mut last.shown {
+            *start += from;
+            *end += from;
         }
+        Self { first, last }
     }
 
     /// The bytes between the first and the last lines.
@@ -200,12 +294,14 @@ impl FirstAndLast {
         (self.first.bytes, to.max(self.first.bytes))
     }
 
-    /// The ends below their labels, around a text that shows so many characters and lines.
-    pub(super) fn body(
-        &self,
-        [first, last]: [&str; 2],
-        (middle, chars, lines): (&str, usize, usize),
-    ) -> ExcerptBody {
+    /// How many of its lines have this pattern.
+    pub(super) fn alike(&self, pattern: u64) -> usize {
+        let patterns = self.first.patterns.iter().chain(&self.last.patterns);
+        patterns.filter(|found| **found == pattern).count()
+    }
+
+    /// The ends below their labels, around another text.
+    pub(super) fn text(&self, [first, last]: [&str; 2], middle: &str) -> String {
         let mut text = String::new();
         for (label, shown) in [
             (first, self.first.text.as_str()),
@@ -217,10 +313,29 @@ impl FirstAndLast {
                 text.push_str(shown);
             }
         }
-        ExcerptBody {
-            text,
-            chars: chars + self.first.chars + self.last.chars,
-            lines: lines + self.first.lines + self.last.lines,
-        }
+        text
     }
+}
+
+/// How many lines of a text have a part in one of these ranges.
+pub(super) fn lines_in(text: &str, mut ranges: Vec<(usize, usize)>) -> usize {
+    ranges.sort_unstable();
+    let bytes = text.as_bytes();
+    let mut lines = 0;
+    // The end of the ranges before.
+    let mut to = 0;
+    for (start, end) in ranges {
+        let start = start.max(to);
+        let Some(range) = bytes.get(start..end).filter(|range| !range.is_empty()) else {
+            continue;
+        };
+        let last = to.checked_sub(1).and_then(|last| bytes.get(last));
+        let gap = bytes.get(to..start).unwrap_or_default();
+        let goes_on =
+            last.is_some_and(|last| *last != b'\n') && memchr::memchr(b'\n', gap).is_none();
+        let inside = range.split_last().map_or(range, |(_, inside)| inside);
+        lines += usize::from(!goes_on) + memchr::memchr_iter(b'\n', inside).count();
+        to = end;
+    }
+    lines
 }

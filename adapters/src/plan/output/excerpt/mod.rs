@@ -9,6 +9,8 @@ use super::evidence::{self, Findings, Form, Wanted};
 use super::{OutputKind, OutputMeasure};
 use crate::plan::Retention;
 use crate::stop_flag::StopFlag;
+use overview::Overview;
+use queries::Query;
 use std::fmt::Write as _;
 
 mod body;
@@ -16,7 +18,10 @@ mod html;
 mod json;
 mod line_cut;
 mod outline;
+mod overview;
 mod page;
+mod queries;
+mod render;
 
 /// The maximum characters of an excerpt.
 pub const MAX_EXCERPT_CHARS: usize = 5_000;
@@ -54,7 +59,7 @@ struct ExcerptBody {
     text: String,
     /// How many characters of the output it shows.
     chars: usize,
-    /// How many lines of the output it shows.
+    /// Of how many lines of the output it shows at least a part.
     lines: usize,
 }
 
@@ -82,6 +87,13 @@ pub struct ExcerptSource<'t> {
     bytes_above: usize,
     form: Form,
     findings: Findings,
+    overview: Overview,
+    queries: Vec<Query>,
+    /// The lines of code that define something.
+    definitions: Vec<(usize, usize)>,
+    /// Where an odd number or identifier stands, in the order of the text. Lines with one are not
+    /// folded.
+    odd_numbers: Vec<usize>,
 }
 
 impl<'t> ExcerptSource<'t> {
@@ -98,6 +110,7 @@ impl<'t> ExcerptSource<'t> {
         wanted: Wanted<'_>,
         stop: &StopFlag,
     ) -> Self {
+        let whole = text;
         let (header, text) = text
             .split_at_checked(measure.header.bytes)
             .unwrap_or(("", text));
@@ -109,13 +122,24 @@ impl<'t> ExcerptSource<'t> {
                 Form::of_lines(text)
             }
         };
+        let mut findings = evidence::find(text, form, wanted, &|| stop.is_raised());
+        let (overview, spots) = Overview::of(text, measure.kind, form);
+        findings.add(&spots);
+        let definitions = match measure.kind {
+            OutputKind::FileOrCodeOutput => outline::definitions(text),
+            _ => Vec::new(),
+        };
         Self {
             measure,
             text,
             lines_above: header.matches('\n').count(),
             bytes_above: header.len(),
             form,
-            findings: evidence::find(text, form, wanted, &|| stop.is_raised()),
+            overview,
+            queries: queries::queries(whole, header.len(), &findings.marks),
+            definitions,
+            odd_numbers: odd_numbers(text, &findings),
+            findings,
         }
     }
 
@@ -156,6 +180,28 @@ impl<'t> ExcerptSource<'t> {
         excerpt.push_str(end);
         excerpt
     }
+}
+
+/// Where the evidence has an odd number or identifier, in the order of the text.
+fn odd_numbers(text: &str, findings: &Findings) -> Vec<usize> {
+    const WORD_BYTES: usize = 24;
+    let is_number = |focus: usize| {
+        let rest = text.as_bytes().get(focus..).unwrap_or_default();
+        let signs = rest
+            .iter()
+            .take_while(|byte| matches!(byte, b'-' | b'+' | b'"'));
+        let word = rest.iter().skip(signs.count()).take(WORD_BYTES);
+        let mut word = word.take_while(|byte| byte.is_ascii_alphanumeric());
+        word.any(u8::is_ascii_digit)
+    };
+    let evidence = findings.evidence.iter();
+    let evidence = evidence.take_while(|it| it.score >= evidence::MIN_SCORE);
+    let mut places: Vec<usize> = evidence
+        .map(|unit| unit.focus)
+        .filter(|focus| is_number(*focus))
+        .collect();
+    places.sort_unstable();
+    places
 }
 
 /// Makes the one line that is sent instead of an old output, or of instructions that are too long

@@ -1,10 +1,10 @@
 //! What a file, source code or a diff defines or changes.
 
-/// A text is divided into so many sections, and a definition of each is shown.
-const SECTIONS: usize = 32;
+/// A text is divided into so many sections, and a definition of each is shown first.
+const SECTIONS: usize = 64;
 
 /// How many bytes of a section are searched.
-const SEARCHED_BYTES: usize = 4 * 1024;
+const SEARCHED_BYTES: usize = 16 * 1024;
 
 /// The words that may precede the keyword of a definition.
 const MODIFIERS: &str = "\
@@ -17,34 +17,39 @@ const KEYWORDS: &str = "\
     fun object module record union typedef template sub package CREATE ALTER protocol extension \
     defmodule defp resource FROM";
 
-/// Lines between two bytes that define something, spread over all of the text, in such an order
-/// that the first few of them are spread, too.
-pub(super) fn definitions(text: &str, (from, to): (usize, usize)) -> Vec<(usize, usize)> {
+/// Lines of a text that define something: of each section the first one, preferably one that is not
+/// indented, then the others. The sections come in such an order that the first few of them are
+/// spread over all of the text.
+pub(super) fn definitions(text: &str) -> Vec<(usize, usize)> {
     let bits = SECTIONS.ilog2();
+    let size = text.len() / SECTIONS + 1;
     let places = (0..SECTIONS).map(|index| index.reverse_bits() >> (usize::BITS - bits));
-    let mut found = Vec::new();
+    let (mut first, mut others) = (Vec::new(), Vec::new());
     for place in places {
-        let start = text.ceil_char_boundary(from + (to - from) / SECTIONS * place);
-        let end = (start + SEARCHED_BYTES).min(start + (to - from) / SECTIONS);
-        let section = text.get(start..text.floor_char_boundary(end.min(to)));
-        let mut weak = None;
+        let start = text.ceil_char_boundary((place * size).min(text.len()));
+        let searched = text.floor_char_boundary((start + size.min(SEARCHED_BYTES)).min(text.len()));
+        let (mut strong, mut weak) = (Vec::new(), None);
         let mut at = start;
-        for line in section.unwrap_or_default().split_inclusive('\n') {
+        for line in text.get(start..).unwrap_or_default().split_inclusive('\n') {
+            // A line belongs to the section in which it begins.
+            if at >= searched {
+                break;
+            }
             let range = (at, at + line.trim_end().len());
-            let is_whole = line.ends_with('\n') && (at > start || place == 0);
+            let is_whole = at > start || at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n');
             at += line.len();
             match definition(line.trim_end()).filter(|_| is_whole) {
-                Some(true) => {
-                    weak = Some(range);
-                    break;
-                }
+                Some(true) => strong.push(range),
                 Some(false) => weak = weak.or(Some(range)),
                 None => {}
             }
         }
-        found.extend(weak);
+        let mut found = strong.into_iter();
+        first.extend(found.next().or(weak));
+        others.extend(found);
     }
-    found
+    first.extend(others);
+    first
 }
 
 /// Whether a definition is a strong line, mostly because it is not indented; `None` if a

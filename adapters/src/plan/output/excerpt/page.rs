@@ -1,55 +1,46 @@
 //! The first and the last blocks of an HTML page as text.
 
+use super::html;
 use super::line_cut::{self, FirstAndLast, LineCut};
-use super::{ExcerptBody, html};
 use crate::plan::output::markup;
 
 /// So many bytes are searched for the last blocks.
 const TAIL_BYTES: usize = 64 * 1024;
 
 /// The text of a page, if it fits.
-pub(super) fn whole(page: &str, room: usize) -> Option<ExcerptBody> {
-    let (start, is_whole) = first_blocks(page, room);
-    is_whole.then(|| ExcerptBody {
-        chars: start.chars,
-        lines: start.lines,
-        text: format!("As text:\n{}", start.text),
-    })
-}
-
-/// How many addresses a text has, on a line.
-pub(super) fn address_count(text: &str) -> String {
-    match memchr::memmem::find_iter(text.as_bytes(), b"://").count() {
-        0 => String::new(),
-        count => format!("({count} addresses in all)\n"),
-    }
+pub(super) fn whole(page: &str, room: usize) -> Option<LineCut> {
+    let start = first_blocks(page, room);
+    start.is_whole.then_some(start)
 }
 
 /// The text of the first and of the last blocks.
 pub(super) fn ends(page: &str, room: usize) -> FirstAndLast {
-    let (first, _) = first_blocks(page, room);
+    let first = first_blocks(page, room);
     let last = last_blocks(page, first.bytes, room);
     FirstAndLast { first, last }
 }
 
-/// The text of so many first blocks that it fits, and of the next one its beginning; and whether
-/// these are all blocks.
-fn first_blocks(page: &str, room: usize) -> (LineCut, bool) {
-    let mut cut = LineCut::default();
-    let mut is_whole = true;
+/// The text of so many first blocks that it fits, and of the next one its beginning.
+fn first_blocks(page: &str, room: usize) -> LineCut {
+    let mut cut = LineCut {
+        is_whole: true,
+        ..LineCut::default()
+    };
     let mut left = room;
     markup::for_each_block(page.as_bytes(), |start, end| {
         let plain = html::plain(page.get(start..end).unwrap_or_default());
         let lines = line_cut::first_lines(plain.trim_end(), left);
-        is_whole = lines.lines == plain.trim_end().lines().count();
+        cut.is_whole = lines.is_whole;
         cut.chars += lines.chars;
-        cut.lines += lines.lines;
         left = left.saturating_sub(lines.text.chars().count());
         cut.text.push_str(&lines.text);
-        cut.bytes = if is_whole { end } else { start };
-        is_whole
+        cut.bytes = if lines.is_whole { end } else { start };
+        if lines.chars > 0 {
+            cut.shown.push((start, end));
+        }
+        lines.is_whole
     });
-    (cut, is_whole)
+    cut
 }
 
 /// The text of so many last blocks behind the byte `from` that it fits.
@@ -79,8 +70,9 @@ fn last_blocks(page: &str, from: usize, room: usize) -> LineCut {
             break;
         }
         cut.chars += chars;
-        cut.lines += plain.lines().count();
         cut.bytes = tail.len() - start;
+        let above = page.len() - tail.len();
+        cut.shown.push((above + start, above + end));
         texts.push(plain);
     }
     for text in texts.iter().rev() {

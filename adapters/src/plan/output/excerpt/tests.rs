@@ -1,5 +1,7 @@
 //! Excerpts of every kind of output.
 
+mod forms;
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
@@ -44,7 +46,8 @@ fn log(lines: usize) -> String {
         "Chunk ID: 9b4dde\nWall time: 1.5 seconds\nProcess exited with code 101\nOriginal token count: 924828\nOutput:\n",
     );
     for i in 0..lines {
-        let _ = writeln!(log, "step {i} of the build is done");
+        let what = ["build", "link", "check", "build"][i % 4];
+        let _ = writeln!(log, "step {i} of the {what} is done");
         if i == lines / 2 {
             log.push_str("error: src/cart.rs:12: no such field\nwarning: C:\\a\\b.py is unused\n");
         }
@@ -134,7 +137,7 @@ fn a_command_excerpt_shows_errors_and_paths_of_the_middle() {
 
 #[test]
 fn the_line_behind_an_error_is_shown_with_it() {
-    let quiet = "   Compiling parser v0.1.0\n".repeat(900);
+    let quiet = "   Compiling parser v0.1.0\n   Fresh lexer v0.1.0\n".repeat(450);
     let text = format!(
         "{quiet}error[E0308]: mismatched types\n  --> src/parse/mod.rs:120:9\n   |\n{quiet}"
     );
