@@ -68,7 +68,7 @@ impl Default for WorkSlot {
 }
 
 /// How long the end of the server waits for turns that are not on disk yet.
-const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl TurnEnvironmentFactory for TurnCapture {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
@@ -82,7 +82,7 @@ impl TurnEnvironmentFactory for TurnCapture {
 }
 
 impl TurnCapture {
-    /// Blocks until all queued turns are on disk, for half a second at most. Logs how many are not
+    /// Blocks until all queued turns are on disk, for three seconds at most. Logs how many are not
     /// on disk by then: they are lost with the process.
     pub fn flush_at_end(&self) {
         let lost = self

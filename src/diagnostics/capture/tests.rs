@@ -192,7 +192,7 @@ fn r44_stopped_work_makes_no_bundle_and_reads_no_file() {
 
 /// R44: the end of the server does not wait for a turn that cannot be written.
 #[test]
-fn r44_the_end_of_the_server_waits_half_a_second_for_recordings() {
+fn r44_the_end_of_the_server_waits_three_seconds_for_recordings() {
     let (capture, config) = (TurnCapture::default(), config("mode = \"all\""));
     ask(&capture, &config, "req_1", r#"{"model":"nowhere"}"#, &[]);
     let turn = Arc::clone(&capture.recent()[0]);

@@ -39,7 +39,7 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
 
 const STREAMS: usize = 50;
 
-/// When the last stream has ended, the server ends in half a second, or a little later on a busy
+/// When the last stream has ended, the server ends in three seconds, or a little later on a busy
 /// machine.
 const ENDED: Duration = Duration::from_secs(20);
 

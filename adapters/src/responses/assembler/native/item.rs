@@ -422,15 +422,24 @@ impl NativeItem {
             .and_then(|raw| serde_json::from_str(raw.get()).ok())
             .unwrap_or_default();
         let only = raw.and_then(Fragment::from_raw);
-        if let Some(text) = &only {
+        let is_message = self.item_type == ItemType::Message;
+        if let Some(text) = &only
+            && is_message
+        {
             self.complete_text(NativeText::Output, text);
         }
+        // A part of another kind than the list has would be one that no client expects.
+        let fits = |item_type: &ItemType, kind: NativeText| {
+            let is_of_list = is_message || (kind == NativeText::Summary) == (list == "summary");
+            item_type.has_text(kind) && is_of_list
+        };
         let mut documents: Vec<Option<&str>> = vec![None; self.closed.1];
         for (index, part) in upstream.iter().enumerate() {
             let fields = Members::read(part.get());
             let kind = fields
                 .as_ref()
-                .and_then(|fields| kind_of_part(&fields.text("type")?));
+                .and_then(|fields| kind_of_part(&fields.text("type")?))
+                .filter(|kind| fits(&self.item_type, *kind));
             let (Some(fields), Some(kind)) = (fields, kind) else {
                 out.items
                     .note("content_skipped", "a part of an unknown type");
