@@ -191,6 +191,15 @@ row R27 "a request may have any number of tools" adapters/src/tools/definitions.
 row R5 "lost fragments of arguments stay lost" $assembler/text_part.rs \
   's/^        let written = self.text.text.get(..self.sent).unwrap_or_default();/        let written = "lost";/' \
   hostile r5_lost_fragments_of_relayed_arguments_are_taken_from_their_end
+row R5 "items of an unknown type share the id of a call" $assembler/native/mod.rs \
+  's/^        if item_type.is_output() {/        if !item_type.is_call() {/' \
+  hostile r5_relayed_items_have_call_ids_of_their_own
+row R5 "a search is run by whom its end says" $assembler/native/item.rs \
+  's/"role", "execution"\];/"role", "role"];/' \
+  hostile r5_a_search_is_run_by_whom_its_beginning_says
+row R5 "a call may have the id of an unknown item of the history" adapters/src/turn.rs \
+  's/^                item.explicit_call_id().map(Cow::into_owned)/                None/' \
+  adapters r5_all_that_names_a_call_has_its_call_id
 row R5 "an answer may have any number of calls" adapters/src/chat/decode/calls.rs \
   's/^        if slot >= MAX_CALLS {/        if slot == usize::MAX {/' \
   hostile r5_an_answer_has_limits_for_calls_and_items

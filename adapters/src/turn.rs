@@ -215,13 +215,18 @@ pub enum ItemKind {
 }
 
 impl Turn<'_> {
-    /// The call ids of the history. A new call must not reuse one of them.
+    /// The call ids of the history, those of items of an unknown type included. A new call must
+    /// not reuse one of them.
     pub fn call_ids(&self) -> HashSet<String> {
-        let calls = self.items.iter().filter(|item| item.kind.is_call());
-        calls
-            .filter_map(Item::call_id)
-            .map(Cow::into_owned)
-            .collect()
+        let items = self.items.iter().filter(|item| !item.kind.is_output());
+        let own_id = |item: &Item<'_>| {
+            if item.kind.is_call() {
+                item.call_id().map(Cow::into_owned)
+            } else {
+                item.explicit_call_id().map(Cow::into_owned)
+            }
+        };
+        items.filter_map(own_id).collect()
     }
 
     /// Whether the last item is a `compaction_trigger`: the client asks for a summary
@@ -504,6 +509,21 @@ impl ItemKind {
 mod tests {
     use super::*;
     use crate::responses::request::TurnSource;
+
+    #[test]
+    fn r5_all_that_names_a_call_has_its_call_id() {
+        let body = r#"{"model":"m","input":[
+            {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
+            {"type":"function_call","id":"b","name":"f","arguments":"{}"},
+            {"type":"function_call_output","call_id":"stray","output":""},
+            {"type":"computer_call","id":"x","call_id":"c"},
+            {"type":"call_of_a_later_api","id":"y","call_id":"d"},
+            {"type":"message","id":"z","role":"user","content":"hi"}]}"#;
+        let source = TurnSource::new(body.to_owned());
+        let mut ids: Vec<_> = source.turn().unwrap().call_ids().into_iter().collect();
+        ids.sort();
+        assert_eq!(ids, ["a", "b", "c", "d"]);
+    }
 
     #[test]
     fn an_item_keeps_its_json_with_the_fields_that_nobody_knows() {

@@ -13,7 +13,7 @@ mod common;
 use adapters::responses::request::TurnSource;
 use common::judge;
 use kit::drive::{self, DrivenAnswer, settings};
-use kit::strict::CheckedStream;
+use kit::strict::{self, CheckedStream, StreamRule};
 use registry::{ChatQuirks, RelayQuirks, WireQuirks};
 use serde_json::{Value, json};
 
@@ -211,9 +211,7 @@ fn relayed(item: &Value, name: &str, deltas: &[&str], wholes: &[&str], field: &s
             .map(|whole| json!({"type": format!("{name}.done"), "output_index": 0, field: whole})),
     );
     events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": done}));
-    events.push(
-        json!({"type": "response.completed", "response": {"status": "completed", "output": []}}),
-    );
+    events.push(completed(&[]));
     events
 }
 
@@ -294,4 +292,100 @@ fn r5_lost_fragments_of_relayed_arguments_are_taken_from_their_end() {
     );
     let answer = answered(RelayQuirks::default().into(), &events, true);
     assert_eq!(checked(&answer, true).calls()[0].arguments, whole);
+}
+
+/// The items that a client gets of a Responses upstream that sends these events. The strict checker
+/// may only complain of types and fields that the upstream alone knows.
+fn relayed_items(events: &[Value]) -> Vec<Value> {
+    let answer = answered(RelayQuirks::default().into(), events, false);
+    let stream = std::str::from_utf8(&answer.body).unwrap();
+    let foreign = [
+        StreamRule::ForeignTypes,
+        StreamRule::ItemShape,
+        StreamRule::ItemStatus,
+    ];
+    for found in strict::check(stream).err().unwrap_or_default() {
+        assert!(foreign.contains(&found.rule), "{found:?} in\n{stream}");
+    }
+    let items = stream.lines().filter_map(|line| {
+        let event: Value = serde_json::from_str(line.strip_prefix("data: ")?).ok()?;
+        (event["type"] == "response.output_item.done").then(|| event["item"].clone())
+    });
+    items.collect()
+}
+
+/// The last event of a Responses upstream.
+fn completed(output: &[Value]) -> Value {
+    json!({"type": "response.completed", "response": {"status": "completed", "output": output}})
+}
+
+/// Every type of item that names a call, known to us or not, has a call id of its own, and an
+/// output has the id of the call before it.
+#[test]
+fn r5_relayed_items_have_call_ids_of_their_own() {
+    let shell = json!({"commands": ["ls"]});
+    let items = [
+        json!({"type": "call_of_a_later_api", "call_id": "c"}),
+        json!({"type": "custom_tool_call", "call_id": "c", "name": "c", "input": "x"}),
+        json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}),
+        json!({"type": "function_call", "call_id": "c", "name": "g", "arguments": "{}"}),
+        json!({"type": "call_of_a_later_api", "call_id": "c"}),
+        json!({"type": "web_search_call", "call_id": "c"}),
+        json!({"type": "shell_call", "call_id": "c", "action": shell}),
+        json!({"type": "shell_call_output", "call_id": "c", "output": []}),
+        json!({"type": "shell_call", "call_id": null, "action": shell}),
+        json!({"type": "shell_call", "call_id": 5, "action": shell}),
+        json!({"type": "tool_search_call", "call_id": null, "execution": "client", "arguments": {}}),
+    ];
+    let output = relayed_items(&[completed(&items)]);
+    let ids: Vec<&str> = output
+        .iter()
+        .map(|item| item["call_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids.len(), items.len());
+    assert_eq!(ids[0], "c", "the first one keeps its own");
+    assert_eq!(ids[7], ids[6], "the output is that of the call before it");
+}
+
+/// What is no call of the client may have no call id, and keeps that.
+#[test]
+fn r5_relayed_items_without_a_call_id_get_none() {
+    let items = [
+        json!({"type": "search_of_a_later_api", "call_id": ""}),
+        json!({"type": "search_of_a_later_api", "call_id": ""}),
+        json!({"type": "search_of_a_later_api"}),
+        json!({"type": "tool_search_call", "call_id": null, "execution": "server", "arguments": {}}),
+    ];
+    let output = relayed_items(&[completed(&items)]);
+    let ids: Vec<Option<&Value>> = output.iter().map(|item| item.get("call_id")).collect();
+    let empty = json!("");
+    assert_eq!(ids, [Some(&empty), Some(&empty), None, Some(&Value::Null)]);
+}
+
+/// The client knows from the beginning of a search whether it has to run it.
+#[test]
+fn r5_a_search_is_run_by_whom_its_beginning_says() {
+    let search = |by: &str, id: Value| json!({"type": "tool_search_call", "call_id": id, "execution": by, "arguments": {}});
+    for (added, done, expected) in [
+        (
+            search("server", Value::Null),
+            search("client", json!("c")),
+            search("server", Value::Null),
+        ),
+        (
+            search("client", json!("c")),
+            search("server", Value::Null),
+            search("client", json!("c")),
+        ),
+    ] {
+        let events = [
+            json!({"type": "response.output_item.added", "output_index": 0, "item": added}),
+            json!({"type": "response.output_item.done", "output_index": 0, "item": done}),
+            completed(&[]),
+        ];
+        let items = relayed_items(&events);
+        for key in ["call_id", "execution"] {
+            assert_eq!(items[0][key], expected[key], "{key}");
+        }
+    }
 }

@@ -46,7 +46,7 @@ pub fn trials() -> Vec<Trial> {
             ),
             wire_case(
                 wire,
-                "call ids are unique in the conversation",
+                "R5 call ids are unique in the conversation",
                 unique_call_ids,
             ),
             wire_case(

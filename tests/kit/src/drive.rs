@@ -116,7 +116,11 @@ pub fn read<'c>(
         }
         frames.clear();
     };
-    let fault = driver.run(quirks, chunks, &mut send).err();
+    let mut fault = driver.run(quirks, chunks, &mut send).err();
+    if let Some(fault) = fault.as_mut().filter(|fault| fault.message.is_empty()) {
+        // The server says this with the name of the provider.
+        "The provider said nothing more.".clone_into(&mut fault.message);
+    }
     let begun = driver.begun;
     if let Some(fault) = &fault {
         driver.begin();

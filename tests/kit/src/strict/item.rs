@@ -27,7 +27,8 @@ impl SeenIds {
         let kind = string(item, "type").unwrap_or_default();
         // The output of a tool that ran at the upstream names its call.
         let is_output = kind.ends_with("_output");
-        if let Some(call) = string(item, "call_id").filter(|_| !is_output) {
+        let names_itself = |id: &&str| !is_output && !id.is_empty();
+        if let Some(call) = string(item, "call_id").filter(names_itself) {
             report.require(
                 self.calls.insert(call.to_owned()),
                 StreamRule::CallId,

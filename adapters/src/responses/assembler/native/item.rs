@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 type MemberChanges = Vec<(&'static str, Option<String>)>;
 
 /// The members by which a client knows an item, besides its id.
-const IDENTITY: [&str; 5] = ["type", "call_id", "name", "namespace", "role"];
+const IDENTITY: [&str; 6] = ["type", "call_id", "name", "namespace", "role", "execution"];
 
 /// An item that the upstream made. Made when it begins, and consumed when it is closed.
 #[derive(Debug)]
@@ -251,6 +251,8 @@ impl NativeItem {
             // These are set in any case.
             "role" => self.item_type != ItemType::Message,
             "call_id" => self.call_id.is_none(),
+            // Who runs a search. The end may be the first that says it.
+            "execution" => added.get(name).is_some(),
             _ => true,
         });
         let value = |members: &Members<'_>, name| members.get(name).map(|raw| raw.get().to_owned());

@@ -2,6 +2,7 @@
 //! too.
 
 use crate::event::NativeText;
+use crate::members::Members;
 
 /// The type of a native item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +107,20 @@ impl ItemType {
                 .any(|(known, _, is_call)| known == name && *is_call),
             Self::Message | Self::Reasoning | Self::Compaction => false,
         }
+    }
+
+    /// Whether the client has to answer this item of the type. A search for tools that the
+    /// upstream runs itself has `null` for a call id.
+    pub(super) fn is_answered_by_client(&self, item: &Members<'_>) -> bool {
+        let is_run_there = matches!(self, Self::Whole(name) if name == "tool_search_call")
+            && item.text("execution").is_some_and(|by| by == "server")
+            && item.get("call_id").is_some_and(|id| id.get() == "null");
+        self.is_call() && !is_run_there
+    }
+
+    /// Whether it is the output of a tool that ran at the upstream. Such an item names its call.
+    pub(super) fn is_output(&self) -> bool {
+        matches!(self, Self::Whole(name) if name.ends_with("_output"))
     }
 
     /// The beginning of its ids; empty if any word may be.

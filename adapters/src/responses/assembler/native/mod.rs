@@ -319,27 +319,25 @@ impl Assembler {
         }
     }
 
-    /// The call id that the client gets; `None` if the item has none.
+    /// The call id that the client gets; `None` if the item keeps its own, or has none.
     fn native_call_id(
         &mut self,
         item_type: &ItemType,
         members: &Members<'_>,
         slot: u32,
     ) -> Option<String> {
-        if !item_type.is_call() {
+        if item_type.is_output() {
+            // The id is that of its call.
             let id = members.text("call_id")?;
             return self.native.changed_call_ids.get(id.as_ref()).cloned();
         }
-        let id = match members.text("call_id") {
-            Some(id) => id,
-            // A tool search that the upstream runs itself has no call id.
-            None if members.get("call_id").is_some() && members.get("name").is_none() => {
-                return None;
-            }
-            None => Cow::Borrowed(""),
-        };
-        let name = members.text("name").unwrap_or_default();
-        let unique = self.unique_call_id(&id, &name, slot);
+        // An item of any other type may be a call that a later version of the API knows.
+        let id = members.text("call_id").unwrap_or_default();
+        if id.is_empty() && !item_type.is_answered_by_client(members) {
+            return None;
+        }
+        let name = members.text("name").or_else(|| members.text("type"));
+        let unique = self.unique_call_id(&id, &name.unwrap_or_default(), slot);
         if unique != id {
             let ids = &mut self.native.changed_call_ids;
             ids.insert(id.into_owned(), unique.clone());
