@@ -199,7 +199,7 @@ row R5 "a search is run by whom its end says" $assembler/native/item.rs \
   hostile r5_a_search_is_run_by_whom_its_beginning_says
 row R5 "a call may have the id of an unknown item of the history" adapters/src/turn.rs \
   's/^                item.explicit_call_id().map(Cow::into_owned)/                None/' \
-  adapters the_call_ids_of_a_history_are_those_of_all_that_names_a_call
+  adapters r5_all_that_names_a_call_has_its_call_id
 row R5 "an answer may have any number of calls" adapters/src/chat/decode/calls.rs \
   's/^        if slot >= MAX_CALLS {/        if slot == usize::MAX {/' \
   hostile r5_an_answer_has_limits_for_calls_and_items

@@ -525,7 +525,7 @@ mod tests {
     use crate::responses::request::TurnSource;
 
     #[test]
-    fn the_call_ids_of_a_history_are_those_of_all_that_names_a_call() {
+    fn r5_all_that_names_a_call_has_its_call_id() {
         let body = r#"{"model":"m","input":[
             {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
             {"type":"function_call","id":"b","name":"f","arguments":"{}"},
