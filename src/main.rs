@@ -113,6 +113,14 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             let config = load_without_keys(&inputs)?;
             block_on(commands::artifacts::run(&config, command))?;
         }
+        CliCommand::Jobs(command) => {
+            let config = load_without_keys(&inputs)?;
+            return block_on(commands::jobs::run(&config, command));
+        }
+        CliCommand::Store(command) => {
+            let config = load_without_keys(&inputs)?;
+            return block_on(commands::store::run(&config, command));
+        }
         CliCommand::Mcp => {
             let config = load_without_keys(&inputs)?;
             block_on(commands::mcp::serve(config))?;

@@ -7,15 +7,19 @@
 //! | `stored` | stored responses and conversations |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
+//! | [`jobs`] | background runs |
 //! | [`status`] | what the server is doing and has done |
+//! | [`store`] | deletes everything that is stored |
 
 pub mod artifacts;
 pub mod diagnostics;
+pub mod jobs;
 pub mod models;
 mod query;
 mod responses;
 mod routes;
 pub mod status;
+pub mod store;
 mod stored;
 
 use std::borrow::Cow;
@@ -110,6 +114,10 @@ async fn health(State(app): State<AppState>) -> Response<Body> {
 async fn metrics(State(app): State<AppState>) -> Response<Body> {
     let metrics = &app.service.metrics;
     metrics.set_memory(&app.memory);
+    if let Some(jobs) = &app.jobs {
+        let counts = jobs.counts();
+        metrics.set_jobs(counts.queued, counts.running, counts.viewers);
+    }
     respond_with(crate::metrics::CONTENT_TYPE, metrics.render())
 }
 

@@ -5,7 +5,8 @@ use http::{Request, Response};
 use tower::ServiceExt;
 
 use super::{
-    AppState, artifacts, diagnostics, health, mcp, metrics, models, responses, status, stored,
+    AppState, artifacts, diagnostics, health, jobs, mcp, metrics, models, responses, status, store,
+    stored,
 };
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
@@ -58,6 +59,8 @@ pub fn routes(state: &AppState) -> RouteService {
         get("/diagnostics/turns", diagnostics::list_turns),
         get("/diagnostics/bundle", diagnostics::bundle),
         get("/diagnostics/status", status::status),
+        get("/diagnostics/jobs", jobs::list),
+        delete("/diagnostics/store", store::purge),
     ];
     RouteTable::new()
         .under(&API_PREFIXES, state, api)

@@ -180,6 +180,12 @@ impl DiskBackend {
         }
     }
 
+    pub(super) async fn purge(&self) -> Result<bool, ArtifactError> {
+        let purged = self.store.purge().await;
+        self.state.written.clear();
+        purged.map_err(|error| self.state.failed(SWEEP_FAILED, &error))
+    }
+
     pub(super) async fn over_quota(&self) {
         self.state.over_quota.notified().await;
     }

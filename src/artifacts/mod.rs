@@ -382,6 +382,16 @@ impl Artifacts {
         Ok(swept)
     }
 
+    /// Forgets all artifacts, in memory and on disk, with everything else in the store. False if
+    /// somebody else reads the files meanwhile, so that they still have it.
+    pub async fn purge(&self) -> Result<bool, ArtifactError> {
+        self.0.memory.sweep(u64::MAX);
+        match &self.0.disk {
+            Some(disk) => disk.purge().await,
+            None => Ok(true),
+        }
+    }
+
     fn now(&self) -> u64 {
         self.0.clock.unix()
     }

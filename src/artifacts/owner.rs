@@ -160,6 +160,11 @@ impl OwnerArtifacts {
         Ok(self.artifacts.sweep().await?)
     }
 
+    /// See [`Artifacts::purge`].
+    pub async fn purge(&self) -> Result<bool, ReadError> {
+        Ok(self.artifacts.purge().await?)
+    }
+
     pub(super) fn missing(&self, id: &str) -> ReadError {
         ReadError::Missing {
             id: id.to_owned(),

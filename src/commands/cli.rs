@@ -93,6 +93,12 @@ pub enum CliCommand {
     /// Read and delete the stored tool outputs, of which a model was sent a shortened form
     #[command(subcommand)]
     Artifacts(ArtifactsCommand),
+    /// List, read and cancel background responses
+    #[command(subcommand)]
+    Jobs(JobsCommand),
+    /// Inspect, copy, move and delete what is stored: tool outputs, responses, conversations
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Run an MCP server on standard input and output, with tools that read stored tool outputs
     ///
     /// This is for programs that start their MCP servers themselves. The running server
@@ -246,6 +252,79 @@ pub enum ArtifactsCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+}
+
+/// `respondent jobs`: the background responses of the running server.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum JobsCommand {
+    /// List background responses, newest first
+    #[command(after_help = examples::JOBS_LIST)]
+    List {
+        /// Maximum number of responses to list
+        #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a background response as it is now, as JSON
+    #[command(after_help = examples::JOBS_SHOW)]
+    Show {
+        /// The id of the response, or the beginning of it
+        id: String,
+    },
+    /// Cancel a background response that waits or goes on
+    #[command(after_help = examples::JOBS_CANCEL)]
+    Cancel {
+        /// The id of the response, or the beginning of it
+        id: String,
+    },
+    /// Print the text of a background response from its beginning, and follow it to its end
+    #[command(after_help = examples::JOBS_TAIL)]
+    Tail {
+        /// The id of the response, or the beginning of it
+        id: String,
+    },
+}
+
+/// `respondent store`: the database in the data directory.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum StoreCommand {
+    /// Show how much is stored, and how much room the files take
+    #[command(after_help = examples::STORE_STATS)]
+    Stats {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read the whole database and report what is wrong with it
+    #[command(after_help = examples::STORE_CHECK)]
+    Check,
+    /// Copy the database to a new file, also while the server runs
+    #[command(after_help = examples::STORE_BACKUP)]
+    Backup {
+        /// The file, which must not exist
+        file: PathBuf,
+    },
+    /// Write all responses and conversations to a new file, as JSON lines
+    #[command(after_help = examples::STORE_EXPORT)]
+    Export {
+        /// The file, which must not exist
+        file: PathBuf,
+    },
+    /// Take in the responses and conversations of an exported file; ids that exist are skipped
+    #[command(after_help = examples::STORE_IMPORT)]
+    Import {
+        /// The exported file
+        file: PathBuf,
+    },
+    /// Delete everything that is stored: tool outputs, responses, conversations and usage
+    #[command(after_help = examples::STORE_PURGE)]
+    Purge {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 

@@ -8,6 +8,7 @@ pub mod bundle;
 pub mod cli;
 pub mod codex;
 mod ids;
+pub mod jobs;
 pub mod manual;
 pub mod mcp;
 pub mod models;
@@ -16,6 +17,7 @@ pub mod replay;
 pub mod run;
 pub mod serve;
 pub mod status;
+pub mod store;
 
 use std::io::{self, IsTerminal, Write};
 

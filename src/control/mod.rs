@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Builder;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
@@ -144,6 +145,36 @@ impl ControlClient {
         }
     }
 
+    /// Sends `GET path` as [`ControlClient::send`] does, and hands over the body in pieces as they
+    /// come, until `each` returns false or the body ends. Returns the status.
+    pub async fn stream(
+        &self,
+        path: &str,
+        mut each: impl FnMut(&[u8]) -> bool,
+    ) -> Result<StatusCode, ControlError> {
+        self.check_health().await?;
+        let request = Request::get(path);
+        let broken = |source: BoxError| ControlError::Broken {
+            address: self.address,
+            source,
+        };
+        let stream = self.connect().await?;
+        let request = request.header(HOST, self.address.to_string());
+        let sent = open_over(stream, request, Bytes::new(), self.token.as_ref()).await;
+        let mut response = sent.map_err(broken)?;
+        while response.status() == StatusCode::OK
+            && let Some(frame) = response.body_mut().frame().await
+        {
+            let frame = frame.map_err(|error| broken(error.into()))?;
+            if let Some(bytes) = frame.data_ref()
+                && !each(bytes)
+            {
+                break;
+            }
+        }
+        Ok(response.status())
+    }
+
     /// What the respondent at the address says of itself; an error if it is another program.
     pub async fn check_health(&self) -> Result<HealthReport, ControlError> {
         let not_respondent = || ControlError::NotRespondent(self.address);
@@ -173,6 +204,22 @@ impl ControlClient {
         }
     }
 
+    /// Connects to the server.
+    async fn connect(&self) -> Result<TcpStream, ControlError> {
+        let address = self.address;
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(source)) => Err(match source.kind() {
+                // With port 0 the system chose the server's port, and nobody here knows which one.
+                std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::AddrNotAvailable => {
+                    ControlError::NotRunning(address)
+                }
+                _ => ControlError::Unreachable { address, source },
+            }),
+            Err(_) => Err(ControlError::TooSlow(address)),
+        }
+    }
+
     /// Sends one request on its own connection, without proxies and redirects.
     async fn exchange(
         &self,
@@ -182,19 +229,7 @@ impl ControlClient {
         max_bytes: usize,
     ) -> Result<(StatusCode, Bytes), ControlError> {
         let address = self.address;
-        let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(source)) => {
-                return Err(match source.kind() {
-                    // With port 0 the system chose the server's port, and nobody here knows
-                    // which one.
-                    std::io::ErrorKind::ConnectionRefused
-                    | std::io::ErrorKind::AddrNotAvailable => ControlError::NotRunning(address),
-                    _ => ControlError::Unreachable { address, source },
-                });
-            }
-            Err(_) => return Err(ControlError::TooSlow(address)),
-        };
+        let stream = self.connect().await?;
         let request = request.header(HOST, address.to_string());
         let sent = send_over(stream, request, body, token, max_bytes).await;
         sent.map_err(|source| {
@@ -207,13 +242,30 @@ impl ControlClient {
     }
 }
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 async fn send_over(
+    stream: TcpStream,
+    request: Builder,
+    body: Bytes,
+    token: Option<&Secret>,
+    max_bytes: usize,
+) -> Result<(StatusCode, Bytes), BoxError> {
+    let response = open_over(stream, request, body, token).await?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), max_bytes)
+        .collect()
+        .await?;
+    Ok((status, body.to_bytes()))
+}
+
+/// Sends a request and returns the response as soon as its head is there.
+async fn open_over(
     stream: TcpStream,
     mut request: Builder,
     body: Bytes,
     token: Option<&Secret>,
-    max_bytes: usize,
-) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Response<Incoming>, BoxError> {
     if !body.is_empty() {
         // The MCP endpoint requires both types in Accept.
         request = request
@@ -228,12 +280,7 @@ async fn send_over(
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // This task ends with the body, or when the response is dropped.
     tokio::spawn(connection);
-    let response = sender.send_request(request.body(Full::new(body))?).await?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), max_bytes)
-        .collect()
-        .await?;
-    Ok((status, body.to_bytes()))
+    Ok(sender.send_request(request.body(Full::new(body))?).await?)
 }
 
 /// The error object in a response of the server, in the shape of OpenAI's API.

@@ -91,6 +91,10 @@ metrics! {
     compactions: Counters<2> = add("compactions",
         "Histories that became a summary, by where that was asked for and by outcome");
     open_streams: Gauge = add("open_streams", "Streams being sent now");
+    jobs: Family<Labels<1>, Gauge> = add("jobs", "Background runs that have not ended, by state");
+    job_viewers: Gauge = add("job_viewers", "Clients that read the events of background runs");
+    stored_responses: Counters<1> =
+        add("stored_responses", "Responses that were to be stored when they ended, by result");
     memory: Family<Labels<1>, Gauge> =
         add("memory_bytes", "Memory in use that is counted, by purpose");
     memory_limit: Gauge = add("memory_limit_bytes", "The limit of this memory");
@@ -271,6 +275,23 @@ impl Metrics {
             self.memory.get_or_create(&labels).set(used);
         }
         self.memory_limit.set(gauge(memory.limit()));
+    }
+
+    /// Sets how many background runs there are, and how many clients read their events.
+    pub fn set_jobs(&self, queued: usize, running: usize, viewers: usize) {
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        for (state, count) in [("queued", queued), ("running", running)] {
+            let labels = [("state", state.into())];
+            self.jobs.get_or_create(&labels).set(gauge(count));
+        }
+        self.job_viewers.set(gauge(viewers));
+    }
+
+    /// Counts a response that was to be stored.
+    pub fn stored_response(&self, is_stored: bool) {
+        let result = if is_stored { "stored" } else { "failed" };
+        let labels = [("result", result.into())];
+        self.stored_responses.get_or_create(&labels).inc();
     }
 
     /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].

@@ -111,6 +111,18 @@ impl DataDir {
         Ok(self.moved_aside_path(now, attempt, ""))
     }
 
+    /// Deletes the damaged databases that were moved aside.
+    pub(super) fn remove_moved_aside(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.folder())? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(b"artifacts.damaged-") {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// An empty file that marks the database as possibly damaged. The next start checks the
     /// database if the file exists.
     pub(super) fn damage_marker(&self) -> PathBuf {

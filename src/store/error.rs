@@ -40,6 +40,10 @@ pub enum StoreError {
     /// A newer version of the program wrote the database, with this schema version.
     #[error("it was written by a newer version of Respondent (schema {0})")]
     Newer(i64),
+    /// The database is of an older version of the program, with this schema version, and is only
+    /// read.
+    #[error("it was written by an older version of Respondent (schema {0}); start the server once")]
+    Older(i64),
     /// The content of the database is inconsistent.
     #[error("what is stored is damaged: {0}")]
     Damaged(&'static str),
@@ -64,6 +68,7 @@ impl StoreError {
             ),
             Self::Io(_)
             | Self::Newer(_)
+            | Self::Older(_)
             | Self::Damaged(_)
             | Self::Gone
             | Self::TooLong
@@ -79,7 +84,12 @@ impl StoreError {
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
             ),
             Self::Damaged(_) => true,
-            Self::Io(_) | Self::Newer(_) | Self::Gone | Self::TooLong | Self::Closed => false,
+            Self::Io(_)
+            | Self::Newer(_)
+            | Self::Older(_)
+            | Self::Gone
+            | Self::TooLong
+            | Self::Closed => false,
         }
     }
 }

@@ -20,6 +20,8 @@
 //! | `responses` | stored responses |
 //! | `conversations` | conversations, and lists of items |
 //! | `threads` | the sequences of items of responses and conversations |
+//! | `inspection` | statistics, checks, copies and the deletion of a whole database |
+//! | `transfer` | exports responses and conversations to a file, and imports them |
 //! | `jobs` | the runs of background responses, and their events |
 //! | `contents` | JSON that several rows share |
 //! | `usage` | what turns have used, summed by day and model |
@@ -33,6 +35,7 @@ mod data_dir;
 mod error;
 mod expiry;
 mod find;
+mod inspection;
 mod jobs;
 mod lock_patience;
 mod model;
@@ -43,6 +46,7 @@ mod schema;
 mod sweep;
 pub(crate) mod text_range;
 mod threads;
+mod transfer;
 mod usage;
 mod whole_sessions;
 mod writer;
@@ -59,6 +63,7 @@ pub use conversations::{ItemListOf, ItemPage, ListedItems, StoredConversation};
 pub use data_dir::{DataDir, DataDirInUse};
 pub use error::{OpenError, StoreError, UnusableStore};
 pub use expiry::{ExpiryStep, ResponseLimits};
+pub use inspection::{OwnerContents, StoreContents, StoreReading};
 pub use jobs::{EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
 pub use model::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
@@ -67,6 +72,7 @@ pub use pending::PendingWrite;
 pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, StoredResponse};
 pub use sweep::{SweepLimits, SweepStep};
 pub use threads::{NewItem, StoredItems};
+pub use transfer::{ImportCounts, TransferError};
 pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
 pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
 pub use writer::{UnwrittenBatch, WrittenBatch};
@@ -254,6 +260,26 @@ impl Store {
     pub async fn sweep(&self, limits: SweepLimits) -> Result<SweepStep, StoreError> {
         self.run_writer(move |writer| sweep::step(&mut writer.connection, limits))
             .await
+    }
+
+    /// Deletes everything that is stored, and shrinks the files. False if the write-ahead log could
+    /// not be emptied, because somebody else reads.
+    pub async fn purge(&self) -> Result<bool, StoreError> {
+        let data_dir = self.data_dir.clone();
+        self.run_writer(move |writer| {
+            let is_empty = inspection::purge(&mut writer.connection)?;
+            data_dir.remove_moved_aside()?;
+            Ok(is_empty)
+        })
+        .await
+    }
+
+    /// Imports what was exported from another store. Ids that exist are skipped.
+    pub async fn import(&self, owner: &str, file: PathBuf) -> Result<ImportCounts, TransferError> {
+        let owner = owner.to_owned();
+        let (job, answer) =
+            writer::job(move |writer| transfer::import(&mut writer.connection, &owner, &file));
+        self.answer(job, answer).await?
     }
 
     /// Does one step of deleting responses that were not used for long. Steps are short, so that

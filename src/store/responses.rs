@@ -263,7 +263,12 @@ pub(super) fn finish(
 
 /// The bytes that a response takes besides its items, its parameters and its events.
 pub(super) fn text_bytes(text: &ResponseText) -> u64 {
-    RESPONSE_BASE + (text.head.len() + text.tail.len()) as u64
+    text_size(&text.head, &text.tail)
+}
+
+/// The same for a response whose pieces are these.
+pub(super) fn text_size(head: &str, tail: &str) -> u64 {
+    RESPONSE_BASE + (head.len() + tail.len()) as u64
 }
 
 /// Where the items of a response were stored.

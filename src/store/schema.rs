@@ -41,6 +41,16 @@ pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// Refuses a database of another version than the current one.
+pub(super) fn check_version(connection: &Connection) -> Result<(), StoreError> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    match usize::try_from(version) {
+        Ok(version) if version == MIGRATIONS.len() => Ok(()),
+        Ok(older) if older < MIGRATIONS.len() => Err(StoreError::Older(version)),
+        Ok(_) | Err(_) => Err(StoreError::Newer(version)),
+    }
+}
+
 /// Whether the whole database is readable and consistent. Takes as long as reading it.
 pub(super) fn is_sound(connection: &Connection) -> Result<bool, StoreError> {
     let result: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;

@@ -1,9 +1,11 @@
 //! Stored responses, conversations and runs.
 
 mod expiry;
+mod inspection;
 mod jobs;
 mod lists;
 mod threads;
+mod transfer;
 
 use rusqlite::Connection;
 

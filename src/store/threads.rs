@@ -130,28 +130,104 @@ pub(super) fn append(
     items: &[NewItem],
 ) -> Result<ThreadPlace, StoreError> {
     let mut bytes = 0;
-    let mut insert = connection
-        .prepare_cached("INSERT INTO items (number, id, json, content) VALUES (?1, ?2, ?3, ?4)")?;
     let mut position = end.position;
     for item in items {
         if position >= MAX_POSITION {
             return Err(StoreError::TooLong);
         }
-        let number = (end.thread << POSITION_BITS) + position;
-        bytes += ITEM_BASE + item.id.len() as u64;
-        if item.json.len() < CONTENT_BYTES {
-            bytes += item.json.len() as u64;
-            insert.execute(params![number, item.id, item.json, None::<i64>])?;
-        } else {
-            let content = contents::put(connection, &item.json)?;
-            insert.execute(params![number, item.id, None::<&str>, content])?;
-        }
+        bytes += insert(connection, end.thread, position, item)?;
         position += 1;
     }
     let mut update = connection
         .prepare_cached("UPDATE threads SET ends = ?2, bytes = bytes + ?3 WHERE number = ?1")?;
     update.execute(params![end.thread, position, bytes])?;
     Ok(ThreadPlace { position, ..end })
+}
+
+/// Writes an item at a position. Returns the bytes that its row takes.
+fn insert(
+    connection: &Connection,
+    thread: i64,
+    position: i64,
+    item: &NewItem,
+) -> Result<u64, StoreError> {
+    let mut insert = connection
+        .prepare_cached("INSERT INTO items (number, id, json, content) VALUES (?1, ?2, ?3, ?4)")?;
+    let number = (thread << POSITION_BITS) + position;
+    let mut bytes = ITEM_BASE + item.id.len() as u64;
+    if item.json.len() < CONTENT_BYTES {
+        bytes += item.json.len() as u64;
+        insert.execute(params![number, item.id, item.json, None::<i64>])?;
+    } else {
+        let content = contents::put(connection, &item.json)?;
+        insert.execute(params![number, item.id, None::<&str>, content])?;
+    }
+    Ok(bytes)
+}
+
+/// Creates a thread with the positions that it has in another store. Its items follow.
+pub(super) fn import(
+    connection: &Connection,
+    owner: &str,
+    session: &str,
+    parent: Option<i64>,
+    positions: Range<i64>,
+) -> Result<i64, StoreError> {
+    if positions.start < 0 || positions.end < positions.start || positions.end > MAX_POSITION {
+        return Err(StoreError::TooLong);
+    }
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO threads (owner, session, parent, begins, ends, bytes)
+         VALUES (?1, ?2, ?3, ?4, ?5, 0)",
+    )?;
+    Ok(insert.insert(params![
+        owner,
+        session,
+        parent,
+        positions.start,
+        positions.end
+    ])?)
+}
+
+/// Writes an item of an imported thread; false if the thread has no such position.
+pub(super) fn import_item(
+    connection: &Connection,
+    thread: i64,
+    position: i64,
+    item: &NewItem,
+) -> Result<bool, StoreError> {
+    let mut select = connection
+        .prepare_cached("SELECT 1 FROM threads WHERE number = ?1 AND begins <= ?2 AND ends > ?2")?;
+    if !select.exists([thread, position])? {
+        return Ok(false);
+    }
+    let bytes = insert(connection, thread, position, item)?;
+    connection
+        .prepare_cached("UPDATE threads SET bytes = bytes + ?2 WHERE number = ?1")?
+        .execute(params![thread, bytes])?;
+    Ok(true)
+}
+
+/// Reads the own items of a thread with their positions, in their order.
+pub(super) fn each_item<E: From<rusqlite::Error> + From<StoreError>>(
+    connection: &Connection,
+    thread: i64,
+    mut each: impl FnMut(i64, NewItem) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut select = connection.prepare_cached(
+        "SELECT number, id, json, content FROM items WHERE number >= ?1 AND number < ?2
+         ORDER BY number",
+    )?;
+    let first = thread << POSITION_BITS;
+    let mut rows = select.query([first, first + MAX_POSITION])?;
+    while let Some(row) = rows.next()? {
+        let mut json = String::new();
+        push_json(connection, row, 2, &mut json)?;
+        let number: i64 = row.get(0)?;
+        let id = row.get(1)?;
+        each(number - first, NewItem { id, json })?;
+    }
+    Ok(())
 }
 
 /// The parts that the positions from `from` on before a place are in, in their order.

@@ -20,6 +20,7 @@ mod config;
 mod dialects;
 mod edge;
 mod faults;
+mod kept;
 mod layers;
 mod literals;
 mod prefix;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         edge::trials(),
         faults::trials(),
         adapting::trials(),
+        kept::trials(),
         layers::trials(),
         literals::trials(),
         prefix::trials(),

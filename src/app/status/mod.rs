@@ -26,6 +26,8 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
     let providers = app.service.provider_reports(&config);
     let running = app.service.running.list();
     let usage = usage(&app.usage).await;
+    let jobs = app.jobs.as_ref().map(|jobs| jobs.counts());
+    let jobs = jobs.unwrap_or_default();
     let read = tokio::task::spawn_blocking(move || {
         let mut recent = app.capture.list(&config);
         recent.truncate(RECENT_TURNS);
@@ -41,6 +43,8 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
             running,
             recent,
             providers,
+            queued_jobs: jobs.queued,
+            running_jobs: jobs.running,
             whole_sessions: app.service.whole_sessions(),
         }),
         usage,

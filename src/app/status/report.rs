@@ -37,6 +37,12 @@ pub struct ServerReport {
     pub recent: Vec<ListedTurn>,
     /// The providers that are on.
     pub providers: Vec<ProviderReport>,
+    /// The background runs that wait for their turn.
+    #[serde(default)]
+    pub queued_jobs: usize,
+    /// The background runs that go on.
+    #[serde(default)]
+    pub running_jobs: usize,
     /// The sessions whose outputs are sent whole, because shortening cost more than it saved.
     pub whole_sessions: usize,
 }

@@ -80,6 +80,13 @@ impl ServerReport {
             ];
             text += &table(columns, rows);
         }
+        if self.queued_jobs + self.running_jobs > 0 {
+            let _ = writeln!(
+                text,
+                "\nBackground runs: {} going on, {} waiting.",
+                self.running_jobs, self.queued_jobs
+            );
+        }
         if !self.recent.is_empty() {
             let listing = TurnListing {
                 started_ms: None,
@@ -319,6 +326,8 @@ mod tests {
                         ..provider("openai")
                     },
                 ],
+                queued_jobs: 3,
+                running_jobs: 1,
                 whole_sessions: 2,
             }),
             usage: Some(UsageReport {
@@ -355,6 +364,8 @@ Respondent 0.2.0 has been running on 127.0.0.1:8787 for 13m.
 1 turn is running.
    for  route                       received  request
  12.3s  moonshot/a-model-with-a-…    45.6 kB  9f5a19f7
+
+Background runs: 1 going on, 3 waiting.
 
 Newest turns
  age    took  outcome       route               request   response  kept

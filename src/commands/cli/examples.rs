@@ -146,3 +146,58 @@ Examples:
 pub(super) const CODEX_STATUS: &str = "\
 Examples:
   respondent codex status";
+
+pub(super) const STORE_STATS: &str = "\
+Examples:
+  respondent store stats
+  respondent store stats --json";
+
+pub(super) const STORE_CHECK: &str = "\
+Examples:
+  respondent store check
+
+Exit code: 0 if nothing is wrong, 1 if something is.";
+
+pub(super) const STORE_BACKUP: &str = "\
+Examples:
+  respondent store backup respondent.db
+
+To go back to it, stop the server and put the file in the place of artifacts/artifacts.db in the \
+data directory, without the files -wal and -shm beside it.";
+
+pub(super) const STORE_EXPORT: &str = "\
+Examples:
+  respondent store export responses.jsonl
+
+Background responses that have not ended are left out, and so are tool outputs.";
+
+pub(super) const STORE_IMPORT: &str = "\
+Examples:
+  respondent store import responses.jsonl      while no server runs
+  respondent store import responses.jsonl --data-dir /srv/respondent";
+
+pub(super) const STORE_PURGE: &str = "\
+Examples:
+  respondent store purge                       asks first
+  respondent store purge --yes
+
+Recorded turns are files of their own in the directory bundles, and stay.";
+
+pub(super) const JOBS_LIST: &str = "\
+Examples:
+  respondent jobs list
+  respondent jobs list --json                  with whole ids";
+
+pub(super) const JOBS_SHOW: &str = "\
+Examples:
+  respondent jobs show 0f5a19f7";
+
+pub(super) const JOBS_CANCEL: &str = "\
+Examples:
+  respondent jobs cancel 0f5a19f7";
+
+pub(super) const JOBS_TAIL: &str = "\
+Examples:
+  respondent jobs tail 0f5a19f7
+
+Exit code: 0 if the response is completed, 1 if it ended otherwise.";

@@ -172,7 +172,9 @@ impl Model {
             let found = history(connection, it.owner, &origin).unwrap().unwrap();
             assert_eq!(found.items.list, format!("[{}]", it.history.join(",")));
             let ranges = found.items.ranges.iter();
-            let each: Vec<&str> = ranges.map(|at| &found.items.list[at.clone()]).collect();
+            let each: Vec<&str> = ranges
+                .map(|at| found.items.list.get(at.clone()).unwrap())
+                .collect();
             assert_eq!(each, it.history);
             let other = if it.owner == "a" { "b" } else { "a" };
             assert_eq!(history(connection, other, &origin).unwrap(), None);

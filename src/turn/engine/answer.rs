@@ -191,12 +191,15 @@ impl<'a, S: Sink> Answer<'a, S> {
                 None => responses::unrun_record(&self.ctx.owner, response, now),
             };
             run.log.finish(&self.events, record).await;
-        } else if let Some(stored) = stored
-            && let Err(error) = stored.commit(response, now).await
-        {
-            responses::report_unstored(&error);
-            self.record.notes.add("not_stored", error.to_string());
-            self.assembler.set_stored(false, &mut self.events);
+            self.record.metrics.stored_response(true);
+        } else if let Some(stored) = stored {
+            let committed = stored.commit(response, now).await;
+            self.record.metrics.stored_response(committed.is_ok());
+            if let Err(error) = committed {
+                responses::report_unstored(&error);
+                self.record.notes.add("not_stored", error.to_string());
+                self.assembler.set_stored(false, &mut self.events);
+            }
         }
     }
 

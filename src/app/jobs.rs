@@ -1,0 +1,36 @@
+//! `GET /diagnostics/jobs`, for `respondent jobs`.
+
+use axum::body::Body;
+use axum::extract::State;
+use http::Response;
+use serde::{Deserialize, Serialize};
+
+use super::{AppState, respond_with_json};
+use crate::artifacts::owner::LOCAL_OWNER;
+use crate::serve::error::internal;
+use crate::store::JobEntry;
+
+/// The most runs that are listed.
+const MAX_LISTED: usize = 1_000;
+
+/// The background runs, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "object", rename = "job.list", expecting = "struct Jobs")]
+pub struct JobList {
+    /// The runs.
+    pub data: Vec<JobEntry>,
+}
+
+/// Lists the background runs: a [`JobList`].
+pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {
+    let Some(store) = app.service.responses().store() else {
+        return respond_with_json(&JobList::default());
+    };
+    match store.jobs(LOCAL_OWNER, MAX_LISTED).await {
+        Ok(data) => respond_with_json(&JobList { data }),
+        Err(error) => {
+            tracing::error!("the background runs cannot be read: {error}");
+            internal()
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `DELETE /diagnostics/store`, for `respondent store purge`.
+
+use axum::body::Body;
+use axum::extract::State;
+use http::Response;
+use serde::{Deserialize, Serialize};
+
+use super::{AppState, respond_with_json};
+use crate::serve::error::internal;
+
+/// The result of deleting everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "object", rename = "store.purged", expecting = "struct Purge")]
+pub struct PurgeReport {
+    /// Whether the write-ahead log is empty too. It is not if somebody else reads the database.
+    pub complete: bool,
+}
+
+/// Deletes all artifacts, responses and conversations and the stored usage: a [`PurgeReport`].
+pub(super) async fn purge(State(app): State<AppState>) -> Response<Body> {
+    let responses = match app.service.responses().store() {
+        Some(store) => store.purge().await.map_err(|error| error.to_string()),
+        None => Ok(true),
+    };
+    // Besides, it forgets what is in memory and what it knows to be on disk.
+    let artifacts = app.service.artifacts().purge().await;
+    let artifacts = artifacts.map_err(|error| error.to_string());
+    match responses.and_then(|complete| Ok(artifacts? && complete)) {
+        Ok(complete) => respond_with_json(&PurgeReport { complete }),
+        Err(error) => {
+            tracing::error!("what is stored cannot be deleted: {error}");
+            internal()
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! `respondent jobs`: background responses, through the running server.
+
+use std::time::SystemTime;
+
+use anyhow::Context;
+use bytes::Bytes;
+use comfy_table::CellAlignment::Left;
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::cli::{EXIT_DIFFERENT, EXIT_OK, JobsCommand};
+use super::ids::complete_id;
+use super::print_text;
+use crate::app::jobs::JobList;
+use crate::config::Config;
+use crate::control::{ApiError, ControlClient};
+use crate::diagnostics::listing::{age, short_duration};
+use crate::log::{SafeText, short_id, table};
+use crate::store::JobEntry;
+
+const JOBS_PATH: &str = "/diagnostics/jobs";
+
+/// Runs a `respondent jobs` command and returns its exit code.
+pub async fn run(config: &Config, command: JobsCommand) -> anyhow::Result<u8> {
+    let control = ControlClient::new(config);
+    match command {
+        JobsCommand::List { limit, json } => list(&control, limit, json).await?,
+        JobsCommand::Show { id } => {
+            let path = path(&control, &id).await?;
+            let body = answer(control.get(&path).await?)?;
+            let response: Value = parse(&body)?;
+            print_text(&(serde_json::to_string_pretty(&response)? + "\n"))?;
+        }
+        JobsCommand::Cancel { id } => {
+            let path = path(&control, &id).await? + "/cancel";
+            let sent = control.send(&Method::POST, &path, Bytes::new()).await?;
+            let response: EndedResponse = parse(&answer(sent)?)?;
+            let status = SafeText::new(&response.status).to_string();
+            print_text(&format!("{}: {status}\n", short_id(&response.id)))?;
+        }
+        JobsCommand::Tail { id } => return tail(&control, &id).await,
+    }
+    Ok(EXIT_OK)
+}
+
+#[derive(Deserialize)]
+struct EndedResponse {
+    id: String,
+    status: String,
+}
+
+async fn list(control: &ControlClient, limit: usize, json: bool) -> anyhow::Result<()> {
+    let mut jobs = jobs(control).await?;
+    jobs.data.truncate(limit);
+    if json {
+        return print_text(&(serde_json::to_string_pretty(&jobs)? + "\n"));
+    }
+    if jobs.data.is_empty() {
+        return print_text("No background response is stored.\n");
+    }
+    print_text(&job_table(&jobs.data, SystemTime::now()))
+}
+
+fn job_table(jobs: &[JobEntry], now: SystemTime) -> String {
+    let columns = [
+        ("id", Left, 8),
+        ("state", Left, 7),
+        ("response", Left, 11),
+        ("age", Left, 4),
+        ("took", Left, 5),
+    ];
+    let rows = jobs.iter().map(|job| {
+        let took = job.started_ms.zip(job.ended_ms).map(|(started, ended)| {
+            let ms = ended.saturating_sub(started);
+            short_duration(ms.saturating_mul(1000))
+        });
+        [
+            SafeText::new(&short_id(&job.id)).to_string(),
+            <&str>::from(job.state).to_owned(),
+            SafeText::new(&job.status).to_string(),
+            age(job.queued_ms, now),
+            took.unwrap_or_else(|| "-".to_owned()),
+        ]
+    });
+    table(columns, rows)
+}
+
+async fn jobs(control: &ControlClient) -> anyhow::Result<JobList> {
+    parse(&answer(control.get(JOBS_PATH).await?)?)
+}
+
+/// The path of the response that a person means by the beginning of its id.
+async fn path(control: &ControlClient, typed: &str) -> anyhow::Result<String> {
+    let ids = jobs(control).await?.data.into_iter().map(|job| job.id);
+    let id = complete_id(typed, ids)?.with_context(|| {
+        format!(
+            "no background response has an id that begins with {}; `respondent jobs list` shows the ids",
+            SafeText::new(typed)
+        )
+    })?;
+    Ok(format!("/v1/responses/{id}"))
+}
+
+fn answer((status, body): (StatusCode, Bytes)) -> anyhow::Result<Bytes> {
+    if status == StatusCode::OK {
+        return Ok(body);
+    }
+    anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body)))
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(body).context("the server's answer cannot be read")
+}
+
+async fn tail(control: &ControlClient, typed: &str) -> anyhow::Result<u8> {
+    let path = path(control, typed).await? + "?stream=true";
+    let mut tail = TailText::default();
+    let mut failed = Ok(());
+    let status = control
+        .stream(&path, |bytes| {
+            let text = tail.read(bytes);
+            if !text.is_empty() {
+                failed = print_text(&text);
+            }
+            failed.is_ok()
+        })
+        .await?;
+    failed?;
+    if status != StatusCode::OK {
+        anyhow::bail!("the server answered {}", status.as_u16());
+    }
+    let ended = tail.status.as_deref().unwrap_or("cut off");
+    if ended == "completed" {
+        print_text("\n")?;
+        return Ok(EXIT_OK);
+    }
+    print_text(&format!("\n[{}]\n", SafeText::new(ended)))?;
+    Ok(EXIT_DIFFERENT)
+}
+
+/// Finds the text in a stream of events, in whatever pieces it comes.
+#[derive(Default)]
+struct TailText {
+    /// The beginning of a line whose end has not come.
+    line: Vec<u8>,
+    /// The status of the response, when it has ended.
+    status: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TailEvent<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    delta: Option<String>,
+    response: Option<TailResponse>,
+}
+
+#[derive(Deserialize)]
+struct TailResponse {
+    status: String,
+}
+
+impl TailText {
+    /// The text in further bytes of the stream.
+    fn read(&mut self, bytes: &[u8]) -> String {
+        self.line.extend_from_slice(bytes);
+        let mut text = String::new();
+        let lines = std::mem::take(&mut self.line);
+        let mut lines = lines.split(|byte| *byte == b'\n').peekable();
+        while let Some(line) = lines.next() {
+            if lines.peek().is_none() {
+                self.line = line.to_vec();
+                break;
+            }
+            let Some(data) = line.strip_prefix(b"data: ") else {
+                continue;
+            };
+            let Ok(event) = serde_json::from_slice::<TailEvent<'_>>(data) else {
+                continue;
+            };
+            match event.kind {
+                "response.output_text.delta" | "response.refusal.delta" => {
+                    text += &event.delta.unwrap_or_default();
+                }
+                "response.completed"
+                | "response.failed"
+                | "response.incomplete"
+                | "response.cancelled" => {
+                    self.status = event.response.map(|response| response.status);
+                }
+                _ => {}
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::store::JobState;
+
+    const STREAM: &str = "event: response.created\ndata: {\"type\":\"response.created\",\
+        \"response\":{\"status\":\"queued\"}}\n\n: the response goes on\n\n\
+        event: response.output_text.delta\n\
+        data: {\"type\":\"response.output_text.delta\",\"delta\":\"h\u{e9}llo\\n\"}\n\n\
+        data: {\"type\":\"response.output_text.delta\",\"delta\":\"you\"}\n\n\
+        data: {\"type\":\"response.incomplete\",\"response\":{\"status\":\"incomplete\"}}\n\n\
+        data: [DONE]\n\n";
+
+    #[test]
+    fn the_text_is_found_however_the_stream_is_cut() {
+        for size in 1..80 {
+            let mut tail = TailText::default();
+            let chunks = STREAM.as_bytes().chunks(size);
+            let text: String = chunks.map(|chunk| tail.read(chunk)).collect();
+            assert_eq!(text, "h\u{e9}llo\nyou");
+            assert_eq!(tail.status.as_deref(), Some("incomplete"));
+        }
+    }
+
+    #[test]
+    fn runs_are_listed_in_a_table() {
+        let job = JobEntry {
+            id: "resp_0f5a19f7c3aa".into(),
+            state: JobState::Ended,
+            status: "in_progress".into(),
+            queued_ms: 1_000,
+            started_ms: Some(2_000),
+            ended_ms: Some(3_500),
+        };
+        let waiting = JobEntry {
+            state: JobState::Queued,
+            status: "queued".into(),
+            started_ms: None,
+            ended_ms: None,
+            ..job.clone()
+        };
+        assert_eq!(
+            job_table(&[job, waiting], UNIX_EPOCH + Duration::from_secs(61)),
+            "\
+id        state    response     age   took
+0f5a19f7  ended    in_progress  60s   1.5s
+0f5a19f7  queued   queued       60s   -
+"
+        );
+    }
+}

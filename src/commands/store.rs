@@ -1,0 +1,262 @@
+//! `respondent store`: the database in the data directory.
+//!
+//! What only reads uses a connection of its own, whether or not a server runs. What writes needs the
+//! data directory for itself; a running server is asked to delete everything.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::path::Path;
+
+use anyhow::Context;
+use bytes::Bytes;
+use comfy_table::CellAlignment::{Left, Right};
+use http::{Method, StatusCode};
+use serde::Serialize;
+
+use super::cli::{EXIT_DIFFERENT, EXIT_OK, StoreCommand};
+use super::progress::Progress;
+use super::{print_error, print_text};
+use crate::app::store::PurgeReport;
+use crate::artifacts::owner::LOCAL_OWNER;
+use crate::clock::{Clock, System};
+use crate::config::Config;
+use crate::control::{ApiError, ControlClient, ControlError};
+use crate::log::{ByteCount, SafeText, table};
+use crate::store::{DataDir, ImportCounts, OpenError, Store, StoreContents, StoreReading};
+
+/// The path of everything that is stored.
+const STORE_PATH: &str = "/diagnostics/store";
+/// The characters of an owner in the table, so that its lines fit a terminal.
+const MAX_OWNER_CHARS: usize = 12;
+
+/// Runs a `respondent store` command and returns its exit code.
+pub async fn run(config: &Config, command: StoreCommand) -> anyhow::Result<u8> {
+    match command {
+        StoreCommand::Stats { json } => stats(config, json)?,
+        StoreCommand::Check => return check(config),
+        StoreCommand::Backup { file } => back_up(config, &file)?,
+        StoreCommand::Export { file } => export(config, &file)?,
+        StoreCommand::Import { file } => import(config, &file).await?,
+        StoreCommand::Purge { yes } => purge(config, yes).await?,
+    }
+    Ok(EXIT_OK)
+}
+
+/// A database that is read, and the data directory that stays locked meanwhile if no server uses it.
+struct OpenedStore {
+    reading: StoreReading,
+    _lock: Option<Store>,
+}
+
+/// Opens the database to read it. If no server runs, one of an older version is migrated first.
+fn open(config: &Config) -> anyhow::Result<OpenedStore> {
+    let data_dir = DataDir::new(&config.server.data_dir);
+    let lock = match Store::open_existing(&data_dir) {
+        Ok(store) => store,
+        Err(OpenError::InUse(_)) => None,
+        Err(error @ OpenError::Unusable(_)) => return Err(error.into()),
+    };
+    let reading = StoreReading::open(&data_dir).context("the database cannot be read")?;
+    let reading = reading
+        .with_context(|| format!("nothing is stored in {}", config.server.data_dir.display()))?;
+    Ok(OpenedStore {
+        reading,
+        _lock: lock,
+    })
+}
+
+/// What `stats --json` prints.
+#[derive(Serialize)]
+struct StoreStats {
+    #[serde(flatten)]
+    contents: StoreContents,
+    /// The database with the files beside it.
+    file_bytes: u64,
+    data_dir: String,
+}
+
+fn stats(config: &Config, json: bool) -> anyhow::Result<()> {
+    let stats = StoreStats {
+        contents: open(config)?.reading.contents()?,
+        file_bytes: DataDir::new(&config.server.data_dir).database_bytes(),
+        data_dir: config.server.data_dir.display().to_string(),
+    };
+    if json {
+        return print_text(&(serde_json::to_string_pretty(&stats)? + "\n"));
+    }
+    print_text(&stats.text())
+}
+
+impl StoreStats {
+    /// As text for a terminal of the usual width.
+    fn text(&self) -> String {
+        let columns = [
+            ("owner", Left, 5),
+            ("outputs", Right, 7),
+            ("bytes", Right, 8),
+            ("responses", Right, 9),
+            ("bytes", Right, 8),
+            ("conversations", Right, 13),
+            ("runs", Right, 4),
+        ];
+        let rows = self.contents.owners.iter().map(|owner| {
+            [
+                SafeText::up_to(&owner.owner, MAX_OWNER_CHARS).to_string(),
+                owner.artifacts.to_string(),
+                ByteCount(owner.artifact_bytes).to_string(),
+                owner.responses.to_string(),
+                ByteCount(owner.response_bytes).to_string(),
+                owner.conversations.to_string(),
+                (owner.unfinished_jobs + owner.ended_jobs).to_string(),
+            ]
+        });
+        let stored = if self.contents.owners.is_empty() {
+            "Nothing is stored.\n".to_owned()
+        } else {
+            table(columns, rows)
+        };
+        format!(
+            "{stored}\nLarge items that are stored once: {}\nFiles: {}, of which {} are free\n  in {}\n",
+            ByteCount(self.contents.shared_bytes),
+            ByteCount(self.file_bytes),
+            ByteCount(self.contents.free_bytes),
+            SafeText::new(&self.data_dir)
+        )
+    }
+}
+
+fn check(config: &Config) -> anyhow::Result<u8> {
+    let faults = {
+        let _progress = Progress::begin("Reading the whole database");
+        open(config)?.reading.faults()?
+    };
+    if faults.is_empty() {
+        print_text("The database is whole.\n")?;
+        return Ok(EXIT_OK);
+    }
+    let lines = faults
+        .iter()
+        .map(|fault| format!("{}\n", SafeText::new(fault)));
+    print_text(&lines.collect::<String>())?;
+    print_text("The database is damaged: export what can be read, or go back to a backup.\n")?;
+    Ok(EXIT_DIFFERENT)
+}
+
+fn back_up(config: &Config, file: &Path) -> anyhow::Result<()> {
+    let opened = open(config)?;
+    let bytes = {
+        let _progress = Progress::begin("Copying the database");
+        let copied = opened.reading.back_up(file);
+        copied.with_context(|| cannot_write(file))?
+    };
+    let file = file.display().to_string();
+    print_text(&format!(
+        "Wrote {} to {}.\n",
+        ByteCount(bytes),
+        SafeText::new(&file)
+    ))
+}
+
+fn export(config: &Config, file: &Path) -> anyhow::Result<()> {
+    let mut opened = open(config)?;
+    let _progress = Progress::begin("Writing responses and conversations");
+    let exported = opened.reading.export(LOCAL_OWNER, file);
+    let exported = exported.with_context(|| cannot_write(file))?;
+    print_text(&format!("Wrote {}.\n", counted(exported)))
+}
+
+fn cannot_write(file: &Path) -> String {
+    format!("{} cannot be written", file.display())
+}
+
+async fn import(config: &Config, file: &Path) -> anyhow::Result<()> {
+    let data_dir = DataDir::new(&config.server.data_dir);
+    let store = match Store::open(&data_dir, System.unix()) {
+        Ok(store) => store,
+        Err(OpenError::InUse(in_use)) => anyhow::bail!("{in_use}; stop that one first"),
+        Err(error @ OpenError::Unusable(_)) => return Err(error.into()),
+    };
+    let _progress = Progress::begin("Reading responses and conversations");
+    let imported = store.import(LOCAL_OWNER, file.to_owned()).await;
+    let imported = imported.with_context(|| format!("{} cannot be imported", file.display()))?;
+    let mut text = format!("Read {}.\n", counted(imported));
+    if imported.skipped > 0 {
+        text += &skipped_sentence(imported.skipped);
+    }
+    print_text(&text)
+}
+
+fn skipped_sentence(count: u64) -> String {
+    match count {
+        1 => "Skipped one whose id existed.\n".to_owned(),
+        count => format!("Skipped {count} whose ids existed.\n"),
+    }
+}
+
+fn counted(counts: ImportCounts) -> String {
+    let of = |count: u64, one: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{count} {one}{plural}")
+    };
+    format!(
+        "{} and {}",
+        of(counts.responses, "response"),
+        of(counts.conversations, "conversation")
+    )
+}
+
+async fn purge(config: &Config, yes: bool) -> anyhow::Result<()> {
+    let folder = config.server.data_dir.display().to_string();
+    if !yes {
+        confirm(&folder)?;
+    }
+    let complete = match ControlClient::new(config)
+        .send(&Method::DELETE, STORE_PATH, Bytes::new())
+        .await
+    {
+        Ok((StatusCode::OK, body)) => {
+            let report: PurgeReport =
+                serde_json::from_slice(&body).context("the server's answer cannot be read")?;
+            report.complete
+        }
+        Ok((_, body)) => anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body))),
+        Err(ControlError::NotRunning(_)) => purge_offline(config).await?,
+        Err(error) => return Err(error.into()),
+    };
+    print_text("Everything that was stored is deleted.\n")?;
+    if !complete {
+        print_error(
+            "respondent: another program reads the database, so its write-ahead log could not be emptied; end that one and purge again.\n",
+        );
+    }
+    Ok(())
+}
+
+async fn purge_offline(config: &Config) -> anyhow::Result<bool> {
+    let data_dir = DataDir::new(&config.server.data_dir);
+    match Store::open_existing(&data_dir) {
+        Ok(Some(store)) => Ok(store.purge().await?),
+        Ok(None) => Ok(true),
+        Err(OpenError::InUse(in_use)) => {
+            anyhow::bail!("{in_use}; name the address that it listens on with --listen")
+        }
+        Err(error @ OpenError::Unusable(_)) => Err(error.into()),
+    }
+}
+
+/// Asks whether everything should be deleted; an error if not.
+fn confirm(folder: &str) -> anyhow::Result<()> {
+    if !io::stdin().is_terminal() {
+        anyhow::bail!("nothing was deleted: --yes is needed where nobody can be asked");
+    }
+    print_error(&format!(
+        "All tool outputs, responses, conversations and usage in {} will be deleted.\nType yes to go on: ",
+        SafeText::new(folder)
+    ));
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    if answer.trim() == "yes" {
+        Ok(())
+    } else {
+        anyhow::bail!("nothing was deleted")
+    }
+}
