@@ -1,4 +1,4 @@
-//! The commands about what is stored, with a server and without one.
+//! The commands about what is stored and about background runs, with a server and without one.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
+use crate::status::run_status;
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -19,6 +20,10 @@ pub fn trials() -> Vec<Trial> {
         case(
             "R50 everything is deleted, by the running server and without one",
             purged_store,
+        ),
+        case(
+            "R51 background runs are listed, shown, followed and cancelled",
+            jobs,
         ),
     ]
 }
@@ -125,4 +130,62 @@ async fn purged_store() {
     output(&proxy, &setup, &["store", "purge", "--yes"]).await;
     let stats = output(&proxy, &setup, &["store", "stats"]).await;
     assert!(stats.contains("Nothing is stored."), "{stats}");
+}
+
+/// Begins a background response and returns its id.
+async fn begin(proxy: &Proxy) -> String {
+    let body = json!({"model": "up/m", "input": "go", "background": true});
+    let queued: Value = serde_json::from_str(&proxy.post(&body).await.body).unwrap();
+    queued["id"].as_str().unwrap().to_owned()
+}
+
+async fn jobs() {
+    let setup = Setup::new();
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let none = output(&proxy, &setup, &["jobs", "list"]).await;
+    assert_eq!(none, "No background response is stored.\n");
+    player.push(answer(json!([{"text": "one "}, {"text": "two"}])));
+    let id = begin(&proxy).await;
+    // The beginning of the id is enough.
+    let short = &id["resp_".len()..][..12];
+    let text = output(&proxy, &setup, &["jobs", "tail", short]).await;
+    assert_eq!(text, "one two\n");
+    let listed = output(&proxy, &setup, &["jobs", "list"]).await;
+    assert!(
+        listed.contains(&short[..8]) && listed.contains("completed"),
+        "{listed}"
+    );
+    let shown: Value =
+        serde_json::from_str(&output(&proxy, &setup, &["jobs", "show", short]).await).unwrap();
+    assert_eq!(shown["id"], id);
+    assert_eq!(shown["status"], "completed");
+    let cancelled = output(&proxy, &setup, &["jobs", "cancel", short]).await;
+    assert!(cancelled.ends_with(": completed\n"), "{cancelled}");
+    let (code, _, err) = run(&proxy, &setup, &["jobs", "show", "nothing"]).await;
+    assert!(code == 1 && err.contains("no background response"), "{err}");
+    // One whose provider has not begun to answer.
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    let id = begin(&proxy).await;
+    proxy
+        .wait_for_metric("jobs", "state=\"running\"", 1.0)
+        .await;
+    let status = run_status(&proxy, &setup, &[]).await;
+    assert!(
+        status.contains("Background runs: 1 going on, 0 waiting."),
+        "{status}"
+    );
+    let cancelled = output(&proxy, &setup, &["jobs", "cancel", &id]).await;
+    assert!(cancelled.ends_with(": cancelled\n"), "{cancelled}");
+    let (code, text, _) = run(&proxy, &setup, &["jobs", "tail", &id]).await;
+    assert_eq!((code, &*text), (1, "\n[cancelled]\n"));
+    proxy
+        .wait_for_metric("jobs", "state=\"running\"", 0.0)
+        .await;
+    assert!(
+        proxy
+            .metric("stored_responses_total", "result=\"stored\"")
+            .await
+            >= 2.0
+    );
 }
