@@ -456,6 +456,18 @@ row S2-Dc "a page ends a line early" src/store/text_range.rs \
 row S2-Dd "an access does not extend the life of an artifact" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1 AND NOT/DELETE FROM refs WHERE created < ?1 AND NOT/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
+row R50 "a purge keeps the log" src/store/inspection.rs \
+  's/connection.execute_batch("VACUUM")?;/return Ok(true);/' \
+  lib a_purge_leaves_no_row_and_no_text_in_any_file
+row R50 "others may read a backup" src/store/inspection.rs \
+  's/^        .mode(0o600)/        .mode(0o644)/' \
+  lib a_backup_is_a_private_file_with_everything_while_a_server_writes
+row R50 "what an import need not have stays" src/store/transfer.rs \
+  's/threads::trim(self.connection, thread)?;/let _ = thread;/' \
+  lib what_exists_is_skipped_and_leaves_nothing_twice
+row R51 "the end of a piece is lost" src/commands/jobs.rs \
+  's/self.line = line.to_vec();/self.line.clear();/' \
+  lib the_text_is_found_however_the_stream_is_cut
 row S2-Dd "the artifacts of a stored session are swept" src/store/sweep.rs \
   's/^const IS_KEPT: &str = "(EXISTS/const IS_KEPT: \&str = "(0 AND EXISTS/' \
   lib s2_dd_the_artifacts_of_a_stored_session_live_as_long_as_it

@@ -36,7 +36,7 @@ const MAX_PAGE: usize = 100;
 /// The characters of a session in the table, so that its lines fit a terminal.
 const MAX_SESSION_CHARS: usize = 7;
 
-/// Runs a `respondent artifacts` command.
+/// Runs a `respondent artifacts` command and returns its exit code.
 pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<u8> {
     let client = ArtifactClient::new(config);
     let done = match command {

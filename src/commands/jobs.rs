@@ -35,7 +35,7 @@ pub async fn run(config: &Config, command: JobsCommand) -> anyhow::Result<u8> {
         JobsCommand::Cancel { id } => {
             let path = path(&control, &id).await? + "/cancel";
             let sent = control.send(&Method::POST, &path, Bytes::new()).await?;
-            let response: EndedResponse = parse(&answer(sent)?)?;
+            let response: CancelledResponse = parse(&answer(sent)?)?;
             let status = SafeText::new(&response.status).to_string();
             print_text(&format!("{}: {status}\n", short_id(&response.id)))?;
         }
@@ -45,7 +45,7 @@ pub async fn run(config: &Config, command: JobsCommand) -> anyhow::Result<u8> {
 }
 
 #[derive(Deserialize)]
-struct EndedResponse {
+struct CancelledResponse {
     id: String,
     status: String,
 }

@@ -134,17 +134,3 @@ CREATE TABLE events (
     documents TEXT    NOT NULL,
     PRIMARY KEY (response, first)
 ) STRICT, WITHOUT ROWID;
-
--- Messages to webhooks that were not delivered yet.
-CREATE TABLE deliveries (
-    number   INTEGER PRIMARY KEY AUTOINCREMENT,
-    -- The id of the message, the name of the webhook in the configuration, and the JSON.
-    id       TEXT    NOT NULL,
-    webhook  TEXT    NOT NULL,
-    body     TEXT    NOT NULL,
-    attempts INTEGER NOT NULL,
-    -- When it is tried next, in seconds since 1970.
-    due      INTEGER NOT NULL
-) STRICT;
-
-CREATE INDEX deliveries_by_due ON deliveries (due);

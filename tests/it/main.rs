@@ -21,6 +21,7 @@ mod config;
 mod dialects;
 mod edge;
 mod faults;
+mod kept;
 mod layers;
 mod literals;
 mod prefix;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         edge::trials(),
         faults::trials(),
         adapting::trials(),
+        kept::trials(),
         layers::trials(),
         literals::trials(),
         prefix::trials(),

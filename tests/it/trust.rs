@@ -39,7 +39,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 21] = [
+const COMMANDS: [(&str, bool); 31] = [
     ("serve", true),
     ("check", true),
     ("models", false),
@@ -59,6 +59,16 @@ const COMMANDS: [(&str, bool); 21] = [
     ("artifacts search art_0 x", false),
     ("artifacts delete art_0", false),
     ("artifacts gc", false),
+    ("jobs list", false),
+    ("jobs show resp_0", false),
+    ("jobs cancel resp_0", false),
+    ("jobs tail resp_0", false),
+    ("store stats", false),
+    ("store check", false),
+    ("store backup copy.sqlite", false),
+    ("store export copy.jsonl", false),
+    ("store import absent.jsonl", false),
+    ("store purge --yes", false),
     ("mcp", false),
     ("replay absent.tar.zst --live mine/m", false),
 ];

@@ -140,10 +140,6 @@ fn s3_4_3a_what_is_looked_for_is_found_by_indexes() {
             "SELECT documents FROM events WHERE response = ?1 AND last > ?2 ORDER BY first",
             "SEARCH events USING PRIMARY KEY",
         ),
-        (
-            "SELECT number FROM deliveries WHERE due <= ?1 ORDER BY due",
-            "deliveries_by_due",
-        ),
     ] {
         let plan = plan(&connection, select);
         assert!(plan.contains(index), "{select}: {plan}");

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::{OWNER, after, conversation, items, response};
 use crate::store::{
-    ArtifactBatch, DataDir, NewArtifact, NewItem, NewResponse, Store, StoreReading, StoredOrigin,
-    count_rows, execute,
+    AnsweredPrompt, ArtifactBatch, DataDir, NewArtifact, NewItem, NewResponse, Store, StoreReading,
+    StoredOrigin, count_rows, execute,
 };
 use adapters::plan::output::OutputKind;
 use tempfile::TempDir;
@@ -170,6 +170,16 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
         ..response("r9", StoredOrigin::Nothing, &[], &[])
     };
     store.put_response(new).await.unwrap();
+    assert!(store.put_prompt(AnsweredPrompt {
+        owner: OWNER.into(),
+        session: "s".into(),
+        response: "r9".into(),
+        continues: None,
+        parts: vec![1; 16],
+        details: "{}".into(),
+        asks_for_summary: false,
+        accessed: 10,
+    }));
     let aside = data_dir
         .database_path()
         .with_file_name("artifacts.damaged-1.db");
@@ -186,9 +196,10 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
         "contents",
         "jobs",
         "events",
-        "deliveries",
         "usage",
         "whole_sessions",
+        "prompts",
+        "prompt_histories",
     ] {
         assert_eq!(count_rows(&data_dir, table), 0, "{table}");
     }

@@ -191,6 +191,7 @@ impl<'a, S: Sink> Answer<'a, S> {
                 None => responses::unrun_record(&self.ctx.owner, response, now),
             };
             run.log.finish(&self.events, record).await;
+            self.record.metrics.stored_response(true);
         } else if let Some(stored) = stored {
             let committed = stored.commit(response, now).await;
             self.record.metrics.stored_response(committed.is_ok());

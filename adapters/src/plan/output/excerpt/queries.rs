@@ -23,18 +23,18 @@ pub(super) struct Query {
     word: String,
     /// Whether it is written in small and capital letters.
     ignores_case: bool,
-    finder: Finder,
+    finder: QueryMatcher,
     matches: usize,
     /// Whether some matches are parts of one line.
     in_parts: bool,
 }
 
-enum Finder {
+enum QueryMatcher {
     Text(Box<memmem::Finder<'static>>),
     Expression(Regex),
 }
 
-impl Finder {
+impl QueryMatcher {
     fn next(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         match self {
             Self::Text(finder) => {
@@ -63,7 +63,7 @@ pub(super) fn queries(text: &str, above: usize, marks: &[FoundMark]) -> Vec<Quer
 impl Query {
     /// A search for a word that so many lines have in small or capital letters.
     fn new(text: &str, word: &str, lines: usize) -> Self {
-        let finder = Finder::Text(Box::new(memmem::Finder::new(word).into_owned()));
+        let finder = QueryMatcher::Text(Box::new(memmem::Finder::new(word).into_owned()));
         let mut query = Self {
             word: word.to_owned(),
             ignores_case: false,
@@ -77,7 +77,7 @@ impl Query {
             && let Ok(expression) = Regex::new(&format!("(?i){}", regex::escape(word)))
         {
             query.ignores_case = true;
-            query.finder = Finder::Expression(expression);
+            query.finder = QueryMatcher::Expression(expression);
             query.count(text);
         }
         query

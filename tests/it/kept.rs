@@ -1,0 +1,191 @@
+//! The commands about what is stored and about background runs, with a server and without one.
+
+use std::os::unix::fs::PermissionsExt;
+
+use kit::player::{Player, PlayerWire};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::faults::{answer, player};
+use crate::proxy::{Proxy, Setup};
+use crate::status::run_status;
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R50 the store is counted, checked, copied and exported while the server runs",
+            read_store,
+        ),
+        case(
+            "R50 everything is deleted, by the running server and without one",
+            purged_store,
+        ),
+        case(
+            "R51 background runs are listed, shown, followed and cancelled",
+            jobs,
+        ),
+    ]
+}
+
+/// Runs a command with the configuration of the server: exit code, output and errors.
+async fn run(proxy: &Proxy, setup: &Setup, words: &[&str]) -> (i32, String, String) {
+    let address = proxy.address.to_string();
+    let setup = setup.clone().arg("--listen").arg(&address);
+    let setup = words.iter().fold(setup, |setup, word| setup.arg(word));
+    setup.run(proxy.folder.path()).await
+}
+
+/// What a command prints that succeeds.
+async fn output(proxy: &Proxy, setup: &Setup, words: &[&str]) -> String {
+    let (code, out, err) = run(proxy, setup, words).await;
+    assert_eq!(code, 0, "{words:?}: {out}{err}");
+    out
+}
+
+/// A server with one response.
+async fn server_with_response(setup: &Setup) -> (Player, Proxy, String) {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(json!([{"text": "the answer"}])));
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let body = json!({"model": "up/m", "input": "the question"});
+    let id = proxy.response(&body).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    (player, proxy, id)
+}
+
+async fn read_store() {
+    let setup = Setup::new();
+    let (_player, proxy, id) = server_with_response(&setup).await;
+    let stats = output(&proxy, &setup, &["store", "stats", "--json"]).await;
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["owners"][0]["responses"], 1, "{stats}");
+    let table = output(&proxy, &setup, &["store", "stats"]).await;
+    assert!(
+        table.contains("local") && table.contains("Files: "),
+        "{table}"
+    );
+    assert!(
+        table
+            .lines()
+            .all(|line| line.starts_with("  in ") || line.len() <= 80),
+        "{table}"
+    );
+    let checked = output(&proxy, &setup, &["store", "check"]).await;
+    assert_eq!(checked, "The database is whole.\n");
+    let copy = proxy.folder.path().join("copy.db");
+    let copy_name = copy.to_str().unwrap();
+    output(&proxy, &setup, &["store", "backup", copy_name]).await;
+    assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let (code, _, err) = run(&proxy, &setup, &["store", "backup", copy_name]).await;
+    assert!(code == 1 && err.contains("cannot be written"), "{err}");
+    let export = proxy.folder.path().join("all.jsonl");
+    let export_name = export.to_str().unwrap();
+    let exported = output(&proxy, &setup, &["store", "export", export_name]).await;
+    assert_eq!(exported, "Wrote 1 response and 0 conversations.\n");
+    let text = std::fs::read_to_string(&export).unwrap();
+    assert!(
+        text.contains(&id) && text.contains("the question"),
+        "{text}"
+    );
+    let (code, _, err) = run(&proxy, &setup, &["store", "import", export_name]).await;
+    assert!(code == 1 && err.contains("stop that one first"), "{err}");
+    let elsewhere = proxy.folder.path().join("elsewhere");
+    let words = [
+        "store",
+        "import",
+        export_name,
+        "--data-dir",
+        elsewhere.to_str().unwrap(),
+    ];
+    assert_eq!(
+        output(&proxy, &setup, &words).await,
+        "Read 1 response and 0 conversations.\n"
+    );
+    let again = output(&proxy, &setup, &words).await;
+    assert!(again.contains("Skipped one whose id existed."), "{again}");
+}
+
+async fn purged_store() {
+    let setup = Setup::new();
+    let (player, mut proxy, id) = server_with_response(&setup).await;
+    let (code, _, err) = run(&proxy, &setup, &["store", "purge"]).await;
+    assert!(code == 1 && err.contains("--yes is needed"), "{err}");
+    let path = format!("/v1/responses/{id}");
+    assert_eq!(proxy.get(&path).await.status, 200);
+    output(&proxy, &setup, &["store", "purge", "--yes"]).await;
+    assert_eq!(proxy.get(&path).await.status, 404);
+    // The server goes on to store.
+    player.push(answer(json!([{"text": "again"}])));
+    let body = json!({"model": "up/m", "input": "the question"});
+    let id = proxy.response(&body).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(proxy.get(&format!("/v1/responses/{id}")).await.status, 200);
+    proxy.terminate().await;
+    assert!(proxy.wait_for_exit().await.success());
+    output(&proxy, &setup, &["store", "purge", "--yes"]).await;
+    let stats = output(&proxy, &setup, &["store", "stats"]).await;
+    assert!(stats.contains("Nothing is stored."), "{stats}");
+}
+
+/// Begins a background response and returns its id.
+async fn begin(proxy: &Proxy) -> String {
+    let body = json!({"model": "up/m", "input": "go", "background": true});
+    let queued: Value = serde_json::from_str(&proxy.post(&body).await.body).unwrap();
+    queued["id"].as_str().unwrap().to_owned()
+}
+
+async fn jobs() {
+    let setup = Setup::new();
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let none = output(&proxy, &setup, &["jobs", "list"]).await;
+    assert_eq!(none, "No background response is stored.\n");
+    player.push(answer(json!([{"text": "one "}, {"text": "two"}])));
+    let id = begin(&proxy).await;
+    // The beginning of the id is enough.
+    let short = &id["resp_".len()..][..12];
+    let text = output(&proxy, &setup, &["jobs", "tail", short]).await;
+    assert_eq!(text, "one two\n");
+    let listed = output(&proxy, &setup, &["jobs", "list"]).await;
+    assert!(
+        listed.contains(&short[..8]) && listed.contains("completed"),
+        "{listed}"
+    );
+    let shown: Value =
+        serde_json::from_str(&output(&proxy, &setup, &["jobs", "show", short]).await).unwrap();
+    assert_eq!(shown["id"], id);
+    assert_eq!(shown["status"], "completed");
+    let cancelled = output(&proxy, &setup, &["jobs", "cancel", short]).await;
+    assert!(cancelled.ends_with(": completed\n"), "{cancelled}");
+    let (code, _, err) = run(&proxy, &setup, &["jobs", "show", "nothing"]).await;
+    assert!(code == 1 && err.contains("no background response"), "{err}");
+    // One whose provider has not begun to answer.
+    player.push(answer(json!([{"stall": true}])));
+    let id = begin(&proxy).await;
+    proxy
+        .wait_for_metric("respondent_jobs", "state=\"running\"", 1.0)
+        .await;
+    let status = run_status(&proxy, &setup, &[]).await;
+    assert!(
+        status.contains("Background runs: 1 going on, 0 waiting."),
+        "{status}"
+    );
+    let cancelled = output(&proxy, &setup, &["jobs", "cancel", &id]).await;
+    assert!(cancelled.ends_with(": cancelled\n"), "{cancelled}");
+    let (code, text, _) = run(&proxy, &setup, &["jobs", "tail", &id]).await;
+    assert_eq!((code, &*text), (1, "\n[cancelled]\n"));
+    proxy
+        .wait_for_metric("respondent_jobs", "state=\"running\"", 0.0)
+        .await;
+    assert!(
+        proxy
+            .metric("respondent_stored_responses_total", "result=\"stored\"")
+            .await
+            >= 2.0
+    );
+}
