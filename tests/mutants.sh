@@ -312,7 +312,7 @@ row S2-Vf "what was asked for is not looked for" $plan/bound_outputs/origin.rs \
   adapters an_excerpt_follows_the_message_before_it_and_no_later_one
 row S2-Vf "words of the arguments do not count" $output/evidence/marks.rs \
   's/^const ARGUMENT_BITS: Bits = .*/const ARGUMENT_BITS: Bits = 0;/' \
-  adapters what_the_call_or_the_user_asked_for_is_shown
+  adapters a_plain_word_of_the_arguments_is_shown
 row S2-Vf "numbers that were asked for are not compared" $output/evidence/marks.rs \
   's/^                        self.has_exact = true;/                        self.has_exact = false;/' \
   adapters numbers_and_short_names_that_were_asked_for_are_shown

@@ -238,15 +238,16 @@ fn one_odd_number_is_shown_where_numbers_are_alike() {
 fn one_odd_value_is_shown_where_values_are_alike() {
     let row = |at: usize| {
         let state = if at == 1_700 { "paused" } else { "active" };
+        let before = if at % 2 == 0 { "paused" } else { "active" };
         format!(
-            "{}-{at}   1/1   {state}   {}d\n",
+            "{}-{at}   1/1   {state}   {}d   was {before}\n",
             word(at, 1),
             noise(at, 2, 90)
         )
     };
     let text: String = (0..3_000).map(row).collect();
     let shown = shown(&text, Wanted::default());
-    assert!(shown.contains("paused"), "{shown}");
+    assert!(shown.contains("1/1   paused"), "{shown}");
     assert!(shown.contains("1701: "), "{shown}");
 }
 
@@ -277,6 +278,28 @@ fn what_the_call_or_the_user_asked_for_is_shown() {
         let with = shown(&text, wanted);
         assert!(near(&with) > near(&without), "{wanted:?}:\n{with}");
     }
+}
+
+// S2-Vf
+#[test]
+fn a_plain_word_of_the_arguments_is_shown() {
+    let line = |at: usize| {
+        let ship = if at % 300 == 150 {
+            "gondola"
+        } else {
+            word(at, 1)
+        };
+        format!("entry {at} of the {ship}: {}\n", word(at, 2))
+    };
+    let text: String = (0..3_000).map(line).collect();
+    let near = |shown: &str| shown.matches("gondola").count();
+    let without = shown(&text, Wanted::default());
+    let wanted = Wanted {
+        arguments: "{\"cmd\":\"list --only gondola\"}",
+        message: "",
+    };
+    let with = shown(&text, wanted);
+    assert!(near(&with) > near(&without), "{with}");
 }
 
 // S2-Vh
