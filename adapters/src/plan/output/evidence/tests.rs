@@ -251,6 +251,27 @@ fn one_odd_value_is_shown_where_values_are_alike() {
     assert!(shown.contains("1701: "), "{shown}");
 }
 
+// S2-Bh
+#[test]
+fn a_common_word_in_an_odd_place_is_shown() {
+    let line = |at: usize| {
+        let first = ["sunk", "left", "paid"][at % 3];
+        let then = match at {
+            1_703 => "sunk",
+            _ => ["painted", "mended"][at % 2],
+        };
+        format!(
+            "The {} had {first} its {} and was {then} on the {} day.\n",
+            word(at, 1),
+            word(at, 2),
+            word(at, 3)
+        )
+    };
+    let text: String = (0..3_000).map(line).collect();
+    let shown = shown(&text, Wanted::default());
+    assert!(shown.contains("was sunk"), "{shown}");
+}
+
 // S2-Vf
 #[test]
 fn what_the_call_or_the_user_asked_for_is_shown() {
