@@ -178,7 +178,7 @@ def mistakes(hour: Hour):
 
     hour.run("rm ~/.config/respondent/proxy-config.toml")
     hour.start("respondent")
-    wrong, remedy = "The model 'kimi-k33' does not exist, or its provider is off", "Did you mean kimi-k3
+    wrong, remedy = "The model 'kimi-k33' does not exist, or its provider is off", "Did you mean kimi-k3"
     hour.run("respondent codex setup --model kimi-k33", wrong, remedy, title="A mistyped model in the setup", status=1)
     hour.run("respondent codex setup --model kimi-k3")
     hour.run("grep trust_level ~/.codex/respondent.config.toml")
