@@ -65,13 +65,6 @@ pub fn push_one_line(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(rest);
 }
 
-/// JSON on one line.
-pub(crate) fn one_line(json: &str) -> String {
-    let mut out = Vec::with_capacity(json.len());
-    push_one_line(&mut out, json);
-    String::from_utf8(out).unwrap_or_default()
-}
-
 /// Appends JSON as the content of a JSON string. Valid JSON has no control characters but
 /// white space, so that only quotes, backslashes and white space are escaped.
 pub fn escape_json_text(out: &mut Vec<u8>, json: &str) {

@@ -61,16 +61,8 @@ impl LoggedEvents {
 
     /// The documents that are not on the disk.
     fn unwritten(&self) -> EventBatch {
-        let mut batch = EventBatch {
-            first: self.written as u64,
-            last: self.documents.len().saturating_sub(1) as u64,
-            documents: String::with_capacity(self.unwritten_bytes + 64),
-        };
-        for document in self.documents.iter().skip(self.written) {
-            batch.documents += &String::from_utf8_lossy(document);
-            batch.documents.push('\n');
-        }
-        batch
+        let unwritten = self.documents.iter().skip(self.written);
+        EventBatch::new(self.written as u64, unwritten.map(|document| &**document))
     }
 
     fn mark_written(&mut self, last: u64) {
@@ -150,10 +142,12 @@ impl JobLog {
         found
     }
 
-    /// Adds the terminal event of a run that the engine does not end.
-    pub(super) fn push_last(&self, document: &[u8]) {
+    /// Adds the last events of a run.
+    pub(super) fn push_last(&self, last: &EventBuffer) {
         let mut events = self.events.lock();
-        events.push(document);
+        for event in last.documents() {
+            events.push(event.json);
+        }
         events.is_ending = true;
     }
 
@@ -197,11 +191,13 @@ impl JobLog {
 
     /// Writes the end of the run: the response and the events that are not written, of which the
     /// last one is terminal. Then tells the clients of it. An end that cannot be written is tried
-    /// again as long as the process runs; clients wait for some seconds.
-    pub(super) async fn end(self: &Arc<Self>, response: NewResponse) {
+    /// again as long as the process runs; clients wait for some seconds. Returns whether it is
+    /// written.
+    pub(super) async fn end(self: &Arc<Self>, response: NewResponse) -> bool {
         for _ in 0..TRIES {
             if self.write_end(&response).await {
-                return self.publish(true);
+                self.publish(true);
+                return true;
             }
             sleep(RETRY_PAUSE).await;
         }
@@ -216,25 +212,17 @@ impl JobLog {
                 sleep(RETRY_PAUSE).await;
             }
         });
+        false
     }
 
     async fn write_end(&self, response: &NewResponse) -> bool {
         let _writing = self.writing.lock().await;
         let batch = self.events.lock().unwritten();
-        let (last, now_ms) = (batch.last, System.unix_ms());
-        let written = self.store.finish_job(response.clone(), batch, now_ms).await;
-        match written {
+        let last = batch.last;
+        match store_end(&self.store, response.clone(), batch).await {
             Ok(()) => self.events.lock().mark_written(last),
-            // What it continues was deleted meanwhile, or it itself.
-            Err(StoreError::Gone) => {
-                let alone = NewResponse {
-                    origin: StoredOrigin::Nothing,
-                    ..response.clone()
-                };
-                let batch = self.events.lock().unwritten();
-                let written = self.store.finish_job(alone, batch, now_ms).await;
-                return matches!(written, Ok(()) | Err(StoreError::Gone));
-            }
+            // The response was deleted meanwhile.
+            Err(StoreError::Gone) => {}
             Err(error) => {
                 tracing::debug!("the end of {} cannot be written now: {error}", self.id);
                 return false;
@@ -246,6 +234,29 @@ impl JobLog {
     fn publish(&self, has_ended: bool) {
         let count = self.len();
         self.published.send_replace((count, has_ended));
+    }
+}
+
+/// Stores the end of a run: the response and its last events. It continues nothing if what it
+/// continued was deleted meanwhile.
+pub(super) async fn store_end(
+    store: &Store,
+    response: NewResponse,
+    last: EventBatch,
+) -> Result<(), StoreError> {
+    let now_ms = System.unix_ms();
+    match store
+        .finish_job(response.clone(), last.clone(), now_ms)
+        .await
+    {
+        Err(StoreError::Gone) => {
+            let alone = NewResponse {
+                origin: StoredOrigin::Nothing,
+                ..response
+            };
+            store.finish_job(alone, last, now_ms).await
+        }
+        ended => ended,
     }
 }
 
@@ -265,13 +276,7 @@ impl EventLog for EngineLog {
     }
 
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {
-        {
-            let mut logged = self.0.events.lock();
-            for event in events.documents() {
-                logged.push(event.json);
-            }
-            logged.is_ending = true;
-        }
+        self.0.push_last(events);
         Box::pin(self.0.end(response))
     }
 }

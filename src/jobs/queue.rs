@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
-use adapters::responses::stored_end::{end_stored, terminal_event};
+use adapters::responses::assembler::stored_end::{end_stored, write_terminal_event};
+use adapters::responses::event_buffer::EventBuffer;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -21,10 +22,8 @@ use super::viewer::{EventsRequest, viewer};
 use crate::clock::{Clock, System};
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::storage_fault;
-use crate::store::{
-    EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError, StoredOrigin,
-};
-use crate::turn::{AcceptedRun, BackgroundQueue, QueueFuture, Service};
+use crate::store::{EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError};
+use crate::turn::{AcceptedRun, BackgroundQueue, QueueFuture, ResponseIdentity, Service};
 
 /// How long the events of a run that has ended stay in memory after the last client has read them.
 const KEPT_AFTER: Duration = Duration::from_secs(30);
@@ -217,15 +216,7 @@ impl SharedQueue {
             .documents()
             .map(|event| Bytes::copy_from_slice(event.json))
             .collect();
-        let mut events = EventBatch {
-            first: 0,
-            last: documents.len().saturating_sub(1) as u64,
-            documents: String::new(),
-        };
-        for document in &documents {
-            events.documents += &String::from_utf8_lossy(document);
-            events.documents.push('\n');
-        }
+        let events = EventBatch::new(0, documents.iter().map(|document| &**document));
         let job = NewJob {
             id: accepted.identity.id.clone(),
             owner: accepted.owner.to_string(),
@@ -346,31 +337,19 @@ impl SharedQueue {
         error: Option<(&str, &str)>,
     ) {
         let text = &waiting.text;
-        let ended = end_stored(&text.head, &text.tail, waiting.log.len() as u64, error);
+        let ended = end_stored(&text.head, &text.tail, error);
+        let (status, sequence) = (ended.status, waiting.log.len() as u64);
         let text = ResponseText {
             head: ended.head,
             tail: ended.tail,
             ..text.clone()
         };
-        let event = terminal_event(ended.name, ended.sequence, &text.head, &[], &text.rest());
-        waiting.log.push_last(event.as_bytes());
-        let response = NewResponse {
-            id: waiting.identity.id.clone(),
-            owner: waiting.owner.to_string(),
-            session: waiting.identity.id.clone(),
-            origin: StoredOrigin::Nothing,
-            input: Vec::new(),
-            prefixes: Vec::new(),
-            output: Vec::new(),
-            text,
-            status: if error.is_some() {
-                "failed"
-            } else {
-                "cancelled"
-            },
-            created: waiting.identity.created_at,
-            now: System.unix(),
-        };
+        let mut last = EventBuffer::default();
+        write_terminal_event(status, sequence, &text.head, &[], &text.rest(), &mut last);
+        waiting.log.push_last(&last);
+        let ResponseIdentity { id, created_at } = &waiting.identity;
+        let (owner, now) = (&waiting.owner, System.unix());
+        let response = NewResponse::without_items(owner, id, *created_at, text, status, now);
         waiting.log.end(response).await;
         let shared = Arc::clone(self);
         tokio::spawn(async move {

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
-use adapters::responses::open_item::close_open_item;
+use adapters::responses::assembler::open_item::close_open_item;
+use adapters::responses::assembler::stored_end::{
+    end_stored, finished_item, item_id_of, write_terminal_event,
+};
+use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
-use adapters::responses::stored_end::{end_stored, finished_item, item_id_of, terminal_event};
 use adapters::turn::Continuation;
 use bytes::Bytes;
 
-use super::log::JobLog;
+use super::log::{JobLog, store_end};
 use super::queue::{JobQueue, SharedQueue};
 use super::run::WaitingRun;
 use crate::clock::{Clock, System};
@@ -87,19 +90,22 @@ impl SharedQueue {
         let documents = self.documents(&job).await?;
         // An item that was open is closed with what was written of it.
         let first = documents.len() as u64;
-        let closing = close_open_item(&documents, first);
-        let all = documents.iter().chain(&closing);
-        let items: Vec<String> = all.filter_map(|event| finished_item(event)).collect();
+        let mut last = EventBuffer::default();
+        let sequence = close_open_item(&documents, first, &mut last);
+        let written = documents.iter().map(String::as_bytes);
+        let events = written.chain(last.documents().map(|event| event.json));
+        let items: Vec<String> = events.filter_map(finished_item).collect();
         let texts: Vec<&str> = items.iter().map(String::as_str).collect();
-        let sequence = first + closing.len() as u64;
         let error = Some(("server_error", INTERRUPTED));
-        let ended = end_stored(&job.text.head, &job.text.tail, sequence, error);
+        let ended = end_stored(&job.text.head, &job.text.tail, error);
+        let status = ended.status;
         let text = ResponseText {
             head: ended.head,
             tail: ended.tail,
             parameters: job.text.parameters,
         };
-        let terminal = terminal_event(ended.name, sequence, &text.head, &texts, &text.rest());
+        let rest = text.rest();
+        write_terminal_event(status, sequence, &text.head, &texts, &rest, &mut last);
         let origin = match continuation(&job.request) {
             None => StoredOrigin::Nothing,
             Some(Continuation::Response(id)) => StoredOrigin::Response(id),
@@ -107,9 +113,8 @@ impl SharedQueue {
         };
         let source = TurnSource::new(job.request);
         let own = source.own_items(&job.id).unwrap_or_default();
+        let (created, now) = (job.created, System.unix());
         let response = NewResponse {
-            session: job.id.clone(),
-            owner: job.owner,
             origin,
             input: own
                 .into_iter()
@@ -118,7 +123,6 @@ impl SharedQueue {
                     json: item.json,
                 })
                 .collect(),
-            prefixes: Vec::new(),
             output: items
                 .into_iter()
                 .map(|json| NewItem {
@@ -126,38 +130,10 @@ impl SharedQueue {
                     json,
                 })
                 .collect(),
-            text,
-            status: "failed",
-            created: job.created,
-            now: System.unix(),
-            id: job.id,
+            ..NewResponse::without_items(&job.owner, &job.id, created, text, status, now)
         };
-        let mut last = EventBatch {
-            first,
-            last: sequence,
-            documents: String::new(),
-        };
-        for event in closing.iter().chain([&terminal]) {
-            last.documents += event;
-            last.documents.push('\n');
-        }
-        let ended = self
-            .store
-            .finish_job(response.clone(), last.clone(), System.unix_ms())
-            .await;
-        match ended {
-            // What it continued was deleted meanwhile.
-            Err(StoreError::Gone) => {
-                let response = NewResponse {
-                    origin: StoredOrigin::Nothing,
-                    ..response
-                };
-                self.store
-                    .finish_job(response, last, System.unix_ms())
-                    .await
-            }
-            ended => ended,
-        }
+        let last = EventBatch::new(first, last.documents().map(|event| event.json));
+        store_end(&self.store, response, last).await
     }
 
     /// The events of a run that are on the disk.

@@ -38,7 +38,7 @@ pub(super) struct WaitingRun {
 /// Runs a response to its end.
 pub(super) async fn run(
     shared: &Arc<SharedQueue>,
-    waiting: WaitingRun,
+    mut waiting: WaitingRun,
     cancelled: CancellationToken,
 ) {
     let (owner, id) = (Arc::clone(&waiting.owner), &waiting.identity.id);
@@ -75,9 +75,8 @@ pub(super) async fn run(
     let background = BackgroundRun {
         log: Arc::new(EngineLog(Arc::clone(&log))),
         cancelled,
-        busy: Arc::new(Mutex::new(None)),
+        busy: Arc::new(Mutex::new(waiting.busy.take())),
     };
-    *background.busy.lock() = waiting.busy;
     let limit = shared.service.config.load().jobs.timeout;
     let identity = waiting.identity.clone();
     let turn = run_in_background(
@@ -92,31 +91,9 @@ pub(super) async fn run(
     let panicked = AssertUnwindSafe(turn).catch_unwind().await.is_err();
     if panicked || !log.has_ended() {
         let message = "Respondent ran into a defect while it answered this request.";
-        let waiting = WaitingRun {
-            busy: None,
-            ..waiting_parts(waiting.owner, waiting.identity, waiting.text, log)
-        };
         shared
             .end_waiting(waiting, Some(("server_error", message)))
             .await;
-    }
-}
-
-/// What is needed to end a run that its turn has not ended.
-fn waiting_parts(
-    owner: Arc<str>,
-    identity: ResponseIdentity,
-    text: ResponseText,
-    log: Arc<JobLog>,
-) -> WaitingRun {
-    WaitingRun {
-        owner,
-        identity,
-        text,
-        request: Arc::default(),
-        headers: String::new(),
-        busy: None,
-        log,
     }
 }
 

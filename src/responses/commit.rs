@@ -83,19 +83,9 @@ impl StoredTurn {
 
 /// What is stored of a background response whose request could not be run.
 pub fn unrun_record(owner: &str, response: &ResponseObject, now: u64) -> NewResponse {
-    NewResponse {
-        id: response.id.clone(),
-        owner: owner.to_owned(),
-        session: response.id.clone(),
-        origin: StoredOrigin::Nothing,
-        input: Vec::new(),
-        prefixes: Vec::new(),
-        output: Vec::new(),
-        text: response_text(response),
-        status: response.status.map_or("in_progress", ResponseStatus::name),
-        created: response.created_at,
-        now,
-    }
+    let status = response.status.unwrap_or(ResponseStatus::Failed);
+    let (id, created) = (&response.id, response.created_at);
+    NewResponse::without_items(owner, id, created, response_text(response), status, now)
 }
 
 /// The JSON of a response without its items.

@@ -36,6 +36,23 @@ pub struct EventBatch {
     pub documents: String,
 }
 
+impl EventBatch {
+    /// The events of which the first has this number; there is at least one.
+    pub fn new<'e>(first: u64, events: impl IntoIterator<Item = &'e [u8]>) -> Self {
+        let mut batch = Self {
+            first,
+            last: first.saturating_sub(1),
+            documents: String::new(),
+        };
+        for (number, event) in (first..).zip(events) {
+            batch.documents += &String::from_utf8_lossy(event);
+            batch.documents.push('\n');
+            batch.last = number;
+        }
+        batch
+    }
+}
+
 /// A background response that was accepted.
 #[derive(Clone, Debug)]
 pub struct NewJob {

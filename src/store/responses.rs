@@ -1,5 +1,6 @@
 //! Stored responses.
 
+use adapters::responses::response_object::ResponseStatus;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::conversations;
@@ -84,6 +85,32 @@ pub struct NewResponse {
     pub created: u64,
     /// The time of writing, in seconds since 1970.
     pub now: u64,
+}
+
+impl NewResponse {
+    /// A response whose answer did not begin: nothing is stored of it but what it says of itself.
+    pub fn without_items(
+        owner: &str,
+        id: &str,
+        created: u64,
+        text: ResponseText,
+        status: ResponseStatus,
+        now: u64,
+    ) -> Self {
+        Self {
+            id: id.to_owned(),
+            owner: owner.to_owned(),
+            session: id.to_owned(),
+            origin: StoredOrigin::Nothing,
+            input: Vec::new(),
+            prefixes: Vec::new(),
+            output: Vec::new(),
+            text,
+            status: status.name(),
+            created,
+            now,
+        }
+    }
 }
 
 /// A stored history, to be continued.

@@ -107,9 +107,9 @@ pub trait EventLog: Send + Sync {
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l>;
 }
 
-/// The end of a log that is being written. It does not fail: what cannot be written now stays in
-/// memory and is tried again.
-pub type LogFuture<'l> = Pin<Box<dyn Future<Output = ()> + Send + 'l>>;
+/// The end of a log that is being written; true if it is on the disk. What cannot be written now
+/// stays in memory and is tried again.
+pub type LogFuture<'l> = Pin<Box<dyn Future<Output = bool> + Send + 'l>>;
 
 /// A sink after which the response is there as a whole.
 pub(super) trait WholeSink: Sink {

@@ -4,19 +4,17 @@
 //! `parameters` and `tool_choice`. [`assembler`] writes the events of the answer
 //! into an [`event_buffer::EventBuffer`]; [`response_object`] is the response around the
 //! output, with the parameters that `echo` repeats and what [`prompt_cache`] says of the prompt.
-//! [`stored_end`] and [`open_item`] end a stored response whose answer was cut off. [`patch`] repairs the input of `apply_patch` calls, and
-//! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.
+//! [`patch`] repairs the input of `apply_patch` calls, and [`compaction_response`] writes the
+//! answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
 pub mod compaction_response;
 mod echo;
 pub mod event_buffer;
-pub mod open_item;
 mod parameters;
 pub mod patch;
 pub mod prompt_cache;
 pub mod request;
 pub(crate) mod request_body;
 pub mod response_object;
-pub mod stored_end;
 mod tool_choice;

@@ -190,8 +190,8 @@ impl<'a, S: Sink> Answer<'a, S> {
                 Some(stored) => stored.record(response, now),
                 None => responses::unrun_record(&self.ctx.owner, response, now),
             };
-            run.log.finish(&self.events, record).await;
-            self.record.metrics.stored_response(true);
+            let is_stored = run.log.finish(&self.events, record).await;
+            self.record.metrics.stored_response(is_stored);
         } else if let Some(stored) = stored {
             let committed = stored.commit(response, now).await;
             self.record.metrics.stored_response(committed.is_ok());

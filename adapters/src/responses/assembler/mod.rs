@@ -28,9 +28,11 @@ mod end;
 mod hosted;
 mod message;
 mod native;
+pub mod open_item;
 mod order;
 mod reasoning;
 mod rounds;
+pub mod stored_end;
 mod text_part;
 mod writer;
 

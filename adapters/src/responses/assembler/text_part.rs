@@ -38,18 +38,24 @@ pub(super) struct TextPart {
 }
 
 /// The names in the API of a kind of text.
-struct TextNames {
+pub(super) struct TextNames {
     /// The type of the part; empty for a body, which has no part.
-    part: &'static str,
-    field: &'static str,
-    added: &'static str,
-    closed: &'static str,
-    index: &'static str,
+    pub(super) part: &'static str,
+    /// The member of the part that has the text.
+    pub(super) field: &'static str,
+    /// The event that opens the part.
+    pub(super) added: &'static str,
+    /// The event that closes the part.
+    pub(super) closed: &'static str,
+    /// The member with the index of the part in its item.
+    pub(super) index: &'static str,
     delta: &'static str,
-    done: &'static str,
+    /// The event that ends the text.
+    pub(super) done: &'static str,
 }
 
-fn names(kind: NativeText) -> TextNames {
+/// The names of a kind of text.
+pub(super) fn names(kind: NativeText) -> TextNames {
     let content = TextNames {
         part: "output_text",
         field: "text",

@@ -6,7 +6,7 @@ use crate::members::Members;
 
 /// The type of a native item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ItemType {
+pub(in crate::responses::assembler) enum ItemType {
     /// `message`
     Message,
     /// `reasoning`
@@ -77,7 +77,7 @@ const WHOLE: [(&str, &str, bool); 8] = [
 ];
 
 impl ItemType {
-    pub(super) fn of(name: &str) -> Self {
+    pub(in crate::responses::assembler) fn of(name: &str) -> Self {
         match name {
             "message" => Self::Message,
             "reasoning" => Self::Reasoning,

@@ -2,9 +2,16 @@
 
 use serde_json::{Value, json};
 
-/// The events that close the item that is still open after these events, as incomplete and with
-/// what was written of it; none if no item is open. `next` is the number of the first of them.
-pub fn close_open_item(events: &[String], next: u64) -> Vec<String> {
+use super::super::event_buffer::EventBuffer;
+use super::native::item_types::ItemType;
+use super::text_part::{TextNames, kind_of_part, names};
+use crate::event::NativeText;
+use crate::json;
+
+/// Writes the events that close the item which is still open after these events: as incomplete, and
+/// with what was written of it. Writes none if no item is open. `next` is the number of the first of
+/// them; returns that of the event after them.
+pub fn close_open_item(events: &[String], next: u64, out: &mut EventBuffer) -> u64 {
     let mut open = None;
     for event in events {
         let Ok(event) = serde_json::from_str::<Value>(event) else {
@@ -18,14 +25,28 @@ pub fn close_open_item(events: &[String], next: u64) -> Vec<String> {
             (_, None) => {}
         }
     }
-    let closing = open.map(OpenStoredItem::close).unwrap_or_default();
-    let numbered = closing.into_iter().zip(next..);
-    let numbered = numbered.map(|((kind, fields), number)| {
-        let fields = fields.to_string();
-        let fields = fields.strip_prefix('{').unwrap_or_default();
-        format!("{{\"type\":\"{kind}\",\"sequence_number\":{number},{fields}")
-    });
-    numbered.collect()
+    let mut closing = ClosingEvents { out, next };
+    if let Some(open) = open {
+        open.close(&mut closing);
+    }
+    closing.next
+}
+
+/// Writes events with consecutive numbers.
+struct ClosingEvents<'o> {
+    out: &'o mut EventBuffer,
+    next: u64,
+}
+
+impl ClosingEvents<'_> {
+    fn write(&mut self, name: &'static str, members: &[(&str, &Value)]) {
+        let out = self.out.begin_event(name, self.next);
+        for (name, value) in members {
+            json::field(out, name, value);
+        }
+        self.out.end_event();
+        self.next += 1;
+    }
 }
 
 /// An item of which the last event is missing.
@@ -41,35 +62,11 @@ struct OpenStoredItem {
     has_text: bool,
 }
 
-/// A part of such an item, under the name of its index.
+/// A part of such an item.
 struct OpenStoredPart {
-    index_name: &'static str,
+    names: TextNames,
     index: Value,
     part: Value,
-}
-
-/// The events that end a text and its part, and the key of the text.
-struct ClosingEvents {
-    text: &'static str,
-    part: &'static str,
-    key: &'static str,
-}
-
-impl ClosingEvents {
-    fn of(part: &Value) -> Self {
-        let content = "response.content_part.done";
-        let (text, part, key) = match string(part, "type") {
-            "refusal" => ("response.refusal.done", content, "refusal"),
-            "reasoning_text" => ("response.reasoning_text.done", content, "text"),
-            "summary_text" => (
-                "response.reasoning_summary_text.done",
-                "response.reasoning_summary_part.done",
-                "text",
-            ),
-            _ => ("response.output_text.done", content, "text"),
-        };
-        Self { text, part, key }
-    }
 }
 
 impl OpenStoredItem {
@@ -87,16 +84,11 @@ impl OpenStoredItem {
     fn take(&mut self, kind: &str, event: &Value) {
         match kind {
             "response.content_part.added" | "response.reasoning_summary_part.added" => {
-                let index_name = if kind == "response.content_part.added" {
-                    "content_index"
-                } else {
-                    "summary_index"
-                };
-                self.part = Some(OpenStoredPart {
-                    index_name,
-                    index: field(event, index_name),
-                    part: field(event, "part"),
-                });
+                let part = field(event, "part");
+                let kind = kind_of_part(string(&part, "type")).unwrap_or(NativeText::Output);
+                let names = names(kind);
+                let index = field(event, names.index);
+                self.part = Some(OpenStoredPart { names, index, part });
                 self.text.clear();
                 self.has_text = false;
             }
@@ -120,37 +112,35 @@ impl OpenStoredItem {
         }
     }
 
-    /// The types and fields of the events that close it.
-    fn close(mut self) -> Vec<(&'static str, Value)> {
-        let mut events = Vec::new();
-        let text = std::mem::take(&mut self.text);
+    /// Writes the events that close it.
+    fn close(mut self, events: &mut ClosingEvents<'_>) {
+        let id = field(&self.item, "id");
+        let item = [("item_id", &id), ("output_index", &self.output_index)];
+        let text = Value::String(std::mem::take(&mut self.text));
         if let Some(mut open) = self.part.take() {
-            let closing = ClosingEvents::of(&open.part);
-            set(&mut open.part, closing.key, json!(text));
-            let mut place = self.place();
-            set(&mut place, open.index_name, open.index);
+            let OpenStoredPart { names, index, .. } = open;
+            let place = [item[0], item[1], (names.index, &index)];
             if !self.has_text {
-                let mut fields = place.clone();
-                set(&mut fields, closing.key, json!(text));
-                if closing.text == "response.output_text.done" {
-                    set(&mut fields, "logprobs", json!([]));
-                }
-                events.push((closing.text, fields));
+                let (text, logprobs) = ((names.field, &text), json!([]));
+                let logprobs = [("logprobs", &logprobs)];
+                let has_logprobs = names.part == "output_text";
+                let logprobs = logprobs.into_iter().filter(|_| has_logprobs);
+                let members = place.into_iter().chain([text]).chain(logprobs);
+                events.write(names.done, &members.collect::<Vec<_>>());
             }
-            set(&mut place, "part", open.part.clone());
-            events.push((closing.part, place));
+            set(&mut open.part, names.field, text);
+            let [id, output_index, index] = place;
+            events.write(
+                names.closed,
+                &[id, output_index, index, ("part", &open.part)],
+            );
             self.parts.push(open.part);
-        } else if let Some((done, key)) = match string(&self.item, "type") {
-            "function_call" => Some(("response.function_call_arguments.done", "arguments")),
-            "custom_tool_call" => Some(("response.custom_tool_call_input.done", "input")),
-            _ => None,
-        } {
-            set(&mut self.item, key, json!(text));
+        } else if let ItemType::Body(body) = ItemType::of(string(&self.item, "type")) {
             if !self.has_text {
-                let mut fields = self.place();
-                set(&mut fields, key, json!(text));
-                events.push((done, fields));
+                let [id, output_index] = item;
+                events.write(body.done, &[id, output_index, (body.field, &text)]);
             }
+            set(&mut self.item, body.field, text);
         }
         match string(&self.item, "type") {
             "message" => {
@@ -163,14 +153,10 @@ impl OpenStoredItem {
         if self.item.get("status").is_some() {
             set(&mut self.item, "status", json!("incomplete"));
         }
-        let fields = json!({"output_index": self.output_index, "item": self.item});
-        events.push(("response.output_item.done", fields));
-        events
-    }
-
-    /// The fields that say which item an event is about.
-    fn place(&self) -> Value {
-        json!({"item_id": field(&self.item, "id"), "output_index": self.output_index})
+        events.write(
+            "response.output_item.done",
+            &[("output_index", &self.output_index), ("item", &self.item)],
+        );
     }
 }
 
@@ -194,8 +180,10 @@ mod tests {
 
     fn closed(events: &[Value]) -> Vec<Value> {
         let events: Vec<String> = events.iter().map(Value::to_string).collect();
-        let closing = close_open_item(&events, 7);
-        let closing = closing.iter().map(|json| serde_json::from_str(json));
+        let mut closing = EventBuffer::default();
+        close_open_item(&events, 7, &mut closing);
+        let closing = closing.documents();
+        let closing = closing.map(|event| serde_json::from_slice(event.json));
         closing.collect::<Result<_, _>>().unwrap()
     }
 
