@@ -134,19 +134,34 @@ pub fn build_from_infos(
 pub fn plan(home: &CodexHome, catalog: &CodexCatalog) -> Result<FileChange, CatalogError> {
     let path = home.catalog();
     match file::read(&path)? {
-        Some(earlier) if !is_ours(&earlier) => Err(CatalogError::Foreign { path }),
+        Some(earlier) if !is_ours(&earlier) && !is_named_by_us(home)? => {
+            Err(CatalogError::Foreign { path })
+        }
         Some(_) | None => Ok(FileChange::write(path, catalog.json.clone())),
     }
 }
 
 /// What deletes the catalog, if the setup wrote it.
 pub fn plan_removal(home: &CodexHome) -> Result<Option<FileChange>, FileError> {
-    let catalog = file::read(&home.catalog())?.filter(|text| is_ours(text));
+    let is_named = is_named_by_us(home)?;
+    let catalog = file::read(&home.catalog())?.filter(|text| is_named || is_ours(text));
     Ok(catalog.map(|_| FileChange::delete(home.catalog())))
 }
 
 fn is_ours(text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|catalog| catalog.get(MARK).is_some())
+}
+
+/// Whether settings that the setup wrote name the catalog. The catalogs of older versions have no
+/// mark.
+fn is_named_by_us(home: &CodexHome) -> Result<bool, FileError> {
+    let catalog = home.catalog();
+    let name = catalog.file_name().unwrap_or_default().to_string_lossy();
+    let ours = [
+        super::profile::read(home)?,
+        file::read(&home.config_written())?,
+    ];
+    Ok(ours.iter().flatten().any(|text| text.contains(&*name)))
 }
 
 /// The output of `codex debug models`; `program` is `codex` or its path.

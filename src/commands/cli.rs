@@ -274,7 +274,7 @@ pub enum JobsCommand {
         /// The id of the response, or the beginning of it
         id: String,
     },
-    /// Cancel a background response that waits or goes on
+    /// Cancel a background response that is queued or running
     #[command(after_help = examples::JOBS_CANCEL)]
     Cancel {
         /// The id of the response, or the beginning of it
@@ -313,7 +313,7 @@ pub enum StoreCommand {
         /// The file, which must not exist
         file: PathBuf,
     },
-    /// Take in the responses and conversations of an exported file; ids that exist are skipped
+    /// Import responses and conversations from an exported file; ids that already exist are skipped
     #[command(after_help = examples::STORE_IMPORT)]
     Import {
         /// The exported file

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::invocation::{Invocation, typed_program};
+use super::invocation::{Invocation, shell_word, typed_program};
 use super::print_text;
 use super::progress::Progress;
 use crate::app::models::{catalog as listed_models, catalog_with, first_model};
@@ -85,7 +85,11 @@ pub async fn setup(
     let rows = [
         ("Server", invocation.server(), format!("(at {origin})")),
         ("Codex", start, format!("(model {model})")),
-        ("Undo", format!("{program} codex remove"), String::new()),
+        (
+            "Undo",
+            format!("{} codex remove", shell_word(&program)),
+            String::new(),
+        ),
     ];
     text.push('\n');
     text += &two_columns(&rows);

@@ -64,7 +64,7 @@ fn push_path(text: &mut String, flag: &str, path: Option<&Path>) {
 }
 
 /// A word that a shell takes as it is.
-fn shell_word(word: &str) -> String {
+pub(super) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+[]~".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

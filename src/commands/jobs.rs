@@ -183,10 +183,7 @@ impl TailText {
                 "response.output_text.delta" | "response.refusal.delta" => {
                     text += &event.delta.unwrap_or_default();
                 }
-                "response.completed"
-                | "response.failed"
-                | "response.incomplete"
-                | "response.cancelled" => {
+                "response.completed" | "response.failed" | "response.incomplete" => {
                     self.status = event.response.map(|response| response.status);
                 }
                 _ => {}

@@ -172,13 +172,13 @@ async fn import(config: &Config, file: &Path) -> anyhow::Result<()> {
     let data_dir = DataDir::new(&config.server.data_dir);
     let store = match Store::open(&data_dir, System.unix()) {
         Ok(store) => store,
-        Err(OpenError::InUse(in_use)) => anyhow::bail!("{in_use}; stop that one first"),
+        Err(OpenError::InUse(in_use)) => anyhow::bail!("{in_use}; stop it first"),
         Err(error @ OpenError::Unusable(_)) => return Err(error.into()),
     };
     let _progress = Progress::begin("Reading responses and conversations");
     let imported = store.import(LOCAL_OWNER, file.to_owned()).await;
     let imported = imported.with_context(|| format!("{} cannot be imported", file.display()))?;
-    let mut text = format!("Read {}.\n", counted(imported));
+    let mut text = format!("Imported {}.\n", counted(imported));
     if imported.skipped > 0 {
         text += &skipped_sentence(imported.skipped);
     }
@@ -187,8 +187,8 @@ async fn import(config: &Config, file: &Path) -> anyhow::Result<()> {
 
 fn skipped_sentence(count: u64) -> String {
     match count {
-        1 => "Skipped one whose id existed.\n".to_owned(),
-        count => format!("Skipped {count} whose ids existed.\n"),
+        1 => "Skipped 1 whose id already exists.\n".to_owned(),
+        count => format!("Skipped {count} whose ids already exist.\n"),
     }
 }
 
@@ -216,16 +216,22 @@ async fn purge(config: &Config, yes: bool) -> anyhow::Result<()> {
         Ok((StatusCode::OK, body)) => {
             let report: PurgeReport =
                 serde_json::from_slice(&body).context("the server's answer cannot be read")?;
-            report.complete
+            // A server that keeps nothing on disk leaves the files of an earlier one.
+            let others = match Store::open_existing(&DataDir::new(&config.server.data_dir)) {
+                Ok(Some(store)) => store.purge().await?,
+                Ok(None) | Err(OpenError::InUse(_)) => true,
+                Err(error @ OpenError::Unusable(_)) => return Err(error.into()),
+            };
+            report.complete && others
         }
         Ok((_, body)) => anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body))),
         Err(ControlError::NotRunning(_)) => purge_offline(config).await?,
         Err(error) => return Err(error.into()),
     };
-    print_text("Everything that was stored is deleted.\n")?;
+    print_text("Everything that was stored has been deleted.\n")?;
     if !complete {
         print_error(
-            "respondent: another program reads the database, so its write-ahead log could not be emptied; end that one and purge again.\n",
+            "respondent: another program reads the database, so its write-ahead log could not be emptied; close that program and purge again.\n",
         );
     }
     Ok(())
@@ -246,7 +252,7 @@ async fn purge_offline(config: &Config) -> anyhow::Result<bool> {
 /// Asks whether everything should be deleted; an error if not.
 fn confirm(folder: &str) -> anyhow::Result<()> {
     if !io::stdin().is_terminal() {
-        anyhow::bail!("nothing was deleted: --yes is needed where nobody can be asked");
+        anyhow::bail!("nothing was deleted: there is no terminal to ask on, so --yes is needed");
     }
     print_error(&format!(
         "All tool outputs, responses, conversations and usage in {} will be deleted.\nType yes to go on: ",

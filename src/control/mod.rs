@@ -145,8 +145,9 @@ impl ControlClient {
         }
     }
 
-    /// Sends `GET path` as [`ControlClient::send`] does, and hands over the body in pieces as they
-    /// come, until `each` returns false or the body ends. Returns the status.
+    /// Sends `GET path` to a server whose health was checked, and hands over the body of a 200 in
+    /// pieces as they come, until `each` returns false or the body ends. Returns the status; other
+    /// statuses come without their body, and 401 is no error here.
     pub async fn stream(
         &self,
         path: &str,

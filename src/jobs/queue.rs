@@ -1,4 +1,4 @@
-//! The runs that wait and those that go on.
+//! The background responses that are queued and those that are running.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -65,18 +65,18 @@ struct LiveRun {
     cancelled: CancellationToken,
 }
 
-/// How many runs there are.
+/// How many background responses have not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobCounts {
-    /// Those that wait.
+    /// Those that are queued.
     pub queued: usize,
-    /// Those that go on.
+    /// Those that are running.
     pub running: usize,
     /// The clients that read events.
     pub viewers: usize,
 }
 
-/// What became of a cancellation.
+/// The result of cancelling a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
     /// The response has ended, now or before.
@@ -110,6 +110,15 @@ impl JobQueue {
             };
             let runs = shared.runs.lock();
             runs.live.values().map(|live| live.log.bytes()).sum()
+        });
+        let shared = Arc::downgrade(&queue.0);
+        memory.add_store(MemoryKind::Requests, move || {
+            let Some(shared) = shared.upgrade() else {
+                return 0;
+            };
+            let runs = shared.runs.lock();
+            let waiting = runs.waiting.values().flatten();
+            waiting.map(|run| run.request.len()).sum()
         });
         queue
     }
@@ -160,7 +169,10 @@ impl JobQueue {
     pub async fn cancel(&self, owner: &Arc<str>, id: &str) -> Result<CancelOutcome, Fault> {
         let shared = &self.0;
         if let Some(waiting) = shared.take_waiting(owner, id) {
-            shared.end_waiting(waiting, None).await;
+            let shared = Arc::clone(shared);
+            // A task of its own: it ends the run even if the client leaves meanwhile.
+            let ending = tokio::spawn(async move { shared.end_waiting(waiting, None).await });
+            ending.await.ok();
             return Ok(CancelOutcome::Ended);
         }
         let live = shared.runs.lock().live.get(&key(owner, id)).cloned();
@@ -192,7 +204,13 @@ impl JobQueue {
 
 impl BackgroundQueue for JobQueue {
     fn accept(&self, run: AcceptedRun) -> QueueFuture<'_> {
-        Box::pin(self.0.accept(run))
+        let shared = Arc::clone(&self.0);
+        // A task of its own: a client that leaves must not end this between the disk and the queue.
+        let accepted = tokio::spawn(async move { shared.accept(run).await });
+        Box::pin(async move {
+            let accepted = accepted.await;
+            accepted.unwrap_or_else(|_| Err(storage_fault(&StoreError::Closed)))
+        })
     }
 }
 
@@ -330,7 +348,8 @@ impl SharedQueue {
         Some(waiting)
     }
 
-    /// Ends a run that did not begin.
+    /// Ends a run that no turn has ended: as failed if there is an error (its code and its message),
+    /// else as cancelled.
     pub(super) async fn end_waiting(
         self: &Arc<Self>,
         waiting: WaitingRun,

@@ -116,13 +116,7 @@ impl SharedQueue {
         let (created, now) = (job.created, System.unix());
         let response = NewResponse {
             origin,
-            input: own
-                .into_iter()
-                .map(|item| NewItem {
-                    id: item.id,
-                    json: item.json,
-                })
-                .collect(),
+            input: own.into_iter().map(NewItem::from).collect(),
             output: items
                 .into_iter()
                 .map(|json| NewItem {

@@ -49,8 +49,8 @@ pub(super) async fn run(
         .await;
     match claimed {
         Ok(true) => {}
-        // It was cancelled or deleted in this moment.
-        Ok(false) => return,
+        // It was deleted in this moment: its clients get the end all the same.
+        Ok(false) => return shared.end_waiting(waiting, None).await,
         Err(error) => {
             let message = format!("The response could not be begun: {error}.");
             let error = Some(("server_error", message.as_str()));
@@ -69,7 +69,7 @@ pub(super) async fn run(
     let mut memory = shared.memory.share(MemoryKind::Requests);
     memory.set(waiting.request.len());
     let body = ReceivedBody {
-        text: String::clone(&waiting.request),
+        text: Arc::unwrap_or_clone(std::mem::take(&mut waiting.request)),
         memory,
     };
     let background = BackgroundRun {
@@ -77,19 +77,11 @@ pub(super) async fn run(
         cancelled,
         busy: Arc::new(Mutex::new(waiting.busy.take())),
     };
-    let limit = shared.service.config.load().jobs.timeout;
     let identity = waiting.identity.clone();
-    let turn = run_in_background(
-        &shared.service,
-        owner,
-        &head,
-        body,
-        identity,
-        background,
-        limit,
-    );
-    let panicked = AssertUnwindSafe(turn).catch_unwind().await.is_err();
-    if panicked || !log.has_ended() {
+    let turn = run_in_background(&shared.service, owner, &head, body, identity, background);
+    // A panic ends the turn; what it has stored as ended stays.
+    AssertUnwindSafe(turn).catch_unwind().await.ok();
+    if !log.has_ended() {
         let message = "Respondent ran into a defect while it answered this request.";
         shared
             .end_waiting(waiting, Some(("server_error", message)))

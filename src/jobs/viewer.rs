@@ -77,7 +77,7 @@ struct ViewerState {
     id: String,
     /// The number of the next event.
     next: u64,
-    /// An event was sent, so that the last one was, too.
+    /// An event was sent. Then the terminal event was sent, too, when the log is read to its end.
     has_sent: bool,
     is_done: bool,
 }
@@ -114,7 +114,8 @@ impl ViewerState {
                 if batches.is_empty() {
                     let after = self.next.checked_sub(1);
                     let found = store.events_after(&self.owner, &self.id, after).await;
-                    batches.extend(found.unwrap_or_default());
+                    // Without `[DONE]` the client knows that events are missing, and asks again.
+                    batches.extend(found.ok()?);
                 }
                 let Some(batch) = batches.pop_front() else {
                     return Some(self.end_of_stored().await);
@@ -139,6 +140,9 @@ impl ViewerState {
     /// The end of a stream from the disk. A client may have seen events that were not written
     /// before the process ended; it gets the terminal event all the same, as the next one.
     async fn end_of_stored(&mut self) -> Bytes {
+        if self.has_sent {
+            return self.end("");
+        }
         let EventSource::Stored(store, _) = &self.source else {
             return Bytes::new();
         };
@@ -155,14 +159,12 @@ impl ViewerState {
                 .map(|line| (batch.last, line.to_owned()));
         }
         match last {
-            Some((number, document))
-                if number < self.next && !self.has_sent && document.contains(INTERRUPTED) =>
-            {
+            Some((number, document)) if number < self.next && document.contains(INTERRUPTED) => {
                 let from = format!("\"sequence_number\":{number}");
                 let to = format!("\"sequence_number\":{}", self.next);
                 self.end(&document.replacen(&from, &to, 1))
             }
-            Some(_) | None => self.end(""),
+            _ => self.end(""),
         }
     }
 

@@ -45,10 +45,7 @@ impl StoredTurn {
         let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id));
         let own = own.unwrap_or_default();
         let prefixes = own.iter().map(|item| item.prefix).collect();
-        let input = own.into_iter().map(|item| NewItem {
-            id: item.id,
-            json: item.json,
-        });
+        let input = own.into_iter().map(NewItem::from);
         let output = response.output.iter().map(|(id, json)| NewItem {
             id: id.to_owned(),
             json: String::from_utf8_lossy(json).into_owned(),

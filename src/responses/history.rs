@@ -7,7 +7,6 @@ use adapters::fault::{Fault, Kind};
 use adapters::responses::request::{conversation_not_found, response_not_found};
 use adapters::stored_history::select;
 use adapters::turn::Continuation;
-
 use serde::{Deserialize, Serialize};
 
 use super::{ResponseBacking, ResponseStore, storage_fault};
@@ -48,7 +47,7 @@ impl ResponseStore {
         let found = store.history(owner, &origin).await;
         let Some(history) = found.map_err(|error| storage_fault(&error))? else {
             if let Continuation::Response(id) = continues
-                && is_unfinished(store, owner, id).await?
+                && is_background(store, owner, id).await?
             {
                 let message = format!(
                     "The response '{id}' has not ended: continue it when its status is final."
@@ -92,8 +91,9 @@ impl ResponseStore {
     }
 }
 
-async fn is_unfinished(store: &Store, owner: &str, id: &str) -> Result<bool, Fault> {
-    let found = store.response(owner, id).await;
+/// Whether there is such a background response. One without a history has not ended.
+async fn is_background(store: &Store, owner: &str, id: &str) -> Result<bool, Fault> {
+    let found = store.job(owner, id).await;
     let found = found.map_err(|error| storage_fault(&error))?;
     Ok(found.is_some())
 }

@@ -120,7 +120,6 @@ pub fn report_unstored(error: &StoreError) {
 
 /// The fault of a store that cannot be read or written now.
 pub fn storage_fault(error: &StoreError) -> Fault {
-    let message =
-        "What is stored cannot be read or written at the moment; send the same request again.";
+    let message = "The store of responses cannot be read or written at the moment; send the same request again.";
     Fault::new(Kind::Storage, message).caused_by(error.to_string())
 }

@@ -112,8 +112,8 @@ CREATE TABLE jobs (
     owner    TEXT    NOT NULL,
     -- queued, running or ended.
     state    TEXT    NOT NULL,
-    -- The body of the request, a zstd frame, and the headers that matter, as JSON. NULL when the
-    -- run has ended.
+    -- The body of the request: its bytes as a little-endian number of 8 bytes, then a zstd frame.
+    -- The headers that matter, as JSON. Both are NULL when the run has ended.
     request  BLOB,
     headers  TEXT,
     -- Milliseconds since 1970.

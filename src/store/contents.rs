@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
 
-/// The level of zstd: what is stored is written once and seldom read.
+/// The level of zstd: a fast one, because everything else that is written waits meanwhile.
 const COMPRESSION_LEVEL: i32 = 1;
 
 /// Stores JSON for one more user. Returns its row number.

@@ -110,7 +110,7 @@ impl Store {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
             let deleted = in_transaction(writer, |connection| delete(connection, &owner, &id))?;
-            super::sweep::release_free_pages(&writer.connection)?;
+            super::sweep::after_deletion(&writer.connection).ok();
             Ok(deleted)
         })
         .await
@@ -147,13 +147,13 @@ impl Store {
                 let Some(parts) = parts_of(connection, &owner, &list)? else {
                     return Ok(false);
                 };
-                let Some(number) = number_of(connection, &parts, &item)? else {
+                let Some(number) = number_of(connection, &parts, &item, true)? else {
                     return Ok(false);
                 };
                 threads::delete_item(connection, number)?;
                 Ok(true)
             })?;
-            super::sweep::release_free_pages(&writer.connection)?;
+            super::sweep::after_deletion(&writer.connection).ok();
             Ok(deleted)
         })
         .await
@@ -184,7 +184,7 @@ impl Store {
             let Some(parts) = parts_of(connection, &owner, &list)? else {
                 return Ok(None);
             };
-            let Some(number) = number_of(connection, &parts, &id)? else {
+            let Some(number) = number_of(connection, &parts, &id, true)? else {
                 return Ok(None);
             };
             threads::item(connection, number)
@@ -308,16 +308,19 @@ fn parts_of(
     threads::parts(connection, from, place).map(Some)
 }
 
-/// The number of the item with this id in these parts.
+/// The number of the newest, or the oldest, item with this id in these parts: the last one in the
+/// order of the parts. A client may give several items one id.
 fn number_of(
     connection: &Connection,
     parts: &[ThreadPart],
     id: &str,
+    newest: bool,
 ) -> Result<Option<i64>, StoreError> {
-    let mut select = connection.prepare_cached(
+    let order = if newest { "DESC" } else { "ASC" };
+    let mut select = connection.prepare_cached(&format!(
         "SELECT number FROM items WHERE id = ?1 AND number >= ?2 AND number < ?3
-         ORDER BY number DESC LIMIT 1",
-    )?;
+         ORDER BY number {order} LIMIT 1",
+    ))?;
     for part in parts.iter().rev() {
         let numbers = part.numbers();
         let found = select.query_row(params![id, numbers.start, numbers.end], |row| row.get(0));
@@ -341,7 +344,7 @@ pub(super) fn list_items(
         parts.reverse();
     }
     if let Some(after) = &page.after {
-        let Some(number) = number_of(connection, &parts, after)? else {
+        let Some(number) = number_of(connection, &parts, after, !page.newest_first)? else {
             return Ok(None);
         };
         let is_before = |part: &ThreadPart| !part.numbers().contains(&number);

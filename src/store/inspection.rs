@@ -6,6 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, params};
@@ -223,7 +224,9 @@ impl StoreReading {
     fn copy_to(&self, file: &Path) -> Result<u64, StoreError> {
         let mut copy = Connection::open(file)?;
         // All pages in one step: what is written meanwhile would make it begin again.
-        Backup::new(&self.connection, &mut copy)?.step(-1)?;
+        let backup = Backup::new(&self.connection, &mut copy)?;
+        backup.run_to_completion(i32::MAX, BUSY_PAUSE, None)?;
+        drop(backup);
         // So that the copy is one file.
         copy.pragma_update(None, "journal_mode", "DELETE")?;
         copy.close().map_err(|(_, error)| error)?;
@@ -235,6 +238,9 @@ impl StoreReading {
         &mut self.connection
     }
 }
+
+/// The pause before a copy of a busy database is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Creates a file that must not exist and that its owner alone can read.
 pub(super) fn create_private(file: &Path) -> io::Result<fs::File> {

@@ -1,10 +1,10 @@
 //! Background responses: their runs, and the log of their events.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-use super::responses::{NewResponse, ResponseText, finish, in_transaction, text_bytes};
+use super::responses::{NewResponse, ResponseText, find, finish, in_transaction, text_bytes};
 use super::{Store, StoreError, contents};
 
 /// The level of zstd for requests, which are deleted when their run ends.
@@ -138,7 +138,9 @@ impl Store {
                     params![number, now_ms],
                 )?;
                 connection.execute(
-                    "UPDATE responses SET status = 'in_progress', head = ?2, tail = ?3
+                    "UPDATE responses SET status = 'in_progress', head = ?2, tail = ?3,
+                         bytes = bytes - octet_length(head) - octet_length(tail)
+                             + octet_length(?2) + octet_length(?3)
                      WHERE number = ?1 AND status = 'queued'",
                     params![number, text.head, text.tail],
                 )?;
@@ -283,7 +285,7 @@ const SELECT_UNFINISHED: &str = "SELECT responses.id, jobs.owner, jobs.state, re
 
 fn create(connection: &Connection, job: &NewJob) -> Result<(), StoreError> {
     let parameters = contents::put(connection, &job.text.parameters)?;
-    let bytes = text_bytes(&job.text);
+    let bytes = text_bytes(&job.text.head, &job.text.tail);
     let mut insert = connection.prepare_cached(
         "INSERT INTO responses (id, owner, thread, input, output, ends, status, background, head,
                                 tail, parameters, prefix, bytes, created, accessed)
@@ -335,9 +337,7 @@ fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result
 }
 
 fn number_of(connection: &Connection, owner: &str, id: &str) -> Result<Option<i64>, StoreError> {
-    let mut select =
-        connection.prepare_cached("SELECT number FROM responses WHERE id = ?1 AND owner = ?2")?;
-    Ok(select.query_row([id, owner], |row| row.get(0)).optional()?)
+    Ok(find(connection, owner, id)?.map(|row| row.number))
 }
 
 fn read_entry(row: &Row<'_>) -> Result<JobEntry, StoreError> {

@@ -229,10 +229,8 @@ impl Store {
 
     /// Adds to what turns have used. Each sum has a key of its own.
     pub async fn add_usage(&self, sums: Vec<(UsageKey, UsageSum)>) -> Result<(), StoreError> {
-        let (job, answer) = writer::job(move |writer| {
-            writer.write(|writer| usage::add(&mut writer.connection, &sums))
-        });
-        self.answer(job, answer).await?
+        self.write_with(move |writer| usage::add(&mut writer.connection, &sums))
+            .await
     }
 
     /// What the turns of an owner have used from a day on, the oldest first. The day is in days
@@ -260,14 +258,7 @@ impl Store {
 
     /// Stores the prompt of a response. False if the queue is full. Never blocks.
     pub fn put_prompt(&self, prompt: AnsweredPrompt) -> bool {
-        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
-            return false;
-        };
-        let (job, _) = writer::job(move |writer| {
-            writer.write(|writer| prompts::put(&mut writer.connection, &prompt))
-        });
-        room.send(job);
-        true
+        self.try_write(move |writer| prompts::put(&mut writer.connection, &prompt))
     }
 
     /// The prompt of a response; `None` if the owner has no such response.

@@ -208,7 +208,7 @@ impl Store {
                 Ok(true)
             })?;
             // Deleted text must not stay in the write-ahead log either.
-            super::sweep::release_free_pages(&writer.connection)?;
+            super::sweep::after_deletion(&writer.connection).ok();
             Ok(found)
         })
         .await
@@ -254,7 +254,7 @@ pub(super) fn put(connection: &Connection, response: &NewResponse) -> Result<(),
     let stored = store_items(connection, response)?;
     let parameters = contents::put(connection, &response.text.parameters)?;
     let text = &response.text;
-    let bytes = text_bytes(text);
+    let bytes = text_bytes(&text.head, &text.tail);
     let mut insert = connection.prepare_cached(
         "INSERT INTO responses (id, owner, thread, input, output, ends, status, background, head,
                                 tail, parameters, prefix, bytes, created, accessed)
@@ -289,7 +289,9 @@ pub(super) fn finish(
     let text = &response.text;
     let mut update = connection.prepare_cached(
         "UPDATE responses SET thread = ?2, input = ?3, output = ?4, ends = ?5, status = ?6,
-             head = ?7, tail = ?8, prefix = ?9, accessed = ?10
+             head = ?7, tail = ?8, prefix = ?9, accessed = ?10,
+             bytes = bytes - octet_length(head) - octet_length(tail) + octet_length(?7)
+                 + octet_length(?8)
          WHERE number = ?1",
     )?;
     update.execute(params![
@@ -308,12 +310,7 @@ pub(super) fn finish(
 }
 
 /// The bytes that a response takes besides its items, its parameters and its events.
-pub(super) fn text_bytes(text: &ResponseText) -> u64 {
-    text_size(&text.head, &text.tail)
-}
-
-/// The same for a response whose pieces are these.
-pub(super) fn text_size(head: &str, tail: &str) -> u64 {
+pub(super) fn text_bytes(head: &str, tail: &str) -> u64 {
     RESPONSE_BASE + (head.len() + tail.len()) as u64
 }
 

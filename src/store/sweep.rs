@@ -104,8 +104,8 @@ pub(super) fn delete(
         [blob],
     )?;
     transaction.commit()?;
-    // Deleted text must not stay in the write-ahead log either.
-    release_free_pages(connection)?;
+    // Deleted text must not stay in the write-ahead log either. It is deleted already if this fails.
+    after_deletion(connection).ok();
     Ok(deleted > 0)
 }
 
@@ -162,6 +162,14 @@ fn delete_text(connection: &Connection, blob: i64) -> Result<(), StoreError> {
     connection
         .prepare_cached("DELETE FROM blobs WHERE number = ?1")?
         .execute([blob])?;
+    Ok(())
+}
+
+/// Gives free pages back and empties the write-ahead log, so that deleted text does not stay in it.
+/// Readers may prevent the latter; then a later sweep does it.
+pub(super) fn after_deletion(connection: &Connection) -> Result<(), StoreError> {
+    release_free_pages(connection)?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(())
 }
 

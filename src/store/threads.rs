@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use adapters::stored_history::OwnItem;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::contents;
@@ -27,6 +28,15 @@ pub struct NewItem {
     pub id: String,
     /// The item.
     pub json: String,
+}
+
+impl From<OwnItem> for NewItem {
+    fn from(item: OwnItem) -> Self {
+        Self {
+            id: item.id,
+            json: item.json,
+        }
+    }
 }
 
 /// Items that were read: a JSON list, and the place of each item in it.

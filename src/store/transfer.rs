@@ -264,7 +264,9 @@ impl StoreImport<'_> {
                 let parent = parent.map(|parent| self.thread(parent)).transpose()?;
                 let span = begins..ends;
                 let thread = threads::import(self.connection, self.owner, &session, parent, span)?;
-                self.threads.insert(number, thread);
+                if self.threads.insert(number, thread).is_some() {
+                    return Err(wrong("its number is that of another thread"));
+                }
                 self.newest = Some(thread);
             }
             ExportedLine::Item { position, id, json } => {
@@ -302,6 +304,10 @@ impl StoreImport<'_> {
     }
 
     fn response(&mut self, response: &ExportedResponse) -> Result<(), TransferError> {
+        let positions = [0, response.input, response.output, response.ends];
+        if !positions.is_sorted() || response.thread.is_none() {
+            return Err(wrong("its items are in no order"));
+        }
         let thread = response.thread.map(|thread| self.thread(thread));
         let thread = thread.transpose()?;
         if let Some(thread) = thread
@@ -317,7 +323,7 @@ impl StoreImport<'_> {
             return Ok(());
         }
         let parameters = contents::put(self.connection, &response.parameters)?;
-        let bytes = responses::text_size(&response.head, &response.tail);
+        let bytes = responses::text_bytes(&response.head, &response.tail);
         let mut insert = self.connection.prepare_cached(
             "INSERT INTO responses (id, owner, thread, input, output, ends, status, background, head,
                                     tail, parameters, prefix, bytes, created, accessed)

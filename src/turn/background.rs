@@ -78,7 +78,7 @@ pub struct BackgroundRun {
     pub busy: Arc<Mutex<Option<BusyConversation>>>,
 }
 
-/// Whether a request asks for a background answer, told without reading all of it.
+/// Whether a request asks for a background answer. A body without the word is not parsed.
 pub(super) fn is_asked_for(body: &str) -> bool {
     #[derive(Deserialize)]
     struct AskedFor {

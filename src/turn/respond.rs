@@ -65,13 +65,12 @@ pub async fn run_in_background(
     body: ReceivedBody,
     identity: ResponseIdentity,
     run: BackgroundRun,
-    limit: Duration,
 ) {
     let config = service.config.load_full();
     let mut ctx = service.turn_context(head, &config);
     ctx.owner = owner;
     ctx.client = None;
-    ctx.deadline = Instant::now() + limit;
+    ctx.deadline = Instant::now() + config.jobs.timeout;
     ctx.identity = Some(identity);
     ctx.run = Some(run);
     answer(service, ctx, config, head, body).await;
@@ -214,10 +213,10 @@ async fn answer(
                 Some(StopReason::ShuttingDown) => ctx.observe(TurnEvent::ShuttingDown),
                 Some(StopReason::TurnTimeout) | None => {}
             }
-            let in_stream = fault.is_reported_in_stream(ctx.caller.codex) && !at_endpoint;
-            let in_stream = in_stream || ctx.run.is_some();
-            let in_stream = in_stream.then(|| failed_request(&ctx, &body, &fault));
-            if let Some(request) = in_stream.flatten() {
+            let is_streamed = fault.is_reported_in_stream(ctx.caller.codex) && !at_endpoint;
+            if (is_streamed || ctx.run.is_some())
+                && let Some(request) = failed_request(&ctx, &body, &fault)
+            {
                 request
             } else {
                 record.failed(&mut fault);
@@ -240,6 +239,7 @@ async fn answer(
     if let Some(run) = ctx.run.clone() {
         let sink = LogSink::new(run.log);
         whole(&ctx, request, memory, timing, record, reply, sink).await
+    // A recorded background answer that is replayed has no log, and no client reads its events.
     } else if request.stream && ctx.identity.is_none() {
         stream(ctx, request, memory, timing, record, reply).await
     } else {

@@ -91,7 +91,7 @@ async fn read_store() {
         "{text}"
     );
     let (code, _, err) = run(&proxy, &setup, &["store", "import", export_name]).await;
-    assert!(code == 1 && err.contains("stop that one first"), "{err}");
+    assert!(code == 1 && err.contains("stop it first"), "{err}");
     let elsewhere = proxy.folder.path().join("elsewhere");
     let words = [
         "store",
@@ -102,10 +102,13 @@ async fn read_store() {
     ];
     assert_eq!(
         output(&proxy, &setup, &words).await,
-        "Read 1 response and 0 conversations.\n"
+        "Imported 1 response and 0 conversations.\n"
     );
     let again = output(&proxy, &setup, &words).await;
-    assert!(again.contains("Skipped one whose id existed."), "{again}");
+    assert!(
+        again.contains("Skipped 1 whose id already exists."),
+        "{again}"
+    );
 }
 
 async fn purged_store() {
@@ -172,7 +175,7 @@ async fn jobs() {
         .await;
     let status = run_status(&proxy, &setup, &[]).await;
     assert!(
-        status.contains("Background runs: 1 going on, 0 waiting."),
+        status.contains("Background responses: 1 running, 0 queued."),
         "{status}"
     );
     let cancelled = output(&proxy, &setup, &["jobs", "cancel", &id]).await;

@@ -37,10 +37,10 @@ pub struct ServerReport {
     pub recent: Vec<ListedTurn>,
     /// The providers that are on.
     pub providers: Vec<ProviderReport>,
-    /// The background runs that wait for their turn.
+    /// The background responses that are queued.
     #[serde(default)]
     pub queued_jobs: usize,
-    /// The background runs that go on.
+    /// The background responses that are running.
     #[serde(default)]
     pub running_jobs: usize,
     /// The sessions whose outputs are sent whole, because shortening cost more than it saved.

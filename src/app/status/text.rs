@@ -87,7 +87,7 @@ impl ServerReport {
         if self.queued_jobs + self.running_jobs > 0 {
             let _ = writeln!(
                 text,
-                "\nBackground runs: {} going on, {} waiting.",
+                "\nBackground responses: {} running, {} queued.",
                 self.running_jobs, self.queued_jobs
             );
         }
@@ -229,8 +229,8 @@ fn uncompared(week: &ModelUsage) -> String {
         return String::new();
     }
     format!(
-        "In 7 days {too_long} turns would not have fitted so, and of {unknown} it is unknown;\n  \
-         they count there as what they cost.\n"
+        "Of the turns in 7 days, {too_long} would not have fitted unshortened, and {unknown} cannot\n  \
+         be compared; both count there at their actual cost.\n"
     )
 }
 
@@ -431,7 +431,7 @@ Respondent 0.2.0 has been running on 127.0.0.1:8787 for 13m.
    for  route                       received  request
  12.3s  moonshot/a-model-with-a-…    45.6 kB  9f5a19f7
 
-Background runs: 1 going on, 3 waiting.
+Background responses: 1 running, 3 queued.
 
 Newest turns
  age    took  outcome       route               request   response  kept
@@ -454,8 +454,8 @@ moonshot/kimi-k2.6          1234     123.4M     86%    98.7k  $12.35+  $86.42+
 moonshot/local-\\u001b[31m   1234     123.4M     86%    98.7k  unknown  unknown
 all                         2468     246.9M     86%   197.5k  $12.35+  $86.42+
 Whole: what the same turns would have cost with nothing shortened.
-In 7 days 24 turns would not have fitted so, and of 8 it is unknown;
-  they count there as what they cost.
+Of the turns in 7 days, 24 would not have fitted unshortened, and 8 cannot
+  be compared; both count there at their actual cost.
 + Without the turns whose price is unknown.
 
 Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns

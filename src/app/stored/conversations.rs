@@ -1,6 +1,5 @@
 //! `/v1/conversations` and what is below it.
 
-use adapters::responses::request::is_resource_id;
 use adapters::stored_history::items_to_store;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -34,9 +33,13 @@ impl<'a> ConversationBody<'a> {
         if body.trim().is_empty() {
             return Ok(Self::default());
         }
-        // A list would be read as the fields in their order.
-        let is_object = body.trim_start().starts_with('{');
-        let body = if is_object { body } else { "no object" };
+        // serde would read a list as the fields in their order.
+        if !body.trim_start().starts_with('{') {
+            return Err(StoredHttpError::Body {
+                param: "body".to_owned(),
+                message: "The request body must be a JSON object.".to_owned(),
+            });
+        }
         serde_json::from_str(body).map_err(|error| StoredHttpError::Body {
             param: "body".to_owned(),
             message: format!(
@@ -47,10 +50,8 @@ impl<'a> ConversationBody<'a> {
 
     /// The items, with ids, and the metadata, both checked.
     fn parts(&self, owner_id: &str) -> Result<(Vec<NewItem>, String), StoredHttpError> {
-        let items = self.items.map(RawValue::get).filter(|raw| *raw != "null");
-        let items = items.unwrap_or("[]");
-        let metadata = self.metadata.map(RawValue::get);
-        let metadata = metadata.filter(|raw| *raw != "null").unwrap_or("{}");
+        let items = self.items.map_or("[]", RawValue::get);
+        let metadata = self.metadata.map_or("{}", RawValue::get);
         let found = items_to_store(items, metadata, owner_id)?;
         if found.len() > MAX_NEW_ITEMS {
             return Err(StoredHttpError::Body {
@@ -58,10 +59,7 @@ impl<'a> ConversationBody<'a> {
                 message: format!("One request adds at most {MAX_NEW_ITEMS} items."),
             });
         }
-        let found = found.into_iter().map(|item| NewItem {
-            id: item.id,
-            json: item.json,
-        });
+        let found = found.into_iter().map(NewItem::from);
         Ok((found.collect(), metadata.to_owned()))
     }
 }
@@ -111,7 +109,7 @@ pub(in crate::app) async fn update(
     if body.metadata.is_none() {
         return Err(StoredHttpError::Body {
             param: "metadata".to_owned(),
-            message: "The parameter 'metadata' is missing: it is what can be changed.".to_owned(),
+            message: "The parameter 'metadata' is required: nothing else of a conversation can be changed.".to_owned(),
         });
     }
     let (_, metadata) = body.parts(&id)?;
@@ -227,11 +225,7 @@ fn shown(conversation: &StoredConversation) -> Response<Body> {
 }
 
 fn check_id(id: &str) -> Result<(), StoredHttpError> {
-    if is_resource_id(id, "conv_") {
-        Ok(())
-    } else {
-        Err(StoredHttpError::MalformedId("conversation"))
-    }
+    super::check_id(id, "conv_", "conversation")
 }
 
 fn missing(id: &str) -> StoredHttpError {

@@ -17,7 +17,7 @@ const NOT_FOUND: &str = "not_found";
 pub(in crate::app) enum StoredHttpError {
     /// Nothing is stored.
     #[error(
-        "Nothing is stored here: [responses] of the configuration is off, or the database cannot be used."
+        "This server stores no responses: they are off in its configuration, or its database cannot be used."
     )]
     NotStored,
     /// The owner has none with this id.

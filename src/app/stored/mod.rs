@@ -15,6 +15,7 @@ pub(in crate::app) mod responses;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use adapters::responses::request::is_resource_id;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use http::Response;
@@ -36,6 +37,15 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestOwner {
 
     async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(Self(LOCAL_OWNER.into()))
+    }
+}
+
+/// Refuses an id that nothing stored can have, without a query.
+fn check_id(id: &str, prefix: &str, kind: &'static str) -> Result<(), StoredHttpError> {
+    if is_resource_id(id, prefix) {
+        Ok(())
+    } else {
+        Err(StoredHttpError::MalformedId(kind))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adapters::responses::request::{TurnSource, is_resource_id};
+use adapters::responses::request::TurnSource;
 use axum::extract::{Path, RawQuery, State};
 use serde_json::json;
 
@@ -116,13 +116,7 @@ pub(in crate::app) async fn input_items(
     if let Some(job) = store.unfinished_job(&owner, &id).await? {
         // Its items are stored when it ends.
         let own = TurnSource::new(job.request).own_items(&id)?;
-        let mut own: Vec<NewItem> = own
-            .into_iter()
-            .map(|item| NewItem {
-                id: item.id,
-                json: item.json,
-            })
-            .collect();
+        let mut own: Vec<NewItem> = own.into_iter().map(NewItem::from).collect();
         if page.newest_first {
             own.reverse();
         }
@@ -143,13 +137,8 @@ pub(in crate::app) async fn input_items(
     }
 }
 
-/// Refuses an id that none can have without a query.
 fn check_id(id: &str) -> Result<(), StoredHttpError> {
-    if is_resource_id(id, "resp_") {
-        Ok(())
-    } else {
-        Err(StoredHttpError::MalformedId("response"))
-    }
+    super::check_id(id, "resp_", "response")
 }
 
 fn missing(id: &str) -> StoredHttpError {

@@ -164,8 +164,8 @@ pub(super) const STORE_BACKUP: &str = "\
 Examples:
   respondent store backup respondent.db
 
-To go back to it, stop the server and put the file in the place of artifacts/artifacts.db in the \
-data directory, without the files -wal and -shm beside it.";
+To restore it, stop the server, replace artifacts/artifacts.db in the data directory with this \
+file, and delete artifacts.db-wal and artifacts.db-shm beside it.";
 
 pub(super) const STORE_EXPORT: &str = "\
 Examples:

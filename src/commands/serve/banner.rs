@@ -128,8 +128,7 @@ mod tests {
     }
 
     fn banner_of(toml: &str, variables: &[(&str, &str)], address: &str) -> String {
-        let config = config_of(toml, variables, &Flags::default());
-        let mut config = config;
+        let mut config = config_of(toml, variables, &Flags::default());
         config.server.listen = address.parse().unwrap();
         let text = banner(&Invocation {
             program: "respondent",

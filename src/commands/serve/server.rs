@@ -85,7 +85,7 @@ impl Server {
         let usage = UsageLog::new(metrics.usage(), opened.clone());
         let artifacts_on_disk = config.artifacts.mode == ArtifactMode::Disk;
         if let Some(Err(error)) = &store
-            && !artifacts_on_disk
+            && config.stores_responses()
         {
             tracing::warn!("responses are not stored: {error}");
         }
@@ -247,9 +247,9 @@ async fn start_sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
     Ok(sandbox)
 }
 
-/// Opens the store if the configuration keeps artifacts or responses on disk. A store that cannot be used is
-/// returned as an error for [`Artifacts`], which logs a warning; a data directory that another
-/// server uses is an error of the start, or the artifacts are kept in memory.
+/// Opens the store if the configuration keeps artifacts or responses on disk. A store that cannot
+/// be used is returned as an error, which the caller reports. If another server uses the data
+/// directory, a permanent server does not start, and a temporary one keeps artifacts in memory.
 fn open_store(
     config: &mut Config,
     kind: ServerKind,
@@ -274,7 +274,7 @@ fn open_store(
                 Ok(None)
             }
             ServerKind::Permanent => anyhow::bail!(
-                "{in_use}; stop it, or give this one a directory of its own with --data-dir (or data_dir in [server]), or let it keep nothing there with mode = \"memory\" in [artifacts]"
+                "{in_use}; stop it, or give this one a directory of its own with --data-dir (or data_dir in [server]), or let it keep nothing there with mode = \"memory\" in [artifacts] and mode = \"off\" in [responses]"
             ),
         },
     }

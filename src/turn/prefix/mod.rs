@@ -3,9 +3,9 @@
 //! much of a request may be cached.
 //!
 //! Of the [`recent_requests`] of a session a [`fingerprint`] is remembered: hashes of their parts.
-//! The result of a comparison is a [`report`]; as far as a later process needs them they are
-//! [`stored`]. With what the provider counted for them, they also
+//! The result of a comparison is a [`report`]. With what the provider counted for them, they also
 //! give a [`forecast`] of the bill for the next request, and for the same request [`unshortened`].
+//! The hashes are also [`stored`], for comparisons after a restart.
 
 mod fingerprint;
 mod forecast;

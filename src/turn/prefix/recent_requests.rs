@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::fingerprint::{ComparedPrompt, FingerprintContext, MeasuredRequest, RequestFingerprint};
 use super::forecast::{BillForecast, InputForecast, ratio, scaled};
 use super::report::{PrefixReason, PrefixReport};
-use super::stored::StoredPrompt;
+use super::stored::{PART_BYTES, StoredPrompt};
 use crate::store::MAX_PROMPTS_OF_SESSION;
 
 /// The requests of a session that a later one can be compared with.
@@ -24,8 +24,6 @@ const MAX_HISTORIES: usize = 64;
 const MIN_HISTORIES: usize = 4;
 /// The hashes of all histories of one session.
 const MAX_PARTS: usize = 1 << 16;
-/// The bytes of one hash of a fingerprint.
-const PART_BYTES: usize = 16;
 /// The bytes that a request takes besides the hashes of its history and its route.
 const REQUEST_BASE: usize = 512;
 

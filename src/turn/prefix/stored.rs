@@ -13,8 +13,8 @@ use super::fingerprint::{
 use super::recent_requests::diagnose;
 use crate::store::FoundPrompt;
 
-/// The bytes of a part as it is stored.
-const PART_BYTES: usize = 16;
+/// The bytes of the hash of a part.
+pub(super) const PART_BYTES: usize = 16;
 
 /// A prompt that is going to be stored.
 #[derive(Clone, Debug)]
