@@ -11,6 +11,12 @@ use crate::json;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
 
+/// Whether a message holds the instructions of a project, as Codex begins it.
+pub(crate) fn is_project_instructions(message: &str) -> bool {
+    let message = message.trim_start();
+    message.starts_with("# AGENTS.md instructions") || message.starts_with("<user_instructions>")
+}
+
 /// The size of a message or an output whose content is a string or a list of parts.
 pub(crate) struct ContentSize {
     /// Bytes of the texts as they are escaped in the request, with the JSON around

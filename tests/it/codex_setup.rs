@@ -176,6 +176,13 @@ async fn only_ours() {
     assert_eq!(files(home.path()).unwrap(), [catalog]);
     fs::remove_file(home.path().join(".codex").join(catalog)).unwrap();
     fs::remove_dir(home.path().join(".codex")).unwrap();
+    // The catalog of an older version, which has no mark: the settings of the setup name it.
+    for again in [SETUP, "codex remove"] {
+        succeed(home.path(), SETUP).await;
+        write(home.path(), &format!(".codex/{catalog}"), "{\"models\":[]}");
+        succeed(home.path(), again).await;
+    }
+    assert_eq!(files(home.path()), None);
     succeed(home.path(), SETUP).await;
     let out = succeed(home.path(), "codex remove").await;
     assert!(out.contains("/.codex, which was empty."), "{out}");

@@ -112,11 +112,6 @@ fn history<'t, 'a>(turn: &'t Turn<'a>) -> &'t [Item<'a>] {
 
 /// The texts of the user messages, without the context that Codex adds to every session.
 fn user_messages<'a>(items: &[Item<'a>]) -> Vec<Cow<'a, str>> {
-    const CONTEXT: [&str; 3] = [
-        "<environment_context>",
-        "<user_instructions>",
-        "# AGENTS.md instructions",
-    ];
     let users = items.iter().filter(|item| match item.kind {
         ItemKind::Message => item.role() == "user",
         ItemKind::AgentMessage => true,
@@ -124,7 +119,9 @@ fn user_messages<'a>(items: &[Item<'a>]) -> Vec<Cow<'a, str>> {
     });
     let texts = users.map(item_text::message_text).filter(|text| {
         let text = text.trim_start();
-        !text.is_empty() && !CONTEXT.iter().any(|start| text.starts_with(start))
+        let is_context =
+            text.starts_with("<environment_context>") || item_text::is_project_instructions(text);
+        !text.is_empty() && !is_context
     });
     texts.collect()
 }

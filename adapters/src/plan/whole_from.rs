@@ -1,5 +1,7 @@
 //! From where on a session gets its outputs whole, although they are long.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -8,7 +10,7 @@ use crate::turn::Item;
 /// The bytes at each end of an output by which, together with its length, it is told from others.
 const HASHED_END: usize = 256;
 
-/// The most outputs that a [`WholeFrom`] knows.
+/// No more outputs are added once a [`WholeFrom`] knows more than so many.
 const MAX_MARKS: usize = 512;
 
 /// The point in a session from which on outputs are shortened only where the window forces it. What
@@ -22,7 +24,7 @@ pub struct WholeFrom {
     sent: Vec<OutputMark>,
     /// More outputs were sent before. So a history without a known one may be an older one, and all
     /// of it goes on being shortened.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_partial: bool,
 }
 
@@ -59,17 +61,18 @@ impl WholeFrom {
             let marks = histories.iter();
             marks.filter_map(move |marks| marks.iter().rev().nth(back).copied())
         };
-        let mut whole = Self::default();
+        let (mut sent, mut is_partial) = (BTreeSet::new(), false);
         for back in 0..longest.unwrap_or_default() {
-            whole.sent.extend(newest(back));
-            whole.sent.sort_unstable();
-            whole.sent.dedup();
-            if whole.sent.len() > MAX_MARKS {
-                whole.is_partial = true;
+            sent.extend(newest(back));
+            if sent.len() > MAX_MARKS {
+                is_partial = true;
                 break;
             }
         }
-        whole
+        Self {
+            sent: sent.into_iter().collect(),
+            is_partial,
+        }
     }
 
     /// How many of these outputs, which stand in their order, were sent before.
@@ -78,12 +81,4 @@ impl WholeFrom {
         let known = marks.iter().rposition(is_known).map(|last| last + 1);
         known.unwrap_or(if self.is_partial { marks.len() } else { 0 })
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }

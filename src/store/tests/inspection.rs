@@ -158,6 +158,27 @@ async fn a_backup_is_a_private_file_with_everything_while_a_server_writes() {
 }
 
 #[tokio::test]
+async fn a_short_response_that_is_deleted_leaves_no_text_in_any_file() {
+    let (store, data_dir, folder) = filled().await;
+    let new = NewResponse {
+        input: vec![NewItem {
+            id: "secret".into(),
+            json: "\"a needle of few words\"".into(),
+        }],
+        ..response("r9", StoredOrigin::Nothing, &[], &[])
+    };
+    store.put_response(new).await.unwrap();
+    assert!(store.delete_response(OWNER, "r9").await.unwrap());
+    for file in std::fs::read_dir(folder.path().join("artifacts")).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let found = bytes.windows(8).any(|window| window == b"a needle");
+        assert!(!found, "{}", path.display());
+    }
+    assert_eq!(reading(&data_dir).faults().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
     let (store, data_dir, folder) = filled().await;
     let needle = "needle ".repeat(100);

@@ -2,9 +2,11 @@
 
 use tempfile::TempDir;
 
-use super::{OWNER, response, text};
+use super::{OWNER, number, response, text};
+use crate::store::responses::text_bytes;
 use crate::store::{
-    DataDir, EventBatch, JobState, NewJob, NewResponse, Store, StoredOrigin, count_rows,
+    DataDir, EventBatch, JobState, NewJob, NewResponse, ResponseText, Store, StoredOrigin,
+    count_rows,
 };
 
 struct TestStore {
@@ -54,6 +56,28 @@ impl TestStore {
         let job = self.store.job(OWNER, id).await.unwrap();
         job.map(|job| job.state)
     }
+}
+
+#[tokio::test]
+async fn the_size_of_a_response_is_that_of_what_it_is_now() {
+    let test = TestStore::new();
+    test.accept("r1").await;
+    let longer = ResponseText {
+        head: text().head + &" ".repeat(1_000),
+        ..text()
+    };
+    assert!(
+        test.store
+            .claim_job(OWNER, "r1", longer, 2_000)
+            .await
+            .unwrap()
+    );
+    test.finish("r1", events(2..4)).await;
+    let connection = rusqlite::Connection::open(test.data_dir.database_path()).unwrap();
+    let size = number(&connection, "SELECT bytes FROM responses");
+    let events = events(0..2).documents.len() + events(2..4).documents.len();
+    let size = u64::try_from(size).unwrap() - events as u64;
+    assert_eq!(size, text_bytes(&text().head, &text().tail));
 }
 
 /// Events with these numbers.

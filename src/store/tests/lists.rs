@@ -97,6 +97,33 @@ fn a_page_begins_after_an_item_of_the_list_only() {
 }
 
 #[test]
+fn the_pages_of_a_list_end_where_items_share_an_id() {
+    let connection = in_memory();
+    let all = items(&["a", "b", "a", "c"]);
+    conversations::create(&connection, OWNER, &conversation("c1"), &all).unwrap();
+    let list = ItemListOf::Conversation("c1".into());
+    for newest_first in [false, true] {
+        let mut page = ItemPage {
+            after: None,
+            limit: 1,
+            newest_first,
+        };
+        let mut pages = 1;
+        loop {
+            let listed = list_items(&connection, OWNER, &list, &page)
+                .unwrap()
+                .unwrap();
+            if !listed.has_more {
+                break;
+            }
+            page.after = listed.items.last().map(|item| item.id.clone());
+            pages += 1;
+            assert!(pages <= all.len(), "newest first {newest_first}");
+        }
+    }
+}
+
+#[test]
 fn another_owner_has_no_such_list() {
     let connection = in_memory();
     forked(&connection);

@@ -73,7 +73,7 @@ impl Origin {
             return false;
         }
         match item_text::command(call) {
-            Some(command) => prints_instructions(&command),
+            Some(command) => prints_instructions(start(&command)),
             None => is_one_of(&name, READERS),
         }
     }

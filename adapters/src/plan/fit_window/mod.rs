@@ -22,6 +22,7 @@ use self::budget::ByteBudget;
 use self::select::{UnitCaps, select};
 use self::units::{MEDIA_PLACEHOLDER, SequenceUnit, TextLimits, TextRole, UnitText, units};
 use super::{Bounds, ItemAction, Plan, Replacement, ReplacementKind, SequenceEntry, bound_outputs};
+use crate::item_text;
 use crate::purpose::SummaryMode;
 use crate::shorten::{EscapeDepth, shorten, shorten_arguments};
 use crate::turn::Turn;
@@ -44,9 +45,6 @@ pub(super) const REASON_REASONING: &str = "a summary is made without it";
 /// What stands for instructions that do not fit.
 const LEFT_OUT_INSTRUCTIONS: &str = "[Instructions were left out here: they are too long. Read them \
     again in full, in parts if need be.]";
-
-/// How Codex begins the messages that hold the instructions of a project.
-const INSTRUCTION_STARTS: [&str; 2] = ["# AGENTS.md instructions", "<user_instructions>"];
 
 /// Cuts the request as its purpose or its `truncation` says, if it does not fit.
 pub(super) fn fit(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
@@ -189,9 +187,7 @@ fn shorten_text(
 /// Whether a text instructs an agent: a part of it would mislead.
 fn is_instructions(turn: &Turn<'_>, piece: &UnitText, text: &str) -> bool {
     match piece.role {
-        TextRole::Message => INSTRUCTION_STARTS
-            .iter()
-            .any(|start| text.starts_with(start)),
+        TextRole::Message => item_text::is_project_instructions(text),
         TextRole::Output => piece
             .call
             .is_some_and(|call| bound_outputs::reads_instructions(turn, call)),

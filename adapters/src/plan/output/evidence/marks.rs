@@ -60,7 +60,7 @@ struct Mark {
     lines: u32,
     /// The last line that was counted.
     last_line: u32,
-    /// Where it stands first, with so many bytes.
+    /// Where it stands first: its start and its end.
     first: (usize, usize),
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Marks {
     has_exact: bool,
 }
 
-/// A word that many lines have, and where it stands first.
+/// A word that was looked for, and where it stands first.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::plan::output) struct FoundMark {
     pub(in crate::plan::output) start: usize,
@@ -346,6 +346,11 @@ impl Marks {
         self.named(sign_name(word).0)
     }
 
+    /// Whether the call or the user asked for any word.
+    pub(super) fn has_asked(&self) -> bool {
+        self.words.len() > SIGNS.words.len()
+    }
+
     /// Counts a line with a mark; returns whether lines with it are still few.
     #[inline]
     pub(super) fn count(&mut self, id: MarkId, token: &TextToken, line: u32) -> bool {
@@ -354,9 +359,16 @@ impl Marks {
             return false;
         };
         if mark.lines == 0 {
-            // The mark may be two characters, or the end of a compound name.
-            let length = usize::try_from(mark.length).unwrap_or_default();
-            mark.first = (token.end.saturating_sub(length), token.end);
+            let start = match token.kind {
+                // A number is found with other zeros and units, too.
+                TokenKind::Number | TokenKind::Id => token.start,
+                // The mark may be two characters, or the end of a compound name.
+                TokenKind::Word | TokenKind::Character => {
+                    let length = usize::try_from(mark.length).unwrap_or_default();
+                    token.end.saturating_sub(length)
+                }
+            };
+            mark.first = (start, token.end);
         }
         if mark.last_line != line {
             mark.last_line = line;
@@ -394,8 +406,8 @@ impl Marks {
         }
     }
 
-    /// Of each kind the word that is worth most in all lines that have it, with signs of trouble
-    /// first. Words that many of the lines have say nothing.
+    /// Of each kind the word that is worth most in all lines that have it: first what was asked for,
+    /// then trouble, then warnings. Words of a request that many of the lines have say nothing.
     pub(super) fn common(&self, lines: u32) -> Vec<FoundMark> {
         let worth = |mark: &&Mark| {
             let bits = mark.bits.min(ratio(lines, mark.lines));

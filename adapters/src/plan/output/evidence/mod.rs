@@ -290,6 +290,9 @@ impl Finder<'_> {
 
     /// Looks in a line that a change left as it was for what was asked for.
     fn add_unchanged(&mut self, start: usize, end: usize) {
+        if !self.marks.has_asked() {
+            return;
+        }
         let (bytes, units, marks) = (self.bytes, self.units, &mut self.marks);
         let mut is_candidate = false;
         let search = |context: Context, token: &TextToken, _: bool| {

@@ -312,7 +312,7 @@ fn a_plain_word_of_the_arguments_is_shown() {
         format!("entry {at} of the {ship}: {}\n", word(at, 2))
     };
     let text: String = (0..3_000).map(line).collect();
-    let near = |shown: &str| shown.matches("gondola").count();
+    let near = |shown: &str| shown.matches("of the gondola").count();
     let without = shown(&text, Wanted::default());
     let wanted = Wanted {
         arguments: "{\"cmd\":\"list --only gondola\"}",

@@ -198,9 +198,8 @@ impl ExcerptSource<'_> {
                 (Form::Lines | Form::Table(_), 0..LONG_UNITS) => MAX_LONG_UNIT_CHARS,
                 _ => MAX_UNIT_CHARS,
             };
-            let object = self
-                .object(unit, between)
-                .filter(|_| shown.len() < WHOLE_OBJECTS);
+            let has_object = shown.len() < WHOLE_OBJECTS;
+            let object = has_object.then(|| self.object(unit, between)).flatten();
             let mut found = object.unwrap_or_else(|| self.show(unit, between, limit));
             found.rank = shown.len();
             let cost = found.cost() + self.file_cost(&found, &shown);
@@ -214,6 +213,12 @@ impl ExcerptSource<'_> {
         left += around;
         let definitions = self.definitions.iter().copied();
         for (start, end) in self.lines_near(&shown).into_iter().chain(definitions) {
+            if left <= FRAME_CHARS {
+                break;
+            }
+            if start < between.0 || end > between.1 || overlaps(&shown, start, end) {
+                continue;
+            }
             let line = self.text.get(start..end).unwrap_or_default();
             let unit = ShownUnit {
                 start,
@@ -223,8 +228,7 @@ impl ExcerptSource<'_> {
                 pattern: None,
                 rank: usize::MAX,
             };
-            let fits = unit.cost() <= left && start >= between.0 && end <= between.1;
-            if fits && !unit.text.is_empty() && !overlaps(&shown, start, end) {
+            if unit.cost() <= left && !unit.text.is_empty() {
                 left -= unit.cost();
                 shown.push(unit);
             }
@@ -255,21 +259,17 @@ impl ExcerptSource<'_> {
             return Vec::new();
         }
         let bytes = self.text.as_bytes();
-        let (above, below) = match self.measure.kind {
-            OutputKind::Json | OutputKind::WebOrSearch => (2, 1),
-            _ => (0, 1),
+        let above = match self.measure.kind {
+            OutputKind::Json | OutputKind::WebOrSearch => 2,
+            _ => 0,
         };
         let mut lines = Vec::new();
         for unit in shown.iter().take(UNITS) {
-            let mut end = unit.end;
-            for _ in 0..below {
-                if bytes.get(end) != Some(&b'\n') {
-                    break;
-                }
-                let rest = bytes.get(end + 1..).unwrap_or_default();
+            if bytes.get(unit.end) == Some(&b'\n') {
+                let start = unit.end + 1;
+                let rest = bytes.get(start..).unwrap_or_default();
                 let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-                lines.push((end + 1, end + 1 + length));
-                end += 1 + length;
+                lines.push((start, start + length));
             }
             let mut start = unit.start;
             for _ in 0..above {

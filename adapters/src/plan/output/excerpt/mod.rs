@@ -123,11 +123,20 @@ impl<'t> ExcerptSource<'t> {
             }
         };
         let mut findings = evidence::find(text, form, wanted, &|| stop.is_raised());
-        let (overview, spots) = Overview::of(text, measure.kind, form);
+        let (overview, spots) = if stop.is_raised() {
+            (Overview::Nothing, Vec::new())
+        } else {
+            Overview::of(text, measure.kind, form)
+        };
         findings.add(&spots);
         let definitions = match measure.kind {
-            OutputKind::FileOrCodeOutput => outline::definitions(text),
+            OutputKind::FileOrCodeOutput if !stop.is_raised() => outline::definitions(text),
             _ => Vec::new(),
+        };
+        let queries = if stop.is_raised() {
+            Vec::new()
+        } else {
+            queries::queries(whole, header.len(), &findings.marks)
         };
         Self {
             measure,
@@ -136,7 +145,7 @@ impl<'t> ExcerptSource<'t> {
             bytes_above: header.len(),
             form,
             overview,
-            queries: queries::queries(whole, header.len(), &findings.marks),
+            queries,
             definitions,
             odd_numbers: odd_numbers(text, &findings),
             findings,

@@ -6,17 +6,6 @@ const SECTIONS: usize = 64;
 /// How many bytes of a section are searched.
 const SEARCHED_BYTES: usize = 16 * 1024;
 
-/// The words that may precede the keyword of a definition.
-const MODIFIERS: &str = "\
-    pub export default public private protected static async abstract final unsafe const extern \
-    override internal sealed local inline virtual declare crate) data open suspend";
-
-/// The words with which a definition begins.
-const KEYWORDS: &str = "\
-    fn struct enum trait impl mod type macro_rules! def class function interface namespace func \
-    fun object module record union typedef template sub package CREATE ALTER protocol extension \
-    defmodule defp resource FROM";
-
 /// Lines of a text that define something: of each section the first one, preferably one that is not
 /// indented, then the others. The sections come in such an order that the first few of them are
 /// spread over all of the text.
@@ -93,7 +82,7 @@ fn definition(line: &str) -> Option<bool> {
     let mut word = words.next()?;
     // Modifiers may precede the keyword of a definition.
     for _ in 0..4 {
-        if !is_one_of(word, MODIFIERS) {
+        if !is_modifier(word) {
             break;
         }
         if word == "const" && at_margin && !bare.contains(" fn ") {
@@ -109,7 +98,7 @@ fn definition(line: &str) -> Option<bool> {
         }
         word = words.next()?;
     }
-    if is_one_of(word, KEYWORDS) {
+    if is_keyword(word) {
         return Some(at_margin);
     }
     // A function of C or a similar language.
@@ -120,6 +109,70 @@ fn definition(line: &str) -> Option<bool> {
     .then_some(true)
 }
 
-fn is_one_of(word: &str, words: &str) -> bool {
-    words.split(' ').any(|known| known == word)
+/// Whether a word may precede the keyword of a definition.
+fn is_modifier(word: &str) -> bool {
+    matches!(
+        word,
+        "pub"
+            | "export"
+            | "default"
+            | "public"
+            | "private"
+            | "protected"
+            | "static"
+            | "async"
+            | "abstract"
+            | "final"
+            | "unsafe"
+            | "const"
+            | "extern"
+            | "override"
+            | "internal"
+            | "sealed"
+            | "local"
+            | "inline"
+            | "virtual"
+            | "declare"
+            | "crate)"
+            | "data"
+            | "open"
+            | "suspend"
+    )
+}
+
+/// Whether a definition begins with this word.
+fn is_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "fn" | "struct"
+            | "enum"
+            | "trait"
+            | "impl"
+            | "mod"
+            | "type"
+            | "macro_rules!"
+            | "def"
+            | "class"
+            | "function"
+            | "interface"
+            | "namespace"
+            | "func"
+            | "fun"
+            | "object"
+            | "module"
+            | "record"
+            | "union"
+            | "typedef"
+            | "template"
+            | "sub"
+            | "package"
+            | "CREATE"
+            | "ALTER"
+            | "protocol"
+            | "extension"
+            | "defmodule"
+            | "defp"
+            | "resource"
+            | "FROM"
+    )
 }

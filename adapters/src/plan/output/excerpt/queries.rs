@@ -9,8 +9,9 @@ use crate::plan::Retention;
 use crate::plan::output::OutputMeasure;
 use crate::plan::output::evidence::FoundMark;
 
-/// The search counts a longer line once for each match that is not within so many bytes behind
-/// another.
+/// `artifact_search` (`src/artifacts/search.rs`) counts a longer line once for each match that is
+/// not within so many bytes behind another. Its test
+/// `a_search_that_an_excerpt_names_finds_as_many_lines_as_it_says` compares both.
 const LONG_LINE: usize = 600;
 const BYTES_AROUND_MATCH: usize = 200;
 
@@ -21,8 +22,6 @@ const MAX_QUERIES: usize = 2;
 pub(super) struct Query {
     /// As it stands in the output.
     word: String,
-    /// Whether it is written in small and capital letters.
-    ignores_case: bool,
     finder: QueryMatcher,
     matches: usize,
     /// Whether some matches are parts of one line.
@@ -66,7 +65,6 @@ impl Query {
         let finder = QueryMatcher::Text(Box::new(memmem::Finder::new(word).into_owned()));
         let mut query = Self {
             word: word.to_owned(),
-            ignores_case: false,
             finder,
             matches: 0,
             in_parts: false,
@@ -76,11 +74,15 @@ impl Query {
             && word.is_ascii()
             && let Ok(expression) = Regex::new(&format!("(?i){}", regex::escape(word)))
         {
-            query.ignores_case = true;
             query.finder = QueryMatcher::Expression(expression);
             query.count(text);
         }
         query
+    }
+
+    /// Whether the word is written in small and capital letters.
+    fn ignores_case(&self) -> bool {
+        matches!(self.finder, QueryMatcher::Expression(_))
     }
 
     /// Counts the matches as the search does.
@@ -101,7 +103,8 @@ impl Query {
             }
             self.matches += 1;
             let line = text.get(start..end).unwrap_or_default();
-            let is_long = line.trim_end_matches(['\n', '\r']).len() > LONG_LINE;
+            let is_long =
+                line.len() > LONG_LINE && line.trim_end_matches(['\n', '\r']).len() > LONG_LINE;
             at = if is_long {
                 let shown = to.min(from + BYTES_AROUND_MATCH) + BYTES_AROUND_MATCH;
                 to.max(text.ceil_char_boundary(shown.min(end)))
@@ -136,7 +139,7 @@ impl Query {
         } else {
             format!("{} {units} contain", self.matches)
         };
-        let case = if self.ignores_case {
+        let case = if self.ignores_case() {
             " in small or capital letters"
         } else {
             ""
@@ -147,7 +150,7 @@ impl Query {
         );
         match retention {
             Retention::Disk | Retention::Memory => {
-                let (query, regex) = if self.ignores_case {
+                let (query, regex) = if self.ignores_case() {
                     (
                         format!("(?i){}", regex::escape(&self.word)),
                         ",\"regex\":true",

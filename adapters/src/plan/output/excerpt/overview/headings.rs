@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{html, list, one_line};
+use super::{MORE_CHARS, html, one_line};
 use crate::plan::output::evidence::Form;
 
 /// So many headings are many.
@@ -144,10 +144,9 @@ impl Headings {
         let left = room.saturating_sub(head.len());
         // Spread over the text, in its order, and so many that they fit.
         let fits = |step: usize| -> Option<String> {
-            let few = self.texts.iter().step_by(step);
-            let count = few.clone().count();
-            let text = list(few.cloned(), count, "more", left);
-            (!text.ends_with(" more")).then_some(text)
+            let few = self.texts.iter().step_by(step).map(String::as_str);
+            let chars: usize = few.clone().map(|text| text.chars().count() + 2).sum();
+            (chars + MORE_CHARS <= left).then(|| few.collect::<Vec<_>>().join(", "))
         };
         let found = (1..=self.texts.len()).find_map(fits);
         match found {

@@ -55,6 +55,22 @@ pub(in crate::plan::output::excerpt) fn hit(line: &str) -> Option<Hit<'_>> {
     })
 }
 
+/// The hit in a line whose path is that of the hit before it.
+fn hit_in<'t>(line: &'t str, path: &str) -> Option<Hit<'t>> {
+    let rest = line.strip_prefix(path).filter(|_| !path.is_empty())?;
+    let rest = rest.strip_prefix(':')?;
+    let digits = rest.as_bytes();
+    let most = MAX_PATH_BYTES.checked_sub(path.len() + 1)?;
+    let digits = digits.get(..most).unwrap_or(digits);
+    let count = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let count = count.count();
+    if count == 0 || digits.get(count) != Some(&b':') {
+        return None;
+    }
+    let path = line.get(..path.len())?;
+    Some(Hit { path, rest })
+}
+
 /// How many hits each file has.
 pub(in crate::plan::output::excerpt) struct HitCounts {
     /// The files in the order of their first hits.
@@ -83,7 +99,10 @@ impl HitCounts {
             has_more: false,
         };
         let mut last = ("", None);
-        for hit in text.lines().filter_map(hit) {
+        for line in text.lines() {
+            let Some(hit) = hit_in(line, last.0).or_else(|| hit(line)) else {
+                continue;
+            };
             counts.hits += 1;
             if hit.path != last.0 {
                 let known = places.get(hit.path).copied();

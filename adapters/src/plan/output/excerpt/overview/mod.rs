@@ -1,8 +1,8 @@
 //! What an excerpt says first about the whole of an output, after its form: how many hits in which
 //! files, which files a diff changes, the columns of a table, the headings of a page.
 //!
-//! Each form is read once, in tables of a fixed size. The same pass finds the places that the form
-//! makes worth showing.
+//! Each form is read in one or two passes, in tables of a fixed size. They also find the places that
+//! the form makes worth showing.
 
 use std::fmt::Write as _;
 
@@ -57,15 +57,17 @@ impl Overview {
             }
             (_, OutputKind::FileOrCodeOutput) => {
                 let headings = headings::read(text, form);
-                let is_text = headings.are_many();
-                let page = is_text.then(|| Self::Page(headings, sites::Sites::default()));
-                (page.unwrap_or(Self::Nothing), Vec::new())
+                if headings.are_many() {
+                    (Self::Page(headings, sites::Sites::default()), Vec::new())
+                } else {
+                    (Self::Nothing, Vec::new())
+                }
             }
             (_, _) => (Self::Nothing, Vec::new()),
         }
     }
 
-    /// The lines that say so, in at most `room` characters.
+    /// The lines that describe the output, in at most `room` characters.
     pub(super) fn text(&self, room: usize) -> String {
         match self {
             Self::Nothing => String::new(),
@@ -117,9 +119,15 @@ fn worth(bits: Bits, places: usize) -> Bits {
 /// Names with their numbers, the largest ones first; or, if there is no room for so many, the
 /// smallest. `names` has the smallest one first.
 fn by_count<N>(names: &[N], name: impl Fn(&N) -> String, room: usize) -> String {
-    let all: Vec<String> = names.iter().rev().map(&name).collect();
-    let chars: usize = all.iter().map(|name| name.chars().count() + 2).sum();
-    if chars <= room {
+    let (mut all, mut left) = (Vec::new(), Some(room));
+    for name in names.iter().rev().map(&name) {
+        left = left.and_then(|left| left.checked_sub(name.chars().count() + 2));
+        if left.is_none() {
+            break;
+        }
+        all.push(name);
+    }
+    if left.is_some() {
         return all.join(", ");
     }
     list(
@@ -130,10 +138,12 @@ fn by_count<N>(names: &[N], name: impl Fn(&N) -> String, room: usize) -> String 
     )
 }
 
+/// The characters for how many more names there are.
+const MORE_CHARS: usize = 24;
+
 /// Names with numbers, as many as fit, and how many more there are. `names` has the most important
 /// one first.
 fn list(names: impl Iterator<Item = String>, count: usize, more: &str, room: usize) -> String {
-    const MORE_CHARS: usize = 24;
     let mut text = String::new();
     let mut shown = 0;
     let mut left = room.saturating_sub(MORE_CHARS);

@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// Keys and tokens with a prefix that their issuer defines, and private keys. Few enough bytes are
-/// told apart to find the prefixes quickly in any text.
+/// Keys and tokens with a prefix that their issuer defines, and private keys.
+/// `src/secrets/patterns.rs` redacts more; here the prefixes are few, so that a search for them is
+/// fast.
 #[expect(
     clippy::expect_used,
     reason = "the pattern is constant, and a test builds it"
@@ -37,7 +38,12 @@ const MIN_VALUE_BYTES: usize = 8;
 
 /// The places in a text where a key or a token with a known prefix begins.
 pub(super) fn tokens(text: &[u8]) -> impl Iterator<Item = usize> {
-    TOKENS.find_iter(text).map(|found| found.start())
+    let is_start = |at: &usize| {
+        let before = at.checked_sub(1).and_then(|before| text.get(before));
+        before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
+    };
+    let found = TOKENS.find_iter(text).map(|found| found.start());
+    found.filter(is_start)
 }
 
 /// Where a line gives a value to a name that announces a secret: `API_TOKEN=3f9a…`.
@@ -46,11 +52,16 @@ pub(super) fn named(line: &[u8]) -> Option<usize> {
         let name = line.get(..*at).unwrap_or_default().trim_ascii_end();
         let name = name.strip_suffix(b"\"").unwrap_or(name);
         let name = name.strip_suffix(b"'").unwrap_or(name);
-        let is_named = NAMES.iter().any(|known| {
-            let start = name.len().checked_sub(known.len());
-            let end = start.and_then(|start| name.get(start..));
-            end.is_some_and(|end| end.eq_ignore_ascii_case(known))
-        });
+        // The last letters of all these names.
+        let may_be_named = name
+            .last()
+            .is_some_and(|last| matches!(last.to_ascii_lowercase(), b'n' | b't' | b'd' | b'y'));
+        let is_named = may_be_named
+            && NAMES.iter().any(|known| {
+                let start = name.len().checked_sub(known.len());
+                let end = start.and_then(|start| name.get(start..));
+                end.is_some_and(|end| end.eq_ignore_ascii_case(known))
+            });
         is_named && is_value(line.get(at + 1..).unwrap_or_default())
     })
 }
@@ -106,5 +117,6 @@ mod tests {
             );
         }
         assert_eq!(tokens(b"9f8e7d6c5b4a9f8e7d6c5b4a9f8e7d6c").next(), None);
+        assert_eq!(tokens(b"+name: task-management-service-one").next(), None);
     }
 }

@@ -151,9 +151,10 @@ impl Column {
     }
 }
 
-/// A number without a unit.
+/// A number without a unit. One of more than 15 digits is not exact as `f64`; mostly it is an id.
 fn number(cell: &[u8]) -> Option<f64> {
-    if cell.len() > 24 || !cell.iter().any(u8::is_ascii_digit) {
+    let digits = cell.iter().filter(|byte| byte.is_ascii_digit()).count();
+    if cell.len() > 24 || !(1..=15).contains(&digits) {
         return None;
     }
     let text = cell.utf8_chunks().next()?.valid();
@@ -253,7 +254,7 @@ pub(super) fn read(text: &str, separator: u8) -> (Columns, Vec<Spot>) {
         first: columns,
         rows: rows - usize::from(has_head && rows > 0),
         is_exact: start.len() == text.len(),
-        other_shapes: shapes.iter().map(|(_, count, _)| count).sum::<usize>() - usual,
+        other_shapes: rows - usual,
     };
     (columns, spots)
 }
