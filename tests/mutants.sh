@@ -368,7 +368,7 @@ row S2-Br "a long line counts once" $excerpt/queries.rs \
   's/^            at = if is_long {/            at = if is_long \&\& line.is_empty() {/' \
   lib a_search_that_an_excerpt_names_finds_as_many_lines_as_it_says
 row S2-Vh "a result is shown without what it is about" $excerpt/body.rs \
-  's/OutputKind::Json | OutputKind::WebOrSearch => (2, 1),/OutputKind::Json => (2, 1),/' \
+  's/OutputKind::Json | OutputKind::WebOrSearch => 2,/OutputKind::Json => 2,/' \
   adapters an_odd_search_result_is_shown_with_its_title_and_address
 row S2-Bm "a file has the limit of other outputs" $plan/bound_outputs/limits.rs \
   's/let share = window.saturating_mul(8) \/ 100;/let share = window \/ 100;/' \

@@ -99,7 +99,7 @@ fn a_page_begins_after_an_item_of_the_list_only() {
 #[test]
 fn the_pages_of_a_list_end_where_items_share_an_id() {
     let connection = in_memory();
-    let all = items(&["a", "b", "a", "c"]);
+    let all = items(&["x", "a", "b", "a", "c"]);
     conversations::create(&connection, OWNER, &conversation("c1"), &all).unwrap();
     let list = ItemListOf::Conversation("c1".into());
     for newest_first in [false, true] {
