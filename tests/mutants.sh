@@ -491,7 +491,7 @@ row S3-7.2b "a run may take any time" src/turn/respond.rs \
   "S3-7.2b a run ends at its limit"
 row "S0-3i S0-1c" "a response is acknowledged and not stored" src/responses/commit.rs \
   's/^        store.put_response(self.record(response, now)).await/        { let _ = (store, self.record(response, now)); Ok(()) }/' it \
-  "S0-3i what was acknowledged reads back, also after a restart"
+  "S0-3i what was acknowledged reads back, also after a kill"
 row "S1-3b S0-1c" "the stored history is not sent" src/turn/prepare.rs \
   's/let source = source.with_history(Arc::clone(&history.items));/let source = source.clone();/' it \
   "S1-3b a call and its result are in the next request with their ids"
@@ -504,7 +504,7 @@ row S0-2d "any history may be forged" adapters/src/responses/request.rs \
 row S0-2a "a message of a chat has no limit" src/config/storage.rs \
   's/HistoryKind::Items | HistoryKind::Text => CHAT_MESSAGE_CHARS,/HistoryKind::Items | HistoryKind::Text => 0,/' it \
   "S0-2a a message of a chat is shortened at its limit"
-row "S1-2a S0-2b S0-6a" "the whole history is sent in every mode" src/responses/history.rs \
+row S1-2a "the whole history is sent in every mode" src/responses/history.rs \
   's/settings.selection()/adapters::stored_history::HistoryMode::Full/' it \
   "S1-2a mode items sends fifty items at most"
 row S0-Ub "every id is looked up" adapters/src/responses/request.rs \
@@ -513,9 +513,15 @@ row S0-Ub "every id is looked up" adapters/src/responses/request.rs \
 row S1-5a "results are sent without their calls" adapters/src/stored_history/select.rs \
   's/^            first = first.max(result + 1);/            let _ = result;/' \
   adapters s1_5a_no_cut_is_between_a_call_and_its_result
-row "S0-4a S0-2c" "lines have no author" adapters/src/stored_history/select.rs \
+row S0-4a "lines have no author" adapters/src/stored_history/select.rs \
   's/^            "user" => "User",/            "user" => "",/' \
   adapters s0_2b_text_has_the_last_twenty_messages_with_their_roles
+row S0-2c "a text has no limit" adapters/src/stored_history/select.rs \
+  's/^    let mut left = max_chars;/    let mut left = usize::MAX;/' \
+  adapters s0_2b_text_has_the_last_twenty_messages_with_their_roles
+row S0-2b "the whole history is sent as text" adapters/src/stored_history/select.rs \
+  's/messages.take(max_messages)/messages.take(max_messages + 99)/' \
+  it "S0-2b S0-6a mode text sends the last twenty messages"
 row S3-4.1c "any number of pieces are joined" adapters/src/coalescer.rs \
   's/^const MAX_PIECES: usize = 10;/const MAX_PIECES: usize = 1000;/' \
   adapters s3_4_1c_ten_pieces_are_one_event
@@ -533,7 +539,7 @@ row S3-4.3a "responses are not found by their last use" src/store/005.sql \
   lib s3_4_3a_what_is_looked_for_is_found_by_indexes
 row S3-4.3c "the newest responses are deleted first" src/store/expiry.rs \
   's/ORDER BY accessed, number LIMIT/ORDER BY accessed DESC, number LIMIT/' \
-  lib beyond_the_size_the_ones_unused_for_the_longest_time_go_first
+  lib beyond_the_limit_the_least_recently_used_go_first
 row S3-4.3c "runs that go on are deleted" src/store/expiry.rs \
   "s/AND state <> 'ended')/AND 0)/" \
   lib conversations_and_unfinished_runs_stay

@@ -256,10 +256,7 @@ impl Store {
             let Some(number) = number_of(connection, &owner, &id)? else {
                 return Ok(Vec::new());
             };
-            let mut select = connection.prepare_cached(
-                "SELECT first, last, documents FROM events
-                 WHERE response = ?1 AND last > ?2 ORDER BY first LIMIT ?3",
-            )?;
+            let mut select = connection.prepare_cached(SELECT_EVENTS)?;
             let after = after.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
             let rows = select.query_map(params![number, after, EVENT_ROWS], |row| {
                 Ok(EventBatch {
@@ -274,11 +271,17 @@ impl Store {
     }
 }
 
+/// The next events of a response.
+pub(super) const SELECT_EVENTS: &str = "SELECT first, last, documents FROM events
+     WHERE response = ?1 AND last > ?2 ORDER BY first LIMIT ?3";
+
 const SELECT_JOB: &str = "SELECT responses.id, jobs.state, responses.status, jobs.queued,
         jobs.started, jobs.ended
      FROM jobs JOIN responses ON responses.number = jobs.response";
 
-const SELECT_UNFINISHED: &str = "SELECT responses.id, jobs.owner, jobs.state, responses.created,
+/// Those that have not ended.
+pub(super) const SELECT_UNFINISHED: &str =
+    "SELECT responses.id, jobs.owner, jobs.state, responses.created,
         jobs.request, jobs.headers, responses.head, responses.tail, responses.parameters
      FROM jobs JOIN responses ON responses.number = jobs.response
      WHERE jobs.state IN ('queued', 'running')";

@@ -229,14 +229,16 @@ pub(super) fn in_transaction<T>(
 }
 
 /// The row of a response of an owner.
+pub(super) const SELECT_ROW: &str = "SELECT number, thread, input, output, ends FROM responses
+     WHERE id = ?1 AND owner = ?2";
+
+/// The row of a response of an owner.
 pub(super) fn find(
     connection: &Connection,
     owner: &str,
     id: &str,
 ) -> Result<Option<ResponseRow>, StoreError> {
-    let mut select = connection.prepare_cached(
-        "SELECT number, thread, input, output, ends FROM responses WHERE id = ?1 AND owner = ?2",
-    )?;
+    let mut select = connection.prepare_cached(SELECT_ROW)?;
     let row = select.query_row([id, owner], |row| {
         Ok(ResponseRow {
             number: row.get(0)?,

@@ -353,7 +353,7 @@ def inspect(inspection: Inspection, new: Told, rng: random.Random, all_of_them=F
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         jobs = told.background if all_of_them else new.background
         list(pool.map(inspection.ended, jobs))
-        list(pool.map(inspection.stream, [] if all_of_them else new.background))
+        list(pool.map(inspection.stream, new.background))
     twice = {prompt: count for prompt, count in inspection.provider.asked.items() if count > 1}
     if twice:
         raise Wrong(f"the provider was asked more than once: {twice}")
@@ -397,6 +397,8 @@ def run(kills: int, seed: int, folder: Path) -> str:
             getattr(told, name).update(more)
         if life % 20 == 19:
             print(f"{life + 1} kills, {len(told.final)} responses, {len(told.background)} in the background", flush=True)
+    if not told.final or not told.background:
+        raise Wrong("no response was acknowledged before any kill")
     ended = collections.Counter(job.ended["status"] for job in told.background.values())
     return f"{kills} kills, {len(told.final)} responses in the foreground; in the background: {dict(ended)}"
 

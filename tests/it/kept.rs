@@ -18,7 +18,7 @@ pub fn trials() -> Vec<Trial> {
             read_store,
         ),
         case(
-            "R50 everything is deleted, by the running server and without one",
+            "R50 a purge deletes everything, with a server and without one",
             purged_store,
         ),
         case(
@@ -85,6 +85,10 @@ async fn read_store() {
     let export_name = export.to_str().unwrap();
     let exported = output(&proxy, &setup, &["store", "export", export_name]).await;
     assert_eq!(exported, "Wrote 1 response and 0 conversations.\n");
+    assert_eq!(
+        export.metadata().unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let text = std::fs::read_to_string(&export).unwrap();
     assert!(
         text.contains(&id) && text.contains("the question"),
@@ -143,7 +147,7 @@ async fn begin(proxy: &Proxy) -> String {
 }
 
 async fn jobs() {
-    let setup = Setup::new();
+    let setup = Setup::new().tables("[jobs]\nrunning = 1");
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, setup.clone()).await;
     let none = output(&proxy, &setup, &["jobs", "list"]).await;
@@ -167,17 +171,22 @@ async fn jobs() {
     assert!(cancelled.ends_with(": completed\n"), "{cancelled}");
     let (code, _, err) = run(&proxy, &setup, &["jobs", "show", "nothing"]).await;
     assert!(code == 1 && err.contains("no background response"), "{err}");
-    // One whose provider has not begun to answer.
+    // One that goes on, because its provider sends no text, and one that waits for it.
     player.push(answer(json!([{"stall": true}])));
     let id = begin(&proxy).await;
     proxy
         .wait_for_metric("respondent_jobs", "state=\"running\"", 1.0)
         .await;
+    let waiting = begin(&proxy).await;
+    proxy
+        .wait_for_metric("respondent_jobs", "state=\"queued\"", 1.0)
+        .await;
     let status = run_status(&proxy, &setup, &[]).await;
     assert!(
-        status.contains("Background responses: 1 running, 0 queued."),
+        status.contains("Background responses: 1 running, 1 queued."),
         "{status}"
     );
+    output(&proxy, &setup, &["jobs", "cancel", &waiting]).await;
     let cancelled = output(&proxy, &setup, &["jobs", "cancel", &id]).await;
     assert!(cancelled.ends_with(": cancelled\n"), "{cancelled}");
     let (code, text, _) = run(&proxy, &setup, &["jobs", "tail", &id]).await;

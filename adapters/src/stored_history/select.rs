@@ -219,7 +219,7 @@ mod tests {
         let text = sent(&long, TEXT)[0]["content"].as_str().unwrap().to_owned();
         let history = text.split_once('\n').unwrap().1;
         assert!(history.chars().count() <= 4_000);
-        assert!(history.contains("Assistant: 019x") && !history.contains("Assistant: 011x"));
+        assert!(history.contains("Assistant: 013x") && !history.contains("Assistant: 012x"));
         assert_eq!(sent(&[], TEXT), Vec::<Value>::new());
     }
 }

@@ -4,6 +4,8 @@ use rusqlite::Connection;
 
 use super::{OWNER, after, conversation, items, left, plan, put_all, response};
 use crate::store::expiry::{self, ResponseLimits, SELECT_OLDEST, SELECT_SIZE};
+use crate::store::jobs::{SELECT_EVENTS, SELECT_UNFINISHED};
+use crate::store::responses::SELECT_ROW;
 use crate::store::schema::tests::in_memory;
 use crate::store::sweep::{self, SweepLimits};
 use crate::store::{NewResponse, StoredOrigin, conversations};
@@ -73,7 +75,7 @@ fn many_old_responses_are_deleted_in_steps() {
 }
 
 #[test]
-fn beyond_the_size_the_ones_unused_for_the_longest_time_go_first() {
+fn beyond_the_limit_the_least_recently_used_go_first() {
     let mut connection = in_memory();
     for (number, now) in [(0, 30), (1, 10), (2, 20), (3, 40)] {
         put_all(
@@ -123,23 +125,14 @@ fn s3_4_3a_what_is_looked_for_is_found_by_indexes() {
         (SELECT_SIZE, "COVERING INDEX threads_by_bytes"),
         (SELECT_SIZE, "COVERING INDEX contents_by_stored"),
         (SELECT_SIZE, "COVERING INDEX responses_by_access"),
-        (
-            "SELECT number FROM responses WHERE id = ?1 AND owner = ?2",
-            "SEARCH responses USING INDEX sqlite_autoindex",
-        ),
+        (SELECT_ROW, "SEARCH responses USING INDEX sqlite_autoindex"),
         (
             "SELECT number FROM conversations WHERE id = ?1 AND owner = ?2",
             "SEARCH conversations USING INDEX sqlite_autoindex",
         ),
         ("SELECT number FROM items WHERE id = ?1", "items_by_id"),
-        (
-            "SELECT response FROM jobs WHERE state = 'queued'",
-            "jobs_by_state",
-        ),
-        (
-            "SELECT documents FROM events WHERE response = ?1 AND last > ?2 ORDER BY first",
-            "SEARCH events USING PRIMARY KEY",
-        ),
+        (SELECT_UNFINISHED, "jobs_by_state"),
+        (SELECT_EVENTS, "SEARCH events USING PRIMARY KEY"),
     ] {
         let plan = plan(&connection, select);
         assert!(plan.contains(index), "{select}: {plan}");

@@ -171,10 +171,12 @@ async fn too_long_session() {
     };
     for outputs in 1..=6 {
         let reply = proxy.post(&body(outputs)).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
         assert!(!is_sent_whole(&reply), "{outputs}");
     }
     let requests = provider.requests();
     let lengths = output_lengths(requests.last().unwrap());
+    assert_eq!(lengths.len(), 6);
     assert!(lengths.iter().all(|length| *length < 5_000), "{lengths:?}");
 }
 

@@ -1,6 +1,6 @@
 //! Background responses: they run whether or not anybody waits, and outlive the process.
 
-use kit::player::PlayerWire;
+use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         case("a run that is deleted is gone with its events", deleted),
         case(
-            "a stream that says what does not run in the background",
+            "what does not run in the background has no events and cannot be cancelled",
             not_background,
         ),
     ]
@@ -87,7 +87,12 @@ async fn ended(proxy: &Proxy, response: &Value) -> Value {
 }
 
 async fn without_client() {
-    let player = provider(&["done"]).await;
+    let player = player(PlayerWire::Chat).await;
+    // The client leaves before the provider answers.
+    player.push(ScriptedAnswer {
+        head_delay_ms: 500,
+        ..says("done")
+    });
     let proxy = Proxy::start(&player).await;
     let body = asks("x", json!({"background": true, "stream": true}));
     let mut open = proxy.open(body.to_string(), &[]).await;
@@ -95,6 +100,9 @@ async fn without_client() {
     let created = open.text.split("data: ").nth(1).unwrap();
     let created: Value = serde_json::from_str(created.lines().next().unwrap()).unwrap();
     drop(open);
+    proxy
+        .wait_for_metric("respondent_job_viewers", "", 0.0)
+        .await;
     let response = ended(&proxy, &created["response"]).await;
     assert_eq!(response["status"], "completed");
     let more = json!({"previous_response_id": id(&response)});
@@ -123,10 +131,14 @@ async fn resumed() {
     let run = begin(&proxy, "x", json!({})).await;
     ended(&proxy, &run).await;
     // Once from memory, once from the disk.
+    let mut before: Option<Vec<String>> = None;
     for _ in 0..2 {
         let all = events(&proxy, &run, None).await;
         all.stream();
         let whole = frames(&all);
+        if let Some(before) = before.replace(whole.clone()) {
+            assert_eq!(whole, before, "the disk has other events than memory had");
+        }
         for after in 0..whole.len() - 1 {
             let rest = events(&proxy, &run, Some(after as u64)).await;
             assert_eq!(frames(&rest), whole[after + 1..], "after {after}");
@@ -147,11 +159,13 @@ async fn live_viewers() {
     let path = format!("{}?stream=true", path_of(&run));
     let mut first = proxy.open_events(&path).await;
     let mut second = proxy.open_events(&path).await;
+    let third = proxy.open_events(&path).await;
     first.read_until("\"one \"").await;
     second.read_until("\"one \"").await;
     drop(first);
-    let whole = second.read_to_end().await;
+    let (whole, other) = (second.read_to_end().await, third.read_to_end().await);
     assert_eq!(whole.stream().text(), "one two");
+    assert_eq!(frames(&other), frames(&whole));
     assert_eq!(frames(&events(&proxy, &run, None).await), frames(&whole));
 }
 
@@ -213,6 +227,11 @@ async fn queue() {
         states[20..].iter().all(|state| state == "queued"),
         "{states:?}"
     );
+    // The oldest of those that wait takes the place of the first.
+    let cancel = format!("{}/cancel", path_of(&runs[0]));
+    ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
+    player.wait_requests(21).await;
+    assert_eq!(messages(&player, 20), ["user: run 20"]);
     for run in &runs {
         let cancel = format!("{}/cancel", path_of(run));
         ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
@@ -295,8 +314,7 @@ async fn interrupted() {
     proxy.kill().await;
     proxy.wait_for_exit().await;
     let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
-    let stored = get(&proxy, &path_of(&run)).await;
-    kit::strict::check_response_or_panic(&stored.to_string());
+    let stored = ended(&proxy, &run).await;
     assert_eq!(stored["status"], "failed");
     let message = stored["error"]["message"].as_str().unwrap();
     assert!(message.contains("The server ended"), "{message}");

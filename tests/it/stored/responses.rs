@@ -18,12 +18,12 @@ pub fn trials() -> Vec<Trial> {
             calls,
         ),
         case(
-            "S0-3i what was acknowledged reads back, also after a restart",
+            "S0-3i what was acknowledged reads back, also after a kill",
             reads_back,
         ),
         case("stored responses branch", branches),
         case(
-            "S0-Ub malformed ids and those of others are not found",
+            "S0-Ub ids that cannot exist or do not exist are not found",
             unknown_ids,
         ),
         case("what Codex sends is not stored", codex),
@@ -183,7 +183,8 @@ async fn unknown_ids() {
         "x",
         json!({"previous_response_id": "resp_1", "conversation": "conv_1"}),
     );
-    proxy.post(&body).await.error(400);
+    let error = proxy.post(&body).await.error(400);
+    assert_eq!(error["code"], "mutually_exclusive_parameters");
     assert!(player.requests().is_empty());
 }
 

@@ -182,6 +182,7 @@ fn a_table_is_described_by_its_columns() {
 fn rows_of_another_shape_and_extreme_numbers_are_shown() {
     for row in [
         "1700,gull",
+        "1700,gull,240,moored,adrift",
         "1700,gull,1412,moored",
         "1700,gull,-310,moored",
     ] {
@@ -435,6 +436,14 @@ fn searches_are_named_that_would_find_more() {
     };
     let text: String = (0..3_000).map(line).collect();
     let shown = asked(&text, "journal", "Is FERRY_QUAY blocked?");
+    let warnings = text
+        .replace("ERROR", "WARNING")
+        .replace("Error:", "Warning:");
+    let warnings = asked(&warnings, "journal", "");
+    assert!(
+        warnings.contains("2000 lines contain `WARNING` in small or capital letters, "),
+        "{warnings}"
+    );
     let id = measure(&text).id;
     for (count, query) in [
         (
