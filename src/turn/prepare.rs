@@ -8,7 +8,7 @@ use adapters::fault::Fault;
 use adapters::responses::assembler::Assembler;
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
-use adapters::turn::Continuation;
+use adapters::turn::{Continuation, Turn};
 use serde::Deserialize;
 
 use super::background::ResponseIdentity;
@@ -23,11 +23,11 @@ use super::shared::SharedState;
 use crate::config::Config;
 use crate::responses::{BusyConversation, LoadedHistory, StoredTurn};
 
-/// What became of a client request.
-pub(super) enum Preparation {
-    /// It can be answered.
-    Ready(Box<PreparedRequest>),
-    /// It has to be prepared again, with this from the store.
+/// The result of a step that may need something from the store.
+pub(super) enum Preparation<T> {
+    /// It is done.
+    Ready(T),
+    /// It has to be done again, with this from the store.
     NeedsStored(StoredNeeds),
 }
 
@@ -51,6 +51,14 @@ pub(super) struct LoadedParts {
     pub(super) busy: Option<BusyConversation>,
 }
 
+/// A request with what it refers to. Made by [`resolve`].
+struct ResolvedRequest {
+    /// The request with its history and items; `None` if it refers to nothing.
+    source: Option<TurnSource>,
+    /// The items that it refers to, by id.
+    items: HashMap<String, Arc<str>>,
+}
+
 /// A client request that was parsed and routed.
 pub(super) struct PreparedRequest {
     pub(super) first_step: Step,
@@ -72,42 +80,29 @@ pub(super) fn prepare(
     source: &TurnSource,
     at_endpoint: bool,
     loaded: &mut LoadedParts,
-) -> Result<Preparation, Fault> {
+) -> Result<Preparation<PreparedRequest>, Fault> {
     let mut turn = source.turn()?;
     let responses = &shared.responses;
-    let mut needs = StoredNeeds::default();
-    if loaded.history.is_none() {
-        needs.continues.clone_from(&turn.continues);
-    }
-    if turn.background && !responses.is_available() && ctx.identity.is_none() {
-        let message = "Background responses need a store, and this server has none: send the request without 'background'.";
+    let refusal = if !turn.background {
+        None
+    } else if at_endpoint {
+        Some("A compaction does not run in the background")
+    } else if !responses.is_available() && ctx.identity.is_none() {
+        Some("Background responses need a store, and this server has none")
+    } else {
+        None
+    };
+    if let Some(why) = refusal {
+        let message = format!("{why}: send the request without 'background'.");
         return Err(Fault::invalid("background", message).with_code("unsupported_parameter"));
     }
-    let references = turn.referenced_ids();
-    let mut items = if references.is_empty() {
-        HashMap::new()
-    } else {
-        shared.memory.items(&ctx.owner, references.clone())
+    let resolved = match resolve(ctx, shared, source, &turn, loaded) {
+        Ok(resolved) => resolved,
+        Err(needs) => return Ok(Preparation::NeedsStored(needs)),
     };
-    match &loaded.items {
-        Some(stored) => items.extend(stored.iter().map(|(id, json)| (id.clone(), json.clone()))),
-        None if responses.store().is_some() => {
-            let unknown = references.into_iter().filter(|id| !items.contains_key(id));
-            needs.items = unknown.collect();
-        }
-        None => {}
-    }
-    if needs.continues.is_some() || !needs.items.is_empty() {
-        return Ok(Preparation::NeedsStored(needs));
-    }
-    let continued = loaded.history.as_ref().map(|history| {
-        let source = source.with_history(Arc::clone(&history.items));
-        source.with_max_message_chars(history.max_message_chars)
-    });
-    let source = continued.as_ref().unwrap_or(source);
-    let resolved = (!items.is_empty()).then(|| source.with_items(items.clone()));
-    let source = resolved.as_ref().unwrap_or(source);
-    if continued.is_some() || resolved.is_some() {
+    let items = resolved.items;
+    let source = resolved.source.as_ref().unwrap_or(source);
+    if resolved.source.is_some() {
         turn = source.turn()?;
     }
     let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
@@ -193,7 +188,7 @@ pub(super) fn prepare(
     if let Some(trigger) = trigger {
         let identity = ctx.response_identity();
         let answer_params = Compaction::answer_params(&history.routes);
-        return Ok(Preparation::Ready(Box::new(PreparedRequest {
+        return Ok(Preparation::Ready(PreparedRequest {
             parts: AnswerParts {
                 assembler: assembler(&identity, answer_params),
                 tools: None,
@@ -204,7 +199,7 @@ pub(super) fn prepare(
             session,
             stream: turn.stream && trigger != CompactionTrigger::Endpoint,
             busy: loaded.busy.take(),
-        })));
+        }));
     }
     if codex && ctx.caller.kind == TurnKind::Turn {
         memory.keep_tools(&ctx.owner, &session.id, turn.echo.tools);
@@ -228,7 +223,7 @@ pub(super) fn prepare(
         failover.keep_source(history.source.clone());
         Step::Upstream(Box::new(Round::new(attempt, failover, session.affinity())))
     };
-    Ok(Preparation::Ready(Box::new(PreparedRequest {
+    Ok(Preparation::Ready(PreparedRequest {
         first_step,
         parts: AnswerParts {
             assembler,
@@ -239,7 +234,51 @@ pub(super) fn prepare(
         session,
         stream: turn.stream,
         busy: loaded.busy.take(),
-    })))
+    }))
+}
+
+/// Puts what was loaded into a request, or says what has to be loaded first.
+fn resolve(
+    ctx: &TurnContext,
+    shared: &SharedState,
+    source: &TurnSource,
+    turn: &Turn<'_>,
+    loaded: &LoadedParts,
+) -> Result<ResolvedRequest, StoredNeeds> {
+    let mut needs = StoredNeeds::default();
+    if loaded.history.is_none() {
+        needs.continues.clone_from(&turn.continues);
+    }
+    let references = turn.referenced_ids();
+    let mut items = if references.is_empty() {
+        HashMap::new()
+    } else {
+        shared.memory.items(&ctx.owner, references.clone())
+    };
+    match &loaded.items {
+        Some(stored) => items.extend(stored.iter().map(|(id, json)| (id.clone(), json.clone()))),
+        None if shared.responses.store().is_some() => {
+            let unknown = references.into_iter().filter(|id| !items.contains_key(id));
+            needs.items = unknown.collect();
+        }
+        None => {}
+    }
+    if needs.continues.is_some() || !needs.items.is_empty() {
+        return Err(needs);
+    }
+    let mut resolved = None;
+    if let Some(history) = &loaded.history {
+        let source = source.with_history(Arc::clone(&history.items));
+        resolved = Some(source.with_max_message_chars(history.max_message_chars));
+    }
+    if !items.is_empty() {
+        let source = resolved.as_ref().unwrap_or(source);
+        resolved = Some(source.with_items(items.clone()));
+    }
+    Ok(ResolvedRequest {
+        source: resolved,
+        items,
+    })
 }
 
 /// A request that cannot be prepared, with a stream that says why. `None` if the client did not ask
@@ -290,8 +329,17 @@ pub(super) fn estimate_input_tokens(
     config: &Arc<Config>,
     shared: &Arc<SharedState>,
     source: &TurnSource,
-) -> Result<u64, Fault> {
-    let turn = source.turn()?;
+    loaded: &LoadedParts,
+) -> Result<Preparation<u64>, Fault> {
+    let mut turn = source.turn()?;
+    let resolved = match resolve(ctx, shared, source, &turn, loaded) {
+        Ok(resolved) => resolved.source,
+        Err(needs) => return Ok(Preparation::NeedsStored(needs)),
+    };
+    let source = resolved.as_ref().unwrap_or(source);
+    if resolved.is_some() {
+        turn = source.turn()?;
+    }
     let history = RoutedHistory {
         config: Arc::clone(config),
         shared: Arc::clone(shared),
@@ -300,5 +348,5 @@ pub(super) fn estimate_input_tokens(
         prompt: ctx.caller.prompt(&turn, source.body_len()),
         routes: resolve_routes(ctx, config, &turn)?,
     };
-    Failover::estimate_tokens(ctx, &history, &turn)
+    Failover::estimate_tokens(ctx, &history, &turn).map(Preparation::Ready)
 }

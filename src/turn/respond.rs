@@ -48,6 +48,7 @@ pub async fn respond(
     let body = body.into();
     let config = service.config.load_full();
     if let Some(queue) = service.background.get().and_then(Weak::upgrade)
+        && !is_compaction(head)
         && background::is_asked_for(&body.text)
     {
         return accept(service, queue.as_ref(), &config, head, body).await;
@@ -144,21 +145,34 @@ async fn prepare_stored(
     body: &Arc<String>,
     at_endpoint: bool,
 ) -> Result<PreparedRequest, Fault> {
-    let shared = &service.shared;
+    let prepare = |source: &TurnSource, loaded: &mut LoadedParts| {
+        prepare(ctx, config, &service.shared, source, at_endpoint, loaded)
+    };
+    with_stored(service, ctx, config, body, !at_endpoint, prepare).await
+}
+
+/// Takes a step with a request until it has what it needs from the store. `begins_turn` is true for
+/// a turn, which no other one may meet in its conversation.
+async fn with_stored<T>(
+    service: &Arc<Service>,
+    ctx: &TurnContext,
+    config: &Config,
+    body: &Arc<String>,
+    begins_turn: bool,
+    mut step: impl FnMut(&TurnSource, &mut LoadedParts) -> Result<Preparation<T>, Fault>,
+) -> Result<T, Fault> {
+    let responses = &service.shared.responses;
     let source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
     let mut loaded = LoadedParts::default();
     loop {
-        let preparation = ctx.run_work(body.len(), || {
-            prepare(ctx, config, shared, &source, at_endpoint, &mut loaded)
-        });
+        let preparation = ctx.run_work(body.len(), || step(&source, &mut loaded));
         let needs = match preparation? {
-            Preparation::Ready(request) => return Ok(*request),
+            Preparation::Ready(done) => return Ok(done),
             Preparation::NeedsStored(needs) => needs,
         };
-        let responses = &shared.responses;
         if let Some(continues) = &needs.continues {
             if let Continuation::Conversation(id) = continues
-                && !at_endpoint
+                && begins_turn
             {
                 let given = ctx.run.as_ref().and_then(|run| run.busy.lock().take());
                 let taken = given.map_or_else(|| responses.begin_turn(&ctx.owner, id), Ok);
@@ -170,6 +184,11 @@ async fn prepare_stored(
         }
         loaded.items = Some(responses.items(&ctx.owner, needs.items).await?);
     }
+}
+
+/// Whether this is `POST /v1/responses/compact`.
+fn is_compaction(head: &Parts) -> bool {
+    head.uri.path().ends_with(COMPACT_SUFFIX)
 }
 
 /// Runs one turn.
@@ -202,7 +221,7 @@ async fn answer(
     };
     let bytes = body.len();
     let mut memory = TurnMemory::new(memory, bytes, ctx.environment.observer.is_some());
-    let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
+    let at_endpoint = is_compaction(head);
     let prepared = prepare_stored(service, &ctx, &config, &body, at_endpoint).await;
     let request = match prepared {
         Ok(request) => request,
@@ -269,17 +288,14 @@ pub async fn input_tokens(
         headers: ResponseHeaders::default(),
         observer: None,
     };
-    let bytes = body.len();
-    if is_handed_over(bytes) {
+    if is_handed_over(body.len()) {
         ctx.stop = StopFlag::new();
     }
     let body = Arc::new(body);
-    let source = continued_source(service, &ctx, &config, &body).await;
-    let estimated = source.and_then(|source| {
-        let estimate = || estimate_input_tokens(&ctx, &config, &service.shared, &source);
-        ctx.run_work(bytes, estimate)
-    });
-    match estimated {
+    let estimate = |source: &TurnSource, loaded: &mut LoadedParts| {
+        estimate_input_tokens(&ctx, &config, &service.shared, source, loaded)
+    };
+    match with_stored(service, &ctx, &config, &body, false, estimate).await {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
             reply.json(json.into_bytes())
@@ -289,35 +305,6 @@ pub async fn input_tokens(
             reply.fault(&fault)
         }
     }
-}
-
-/// The source of a request with the stored parts that it needs, for an estimate.
-async fn continued_source(
-    service: &Arc<Service>,
-    ctx: &TurnContext,
-    config: &Config,
-    body: &Arc<String>,
-) -> Result<TurnSource, Fault> {
-    let shared = &service.shared;
-    let mut source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
-    let (continues, references) = {
-        let turn = source.turn()?;
-        (turn.continues.clone(), turn.referenced_ids())
-    };
-    let responses = &shared.responses;
-    if let Some(continues) = &continues {
-        let now = ctx.environment.clock.unix();
-        let history = responses.load(&ctx.owner, continues, config.history, now);
-        source = source.with_history(history.await?.items);
-    }
-    if !references.is_empty() {
-        let mut items = shared.memory.items(&ctx.owner, references.clone());
-        let unknown = references.into_iter().filter(|id| !items.contains_key(id));
-        let stored = responses.items(&ctx.owner, unknown.collect()).await?;
-        items.extend(stored);
-        source = source.with_items(items);
-    }
-    Ok(source)
 }
 
 async fn stream(

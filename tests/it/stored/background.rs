@@ -375,4 +375,7 @@ async fn not_background() {
     let body = asks("x", json!({"background": true, "store": false}));
     let error = proxy.post(&body).await.error(400);
     assert_eq!(error["param"], "background");
+    let body = asks("x", json!({"background": true}));
+    let compacted = proxy.post_to("/v1/responses/compact", &body, &[]).await;
+    assert_eq!(compacted.error(400)["param"], "background");
 }

@@ -52,6 +52,14 @@ async fn is_stored() {
             "user: Who am I?"
         ]
     );
+    // The estimate counts the history that a request continues.
+    let mut counted = Vec::new();
+    for body in [asks("Who am I?", json!({})), body] {
+        let path = "/v1/responses/input_tokens";
+        let count = ok(&proxy.post_to(path, &body, &[]).await);
+        counted.push(count["input_tokens"].as_u64().unwrap());
+    }
+    assert!(counted[1] > counted[0], "{counted:?}");
     let items = get(
         &proxy,
         &format!("/v1/responses/{}/input_items", id(&second)),
