@@ -465,8 +465,8 @@ row R50 "others may read a backup" src/store/inspection.rs \
 row R50 "what an import need not have stays" src/store/transfer.rs \
   's/threads::trim(self.connection, thread)?;/let _ = thread;/' \
   lib what_exists_is_skipped_and_leaves_nothing_twice
-row R51 "the end of a piece is lost" src/commands/jobs.rs \
-  's/self.line = line.to_vec();/self.line.clear();/' \
+row R51 "the text of a piece is lost" src/commands/jobs.rs \
+  's/text += &event.delta.unwrap_or_default();/text = event.delta.unwrap_or_default().into_owned();/' \
   lib the_text_is_found_however_the_stream_is_cut
 row S2-Dd "the artifacts of a stored session are swept" src/store/sweep.rs \
   's/^const IS_KEPT: &str = "(EXISTS/const IS_KEPT: \&str = "(0 AND EXISTS/' \

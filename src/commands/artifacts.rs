@@ -11,19 +11,18 @@ use comfy_table::CellAlignment::{Left, Right};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::de::DeserializeOwned;
 
 use super::cli::{ArtifactsCommand, EXIT_DIFFERENT, EXIT_OK};
 use super::ids::complete_id;
 use super::progress::Progress;
-use super::{print_bytes, print_text};
+use super::{ok_body, parse_answer, print_bytes, print_text};
 use crate::app::answer_artifact_request;
 use crate::app::artifacts::{ArtifactList, ArtifactMatches};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
 use crate::artifacts::search::{SearchQuery, format_lines};
 use crate::artifacts::{Artifacts, OPEN_FAILED};
 use crate::config::Config;
-use crate::control::{ApiError, ControlClient, ControlError};
+use crate::control::{ControlClient, ControlError};
 use crate::diagnostics::listing::age;
 use crate::log::{SafeText, short_id, table};
 use crate::store::{ArtifactEntry, DataDir, OpenError, Store, SweepResult};
@@ -80,7 +79,7 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<u
                 percent_encoded(&query)
             );
             let body = client.get(&path).await?;
-            let found: ArtifactMatches = parse_json(&body)?;
+            let found: ArtifactMatches = parse_answer(&body)?;
             if json {
                 print_body(&body, true)?;
             } else {
@@ -108,7 +107,7 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<u
                 print_body(&body, true)?;
                 return Ok(EXIT_OK);
             }
-            let SweepResult { artifacts, bytes } = parse_json(&body)?;
+            let SweepResult { artifacts, bytes } = parse_answer(&body)?;
             let s = if artifacts == 1 { "" } else { "s" };
             print_text(&format!(
                 "Deleted {artifacts} artifact{s}, {bytes} bytes.\n"
@@ -146,7 +145,7 @@ async fn list(
                 let _ = write!(path, "&{name}={}", percent_encoded(value));
             }
         }
-        let page: ArtifactList = parse_json(&client.get(&path).await?)?;
+        let page: ArtifactList = parse_answer(&client.get(&path).await?)?;
         list.has_more = page.has_more && !page.data.is_empty();
         list.first_id = list.first_id.or(page.first_id);
         list.last_id = page.last_id.or(list.last_id);
@@ -250,14 +249,10 @@ fn percent_encoded(text: &str) -> String {
 /// Prints a response body, JSON with indentation and anything else unchanged.
 fn print_body(body: &Bytes, json: bool) -> anyhow::Result<()> {
     if json {
-        let value: serde_json::Value = parse_json(body)?;
+        let value: serde_json::Value = parse_answer(body)?;
         return print_text(&(serde_json::to_string_pretty(&value)? + "\n"));
     }
     print_bytes(body)
-}
-
-fn parse_json<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(body).context("the server's answer cannot be read")
 }
 
 /// Sends requests of the artifacts API to the running server, or answers them from the store
@@ -285,7 +280,7 @@ impl<'a> ArtifactClient<'a> {
             return Ok(prefix);
         }
         let path = format!("{ARTIFACTS_PATH}?prefix={prefix}&limit={MAX_PAGE}");
-        let list: ArtifactList = parse_json(&self.get(&path).await?)?;
+        let list: ArtifactList = parse_answer(&self.get(&path).await?)?;
         let ids = list.data.into_iter().map(|artifact| artifact.id);
         complete_id(&prefix, ids)?.with_context(|| {
             format!("no artifact has an id that begins with {typed}; `respondent artifacts list` shows the ids")
@@ -306,11 +301,7 @@ impl<'a> ArtifactClient<'a> {
             }
             response => response?,
         };
-        let (status, body) = response;
-        if status == StatusCode::OK {
-            return Ok(body);
-        }
-        anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body)))
+        ok_body(response)
     }
 
     /// Answers a request from the store, as the server would.

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use adapters::sse::{SseDecoder, SseEvent};
 use anyhow::Context;
 use bytes::Bytes;
 use comfy_table::CellAlignment::Left;
@@ -11,10 +12,10 @@ use serde_json::Value;
 
 use super::cli::{EXIT_DIFFERENT, EXIT_OK, JobsCommand};
 use super::ids::complete_id;
-use super::print_text;
+use super::{ok_body, parse_answer, print_text};
 use crate::app::jobs::JobList;
 use crate::config::Config;
-use crate::control::{ApiError, ControlClient};
+use crate::control::ControlClient;
 use crate::diagnostics::listing::{age, short_duration};
 use crate::log::{SafeText, short_id, table};
 use crate::store::JobEntry;
@@ -28,14 +29,14 @@ pub async fn run(config: &Config, command: JobsCommand) -> anyhow::Result<u8> {
         JobsCommand::List { limit, json } => list(&control, limit, json).await?,
         JobsCommand::Show { id } => {
             let path = path(&control, &id).await?;
-            let body = answer(control.get(&path).await?)?;
-            let response: Value = parse(&body)?;
+            let body = ok_body(control.get(&path).await?)?;
+            let response: Value = parse_answer(&body)?;
             print_text(&(serde_json::to_string_pretty(&response)? + "\n"))?;
         }
         JobsCommand::Cancel { id } => {
             let path = path(&control, &id).await? + "/cancel";
             let sent = control.send(&Method::POST, &path, Bytes::new()).await?;
-            let response: CancelledResponse = parse(&answer(sent)?)?;
+            let response: CancelledResponse = parse_answer(&ok_body(sent)?)?;
             let status = SafeText::new(&response.status).to_string();
             print_text(&format!("{}: {status}\n", short_id(&response.id)))?;
         }
@@ -87,7 +88,7 @@ fn job_table(jobs: &[JobEntry], now: SystemTime) -> String {
 }
 
 async fn jobs(control: &ControlClient) -> anyhow::Result<JobList> {
-    parse(&answer(control.get(JOBS_PATH).await?)?)
+    parse_answer(&ok_body(control.get(JOBS_PATH).await?)?)
 }
 
 /// The path of the response that a person means by the beginning of its id.
@@ -100,17 +101,6 @@ async fn path(control: &ControlClient, typed: &str) -> anyhow::Result<String> {
         )
     })?;
     Ok(format!("/v1/responses/{id}"))
-}
-
-fn answer((status, body): (StatusCode, Bytes)) -> anyhow::Result<Bytes> {
-    if status == StatusCode::OK {
-        return Ok(body);
-    }
-    anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body)))
-}
-
-fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(body).context("the server's answer cannot be read")
 }
 
 async fn tail(control: &ControlClient, typed: &str) -> anyhow::Result<u8> {
@@ -139,13 +129,23 @@ async fn tail(control: &ControlClient, typed: &str) -> anyhow::Result<u8> {
     Ok(EXIT_DIFFERENT)
 }
 
+/// The largest event that is read: the last one has the whole response.
+const MAX_EVENT_BYTES: usize = 256 << 20;
+
 /// Finds the text in a stream of events, in whatever pieces it comes.
-#[derive(Default)]
 struct TailText {
-    /// The beginning of a line whose end has not come.
-    line: Vec<u8>,
+    events: SseDecoder,
     /// The status of the response, when it has ended.
     status: Option<String>,
+}
+
+impl Default for TailText {
+    fn default() -> Self {
+        Self {
+            events: SseDecoder::new(MAX_EVENT_BYTES),
+            status: None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -164,31 +164,23 @@ struct TailResponse {
 impl TailText {
     /// The text in further bytes of the stream.
     fn read(&mut self, bytes: &[u8]) -> String {
-        self.line.extend_from_slice(bytes);
-        let mut text = String::new();
-        let lines = std::mem::take(&mut self.line);
-        let mut lines = lines.split(|byte| *byte == b'\n').peekable();
-        while let Some(line) = lines.next() {
-            if lines.peek().is_none() {
-                self.line = line.to_vec();
-                break;
-            }
-            let Some(data) = line.strip_prefix(b"data: ") else {
-                continue;
-            };
-            let Ok(event) = serde_json::from_slice::<TailEvent<'_>>(data) else {
-                continue;
+        let (mut text, status) = (String::new(), &mut self.status);
+        let mut take = |event: SseEvent<'_>| {
+            let Ok(event) = serde_json::from_str::<TailEvent<'_>>(&event.data) else {
+                return;
             };
             match event.kind {
                 "response.output_text.delta" | "response.refusal.delta" => {
                     text += &event.delta.unwrap_or_default();
                 }
                 "response.completed" | "response.failed" | "response.incomplete" => {
-                    self.status = event.response.map(|response| response.status);
+                    *status = event.response.map(|response| response.status);
                 }
                 _ => {}
             }
-        }
+        };
+        // An event that is too large ends the text; the status is missing then.
+        self.events.feed(bytes, &mut take).ok();
         text
     }
 }

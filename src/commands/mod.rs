@@ -24,10 +24,15 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Effects};
+use anyhow::Context;
+use bytes::Bytes;
 use clap::ColorChoice;
+use http::StatusCode;
+use serde::de::DeserializeOwned;
 
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
-use crate::log::escape_lines;
+use crate::control::ApiError;
+use crate::log::{SafeText, escape_lines};
 use progress::Progress;
 
 /// Loads the configuration of a server, and shows when that takes long, as a command that prints a
@@ -112,6 +117,19 @@ fn write_output(out: &mut impl Write, is_terminal: bool, bytes: &[u8]) -> io::Re
     } else {
         out.write_all(bytes)
     }
+}
+
+/// The body of an answer of the server with status 200; else its message is the error.
+fn ok_body((status, body): (StatusCode, Bytes)) -> anyhow::Result<Bytes> {
+    if status == StatusCode::OK {
+        return Ok(body);
+    }
+    anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body)))
+}
+
+/// Reads the JSON of an answer of the server.
+fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(body).context("the server's answer cannot be read")
 }
 
 #[cfg(test)]

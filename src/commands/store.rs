@@ -9,17 +9,17 @@ use std::path::Path;
 use anyhow::Context;
 use bytes::Bytes;
 use comfy_table::CellAlignment::{Left, Right};
-use http::{Method, StatusCode};
+use http::Method;
 use serde::Serialize;
 
 use super::cli::{EXIT_DIFFERENT, EXIT_OK, StoreCommand};
 use super::progress::Progress;
-use super::{print_error, print_text};
+use super::{ok_body, parse_answer, print_error, print_text};
 use crate::app::store::PurgeReport;
 use crate::artifacts::owner::LOCAL_OWNER;
 use crate::clock::{Clock, System};
 use crate::config::Config;
-use crate::control::{ApiError, ControlClient, ControlError};
+use crate::control::{ControlClient, ControlError};
 use crate::log::{ByteCount, SafeText, table};
 use crate::store::{DataDir, ImportCounts, OpenError, Store, StoreContents, StoreReading};
 
@@ -213,9 +213,8 @@ async fn purge(config: &Config, yes: bool) -> anyhow::Result<()> {
         .send(&Method::DELETE, STORE_PATH, Bytes::new())
         .await
     {
-        Ok((StatusCode::OK, body)) => {
-            let report: PurgeReport =
-                serde_json::from_slice(&body).context("the server's answer cannot be read")?;
+        Ok(answered) => {
+            let report: PurgeReport = parse_answer(&ok_body(answered)?)?;
             // A server that keeps nothing on disk leaves the files of an earlier one.
             let others = match Store::open_existing(&DataDir::new(&config.server.data_dir)) {
                 Ok(Some(store)) => store.purge().await?,
@@ -224,7 +223,6 @@ async fn purge(config: &Config, yes: bool) -> anyhow::Result<()> {
             };
             report.complete && others
         }
-        Ok((_, body)) => anyhow::bail!("{}", SafeText::new(&ApiError::message_in(&body))),
         Err(ControlError::NotRunning(_)) => purge_offline(config).await?,
         Err(error) => return Err(error.into()),
     };
