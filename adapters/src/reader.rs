@@ -78,8 +78,7 @@ impl UpstreamReader {
         };
         held.extend_from_slice(bytes);
         let bytes = std::mem::take(held);
-        let text = bytes.trim_ascii_start();
-        let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii_start();
+        let text = without_marks(&bytes);
         self.framing = match text.first() {
             // White space keeps the connection alive and need not be stored.
             None => return Ok(()),
@@ -151,6 +150,15 @@ impl UpstreamReader {
         decoder.finish(emit);
         Ok(())
     }
+}
+
+/// The bytes after the white space and the byte order marks at their beginning.
+fn without_marks(bytes: &[u8]) -> &[u8] {
+    let mut text = bytes.trim_ascii_start();
+    while let Some(rest) = text.strip_prefix(BOM) {
+        text = rest.trim_ascii_start();
+    }
+    text
 }
 
 fn data_kind(event: &sse::SseEvent<'_>) -> DataKind {
