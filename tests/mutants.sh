@@ -268,6 +268,9 @@ row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound_outputs/limits.rs \
 row S2-Bd "the lines around an excerpt do not count" $excerpt/mod.rs \
   's/room: limit.saturating_sub(fixed + excerpt.chars().count()),/room: limit,/' \
   adapters no_text_has_an_excerpt_above_the_limit
+row S2-Be "half of any window may be outputs" adapters/src/plan/bound_outputs/limits.rs \
+  's/let all_outputs = (window \/ 2).min(MAX_ALL_OUTPUTS);/let all_outputs = (window \/ 2).max(MAX_ALL_OUTPUTS);/' \
+  adapters a_larger_window_does_not_hold_more_than_400_000_bytes_of_outputs
 row S2-Be "outputs have no share of the window" $plan/bound_outputs/replay.rs \
   's/^            self.epoch(.*/            let _ = Self::epoch;/' \
   adapters beyond_half_of_the_window_the_oldest_become_notices
@@ -466,7 +469,7 @@ row R50 "what an import need not have stays" src/store/transfer.rs \
   's/threads::trim(self.connection, thread)?;/let _ = thread;/' \
   lib what_exists_is_skipped_and_leaves_nothing_twice
 row R51 "the text of a piece is lost" src/commands/jobs.rs \
-  's/text += &event.delta.unwrap_or_default();/text = event.delta.unwrap_or_default().into_owned();/' \
+  's/text += &event.delta.unwrap_or_default();/text = event.delta.unwrap_or_default();/' \
   lib the_text_is_found_however_the_stream_is_cut
 row S2-Dd "the artifacts of a stored session are swept" src/store/sweep.rs \
   's/^const IS_KEPT: &str = "(EXISTS/const IS_KEPT: \&str = "(0 AND EXISTS/' \

@@ -46,8 +46,8 @@ const SESSIONS: u64 = 20;
 /// one model decide it.
 const MANY_SESSIONS: usize = 200;
 
-/// What all sessions may cost, in relation to nothing shortened. Files that are read stay whole.
-const MAX_RATIO: f64 = 0.5;
+/// What all sessions may cost, in relation to nothing shortened.
+const MAX_RATIO: f64 = 0.4;
 
 /// The variable with the seed from which the sessions are drawn.
 const SEED_VARIABLE: &str = "RESPONDENT_TEST_SEED";

@@ -10,6 +10,11 @@ pub(super) const NOTICE_BYTES: usize = 200;
 /// than this, unless there is no room for this much of each.
 pub(super) const MIN_EXCERPT_BYTES: usize = 1_000;
 
+/// All outputs of a request together, in bytes, however large the window is: a provider is paid for
+/// each of them in each turn. About 100,000 tokens. Of 200 simulated sessions, those that could fill
+/// half of a window of a million tokens made the bill a quarter larger.
+const MAX_ALL_OUTPUTS: usize = 400_000;
+
 /// The limits for one window, in bytes unless they say otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutputLimits {
@@ -65,6 +70,7 @@ impl OutputLimits {
                 (share.clamp(whole_chars, 50_000), share.max(whole_bytes))
             }
         };
+        let all_outputs = (window / 2).min(MAX_ALL_OUTPUTS);
         let allowance = bounds.bytes_for(bounds.window.output_allowance());
         Some(Self {
             whole_chars,
@@ -77,10 +83,10 @@ impl OutputLimits {
             },
             excerpt_chars,
             excerpt_style,
-            all_outputs: window / 2,
-            after_epoch: window / 4,
-            read_back: window / 4,
-            notices: window / 8,
+            all_outputs,
+            after_epoch: all_outputs / 2,
+            read_back: all_outputs / 2,
+            notices: all_outputs / 4,
             input: window.saturating_sub(allowance),
             min_outputs: window / 32,
             max_whole: max_whole(bounds),

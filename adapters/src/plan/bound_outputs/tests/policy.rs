@@ -350,6 +350,25 @@ fn beyond_half_of_the_window_the_oldest_become_notices() {
     );
 }
 
+// S2-Be
+#[test]
+fn a_larger_window_does_not_hold_more_than_400_000_bytes_of_outputs() {
+    let text = "words ".repeat(2_916);
+    let session = |turns: usize| -> Vec<Value> {
+        (0..turns)
+            .flat_map(|turn| round(&turn.to_string(), std::slice::from_ref(&text)))
+            .collect()
+    };
+    for tokens in [400_000, 1_048_576] {
+        let bounds = bounds(tokens, OutputPolicy::Adaptive);
+        assert_eq!(planned(&session(22), &bounds).epochs, 0, "{tokens}");
+        let plan = planned(&session(23), &bounds);
+        assert_eq!(plan.epochs, 1, "{tokens}");
+        let left = sent(&session(23), &plan);
+        assert!(left.iter().sum::<usize>() < 200_000, "{tokens}");
+    }
+}
+
 #[test]
 fn the_current_round_is_shortened_and_gets_no_notices() {
     let bounds = bounds(131_072, OutputPolicy::Adaptive);
