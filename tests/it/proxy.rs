@@ -335,7 +335,14 @@ impl Proxy {
     }
 
     pub async fn delete(&self, path: &str) -> Reply {
-        let request = Request::delete(path);
+        self.delete_with(path, &[]).await
+    }
+
+    pub async fn delete_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let mut request = Request::delete(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         self.send(request, Bytes::new()).await.read_to_end().await
     }
 
