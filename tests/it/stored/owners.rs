@@ -176,7 +176,9 @@ async fn isolated() {
         for theirs in &hers {
             let path = |id: &str, item: &str| {
                 let path = route.replace("{id}", id).replace("{item}", item);
-                if path.ends_with("/search") {
+                if path == "GET /diagnostics/bundle" {
+                    format!("{path}?select=response:{id}")
+                } else if path.ends_with("/search") {
                     format!("{path}?q=secret")
                 } else {
                     path
