@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches};
 use respondent::commands::bundle::UnusableFile;
 use respondent::commands::cli::{
-    BundleCommand, Cli, CliCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE, EXIT_OK,
-    EXIT_REPLAY_FAILED, RunCommand,
+    BundleCommand, Cli, CliCommand, ClientsCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE,
+    EXIT_OK, EXIT_REPLAY_FAILED, RunCommand,
 };
 use respondent::commands::{self, print_error, print_failure, print_text};
 use respondent::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
@@ -124,6 +124,9 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         CliCommand::Store(command) => {
             let config = load_without_keys(&inputs)?;
             return block_on(commands::store::run(&config, command));
+        }
+        CliCommand::Clients(ClientsCommand::Add { name }) => {
+            print_text(&commands::clients::add(&name)?)?;
         }
         CliCommand::Mcp => {
             let config = load_without_keys(&inputs)?;

@@ -244,7 +244,7 @@ impl Fault {
     pub fn is_final(&self) -> bool {
         match self.kind {
             Kind::Timeout | Kind::TurnTimeout | Kind::Draining | Kind::Storage => self.gave_up,
-            Kind::RateLimit if self.exceeds_codex_pause() => true,
+            Kind::RateLimit | Kind::ClientLimit if self.exceeds_codex_pause() => true,
             Kind::InvalidRequest
             | Kind::ModelNotFound
             | Kind::ContextLength
@@ -284,6 +284,8 @@ impl Fault {
                 _ => 400,
             },
             Kind::RateLimit if codex && self.exceeds_codex_pause() => 400,
+            // Codex would wait for as long as a 429 says, without showing anything.
+            Kind::ClientLimit if codex && self.is_final() => 400,
             Kind::Busy => 409,
             Kind::RateLimit | Kind::Quota | Kind::ClientLimit => 429,
             Kind::Overloaded | Kind::Draining | Kind::Storage => 503,
@@ -340,12 +342,13 @@ impl Fault {
     }
 
     /// The message for the client. Codex reads the pause of a rate limit from the text, so
-    /// the text names it in seconds.
+    /// the text names it in seconds, unless it should not wait at all.
     pub fn client_message(&self) -> Cow<'_, str> {
         match (self.kind, self.retry) {
             // Codex does not understand a pause with minutes, such as `6m0s`.
-            (Kind::RateLimit, Retry::After(pause))
-                if !self.message.contains("try again in") || pause.as_secs() >= 60 =>
+            (Kind::RateLimit | Kind::ClientLimit, Retry::After(pause))
+                if !(self.kind == Kind::ClientLimit && self.is_final())
+                    && (!self.message.contains("try again in") || pause.as_secs() >= 60) =>
             {
                 format!(
                     "{} Please try again in {:.1}s.",

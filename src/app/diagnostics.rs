@@ -2,11 +2,13 @@
 use axum::extract::{RawQuery, State};
 use http::{Response, StatusCode};
 
+use super::owner::RequestOwner;
 use super::{AppState, respond_with, respond_with_json};
 use crate::diagnostics::bundle::BundleError;
 use crate::diagnostics::capture::CaptureWorkError;
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::BundleQuery;
+use crate::net::Owner;
 use crate::net::memory::MemoryKind;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request, memory_full};
 use axum::body::Body;
@@ -14,11 +16,14 @@ use axum::body::Body;
 /// The error code when there is no such turn.
 pub const NOT_FOUND: &str = "turn_not_found";
 
-/// `GET /diagnostics/turns`: a [`TurnListing`].
-pub(super) async fn list_turns(State(app): State<AppState>) -> Response<Body> {
+/// `GET /diagnostics/turns`: a [`TurnListing`] of the owner's turns; whoever runs the server sees all.
+pub(super) async fn list_turns(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+) -> Response<Body> {
     let config = app.service.config.load_full();
     let listed = app.capture.run_work(&app.memory, move |capture, work| {
-        capture.list(&config, work)
+        capture.list(&config, &Owner(owner), work)
     });
     match listed.await {
         Ok(turns) => respond_with_json(&TurnListing {
@@ -32,6 +37,7 @@ pub(super) async fn list_turns(State(app): State<AppState>) -> Response<Body> {
 /// `GET /diagnostics/bundle`: a file with the turns that the query selects.
 pub(super) async fn bundle(
     State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
     RawQuery(query): RawQuery,
 ) -> Response<Body> {
     let wanted = match BundleQuery::from_query(&query.unwrap_or_default()) {
@@ -49,7 +55,7 @@ pub(super) async fn bundle(
     let selection = wanted.clone();
     let config = app.service.config.load_full();
     let bundled = app.capture.run_work(&app.memory, move |capture, work| {
-        capture.bundle(&config, &selection, work)
+        capture.bundle(&config, &Owner(owner), &selection, work)
     });
     match bundled.await {
         Ok(Ok(Some(bytes))) => {

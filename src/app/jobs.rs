@@ -5,8 +5,8 @@ use axum::extract::State;
 use http::Response;
 use serde::{Deserialize, Serialize};
 
+use super::owner::RequestOwner;
 use super::{AppState, respond_with_json};
-use crate::artifacts::owner::LOCAL_OWNER;
 use crate::serve::error::internal;
 use crate::store::JobEntry;
 
@@ -21,12 +21,15 @@ pub struct JobList {
     pub data: Vec<JobEntry>,
 }
 
-/// Lists the background runs: a [`JobList`].
-pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {
+/// Lists the background runs of the owner: a [`JobList`].
+pub(super) async fn list(
+    State(app): State<AppState>,
+    RequestOwner(owner): RequestOwner,
+) -> Response<Body> {
     let Some(store) = app.service.responses().store() else {
         return respond_with_json(&JobList::default());
     };
-    match store.jobs(LOCAL_OWNER, MAX_LISTED).await {
+    match store.jobs(&owner, MAX_LISTED).await {
         Ok(data) => respond_with_json(&JobList { data }),
         Err(error) => {
             tracing::error!("the background runs cannot be read: {error}");

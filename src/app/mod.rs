@@ -15,6 +15,7 @@ pub mod artifacts;
 pub mod diagnostics;
 pub mod jobs;
 pub mod models;
+mod owner;
 mod query;
 mod responses;
 mod routes;
@@ -36,11 +37,13 @@ use crate::diagnostics::capture::TurnCapture;
 use crate::jobs::JobQueue;
 use crate::metrics::usage::UsageLog;
 use crate::net::memory::ProcessMemory;
+use crate::secrets::Secret;
 use crate::serve::error::internal;
 use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
 use crate::turn::{Caller, Service};
 use axum::body::Body;
 
+use owner::RequestArtifacts;
 pub use routes::{answer_artifact_request, routes};
 
 /// The state that the handlers share. Cloning it is cheap.
@@ -81,6 +84,13 @@ impl RefusalObserver for AppState {
             StatusCode::BAD_REQUEST
         } else {
             status
+        }
+    }
+
+    fn presented(&self, client_token: &Secret) {
+        let config = &self.service.config;
+        if !config.load().clients.has_seen(client_token.expose()) {
+            config.rcu(|config| config.with_client_token(client_token));
         }
     }
 }
@@ -138,7 +148,7 @@ async fn metrics(State(app): State<AppState>) -> Response<Body> {
 }
 
 /// `POST /mcp`.
-async fn mcp(State(owned): State<OwnerArtifacts>, request: DecodedRequest) -> Response<Body> {
+async fn mcp(RequestArtifacts(owned): RequestArtifacts, request: DecodedRequest) -> Response<Body> {
     // Its memory counts until the answer is made.
     let _memory = request.memory;
     crate::mcp::answer(owned, request.head, request.body).await

@@ -9,6 +9,7 @@ use super::{
     store, stored,
 };
 use crate::artifacts::owner::OwnerArtifacts;
+use crate::net::Owner;
 use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
 use axum::body::Body;
 
@@ -55,13 +56,13 @@ pub fn routes(state: &AppState) -> RouteService {
     let others = [
         post("/mcp", mcp),
         get("/healthz", health),
-        get("/metrics", metrics),
+        get("/metrics", metrics).for_operator(),
         get("/diagnostics/turns", diagnostics::list_turns),
         get("/diagnostics/bundle", diagnostics::bundle),
-        get("/diagnostics/status", status::status),
+        get("/diagnostics/status", status::status).for_operator(),
         get("/", index),
         get("/diagnostics/jobs", jobs::list),
-        delete("/diagnostics/store", store::purge),
+        delete("/diagnostics/store", store::purge).for_operator(),
     ];
     RouteTable::new()
         .under(&API_PREFIXES, state, api)
@@ -70,8 +71,9 @@ pub fn routes(state: &AppState) -> RouteService {
         .into_service(not_found_message)
 }
 
-/// Answers a request for artifacts without a server, for commands.
-pub async fn answer_artifact_request(owned: &OwnerArtifacts, head: Parts) -> Response<Body> {
+/// Answers a request for artifacts without a server, for commands of whoever runs it.
+pub async fn answer_artifact_request(owned: &OwnerArtifacts, mut head: Parts) -> Response<Body> {
+    head.extensions.insert(Owner::local());
     let request = Request::from_parts(head, Body::empty());
     let Ok(response) = artifact_routes(owned).oneshot(request).await;
     response
@@ -93,7 +95,7 @@ where
         get("/artifacts/{id}", artifacts::read),
         get("/artifacts/{id}/search", artifacts::search),
         delete("/artifacts/{id}", artifacts::remove),
-        delete("/artifacts/expired", artifacts::sweep),
+        delete("/artifacts/expired", artifacts::sweep).for_operator(),
     ]
 }
 

@@ -11,6 +11,7 @@ use super::*;
 use crate::artifacts::Artifacts;
 use crate::config::{Inputs, LoadPurpose, load};
 use crate::metrics::Metrics;
+use crate::metrics::spent::SpentToday;
 use crate::metrics::usage::{DailyUsage, UsageLog};
 use crate::net::memory::ProcessMemory;
 use crate::responses::ResponseStore;
@@ -54,7 +55,7 @@ fn app() -> AppState {
         capture: TurnCapture::default(),
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
-        usage: UsageLog::new(DailyUsage::default(), None),
+        usage: UsageLog::new(DailyUsage::default(), SpentToday::default(), None),
         jobs: None,
         temporary: false,
     }

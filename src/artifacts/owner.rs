@@ -6,12 +6,9 @@ use std::time::Duration;
 use super::search::{self, SearchQuery, SearchResult};
 use super::{ArtifactError, Artifacts, OpenArtifact};
 use crate::net::blocking::run_stoppable;
-use crate::net::bounded_id;
+use crate::net::{LOCAL_OWNER, bounded_id};
 use crate::store::text_range::TextPosition;
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, SweepResult};
-
-/// The owner of every request with the server's own token, or without one.
-pub const LOCAL_OWNER: &str = "local";
 
 /// Whether a text has the form of an artifact id: `art_` and 32 lower-case hexadecimal digits.
 pub fn is_artifact_id(text: &str) -> bool {
@@ -28,7 +25,7 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct OwnerArtifacts {
     artifacts: Artifacts,
-    owner: &'static str,
+    owner: Arc<str>,
     keep_days: u32,
 }
 
@@ -61,9 +58,15 @@ impl OwnerArtifacts {
     pub fn local(artifacts: Artifacts, keep_days: u32) -> Self {
         Self {
             artifacts,
-            owner: LOCAL_OWNER,
+            owner: LOCAL_OWNER.into(),
             keep_days,
         }
+    }
+
+    /// The artifacts of this owner instead.
+    #[must_use]
+    pub fn of(self, owner: Arc<str>) -> Self {
+        Self { owner, ..self }
     }
 
     /// See [`Artifacts::list`]. The session is named as its client names it, whatever its length.
@@ -73,13 +76,13 @@ impl OwnerArtifacts {
             session: session.map(|session| bounded_id(session.into()).into_owned()),
             ..filter.clone()
         };
-        Ok(self.artifacts.list(self.owner, &filter).await?)
+        Ok(self.artifacts.list(&self.owner, &filter).await?)
     }
 
     /// Reads a range of an artifact. A malformed id is refused without a query.
     pub async fn read(&self, id: &str, range: &ArtifactRange) -> Result<ArtifactText, ReadError> {
         check_id(id)?;
-        let read = self.artifacts.read(self.owner, id, range).await?;
+        let read = self.artifacts.read(&self.owner, id, range).await?;
         read.ok_or_else(|| self.missing(id))
     }
 
@@ -93,7 +96,7 @@ impl OwnerArtifacts {
         id: &str,
         range: &ArtifactRange,
     ) -> Option<(Arc<String>, TextPosition)> {
-        self.artifacts.shared_text(self.owner, id, range)
+        self.artifacts.shared_text(&self.owner, id, range)
     }
 
     /// Searches an artifact on a blocking thread, within a time limit. Only a few searches run at
@@ -136,7 +139,7 @@ impl OwnerArtifacts {
     /// Deletes an artifact.
     pub async fn delete(&self, id: &str) -> Result<(), ReadError> {
         check_id(id)?;
-        if self.artifacts.delete(self.owner, id).await? {
+        if self.artifacts.delete(&self.owner, id).await? {
             Ok(())
         } else {
             Err(self.missing(id))

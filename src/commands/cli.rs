@@ -99,6 +99,9 @@ pub enum CliCommand {
     /// Inspect, copy, move and delete what is stored: tool outputs, responses, conversations
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Make tokens for several clients of one server, each with its own stored things and limits
+    #[command(subcommand)]
+    Clients(ClientsCommand),
     /// Run an MCP server on standard input and output, with tools that read stored tool outputs
     ///
     /// This is for programs that start their MCP servers themselves. The running server
@@ -285,6 +288,17 @@ pub enum JobsCommand {
     Tail {
         /// The id of the response, or the beginning of it
         id: String,
+    },
+}
+
+/// `respondent clients`: those who share a server.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum ClientsCommand {
+    /// Print a new token for a client, and the lines of the configuration that let it in
+    #[command(after_help = examples::CLIENTS_ADD)]
+    Add {
+        /// The name of the client, which owns what it stores
+        name: String,
     },
 }
 

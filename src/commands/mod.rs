@@ -6,6 +6,7 @@
 pub mod artifacts;
 pub mod bundle;
 pub mod cli;
+pub mod clients;
 pub mod codex;
 mod ids;
 mod invocation;

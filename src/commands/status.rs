@@ -13,6 +13,7 @@ use crate::app::status::{disk, usage};
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
 use crate::log::SafeText;
+use crate::metrics::spent::SpentToday;
 use crate::metrics::usage::{DailyUsage, UsageLog};
 use crate::store::{DataDir, OpenError, Store};
 
@@ -54,7 +55,7 @@ async fn offline(config: &Config) -> anyhow::Result<StatusReport> {
         ),
         Err(OpenError::Unusable(error)) => return Err(error.into()),
     };
-    let log = UsageLog::new(DailyUsage::default(), store);
+    let log = UsageLog::new(DailyUsage::default(), SpentToday::default(), store);
     Ok(StatusReport {
         server: None,
         usage: usage(&log).await.map(|usage| UsageReport {

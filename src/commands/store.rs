@@ -16,11 +16,11 @@ use super::cli::{EXIT_DIFFERENT, EXIT_OK, StoreCommand};
 use super::progress::Progress;
 use super::{ok_body, parse_answer, print_error, print_text};
 use crate::app::store::PurgeReport;
-use crate::artifacts::owner::LOCAL_OWNER;
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::control::{ControlClient, ControlError};
 use crate::log::{ByteCount, SafeText, table};
+use crate::net::LOCAL_OWNER;
 use crate::store::{DataDir, ImportCounts, OpenError, Store, StoreContents, StoreReading};
 
 /// The path of everything that is stored.

@@ -14,6 +14,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
     }
     provider_changes(old, new, &mut changes);
     let (before, after) = (&old.registry, &new.registry);
+    client_changes(old, new, &mut changes);
     // The token is not written in the table.
     let server = |config: &Config| ServerConfig {
         token: None,
@@ -38,6 +39,23 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         }
     }
     changes
+}
+
+fn client_changes(old: &Config, new: &Config, changes: &mut Vec<String>) {
+    for (name, client) in new.clients.iter() {
+        match old.clients.iter().find(|(known, _)| *known == name) {
+            None => changes.push(format!("client {name} added")),
+            Some((_, before)) if before != client => {
+                changes.push(format!("client {name} changed"));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, _) in old.clients.iter() {
+        if !new.clients.is_owner(name) {
+            changes.push(format!("client {name} removed"));
+        }
+    }
 }
 
 fn provider_changes(old: &Config, new: &Config, changes: &mut Vec<String>) {

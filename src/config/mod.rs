@@ -13,12 +13,14 @@
 //! | [`report`] | the text that `respondent check` prints |
 //! | [`error`] | the mistakes of a configuration, with file and line |
 //! | [`callers`] | host names and origins that may call the server |
+//! | [`clients`] | the clients, with their tokens and limits |
 //! | [`changes`] | what an edit has changed |
 //! | [`watch`] | reloads the configuration when its files change |
 
 pub mod address;
 mod callers;
 mod changes;
+pub mod clients;
 pub mod error;
 mod for_replay;
 pub mod inputs;
@@ -39,6 +41,7 @@ use std::sync::{Arc, OnceLock};
 use regex::bytes::Regex;
 use registry::Registry;
 
+pub use clients::{ClientLimits, Clients};
 pub use error::{ConfigError, ConfigErrors};
 pub use inputs::{ConfigPaths, Environment, Flags, Inputs, ProcessEnvironment, UserDirs};
 pub use keys::KeyOrigin;
@@ -72,6 +75,8 @@ const SESSION_MEMORY: usize = 120 << 20;
 pub struct Config {
     /// The HTTP server: `[server]`, the flags and the environment.
     pub server: ServerConfig,
+    /// Who may use it besides whoever runs it: `[clients]`.
+    pub clients: Clients,
     /// The enabled providers, the aliases, the fallbacks and the default model.
     pub registry: Registry,
     /// API keys by provider id. Providers without a key have no entry.
@@ -168,6 +173,18 @@ impl Config {
         }
     }
 
+    /// The same configuration, with a redactor that knows the token of a client too. Only the hash
+    /// of such a token is configured, so it is unknown until the client sends a request.
+    #[must_use]
+    pub fn with_client_token(&self, token: &Secret) -> Self {
+        let mut config = Self {
+            redactor: OnceLock::new(),
+            ..self.clone()
+        };
+        config.clients.add_seen(token.clone());
+        config
+    }
+
     fn secrets(&self) -> Vec<Secret> {
         let keys = self.keys.values().flatten();
         let mut secrets: Vec<Secret> = keys
@@ -175,6 +192,7 @@ impl Config {
             .cloned()
             .collect();
         secrets.extend(self.server.token.clone());
+        secrets.extend(self.clients.seen_tokens().iter().cloned());
         for provider in &self.registry.providers {
             let pairs = provider.headers.iter().chain(&provider.query);
             let pairs = pairs.filter(|(name, value)| may_hold_secret(name, value));

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use adapters::plan::OutputPolicy;
 use registry::Provider;
 
-use super::{ArtifactMode, CaptureMode, Config};
+use super::{ArtifactMode, CaptureMode, ClientLimits, Config};
 
 /// The report: the server's settings, then a few lines for each provider.
 pub fn report(config: &Config) -> String {
@@ -29,6 +29,24 @@ pub fn found_file_notice(config: &Config) -> Option<String> {
     ))
 }
 
+/// The limits of a client, such as `: at most 4 requests at once, 100 tokens a day`.
+fn limits(limits: ClientLimits) -> String {
+    let requests = limits.concurrent_requests;
+    let limits = [
+        requests.map(|most| format!("{most} requests at once")),
+        limits
+            .tokens_per_day
+            .map(|most| format!("{most} tokens a day")),
+        limits.cost_per_day.map(|most| format!("${most} a day")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() {
+        String::new()
+    } else {
+        format!(": at most {}", limits.join(", "))
+    }
+}
+
 fn write(config: &Config, out: &mut String) -> std::fmt::Result {
     out.push_str(&found_file_notice(config).unwrap_or_default());
     let server = &config.server;
@@ -36,12 +54,15 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "token      {}",
-        if server.token.is_some() {
+        if server.token.is_some() || !config.clients.is_empty() {
             "required"
         } else {
             "none"
         }
     )?;
+    for (name, client) in config.clients.iter() {
+        writeln!(out, "client     {name}{}", limits(client.limits))?;
+    }
     writeln!(out, "data       {}", server.data_dir.display())?;
     let folder = server.bundles_dir();
     let capture = match config.capture.mode {

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use strum::IntoStaticStr;
 
 use super::address::{self, DEFAULT_PORT};
+use super::clients::ClientEntry;
 use super::storage::{HistoryConfig, JobConfig, ResponseConfig};
 use crate::log::RecordFormat;
 use crate::secrets::Secret;
@@ -25,6 +26,8 @@ use crate::secrets::Secret;
 pub struct ConfigFile {
     /// `[server]`
     pub server: ServerConfig,
+    /// `[clients.<name>]`
+    pub clients: Pairs<ClientEntry>,
     /// `[routing]`
     pub routing: RoutingConfig,
     /// `[codex]`

@@ -153,9 +153,13 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
         )*};
     }
     keep!(listen data_dir max_connections header_timeout log log_format);
-    if super::address::accepts_remote_clients(new.server.listen) && new.server.token.is_none() {
+    for token in old.clients.seen_tokens() {
+        new.clients.add_seen(token.clone());
+    }
+    let needs_token = new.server.token.is_some() || !new.clients.is_empty();
+    if super::address::accepts_remote_clients(new.server.listen) && !needs_token {
         return Err(ConfigError::new(
-            "the server listens to other machines and needs its token",
+            "the server listens to other machines and needs its token, or clients with tokens",
         ));
     }
     Ok(new)

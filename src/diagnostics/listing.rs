@@ -128,6 +128,7 @@ mod tests {
     fn row() -> ListedTurn {
         ListedTurn {
             request_id: "req_1".to_owned(),
+            owner: "local".to_owned(),
             response_id: None,
             began_ms: 1_000_000,
             took_us: 1_250_000,

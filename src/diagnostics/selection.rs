@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::bundle::BundleTurn;
+use super::bundle::{BundleTurn, is_local, local_owner};
 use crate::turn::Outcome;
 
 /// Which turns a user asks for. [`ListedTurn::matches`] applies it.
@@ -34,6 +34,9 @@ pub enum Selection {
 pub struct ListedTurn {
     /// The id of the HTTP request.
     pub request_id: String,
+    /// Whose turn it is: the name of a client, or `local`.
+    #[serde(default = "local_owner", skip_serializing_if = "is_local")]
+    pub owner: String,
     /// The id of the response; `None` if none was started.
     pub response_id: Option<String>,
     /// When the turn began, in milliseconds since 1970.
@@ -170,6 +173,7 @@ impl ListedTurn {
     pub fn from_bundle_turn(turn: &BundleTurn) -> Self {
         Self {
             request_id: turn.request_id.clone(),
+            owner: turn.owner.clone(),
             response_id: turn.response_id(),
             began_ms: turn.began_ms,
             took_us: turn.took_us,

@@ -23,7 +23,9 @@ use crate::clock::{Clock, System};
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::storage_fault;
 use crate::store::{EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError};
-use crate::turn::{AcceptedRun, BackgroundQueue, QueueFuture, ResponseIdentity, Service};
+use crate::turn::{
+    AcceptedRun, BackgroundQueue, OwnerSlot, QueueFuture, ResponseIdentity, Service,
+};
 
 /// How long the events of a run that has ended stay in memory after the last client has read them.
 const KEPT_AFTER: Duration = Duration::from_secs(30);
@@ -52,8 +54,8 @@ struct Runs {
     waiting: HashMap<Arc<str>, VecDeque<WaitingRun>>,
     /// The owners with runs that wait; the one whose turn it is comes first.
     turns: VecDeque<Arc<str>>,
-    /// How many runs wait, or are being accepted.
-    queued: usize,
+    /// How many runs of each owner wait, or are being accepted.
+    queued: HashMap<Arc<str>, usize>,
     running: usize,
     /// The logs of the runs that wait, go on or have ended a moment ago, by owner and id.
     live: HashMap<(Arc<str>, String), LiveRun>,
@@ -104,6 +106,18 @@ impl JobQueue {
             runs: Mutex::default(),
         }));
         let shared = Arc::downgrade(&queue.0);
+        let slots = Arc::clone(queue.0.service.slots());
+        tokio::spawn(async move {
+            // An owner who had as many turns running as it may have now has room for another one.
+            loop {
+                slots.freed().await;
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                shared.begin_runs();
+            }
+        });
+        let shared = Arc::downgrade(&queue.0);
         memory.add_store(MemoryKind::Answers, move || {
             let Some(shared) = shared.upgrade() else {
                 return 0;
@@ -127,7 +141,7 @@ impl JobQueue {
     pub fn counts(&self) -> JobCounts {
         let runs = self.0.runs.lock();
         JobCounts {
-            queued: runs.queued,
+            queued: runs.queued.values().sum(),
             running: runs.running,
             viewers: runs.live.values().map(|live| live.log.viewers()).sum(),
         }
@@ -220,14 +234,15 @@ impl SharedQueue {
         let limits = self.service.config.load().jobs;
         {
             let mut runs = self.runs.lock();
-            if runs.queued >= limits.queued {
+            let own = runs.queued.get(&accepted.owner).copied().unwrap_or(0);
+            if own >= limits.queued {
                 let message = format!(
                     "{} background responses wait already: send this request again later.",
                     limits.queued
                 );
                 return Err(Fault::new(Kind::ClientLimit, message));
             }
-            runs.queued += 1;
+            runs.count(&accepted.owner);
         }
         let documents: Vec<Bytes> = accepted
             .events
@@ -246,7 +261,7 @@ impl SharedQueue {
             now_ms: System.unix_ms(),
         };
         if let Err(error) = self.store.create_job(job).await {
-            self.runs.lock().queued -= 1;
+            self.runs.lock().uncount(&accepted.owner);
             return Err(storage_fault(&error));
         }
         let (owner, id) = (Arc::clone(&accepted.owner), accepted.identity.id.clone());
@@ -294,30 +309,37 @@ impl SharedQueue {
     }
 
     /// Counts a run that an earlier process has accepted.
-    pub(super) fn count_queued(&self) {
-        self.runs.lock().queued += 1;
+    pub(super) fn count_queued(&self, owner: &Arc<str>) {
+        self.runs.lock().count(owner);
     }
 
-    /// Begins runs as long as there is room, one of each owner in turn.
+    /// Begins runs as long as there is room, one of each owner in turn. An owner who has as many turns
+    /// running as it may have is passed over.
     fn begin_runs(self: &Arc<Self>) {
-        let most = self.service.config.load().jobs.running.max(1);
+        let config = self.service.config.load_full();
+        let most = config.jobs.running.max(1);
+        let slots = self.service.slots();
         loop {
-            let (waiting, cancelled) = {
+            let (waiting, slot, cancelled) = {
                 let mut runs = self.runs.lock();
                 if runs.running >= most || self.stopping.is_cancelled() {
                     return;
                 }
-                let Some(waiting) = runs.next() else { return };
+                let take = |owner: &Arc<str>| slots.take(owner, config.clients.limits(owner));
+                let Some((waiting, slot)) = runs.next(take) else {
+                    return;
+                };
                 runs.running += 1;
                 let live = runs.live.get(&key(&waiting.owner, &waiting.identity.id));
                 let cancelled = live.map(|live| live.cancelled.clone()).unwrap_or_default();
-                (waiting, cancelled)
+                (waiting, slot, cancelled)
             };
             let shared = Arc::clone(self);
             tokio::spawn(async move {
                 let (owner, id) = (Arc::clone(&waiting.owner), waiting.identity.id.clone());
                 run(&shared, waiting, cancelled).await;
                 shared.runs.lock().running -= 1;
+                drop(slot);
                 shared.begin_runs();
                 shared.forget_later(owner, id).await;
             });
@@ -344,7 +366,7 @@ impl SharedQueue {
         let of_owner = runs.waiting.get_mut(owner)?;
         let at = of_owner.iter().position(|run| run.identity.id == id)?;
         let waiting = of_owner.remove(at)?;
-        runs.queued = runs.queued.saturating_sub(1);
+        runs.uncount(owner);
         Some(waiting)
     }
 
@@ -385,24 +407,41 @@ impl SharedQueue {
 }
 
 impl Runs {
-    /// The next run: the oldest of the owner whose turn it is.
-    fn next(&mut self) -> Option<WaitingRun> {
-        while let Some(owner) = self.turns.pop_front() {
-            let Some(of_owner) = self.waiting.get_mut(&owner) else {
-                continue;
-            };
-            let next = of_owner.pop_front();
-            if of_owner.is_empty() {
-                self.waiting.remove(&owner);
-            } else {
-                self.turns.push_back(owner);
-            }
-            if next.is_some() {
-                self.queued = self.queued.saturating_sub(1);
-                return next;
+    /// The next run: the oldest of the first owner whose turn it is and who gets a slot.
+    fn next(
+        &mut self,
+        take: impl Fn(&Arc<str>) -> Option<OwnerSlot>,
+    ) -> Option<(WaitingRun, OwnerSlot)> {
+        let waiting = &mut self.waiting;
+        self.turns
+            .retain(|owner| waiting.get(owner).is_some_and(|runs| !runs.is_empty()));
+        let mut owners = self.turns.iter().enumerate();
+        let (at, slot) = owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;
+        let owner = self.turns.remove(at)?;
+        let of_owner = self.waiting.get_mut(&owner)?;
+        let next = of_owner.pop_front()?;
+        self.uncount(&owner);
+        if self.waiting.get(&owner).is_some_and(VecDeque::is_empty) {
+            self.waiting.remove(&owner);
+        } else {
+            self.turns.push_back(owner);
+        }
+        Some((next, slot))
+    }
+
+    /// Counts a run of this owner that waits, or is about to.
+    fn count(&mut self, owner: &Arc<str>) {
+        *self.queued.entry(Arc::clone(owner)).or_default() += 1;
+    }
+
+    /// A run of this owner waits no more.
+    fn uncount(&mut self, owner: &Arc<str>) {
+        if let Some(count) = self.queued.get_mut(owner) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.queued.remove(owner);
             }
         }
-        None
     }
 }
 

@@ -69,7 +69,7 @@ impl SharedQueue {
             }
             Some(Continuation::Response(_)) | None => None,
         };
-        self.count_queued();
+        self.count_queued(&owner);
         self.add(WaitingRun {
             owner,
             identity: ResponseIdentity {

@@ -42,6 +42,11 @@ pub(super) async fn run(
     cancelled: CancellationToken,
 ) {
     let (owner, id) = (Arc::clone(&waiting.owner), &waiting.identity.id);
+    if !shared.service.config.load().clients.is_owner(&owner) {
+        let message = "The client that sent this request is no longer in the configuration.";
+        let error = Some(("invalid_api_key", message));
+        return shared.end_waiting(waiting, error).await;
+    }
     let text = in_progress(&waiting.text);
     let claimed = shared
         .store

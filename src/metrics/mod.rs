@@ -1,6 +1,7 @@
 //! The metrics of the process, as `GET /metrics` shows them in the Prometheus text format.
 
 mod artifact_counts;
+pub mod spent;
 pub mod usage;
 
 use std::borrow::Cow;
@@ -24,6 +25,7 @@ use crate::log::SafeText;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 
 pub use artifact_counts::ArtifactCounts;
+use spent::{Spending, SpentToday};
 use usage::DailyUsage;
 
 /// The labels of one series: names and values.
@@ -46,6 +48,7 @@ macro_rules! metrics {
             $($field: $type,)*
             artifacts: ArtifactCounts,
             usage: DailyUsage,
+            spent: SpentToday,
         }
 
         impl Metrics {
@@ -57,6 +60,7 @@ macro_rules! metrics {
                     $($field: $add(&mut registry, $name, $help),)*
                     artifacts: ArtifactCounts::registered(&mut registry),
                     usage: DailyUsage::default(),
+                    spent: SpentToday::default(),
                     registry,
                 }
             }
@@ -183,12 +187,23 @@ impl Metrics {
         self.usage.clone()
     }
 
+    /// What owners have used today.
+    pub fn spent(&self) -> &SpentToday {
+        &self.spent
+    }
+
     /// Counts a finished turn.
     pub fn turn(&self, turn: &TurnFigures<'_>) {
         // A turn that was not sent used nothing.
         if !turn.provider.is_empty() {
             let route = (turn.provider, turn.model);
-            let day = local_day(System.unix());
+            let now = System.unix();
+            let day = local_day(now);
+            let used = Spending {
+                tokens: turn.usage.input.saturating_add(turn.usage.output),
+                cost: turn.cost.unwrap_or_default(),
+            };
+            self.spent.add(now, turn.owner, used);
             let costs = turn.cost.zip(turn.unshortened_cost);
             let bill = turn.unshortened_bill;
             self.usage

@@ -9,6 +9,8 @@ use adapters::event::Usage;
 use parking_lot::Mutex;
 
 use super::UnshortenedBill;
+use super::spent::{DAY_SECONDS, SpentToday};
+use crate::clock::{Clock as _, System};
 use crate::log::SafeText;
 use crate::store::{OTHER_MODELS, Store, StoreError, UsageKey, UsageSum};
 
@@ -80,15 +82,17 @@ impl DailyUsage {
 #[derive(Clone)]
 pub struct UsageLog {
     counts: DailyUsage,
+    spent: SpentToday,
     store: Option<Arc<Store>>,
     failed: Arc<AtomicBool>,
 }
 
 impl UsageLog {
-    /// The usage that is counted, and stored if there is a store.
-    pub fn new(counts: DailyUsage, store: Option<Arc<Store>>) -> Self {
+    /// The usage that is counted, and what owners have used today; stored if there is a store.
+    pub fn new(counts: DailyUsage, spent: SpentToday, store: Option<Arc<Store>>) -> Self {
         Self {
             counts,
+            spent,
             store,
             failed: Arc::default(),
         }
@@ -104,16 +108,37 @@ impl UsageLog {
     pub async fn flush(&self) {
         let Some(store) = &self.store else { return };
         let sums = self.counts.take();
-        if sums.is_empty() {
-            return;
-        }
-        if let Err(error) = store.add_usage(sums.clone()).await {
-            if !self.failed.swap(true, Relaxed) {
-                tracing::warn!("the usage of turns is not stored: {error}");
-            }
+        if !sums.is_empty()
+            && let Err(error) = store.add_usage(sums.clone()).await
+        {
+            self.report(&error);
             for (key, sum) in sums {
                 self.counts.add(key, &sum);
             }
+        }
+        let rows = self.spent.take_unstored();
+        if !rows.is_empty()
+            && let Err(error) = store.set_spent(rows.clone()).await
+        {
+            self.report(&error);
+            self.spent.put_back(rows);
+        }
+    }
+
+    fn report(&self, error: &StoreError) {
+        if !self.failed.swap(true, Relaxed) {
+            tracing::warn!("the usage of turns is not stored: {error}");
+        }
+    }
+
+    /// Reads what owners have used today, as earlier processes have stored it. An owner whose sums
+    /// cannot be read begins the day again.
+    pub async fn restore_spent(&self) {
+        let Some(store) = &self.store else { return };
+        let now = System.unix();
+        match store.spent_on(now / DAY_SECONDS).await {
+            Ok(rows) => self.spent.restore(now, rows),
+            Err(error) => tracing::warn!("what clients have used today cannot be read: {error}"),
         }
     }
 
@@ -160,6 +185,10 @@ mod tests {
         (data_dir, store)
     }
 
+    fn log(counts: DailyUsage, store: Option<Arc<Store>>) -> UsageLog {
+        UsageLog::new(counts, SpentToday::default(), store)
+    }
+
     #[tokio::test]
     async fn r37_an_unknown_price_is_not_0_dollars() {
         let counts = DailyUsage::default();
@@ -174,7 +203,7 @@ mod tests {
         counts.count(7, "local", ("acme", "m"), USED, None, UNKNOWN);
         // A turn that failed before it used anything.
         counts.count(7, "local", ("acme", "m"), Usage::default(), None, None);
-        let log = UsageLog::new(counts, None);
+        let log = log(counts, None);
         let sums = log.since("local", 7).await.unwrap();
         let [(_, sum)] = sums.as_slice() else {
             panic!("{sums:?}")
@@ -194,7 +223,7 @@ mod tests {
         let counts = DailyUsage::default();
         {
             let (data_dir, store) = store(&folder);
-            let log = UsageLog::new(counts.clone(), Some(store));
+            let log = log(counts.clone(), Some(store));
             counts.count(
                 7,
                 "local",
@@ -218,7 +247,7 @@ mod tests {
             assert_eq!(log.since("local", 7).await.unwrap()[0].1.turns, 2);
         }
         let (_, store) = store(&folder);
-        let log = UsageLog::new(DailyUsage::default(), Some(store));
+        let log = log(DailyUsage::default(), Some(store));
         let sums = log.since("local", 7).await.unwrap();
         assert_eq!((sums.len(), sums[0].1.turns), (1, 2));
     }

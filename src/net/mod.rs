@@ -1,15 +1,17 @@
 //! Helpers for I/O that do not depend on turns, providers or the configuration.
 //!
-//! [`RequestId`] is the id of a request, [`ClientConnection`] the connection that it came on,
-//! [`memory`] the budget of what requests and answers take, and `blocking` runs long computations
-//! without blocking other turns.
+//! [`RequestId`] is the id of a request, [`Owner`] whose it is, [`ClientConnection`] the connection
+//! that it came on, [`memory`] the budget of what requests and answers take, and `blocking` runs
+//! long computations without blocking other turns.
 
 pub(crate) mod blocking;
 mod bounded_id;
 mod client_connection;
 pub mod memory;
+mod owner;
 mod request_id;
 
 pub(crate) use bounded_id::bounded_id;
 pub use client_connection::ClientConnection;
+pub use owner::{LOCAL_OWNER, Owner};
 pub use request_id::RequestId;

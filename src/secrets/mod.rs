@@ -1,5 +1,5 @@
 //! Keys and tokens: [`Secret`], a type that cannot be printed, and [`Redactor`], which finds
-//! secrets in text before it is logged, recorded or sent.
+//! secrets in text before it is logged, recorded or sent. Of some tokens only a [`TokenHash`] is known.
 //!
 //! `redactor` searches for known secrets and, with `patterns`, for text that looks like one.
 //! `decoded` undoes JSON escapes, character references of HTML, percent-encoding, base64 and
@@ -8,6 +8,7 @@
 mod decoded;
 mod patterns;
 mod redactor;
+mod token_hash;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use zeroize::Zeroizing;
 pub(crate) use patterns::constant_regex;
 pub use redactor::Redactor;
 pub(crate) use redactor::{ContentHash, SecretMatch, settle};
+pub use token_hash::TokenHash;
 
 /// An API key or token. It has no `Display` and no `Serialize`, its `Debug` output is
 /// constant, and its memory is zeroed when the last clone is dropped.

@@ -23,6 +23,7 @@ const TOKENS: &str = r"(?x-u)
     | xox[a-z]-[A-Za-z0-9-]{10,}
     | npm_[A-Za-z0-9]{16,}
     | pypi-[A-Za-z0-9_-]{16,}
+    | rsp_[A-Za-z0-9]{16,}
     )";
 
 /// JSON web tokens. A regex of their own, apart from [`TOKENS`]: a candidate that fails late

@@ -17,10 +17,11 @@ use tower::{Service, ServiceExt};
 use super::body::RefusedBody;
 use super::counted_body::count_body;
 use super::error::{close, internal};
-use super::guard::{GuardVerdict, add_cors_headers, check};
+use super::guard::{Admitted, GuardVerdict, add_cors_headers, check};
 use super::refused_names::RefusedNames;
 use super::{BodyLimits, GuardSettings, RefusalReason};
 use crate::net::RequestId;
+use crate::secrets::Secret;
 
 /// The outer service of every connection: it identifies the request, lets the guard
 /// check it, and calls the inner service, which routes it to a handler. A panic there
@@ -50,6 +51,9 @@ pub trait RefusalObserver: Send + Sync + 'static {
         request_headers: &HeaderMap,
         status: StatusCode,
     ) -> StatusCode;
+
+    /// Takes note of the token of a client that sends a request, so that it can be redacted.
+    fn presented(&self, client_token: &Secret);
 }
 
 struct EdgeShared {
@@ -116,7 +120,17 @@ where
                 self.observe(reason, &head.headers, &mut response);
                 response
             }
-            GuardVerdict::Pass(origin) => {
+            GuardVerdict::Pass(Admitted {
+                origin,
+                owner,
+                client_token,
+            }) => {
+                if let Some(token) = client_token {
+                    self.shared.observer.presented(&token);
+                }
+                if let Some(owner) = owner {
+                    head.extensions.insert(owner);
+                }
                 head.extensions.insert(settings.body.clone());
                 let response = self.route(Request::from_parts(head, Body::new(body))).await;
                 let mut response = count_body(response, &settings.body.memory);

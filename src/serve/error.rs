@@ -86,6 +86,15 @@ pub fn unauthorized() -> Response<Body> {
     with(response, WWW_AUTHENTICATE, "Bearer")
 }
 
+/// 403 for a client that asks for something of the whole server.
+pub fn operators_only() -> Response<Body> {
+    invalid_request(
+        StatusCode::FORBIDDEN,
+        "operator_only",
+        "This is about the whole server: only whoever runs it may use it, with the token of the server instead of that of a client.",
+    )
+}
+
 /// 503 for a request that there is no memory for now, with a `Retry-After`.
 pub fn memory_full(full: &MemoryFull) -> Response<Body> {
     let response = ErrorBody {

@@ -7,6 +7,7 @@
 //! more. Only configured origins get a CORS permission, and never as `*`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -20,7 +21,8 @@ use strum::IntoStaticStr;
 
 use super::Token;
 use super::error::{invalid_request, unauthorized};
-use crate::secrets::Redactor;
+use crate::net::Owner;
+use crate::secrets::{Redactor, Secret, TokenHash};
 use axum::body::Body;
 
 /// Who may use the server. Replaced as a whole when the configuration changes.
@@ -33,10 +35,28 @@ pub struct GuardSettings {
     pub origins: Vec<String>,
     /// The token that every route except `/healthz` requires.
     pub token: Option<Token>,
+    /// The clients that may call besides, each with a token of its own.
+    pub clients: Vec<ClientToken>,
     /// The configuration file, as a refusal names it.
     pub config_file: String,
     /// Redacts the names of hosts and origins, which may be a key that a client put there.
     pub redactor: Redactor,
+}
+
+/// The token of a client, of which only the hash is known.
+#[derive(Debug, Clone)]
+pub struct ClientToken {
+    /// The name of the client, which owns what it stores.
+    pub name: Arc<str>,
+    /// The hash.
+    pub hash: TokenHash,
+}
+
+impl GuardSettings {
+    /// Whether every route but `/healthz` requires a token.
+    fn needs_token(&self) -> bool {
+        self.token.is_some() || !self.clients.is_empty()
+    }
 }
 
 /// Why a request was refused, as counted in the metrics.
@@ -73,13 +93,23 @@ impl RefusalReason {
 /// The decision of the guard about one request.
 #[derive(Debug)]
 pub(super) enum GuardVerdict {
-    /// The request goes on to its handler. If a web page sent it, the response needs
-    /// the CORS headers for this origin.
-    Pass(Option<HeaderValue>),
+    /// The request goes on to its handler.
+    Pass(Admitted),
     /// This is the complete response, to a preflight from an allowed origin.
     Answer(Response<Body>),
     /// The request is refused with this response. A refused host or origin is also logged.
     Refuse(RefusalReason, Response<Body>, Option<RefusedName>),
+}
+
+/// A request that goes on to its handler.
+#[derive(Debug, Default)]
+pub(super) struct Admitted {
+    /// If a web page sent it, the response needs the CORS headers for this origin.
+    pub(super) origin: Option<HeaderValue>,
+    /// Whose request it is; `None` where no token is asked for although one is needed elsewhere.
+    pub(super) owner: Option<Owner>,
+    /// The token of the client that sent it.
+    pub(super) client_token: Option<Secret>,
 }
 
 /// A host or an origin that is refused.
@@ -110,7 +140,7 @@ const OPEN_PATH: &str = "/healthz";
 pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
     let is_open = needs_no_token(head.uri.path());
     if !is_open
-        && settings.token.is_none()
+        && !settings.needs_token()
         && let Err(refused) = check_host(settings, head)
     {
         return forbid(settings, RefusalReason::Host, "host_not_allowed", &refused);
@@ -142,10 +172,12 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
         }
         GuardVerdict::Refuse(reason, response, None)
     };
-    if let Some(token) = &settings.token
-        && !is_open
-        && !token_presented(token, &head.headers)
-    {
+    let caller = if settings.needs_token() {
+        identify(settings, &head.headers)
+    } else {
+        Some((Owner::local(), None))
+    };
+    if caller.is_none() && !is_open {
         return refuse(RefusalReason::Token, unauthorized());
     }
     if head.method == Method::POST && !is_json(&head.headers) && !is_empty(&head.headers) {
@@ -158,7 +190,12 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
             ),
         );
     }
-    GuardVerdict::Pass(origin)
+    let (owner, client_token) = caller.unzip();
+    GuardVerdict::Pass(Admitted {
+        origin,
+        owner,
+        client_token: client_token.flatten(),
+    })
 }
 
 fn forbid(
@@ -347,8 +384,9 @@ fn preflight(origin: &HeaderValue, request: &HeaderMap) -> Response<Body> {
     response
 }
 
-/// Whether one of the headers in which clients send an API key holds the token.
-fn token_presented(token: &Token, headers: &HeaderMap) -> bool {
+/// Whose token one of the headers holds in which clients send an API key, and the token itself if
+/// it is that of a client. Tokens of two owners in one request are refused like a wrong one.
+fn identify(settings: &GuardSettings, headers: &HeaderMap) -> Option<(Owner, Option<Secret>)> {
     let bearer = single(headers, &AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
@@ -357,12 +395,28 @@ fn token_presented(token: &Token, headers: &HeaderMap) -> bool {
         let value = single(headers, &HeaderName::from_static(name));
         value.map(HeaderValue::as_bytes)
     });
-    // Every header is compared, a missing one as an empty token, so that the time says nothing.
-    let mut found = false;
+    // Every header is compared with every token, a missing one as an empty token, so that the time
+    // says nothing.
+    let mut found: Vec<(Owner, Option<Secret>)> = Vec::new();
     for presented in bare.into_iter().chain([bearer]) {
-        found |= token.matches(presented.unwrap_or_default());
+        let presented = presented.unwrap_or_default();
+        let token = settings.token.as_ref();
+        if token.is_some_and(|token| token.matches(presented)) {
+            found.push((Owner::local(), None));
+        }
+        let hash = TokenHash::of(presented);
+        for client in &settings.clients {
+            if client.hash.matches(&hash) {
+                let text = String::from_utf8_lossy(presented);
+                found.push((Owner(Arc::clone(&client.name)), Secret::new(&text)));
+            }
+        }
     }
+    let (owner, token) = found.pop()?;
     found
+        .iter()
+        .all(|(other, _)| *other == owner)
+        .then_some((owner, token))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -21,7 +21,7 @@ mod token;
 
 pub use body::{BodyLimits, DecodedRequest};
 pub use edge::{Edge, EdgeSettings, RefusalObserver};
-pub use guard::{GuardSettings, RefusalReason};
+pub use guard::{ClientToken, GuardSettings, RefusalReason};
 pub use listen::{ListenLimits, Shutdown, serve};
 pub use routes::{RouteService, RouteTable};
 pub use token::{Token, TokenError};

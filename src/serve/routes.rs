@@ -8,14 +8,16 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::handler::Handler;
+use axum::middleware::{Next, from_fn};
 use axum::routing::future::RouteFuture;
 use axum::routing::{self, MethodRouter};
 use http::header::UPGRADE;
 use http::{HeaderMap, Method, Request, Response};
 use tower::Service;
 
-use super::error::{method_not_allowed, not_found, upgrade_required};
+use super::error::{internal, method_not_allowed, not_found, operators_only, upgrade_required};
 use super::path::{PathForm, shown, without_trailing_slash};
+use crate::net::Owner;
 
 /// The routes of a server, each an [`Endpoint`] under one or several prefixes.
 #[derive(Default)]
@@ -65,13 +67,29 @@ endpoints! {
     delete: Method::DELETE;
 }
 
-impl<S> Endpoint<S> {
+impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
+    /// Answers clients with 403: the endpoint is about the whole server.
+    #[must_use]
+    pub fn for_operator(mut self) -> Self {
+        self.handler = self.handler.route_layer(from_fn(require_operator));
+        self
+    }
+
     /// Answers a WebSocket handshake at this path with 426 instead of 405. Codex then
     /// falls back to plain HTTP at once.
     #[must_use]
     pub fn refusing_websocket(mut self) -> Self {
         self.refuses_websocket = true;
         self
+    }
+}
+
+/// Lets only whoever runs the server pass.
+async fn require_operator(request: Request<Body>, next: Next) -> Response<Body> {
+    match request.extensions().get::<Owner>() {
+        Some(owner) if owner.is_operator() => next.run(request).await,
+        Some(_) => operators_only(),
+        None => internal(),
     }
 }
 

@@ -262,6 +262,7 @@ pub(super) fn purge(connection: &mut Connection) -> Result<bool, StoreError> {
         "prompts",
         "prompt_histories",
         "usage",
+        "spent",
         "events",
         "jobs",
         "responses",

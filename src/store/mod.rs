@@ -26,6 +26,7 @@
 //! | `contents` | JSON that several rows share |
 //! | `prompts` | the prompts of the last responses, as hashes |
 //! | `usage` | what turns have used, summed by day and model |
+//! | `spent` | what each owner has used today |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
 mod batch;
@@ -45,6 +46,7 @@ mod prompts;
 mod readers;
 mod responses;
 mod schema;
+mod spent;
 mod sweep;
 pub(crate) mod text_range;
 mod threads;
@@ -73,6 +75,7 @@ pub use model::{
 pub use pending::PendingWrite;
 pub use prompts::{AnsweredPrompt, FoundPrompt, MAX_PROMPTS_OF_SESSION};
 pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, StoredResponse};
+pub use spent::SpentRow;
 pub use sweep::{SweepLimits, SweepStep};
 pub use threads::{NewItem, StoredItems};
 pub use transfer::{ImportCounts, TransferError};
@@ -242,6 +245,18 @@ impl Store {
     ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
         let owner = owner.to_owned();
         self.run_reader(move |connection| usage::since(connection, &owner, day))
+            .await
+    }
+
+    /// Replaces what owners have used on a day.
+    pub async fn set_spent(&self, rows: Vec<SpentRow>) -> Result<(), StoreError> {
+        self.write_with(move |writer| spent::set(&mut writer.connection, &rows))
+            .await
+    }
+
+    /// What owners have used on a day, in days since 1970 in UTC.
+    pub async fn spent_on(&self, day: u64) -> Result<Vec<SpentRow>, StoreError> {
+        self.run_reader(move |connection| spent::of_day(connection, day))
             .await
     }
 

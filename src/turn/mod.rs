@@ -18,6 +18,7 @@
 //! | `large_work` | long computations, which end early when nobody wants their result |
 //! | `turn_memory` | the memory of a turn, as the budget of the process counts it |
 //! | `record` | the log line and the metrics of the turn, with its `outcome` |
+//! | `owner_limits` | the limits of clients |
 //! | `running` | the turns that are running, and the log line of those that take long |
 //!
 //! State that outlives a turn is in `shared`, bounded and in memory: `session_memory` (what is
@@ -38,6 +39,7 @@ mod large_work;
 mod observer;
 mod outcome;
 mod output_cache;
+mod owner_limits;
 mod prefix;
 mod prepare;
 mod prepared;
@@ -69,6 +71,7 @@ pub use caller::{Caller, Session, TurnKind};
 pub use context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 pub use observer::{TurnEvent, TurnObserver};
 pub use outcome::Outcome;
+pub use owner_limits::{OwnerSlot, OwnerSlots};
 pub use prefix::PrefixReason;
 pub use respond::{input_tokens, respond, run_in_background};
 pub use response_headers::PREFIX_HEADER;

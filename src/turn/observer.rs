@@ -43,6 +43,8 @@ pub trait TurnObserver: Send + Sync {
 pub enum TurnEvent<'a> {
     /// The client's request arrived.
     ClientRequest {
+        /// Whose request it is.
+        owner: &'a Arc<str>,
         /// Method, path and headers.
         head: &'a Parts,
         /// The decoded body. Cloning the `Arc` is cheap.

@@ -17,11 +17,13 @@ use super::caller::{Caller, Session};
 use super::failover::PreparedAttempt;
 use super::observer::TurnObserver;
 use super::outcome::Outcome;
+use super::owner_limits::OwnerSlot;
 use super::prefix::{BillForecast, PrefixReport};
 use super::running::{RunningTurn, RunningTurns};
 use super::whole_sessions::MAX_LOST_TURNS;
 use crate::config::Config;
 use crate::log::SafeText;
+use crate::metrics::spent::Spending;
 use crate::metrics::{Metrics, OpenStream, UnshortenedBill};
 use crate::secrets::Redactor;
 
@@ -75,6 +77,8 @@ pub(super) struct Record {
     raw_fault: Option<Fault>,
     observer: Option<Arc<dyn TurnObserver>>,
     running: RunningTurn,
+    /// Counts it among the turns of its owner that run at once.
+    pub(super) slot: Option<OwnerSlot>,
     _open: OpenStream,
 }
 
@@ -91,7 +95,8 @@ impl Record {
         Self {
             metrics: Arc::clone(metrics),
             config: Arc::clone(config),
-            running: running.begin(&request_id),
+            running: running.begin(&request_id, &owner),
+            slot: None,
             request_id,
             owner,
             caller,
@@ -217,7 +222,24 @@ impl Record {
         self.running
             .set_route(format!("{}/{}", self.provider, self.model));
         self.price.clone_from(&attempt.route.model.price);
+        self.running.set_spending(self.expected_spending());
         self.notes.extend(&attempt.notes);
+    }
+
+    /// What the turn has used, and what the request that is about to be sent costs at least.
+    fn expected_spending(&self) -> Spending {
+        let asked = Usage {
+            input: self.estimated_input,
+            cached: self.forecast.cached().min(self.estimated_input),
+            ..Usage::default()
+        };
+        let price = self.price.as_ref();
+        let cost = price.map_or(0.0, |price| cost_of(price, asked));
+        let used = add_usage(self.earlier_usage, asked);
+        Spending {
+            tokens: used.input.saturating_add(used.output),
+            cost: self.earlier_cost.unwrap_or_default() + cost,
+        }
     }
 
     /// A further upstream answer is asked for. What the one before it used stays counted.

@@ -42,6 +42,7 @@ const COMPACT_SUFFIX: &str = "/compact";
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(
     service: &Arc<Service>,
+    owner: Arc<str>,
     head: &Parts,
     body: impl Into<ReceivedBody>,
 ) -> Response<Body> {
@@ -51,9 +52,9 @@ pub async fn respond(
         && !is_compaction(head)
         && background::is_asked_for(&body.text)
     {
-        return accept(service, queue.as_ref(), &config, head, body).await;
+        return accept(service, queue.as_ref(), owner, &config, head, body).await;
     }
-    let ctx = service.turn_context(head, &config);
+    let ctx = service.turn_context(owner, head, &config);
     answer(service, ctx, config, head, body).await
 }
 
@@ -68,8 +69,7 @@ pub async fn run_in_background(
     run: BackgroundRun,
 ) {
     let config = service.config.load_full();
-    let mut ctx = service.turn_context(head, &config);
-    ctx.owner = owner;
+    let mut ctx = service.turn_context(owner, head, &config);
     ctx.client = None;
     ctx.deadline = Instant::now() + config.jobs.timeout;
     ctx.identity = Some(identity);
@@ -81,6 +81,7 @@ pub async fn run_in_background(
 async fn accept(
     service: &Arc<Service>,
     queue: &dyn BackgroundQueue,
+    owner: Arc<str>,
     config: &Arc<Config>,
     head: &Parts,
     body: ReceivedBody,
@@ -91,7 +92,7 @@ async fn accept(
     } = body;
     let request_id = request_id(head);
     let environment = System.create(&request_id, config);
-    let mut ctx = service.context_with(head, config, request_id, environment);
+    let mut ctx = service.context_with(owner, head, config, request_id, environment);
     let reply = ReplyBuilder {
         codex: ctx.caller.codex,
         headers: ResponseHeaders::default(),
@@ -101,7 +102,11 @@ async fn accept(
     if is_handed_over(body.len()) {
         ctx.stop = StopFlag::new();
     }
-    let accepted = match prepare_stored(service, &ctx, config, &body, false).await {
+    let prepared = match service.check_day(&ctx.owner, config) {
+        Ok(()) => prepare_stored(service, &ctx, config, &body, false).await,
+        Err(fault) => Err(fault),
+    };
+    let accepted = match prepared {
         Ok(request) => {
             let mut events = EventBuffer::default();
             let mut assembler = request.parts.assembler;
@@ -204,7 +209,11 @@ async fn answer(
     if is_handed_over(body.len()) {
         ctx.stop = StopFlag::new();
     }
-    ctx.observe(TurnEvent::ClientRequest { head, body: &body });
+    ctx.observe(TurnEvent::ClientRequest {
+        owner: &ctx.owner,
+        head,
+        body: &body,
+    });
     let mut record = Record::new(
         &service.metrics,
         &service.running,
@@ -222,7 +231,18 @@ async fn answer(
     let bytes = body.len();
     let mut memory = TurnMemory::new(memory, bytes, ctx.environment.observer.is_some());
     let at_endpoint = is_compaction(head);
-    let prepared = prepare_stored(service, &ctx, &config, &body, at_endpoint).await;
+    // A turn in the background is counted by its queue.
+    let admitted = match ctx.run {
+        Some(_) => service.check_day(&ctx.owner, &config).map(|()| None),
+        None => service.admit(&ctx.owner, &config).map(Some),
+    };
+    let prepared = match admitted {
+        Ok(slot) => {
+            record.slot = slot;
+            prepare_stored(service, &ctx, &config, &body, at_endpoint).await
+        }
+        Err(fault) => Err(fault),
+    };
     let request = match prepared {
         Ok(request) => request,
         Err(mut fault) => {
@@ -271,6 +291,7 @@ async fn answer(
 /// body, made from its bytes. Nothing is sent or stored.
 pub async fn input_tokens(
     service: &Arc<Service>,
+    owner: Arc<str>,
     head: &Parts,
     body: ReceivedBody,
 ) -> Response<Body> {
@@ -282,7 +303,7 @@ pub async fn input_tokens(
     let config = service.config.load_full();
     let request_id = request_id(head);
     let environment = System.create(&request_id, &config);
-    let mut ctx = service.context_with(head, &config, request_id, environment);
+    let mut ctx = service.context_with(owner, head, &config, request_id, environment);
     let reply = ReplyBuilder {
         codex: ctx.caller.codex,
         headers: ResponseHeaders::default(),

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::clock::milliseconds;
 use crate::log;
 use crate::log::SafeText;
+use crate::metrics::spent::Spending;
 
 /// How long a turn runs before it is reported for the first time.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
@@ -45,6 +46,9 @@ pub struct RunningTurnReport {
 #[derive(Debug)]
 struct RunningEntry {
     request_id: Arc<str>,
+    owner: Arc<str>,
+    /// What it has used or is about to use, as far as that is known.
+    spending: Spending,
     /// `provider/model` of the last attempt, without secrets; empty before the first one.
     route: String,
     began: Instant,
@@ -104,12 +108,21 @@ impl RunningTurns {
         }
     }
 
-    pub(super) fn begin(self: &Arc<Self>, request_id: &Arc<str>) -> RunningTurn {
+    /// What the running turns of an owner use, as far as that is known.
+    pub(super) fn spending(&self, owner: &str) -> Spending {
+        let turns = self.turns.lock();
+        let own = turns.values().filter(|turn| &*turn.owner == owner);
+        own.fold(Spending::default(), |sum, turn| sum.and(turn.spending))
+    }
+
+    pub(super) fn begin(self: &Arc<Self>, request_id: &Arc<str>, owner: &Arc<str>) -> RunningTurn {
         let began = Instant::now();
         let number = self.started.fetch_add(1, Relaxed);
         let received = Arc::<AtomicU64>::default();
         let entry = RunningEntry {
             request_id: Arc::clone(request_id),
+            owner: Arc::clone(owner),
+            spending: Spending::default(),
             route: String::new(),
             began,
             next_report: began + FIRST_REPORT,
@@ -129,6 +142,13 @@ impl RunningTurn {
     pub(super) fn set_route(&self, route: String) {
         if let Some(turn) = self.all.turns.lock().get_mut(&self.number) {
             turn.route = route;
+        }
+    }
+
+    /// Sets what the turn has used or is about to use.
+    pub(super) fn set_spending(&self, spending: Spending) {
+        if let Some(turn) = self.all.turns.lock().get_mut(&self.number) {
+            turn.spending = spending;
         }
     }
 
@@ -152,7 +172,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_long_turn_is_reported_after_10_seconds_and_then_every_30() {
         let running = Arc::<RunningTurns>::default();
-        let turn = running.begin(&"req_1".into());
+        let turn = running.begin(&"req_1".into(), &"local".into());
         let began = Instant::now();
         let reported = |seconds| {
             captured_lines(RecordFormat::Human, || {

@@ -12,12 +12,14 @@ use tokio_util::sync::CancellationToken;
 use super::background::BackgroundQueue;
 use super::caller::{Caller, Session};
 use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
+use super::owner_limits::{OwnerSlot, OwnerSlots, check_day, too_many_at_once};
 use super::prepared::resolve_routes;
 use super::running::RunningTurns;
 use super::shared::SharedState;
 use super::state::TurnState;
 use crate::artifacts::Artifacts;
-use crate::artifacts::owner::{LOCAL_OWNER, OwnerArtifacts};
+use crate::artifacts::owner::OwnerArtifacts;
+use crate::clock::{Clock as _, System};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net::RequestId;
@@ -37,6 +39,7 @@ pub struct Service {
     pub running: Arc<RunningTurns>,
     /// Cancelled when running turns have to end because the process shuts down.
     pub shutdown: CancellationToken,
+    pub(super) slots: Arc<OwnerSlots>,
     pub(super) shared: Arc<SharedState>,
     pub(super) environments: Arc<dyn TurnEnvironmentFactory>,
     pub(super) background: OnceLock<Weak<dyn BackgroundQueue>>,
@@ -56,6 +59,7 @@ impl Service {
             config,
             metrics,
             running: Arc::default(),
+            slots: Arc::default(),
             shutdown,
             shared: Arc::new(SharedState::new(artifacts, responses)),
             environments,
@@ -109,7 +113,12 @@ impl Service {
         });
     }
 
-    /// The stored tool outputs, to be read back.
+    /// The turns that run, by owner.
+    pub fn slots(&self) -> &Arc<OwnerSlots> {
+        &self.slots
+    }
+
+    /// The stored tool outputs of whoever runs the server, to be read back.
     pub fn artifacts(&self) -> OwnerArtifacts {
         let keep_days = self.config.load().artifacts.keep_days;
         OwnerArtifacts::local(self.shared.artifacts.clone(), keep_days)
@@ -119,12 +128,13 @@ impl Service {
     /// `head` and `body` are the recorded request; an error is the fault of that request.
     pub fn restore_state(
         &self,
+        owner: &Arc<str>,
         state: &TurnState,
         head: &Parts,
         body: &Arc<String>,
     ) -> Result<(), Fault> {
         let config = self.config.load_full();
-        let ctx = self.turn_context(head, &config);
+        let ctx = self.turn_context(Arc::clone(owner), head, &config);
         let source = TurnSource::from_shared(Arc::clone(body));
         let turn = source.turn()?;
         let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
@@ -139,14 +149,36 @@ impl Service {
     }
 
     /// The context of the turn that answers this request.
-    pub(super) fn turn_context(&self, head: &Parts, config: &Arc<Config>) -> TurnContext {
+    pub(super) fn turn_context(
+        &self,
+        owner: Arc<str>,
+        head: &Parts,
+        config: &Arc<Config>,
+    ) -> TurnContext {
         let request_id = request_id(head);
         let environment = self.environments.create(&request_id, config);
-        self.context_with(head, config, request_id, environment)
+        self.context_with(owner, head, config, request_id, environment)
+    }
+
+    /// Refuses a request of an owner who has used up a limit of the day.
+    pub(super) fn check_day(&self, owner: &str, config: &Config) -> Result<(), Fault> {
+        let now = System.unix();
+        let ended = self.metrics.spent().of(now, owner);
+        let spent = ended.and(self.running.spending(owner));
+        check_day(owner, config.clients.limits(owner), spent, now)
+    }
+
+    /// Lets a turn begin, within the limits of its owner.
+    pub(super) fn admit(&self, owner: &Arc<str>, config: &Config) -> Result<OwnerSlot, Fault> {
+        self.check_day(owner, config)?;
+        let limits = config.clients.limits(owner);
+        let slot = self.slots.take(owner, limits);
+        slot.ok_or_else(|| too_many_at_once(owner, limits))
     }
 
     pub(super) fn context_with(
         &self,
+        owner: Arc<str>,
         head: &Parts,
         config: &Config,
         request_id: Arc<str>,
@@ -154,7 +186,7 @@ impl Service {
     ) -> TurnContext {
         TurnContext {
             request_id,
-            owner: LOCAL_OWNER.into(),
+            owner,
             caller: Caller::from_headers(&head.headers),
             shutdown: self.shutdown.clone(),
             client: head.extensions.get().cloned(),

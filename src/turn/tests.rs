@@ -58,7 +58,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
 async fn ask(service: &Arc<Service>) -> Response<Body> {
     let head = http::Request::new(()).into_parts().0;
     let body = json!({"model": "acme/m", "input": "hi", "stream": true});
-    respond(service, &head, body.to_string()).await
+    respond(service, "local".into(), &head, body.to_string()).await
 }
 
 /// The last event of a streamed answer.
@@ -220,7 +220,8 @@ async fn answer_meanwhile(
     meanwhile: impl FnOnce() + Send + 'static,
 ) -> tokio::task::JoinHandle<Response<Body>> {
     let service = Arc::clone(service);
-    let answering = tokio::spawn(async move { respond(&service, &head, large_body()).await });
+    let answering =
+        tokio::spawn(async move { respond(&service, "local".into(), &head, large_body()).await });
     while !begun.load(Ordering::Relaxed) && !answering.is_finished() {
         tokio::task::yield_now().await;
     }

@@ -18,11 +18,12 @@ use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use respondent::app::{AppState, routes};
 use respondent::artifacts::Artifacts;
-use respondent::artifacts::owner::LOCAL_OWNER;
 use respondent::config::{self, Inputs, LoadPurpose};
 use respondent::diagnostics::capture::TurnCapture;
 use respondent::metrics::Metrics;
+use respondent::metrics::spent::SpentToday;
 use respondent::metrics::usage::{DailyUsage, UsageLog};
+use respondent::net::LOCAL_OWNER;
 use respondent::net::memory::ProcessMemory;
 use respondent::responses::ResponseStore;
 use respondent::serve::{
@@ -134,7 +135,7 @@ async fn server(texts: &[&str]) -> Server {
         capture: TurnCapture::default(),
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
-        usage: UsageLog::new(DailyUsage::default(), None),
+        usage: UsageLog::new(DailyUsage::default(), SpentToday::default(), None),
         jobs: None,
         temporary: false,
     };

@@ -335,7 +335,14 @@ impl Proxy {
     }
 
     pub async fn delete(&self, path: &str) -> Reply {
-        let request = Request::delete(path);
+        self.delete_with(path, &[]).await
+    }
+
+    pub async fn delete_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let mut request = Request::delete(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         self.send(request, Bytes::new()).await.read_to_end().await
     }
 
@@ -516,7 +523,12 @@ impl OpenReply {
         match self.body.frame().await {
             Some(Ok(frame)) => {
                 let data = frame.into_data().unwrap_or_default();
-                self.text.push_str(std::str::from_utf8(&data).unwrap());
+                let is_bundle = |it: &http::HeaderValue| it == "application/zstd";
+                if self.headers.get("content-type").is_some_and(is_bundle) {
+                    self.text.push_str(&String::from_utf8_lossy(&data));
+                } else {
+                    self.text.push_str(std::str::from_utf8(&data).unwrap());
+                }
                 true
             }
             Some(Err(error)) => panic!("the answer broke off, {error}: {}", self.text),

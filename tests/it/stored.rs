@@ -9,12 +9,14 @@ use crate::proxy::{Proxy, Reply, Setup};
 
 mod background;
 mod conversations;
+mod owners;
 mod responses;
 
 pub fn trials() -> Vec<Trial> {
     let all = [
         responses::trials(),
         conversations::trials(),
+        owners::trials(),
         background::trials(),
     ];
     all.into_iter().flatten().collect()

@@ -1,17 +1,17 @@
 //! `DELETE /v1/artifacts/{id}` and `DELETE /v1/artifacts/expired`.
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use http::Response;
 use serde_json::json;
 
 use super::ArtifactId;
 use super::error::ArtifactHttpError;
+use crate::app::owner::RequestArtifacts;
 use crate::app::query::QueryParams;
 use crate::app::respond_with_json;
-use crate::artifacts::owner::OwnerArtifacts;
 use axum::body::Body;
 
 pub(in crate::app) async fn remove(
-    State(owned): State<OwnerArtifacts>,
+    RequestArtifacts(owned): RequestArtifacts,
     ArtifactId(id): ArtifactId,
     RawQuery(query): RawQuery,
 ) -> Result<Response<Body>, ArtifactHttpError> {
@@ -26,7 +26,7 @@ pub(in crate::app) async fn remove(
 
 /// Deletes the artifacts that are expired.
 pub(in crate::app) async fn sweep(
-    State(owned): State<OwnerArtifacts>,
+    RequestArtifacts(owned): RequestArtifacts,
     RawQuery(query): RawQuery,
 ) -> Result<Response<Body>, ArtifactHttpError> {
     QueryParams::parse(query.as_deref(), &[])?;

@@ -1,12 +1,13 @@
 //! `GET /v1/artifacts`.
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use http::Response;
 use serde::{Deserialize, Serialize};
 
 use super::error::ArtifactHttpError;
+use crate::app::owner::RequestArtifacts;
 use crate::app::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
-use crate::artifacts::owner::{OwnerArtifacts, is_artifact_id};
+use crate::artifacts::owner::is_artifact_id;
 use crate::mcp::list::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::store::{ArtifactEntry, ArtifactFilter};
 use axum::body::Body;
@@ -28,7 +29,7 @@ pub struct ArtifactList {
 /// Lists artifacts, with the parameters `limit`, `after`, `session` and `prefix`, with which the
 /// ids begin.
 pub(in crate::app) async fn list(
-    State(owned): State<OwnerArtifacts>,
+    RequestArtifacts(owned): RequestArtifacts,
     RawQuery(query): RawQuery,
 ) -> Result<Response<Body>, ArtifactHttpError> {
     let params = QueryParams::parse(query.as_deref(), &["limit", "after", "session", "prefix"])?;

@@ -2,13 +2,14 @@
 //!
 //! A part is named by `bytes` or `lines` in the query, or by a Range header. The answer
 //! is the text itself, with the properties of the artifact in headers, or JSON.
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use http::header::{ACCEPT, ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use super::ArtifactId;
 use super::error::ArtifactHttpError;
+use crate::app::owner::RequestArtifacts;
 use crate::app::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
 use crate::app::{respond_with, respond_with_json, set_header};
 use crate::artifacts::OpenArtifact;
@@ -30,7 +31,7 @@ struct ArtifactTextObject {
 
 /// Reads an artifact, with the parameters `bytes`, `lines` and `format`.
 pub(in crate::app) async fn read(
-    State(owned): State<OwnerArtifacts>,
+    RequestArtifacts(owned): RequestArtifacts,
     ArtifactId(id): ArtifactId,
     RawQuery(query): RawQuery,
     headers: HeaderMap,

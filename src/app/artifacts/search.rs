@@ -1,13 +1,13 @@
 //! `GET /v1/artifacts/{id}/search`.
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use http::Response;
 use serde::{Deserialize, Serialize};
 
 use super::ArtifactId;
 use super::error::ArtifactHttpError;
+use crate::app::owner::RequestArtifacts;
 use crate::app::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
-use crate::artifacts::owner::OwnerArtifacts;
 use crate::artifacts::search::{FoundLine, MAX_CONTEXT_LINES, SearchLimits, SearchQuery};
 use crate::mcp::unsearchable;
 use axum::body::Body;
@@ -48,7 +48,7 @@ pub struct ArtifactMatches {
 /// Searches an artifact for `q`, with the parameters `regex`, `ignore_case`, `context`,
 /// `limit` and `from_byte`.
 pub(in crate::app) async fn search(
-    State(owned): State<OwnerArtifacts>,
+    RequestArtifacts(owned): RequestArtifacts,
     ArtifactId(id): ArtifactId,
     RawQuery(query): RawQuery,
 ) -> Result<Response<Body>, ArtifactHttpError> {

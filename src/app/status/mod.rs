@@ -9,11 +9,11 @@ use http::Response;
 
 use super::diagnostics::no_result;
 use super::{AppState, respond_with_json};
-use crate::artifacts::owner::LOCAL_OWNER;
 use crate::clock::{Clock, System, local_day};
 use crate::config::Config;
 use crate::diagnostics::bundle::BundleFolder;
 use crate::metrics::usage::UsageLog;
+use crate::net::{LOCAL_OWNER, Owner};
 use crate::store::DataDir;
 use report::{DiskReport, ServerReport, StatusReport, UsageReport, WEEK};
 
@@ -29,7 +29,7 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
     let jobs = app.jobs.as_ref().map(|jobs| jobs.counts());
     let jobs = jobs.unwrap_or_default();
     let read = app.capture.run_work(&app.memory, move |capture, work| {
-        let mut recent = capture.list(&config, work);
+        let mut recent = capture.list(&config, &Owner::local(), work);
         recent.truncate(RECENT_TURNS);
         (recent, disk(&config))
     });

@@ -336,6 +336,7 @@ mod tests {
 
     fn report() -> StatusReport {
         let turn = ListedTurn {
+            owner: "local".to_owned(),
             request_id: "req_0f5a19f7c2d3e4f5".to_owned(),
             response_id: Some("resp_1b2c3d4e5f6a7b8c".to_owned()),
             began_ms: 1_000_000,

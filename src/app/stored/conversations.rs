@@ -9,7 +9,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::error::StoredHttpError;
-use super::{RequestOwner, StoredReply, items, store};
+use super::{StoredReply, items, store};
+use crate::app::owner::RequestOwner;
 use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, Random, System};
 use crate::serve::DecodedRequest;

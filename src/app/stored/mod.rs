@@ -12,33 +12,18 @@ mod error;
 pub(in crate::app) mod items;
 pub(in crate::app) mod responses;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use adapters::responses::request::is_resource_id;
 use axum::body::Body;
-use axum::extract::FromRequestParts;
 use http::Response;
-use http::request::Parts;
 
 use self::error::StoredHttpError;
 use super::AppState;
-use crate::artifacts::owner::LOCAL_OWNER;
 use crate::store::Store;
 
 /// The response to such a request.
 type StoredReply = Result<Response<Body>, StoredHttpError>;
-
-/// The owner of a request.
-pub(in crate::app) struct RequestOwner(pub(in crate::app) Arc<str>);
-
-impl<S: Send + Sync> FromRequestParts<S> for RequestOwner {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(LOCAL_OWNER.into()))
-    }
-}
 
 /// Refuses an id that nothing stored can have, without a query.
 fn check_id(id: &str, prefix: &str, kind: &'static str) -> Result<(), StoredHttpError> {

@@ -7,7 +7,8 @@ use axum::extract::{Path, RawQuery, State};
 use serde_json::json;
 
 use super::error::StoredHttpError;
-use super::{RequestOwner, StoredReply, items, store};
+use super::{StoredReply, items, store};
+use crate::app::owner::RequestOwner;
 use crate::app::query::{ParameterError, QueryParams};
 use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, System};

@@ -13,6 +13,7 @@ use crate::diagnostics::capture::{CaptureWork, TurnCapture};
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::{BundleQuery, Selection};
 use crate::log::SafeText;
+use crate::net::Owner;
 
 const TURNS_PATH: &str = "/diagnostics/turns";
 
@@ -118,7 +119,7 @@ fn offline_note(config: &Config, control: &ControlClient) -> String {
 fn listing_on_disk(config: &Config) -> TurnListing {
     TurnListing {
         started_ms: None,
-        turns: TurnCapture::default().list(config, &mut CaptureWork::default()),
+        turns: TurnCapture::default().list(config, &Owner::local(), &mut CaptureWork::default()),
     }
 }
 
@@ -128,7 +129,12 @@ fn bundle_on_disk(
     wanted: &BundleQuery,
 ) -> anyhow::Result<FetchedBundle> {
     let note = offline_note(config, control);
-    let Some(bytes) = TurnCapture::default().bundle(config, wanted, &mut CaptureWork::default())?
+    let Some(bytes) = TurnCapture::default().bundle(
+        config,
+        &Owner::local(),
+        wanted,
+        &mut CaptureWork::default(),
+    )?
     else {
         let none = listing_on_disk(config).explain_no_match(&wanted.selection);
         anyhow::bail!("{none}\n{note}");

@@ -42,6 +42,14 @@ Examples:
 
 Prices are US dollars for a million tokens; + marks higher prices for long requests.";
 
+pub(super) const CLIENTS_ADD: &str = "\
+Examples:
+  respondent clients add alice
+  respondent clients add ci-runner
+
+Nothing is written: paste the lines into the configuration file of the server, which takes effect \
+within seconds, and give the token to the client.";
+
 pub(super) const MCP: &str = "\
 Examples:
   respondent mcp

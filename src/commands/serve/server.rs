@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::app::{AppState, routes};
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
+use crate::config::clients::Client;
 use crate::config::{ArtifactMode, Config, ConfigWatcher, Inputs, LoadPurpose, ResponseMode};
 use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
@@ -24,7 +25,7 @@ use crate::net::memory::ProcessMemory;
 use crate::responses::ResponseStore;
 use crate::sandbox::Sandbox;
 use crate::serve::{
-    self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
+    self, BodyLimits, ClientToken, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::turn::{RunningTurns, Service};
@@ -82,7 +83,8 @@ impl Server {
             .as_ref()
             .and_then(|store| store.as_ref().ok())
             .cloned();
-        let usage = UsageLog::new(metrics.usage(), opened.clone());
+        let usage = UsageLog::new(metrics.usage(), metrics.spent().clone(), opened.clone());
+        usage.restore_spent().await;
         let artifacts_on_disk = config.artifacts.mode == ArtifactMode::Disk;
         if let Some(Err(error)) = &store
             && config.stores_responses()
@@ -170,10 +172,12 @@ impl Server {
         let capture = self.app.capture.clone();
         let usage = self.app.usage.clone();
         let memory = self.app.memory.clone();
+        let slots = Arc::clone(self.app.service.slots());
         let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
         let applied = move |config: &Config| {
             limited.apply_limits(config);
             memory.set_limit(config.memory_limit());
+            slots.limits_changed();
             match edge_settings(config, &memory) {
                 Ok(new) => settings.store(Arc::new(new)),
                 Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
@@ -280,6 +284,13 @@ fn open_store(
     }
 }
 
+fn client_token((name, client): (&Arc<str>, &Client)) -> ClientToken {
+    ClientToken {
+        name: Arc::clone(name),
+        hash: client.token,
+    }
+}
+
 fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<EdgeSettings> {
     let server = &config.server;
     let token = match &server.token {
@@ -292,6 +303,7 @@ fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<Edge
             hosts: server.allowed_hosts.clone(),
             origins: server.allowed_origins.clone(),
             token,
+            clients: config.clients.iter().map(client_token).collect(),
             config_file: config.paths.shown.clone(),
         },
         body: BodyLimits {

@@ -1,5 +1,6 @@
 //! Reads files, environment and flags, checks them, and builds a [`Config`].
 
+mod clients;
 mod provider;
 mod routing;
 mod server;
@@ -47,8 +48,10 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     loader.add_source(&main);
     loader.distrust_files(&main, &file);
     if !parsed.is_incomplete(&["server"]) {
-        loader.server(&main, &mut file.server);
+        let has_clients = !file.clients.0.is_empty();
+        loader.server(&main, &mut file.server, has_clients);
     }
+    loader.clients(&main, &file.server, file.clients);
     if !loader.config.paths.is_found {
         loader.codex(&main, &mut file.codex);
     }

@@ -14,7 +14,8 @@ use crate::config::{TOKEN_VARIABLE, address, callers, keys};
 use crate::secrets::Secret;
 
 impl ConfigLoader<'_> {
-    pub(super) fn server(&mut self, main: &TomlFile, server: &mut ServerConfig) {
+    /// `has_clients` says that requests need a token even if the server has none of its own.
+    pub(super) fn server(&mut self, main: &TomlFile, server: &mut ServerConfig, has_clients: bool) {
         let flags = &self.inputs.flags;
         let overridden = |flag: &Option<String>, name| {
             let flag = flag.clone();
@@ -36,7 +37,7 @@ impl ConfigLoader<'_> {
         }
         let errors_before = self.errors.len();
         server.token = self.token(main, server);
-        let has_token = server.token.is_some() || self.errors.len() > errors_before;
+        let has_token = has_clients || server.token.is_some() || self.errors.len() > errors_before;
         self.listen(main, listen.as_deref(), &mut server.listen, has_token);
         self.callers(main, server, has_token);
         for (key, zero) in [
@@ -75,8 +76,8 @@ impl ConfigLoader<'_> {
         if address::accepts_remote_clients(*listen) && !has_token {
             self.fail(error(format!(
                 "listening on {listen} lets other machines in; set a token with \
-                 {TOKEN_VARIABLE}, --token-file, or token_env or token_file in [server], or \
-                 listen on 127.0.0.1"
+                 {TOKEN_VARIABLE}, --token-file, or token_env or token_file in [server], add \
+                 [clients], or listen on 127.0.0.1"
             )));
         }
     }

@@ -20,6 +20,10 @@ impl ConfigLoader<'_> {
         if !self.config.paths.is_found {
             return;
         }
+        if !file.clients.0.is_empty() {
+            // Their tokens are known to whoever wrote the file.
+            self.fail(main.error(&["clients"], format!("[clients] {REMEDY}")));
+        }
         let has_data_dir = !file.server.data_dir.as_os_str().is_empty();
         for (path, is_set) in [
             (["server", "token_file"], file.server.token_file.is_some()),

@@ -36,6 +36,7 @@ pub use turn::{
     BodyChunk, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
     OmittedPart, RerunReport,
 };
+pub(super) use turn::{is_local, local_owner};
 
 /// The contents of one file, in memory. It has no `Debug`: it contains conversations.
 #[derive(Clone, Default, PartialEq)]

@@ -12,6 +12,7 @@ use adapters::notes::Notes;
 use registry::{RegistrySnapshot, Window};
 use serde::{Deserialize, Serialize};
 
+use crate::net::LOCAL_OWNER;
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 
@@ -21,6 +22,9 @@ use crate::turn::TurnState;
 pub struct BundleTurn {
     /// The id of the HTTP request.
     pub request_id: String,
+    /// Whose turn it is: the name of a client, or `local`.
+    #[serde(default = "local_owner", skip_serializing_if = "is_local")]
+    pub owner: String,
     /// The version of the program that ran the turn.
     pub version: String,
     /// Hash of the configuration's text, 16 hexadecimal digits.
@@ -72,6 +76,16 @@ pub struct BundleTurn {
     /// The plan of the first attempt as JSON; empty if there was no attempt.
     #[serde(skip)]
     pub plan: Vec<u8>,
+}
+
+/// The owner of a turn that names none.
+pub(in crate::diagnostics) fn local_owner() -> String {
+    LOCAL_OWNER.to_owned()
+}
+
+/// Whether a turn need not name its owner.
+pub(in crate::diagnostics) fn is_local(owner: &str) -> bool {
+    owner == LOCAL_OWNER
 }
 
 /// The client's request of a [`BundleTurn`].

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::diagnostics::bundle::{Bundle, BundleError, BundleFolder, StoredBundle};
 use crate::diagnostics::redact::Keep;
 use crate::diagnostics::selection::{BundleQuery, ListedTurn, Selection};
+use crate::net::Owner;
 
 /// How long a query waits for turns that are not on disk yet.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,20 +25,21 @@ enum TurnLocation {
 }
 
 impl TurnCapture {
-    /// All recorded turns, newest first; not all of them if the work is stopped. Blocks: it reads
+    /// The recorded turns that this owner may see, newest first; not all of them if the work is stopped. Blocks: it reads
     /// files.
-    pub fn list(&self, config: &Config, work: &mut CaptureWork) -> Vec<ListedTurn> {
-        self.locate_all(config, work)
+    pub fn list(&self, config: &Config, owner: &Owner, work: &mut CaptureWork) -> Vec<ListedTurn> {
+        self.locate_all(config, owner, work)
             .into_iter()
             .map(|(listed, _)| listed)
             .collect()
     }
 
-    /// The bytes of a bundle with the selected turns, oldest first; `None` if no turn
-    /// matches. Blocks: it reads files and redacts.
+    /// The bytes of a bundle with the selected turns that this owner may see, oldest first; `None` if
+    /// no turn matches. Blocks: it reads files and redacts.
     pub fn bundle(
         &self,
         config: &Config,
+        owner: &Owner,
         wanted: &BundleQuery,
         work: &mut CaptureWork,
     ) -> Result<Option<Vec<u8>>, BundleError> {
@@ -60,7 +62,7 @@ impl TurnCapture {
             encrypted: bundle.encrypted,
         };
         let current = scrubber(config, keep);
-        let all = self.locate_all(config, work).into_iter();
+        let all = self.locate_all(config, owner, work).into_iter();
         let chosen = all
             .filter(|(listed, _)| listed.matches(&wanted.selection, now))
             .take(limit);
@@ -103,6 +105,7 @@ impl TurnCapture {
     fn locate_all(
         &self,
         config: &Config,
+        owner: &Owner,
         work: &mut CaptureWork,
     ) -> Vec<(ListedTurn, TurnLocation)> {
         let recent = self.recent();
@@ -130,6 +133,7 @@ impl TurnCapture {
             .filter(|kept| !in_memory.contains(&kept.request_id));
         let only_kept = only_kept.take_while(|_| work.check().is_ok());
         all.extend(only_kept.filter_map(read_listed));
+        all.retain(|(listed, _)| owner.is_operator() || *listed.owner == *owner.0);
         all.sort_by_key(|(listed, _)| std::cmp::Reverse(listed.began_ms));
         all
     }

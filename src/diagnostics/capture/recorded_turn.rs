@@ -29,6 +29,7 @@ use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
 };
 use crate::diagnostics::selection::ListedTurn;
+use crate::net::LOCAL_OWNER;
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 use crate::upstream::Upstream;
@@ -37,6 +38,7 @@ use crate::upstream::Upstream;
 /// dropped when newer turns need the memory.
 pub struct RecordedTurn {
     pub(super) request_id: Arc<str>,
+    pub(super) owner: Arc<str>,
     pub(super) config: Arc<Config>,
     pub(super) began_ms: u64,
     pub(super) took_us: u64,
@@ -109,6 +111,7 @@ impl RecordedTurn {
     ) -> Self {
         Self {
             request_id,
+            owner: LOCAL_OWNER.into(),
             config,
             began_ms,
             took_us: 0,
@@ -163,6 +166,7 @@ impl RecordedTurn {
         };
         let mut turn = BundleTurn {
             request_id: self.request_id.to_string(),
+            owner: self.owner.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config_digest: format!("{:016x}", self.config.digest),
             began_ms: self.began_ms,
@@ -279,6 +283,7 @@ impl RecordedTurn {
         let id = self.random.first().filter(|_| begun);
         ListedTurn {
             request_id: self.request_id.to_string(),
+            owner: self.owner.to_string(),
             response_id: id.map(|bits| format!("resp_{bits:032x}")),
             began_ms: self.began_ms,
             took_us: self.took_us,

@@ -104,7 +104,8 @@ impl TurnObserver for Recorder {
 impl RecordedTurn {
     fn record(&mut self, event: TurnEvent<'_>, at_us: u64, sink: &dyn FinishedTurnSink) {
         match event {
-            TurnEvent::ClientRequest { head, body } => {
+            TurnEvent::ClientRequest { owner, head, body } => {
+                self.owner = Arc::clone(owner);
                 self.path = head.uri.to_string();
                 self.headers = RecordedHeaders::from_map(&head.headers);
                 self.reserve_required(body.len());

@@ -8,6 +8,7 @@ use super::*;
 use crate::config::{Inputs, LoadPurpose, load};
 use crate::diagnostics::bundle::BundleError;
 use crate::diagnostics::selection::BundleQuery;
+use crate::net::Owner;
 use crate::net::memory::MemoryFull;
 use crate::turn::Outcome;
 use crate::turn::{TurnEvent, TurnObserver};
@@ -41,6 +42,7 @@ fn ask(capture: &TurnCapture, config: &Arc<Config>, id: &str, body: &str, pieces
     let head = head.into_parts().0;
     let body = Arc::new(body.to_owned());
     observer.on_event(TurnEvent::ClientRequest {
+        owner: &"local".into(),
         head: &head,
         body: &body,
     });
@@ -182,7 +184,7 @@ fn r44_stopped_work_makes_no_bundle_and_reads_no_file() {
     let bundled = |stop: &StopFlag| {
         let mut work = CaptureWork::default();
         work.stop = stop.clone();
-        capture.bundle(&config, &every, &mut work)
+        capture.bundle(&config, &Owner::local(), &every, &mut work)
     };
     let stop = StopFlag::new();
     assert!(bundled(&stop).unwrap().is_some());

@@ -145,12 +145,18 @@ async fn run(
         recorded.state_before.recorded_responses(),
     ));
     let (head, body) = client_request(&recorded)?;
+    let owner: Arc<str> = recorded.owner.as_str().into();
     // Fails for an invalid request, which needs no state.
-    let _ = service.restore_state(&recorded.state_before, &head, &Arc::new(body.clone()));
+    let _ = service.restore_state(
+        &owner,
+        &recorded.state_before,
+        &head,
+        &Arc::new(body.clone()),
+    );
     env.arm();
     let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
     let client = tokio::spawn(async move {
-        let response = respond(&service, &head, body).await;
+        let response = respond(&service, owner, &head, body).await;
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });

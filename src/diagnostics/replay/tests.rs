@@ -120,7 +120,7 @@ impl Scene<'_> {
             let head = head.body(()).unwrap().into_parts().0;
             let last = index + 1 == self.requests.len();
             let client = async {
-                let response = respond(&service, &head, request.to_string()).await;
+                let response = respond(&service, "local".into(), &head, request.to_string()).await;
                 let mut body = response.into_body();
                 let mut pieces = 0;
                 while !(last && self.leaves_after.is_some_and(|most| pieces >= most))

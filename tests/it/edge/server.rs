@@ -13,6 +13,7 @@ use axum::extract::State;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
+use respondent::secrets::Secret;
 use respondent::serve::routes::{delete, get, post};
 use respondent::serve::{
     DecodedRequest, Edge, EdgeSettings, ListenLimits, RefusalObserver, RefusalReason, RouteService,
@@ -113,6 +114,8 @@ async fn item(axum::extract::Path(id): axum::extract::Path<String>) -> String {
 }
 
 impl RefusalObserver for TestApp {
+    fn presented(&self, _: &Secret) {}
+
     fn refused(
         &self,
         reason: RefusalReason,

@@ -147,7 +147,7 @@ impl RoundServer {
         let head = head.body(()).unwrap().into_parts().0;
         let mut request = request.clone();
         request["stream"] = json!(client != RoundClient::Whole);
-        respond(&self.service, &head, request.to_string()).await
+        respond(&self.service, "local".into(), &head, request.to_string()).await
     }
 
     /// The status and the whole body of the answer to a request.

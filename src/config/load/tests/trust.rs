@@ -44,6 +44,10 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
         ),
         ("[server]\ndata_dir = \"x\"".to_owned(), "data_dir"),
         (
+            format!("[clients.eve]\ntoken_sha256 = \"{}\"", "0".repeat(64)),
+            "[clients]",
+        ),
+        (
             format!("{mine}api_key = \"k-1\""),
             "a base_url for a provider with a key",
         ),

@@ -33,6 +33,7 @@ pub(crate) fn turn(number: usize) -> BundleTurn {
         "event: response.failed\ndata: {\"type\":\"response.failed\"}\n\n",
     ]);
     BundleTurn {
+        owner: "local".to_owned(),
         request_id: format!("req_{number:032x}"),
         version: "0.1.0".into(),
         config_digest: "00112233aabbccdd".into(),

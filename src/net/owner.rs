@@ -1,0 +1,27 @@
+//! Whose request this is, and whose what it stores is.
+use std::sync::Arc;
+
+/// The owner of a server without clients, and of every request with the server's own token.
+pub const LOCAL_OWNER: &str = "local";
+
+/// The owner of a request: [`LOCAL_OWNER`], or the name of a client in the configuration.
+///
+/// The HTTP edge puts it into the extensions of every request that it lets in, but for those that
+/// need no token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner(
+    /// The name.
+    pub Arc<str>,
+);
+
+impl Owner {
+    /// The owner without a client.
+    pub fn local() -> Self {
+        Self(LOCAL_OWNER.into())
+    }
+
+    /// Whether this is whoever runs the server, who may use the routes about the whole server.
+    pub fn is_operator(&self) -> bool {
+        &*self.0 == LOCAL_OWNER
+    }
+}
