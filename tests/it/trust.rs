@@ -69,6 +69,7 @@ const COMMANDS: [(&str, bool); 31] = [
     ("store export copy.jsonl", false),
     ("store import absent.jsonl", false),
     ("store purge --yes", false),
+    ("clients add alice", false),
     ("mcp", false),
     ("replay absent.tar.zst --live mine/m", false),
 ];
