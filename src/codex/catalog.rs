@@ -32,6 +32,8 @@ pub struct CodexCatalog {
     pub json: String,
     /// The slug of the Codex model whose prompt was copied.
     pub prompt_model: String,
+    /// The slugs of the models.
+    pub slugs: Vec<String>,
 }
 
 /// Why no catalog was written. The messages say what to do.
@@ -121,7 +123,10 @@ pub fn build_from_infos(
             plain.base_instructions.as_str().into(),
         );
     }
+    let slugs = infos.iter().filter_map(|info| info["slug"].as_str());
+    let slugs = slugs.map(str::to_owned).collect();
     Ok(CodexCatalog {
+        slugs,
         json: format!(
             "{:#}",
             json!({ MARK: "respondent codex setup", "models": infos })

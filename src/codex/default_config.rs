@@ -47,21 +47,30 @@ pub enum Restored {
     Edited,
 }
 
-/// What writes the settings into `config.toml`, which is the last of the changes. Settings of an
-/// earlier setup are taken out first.
+/// What writes the settings into `config.toml`, in the order in which the changes are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultPlan {
+    /// Keeps the file without the settings.
+    pub before: FileChange,
+    /// Keeps the file with the settings.
+    pub written: FileChange,
+    /// Changes the file itself.
+    pub config: FileChange,
+}
+
+/// What writes the settings into `config.toml`. Settings of an earlier setup are taken out first.
 pub fn plan(
     home: &CodexHome,
     settings: &CodexSettings<'_>,
-) -> Result<Vec<FileChange>, ConfigTomlError> {
-    let before = without_settings(home)?;
-    let written = merge(home, before.as_deref().unwrap_or_default(), settings)?;
-    let text = before;
+) -> Result<DefaultPlan, ConfigTomlError> {
+    let text = without_settings(home)?;
+    let merged = merge(home, text.as_deref().unwrap_or_default(), settings)?;
     let path = home.config_before();
-    Ok(vec![
-        FileChange { path, text },
-        FileChange::write(home.config_written(), written.clone()),
-        FileChange::write(home.config(), written),
-    ])
+    Ok(DefaultPlan {
+        before: FileChange { path, text },
+        written: FileChange::write(home.config_written(), merged.clone()),
+        config: FileChange::write(home.config(), merged),
+    })
 }
 
 /// Whether `config.toml` was set up.

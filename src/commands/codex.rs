@@ -1,5 +1,7 @@
 //! `respondent codex`: sets the Codex CLI up for this server, and undoes it.
 
+mod preview;
+
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +14,7 @@ use super::progress::Progress;
 use crate::app::models::{catalog as listed_models, catalog_with, first_model};
 use crate::codex::catalog::{self, CodexCatalog};
 use crate::codex::change::FileChange;
-use crate::codex::default_config::{self, Restored};
+use crate::codex::default_config::{self, DefaultPlan, Restored};
 use crate::codex::home::CodexHome;
 use crate::codex::profile;
 use crate::codex::settings::{CodexSettings, CodexToken, ID};
@@ -26,7 +28,7 @@ pub struct SetupOptions<'a> {
     pub model: Option<&'a str>,
     /// Whether the settings go into Codex's `config.toml` instead of a profile.
     pub as_default: bool,
-    /// Whether the settings are printed and nothing is written.
+    /// Whether the changes are printed and none is made.
     pub dry_run: bool,
     /// The Codex program.
     pub codex: &'a OsStr,
@@ -34,12 +36,27 @@ pub struct SetupOptions<'a> {
 
 /// What the setup would change, and what to say about it.
 struct SetupPlan {
-    /// The files, each with a word about it. The last one has the settings.
-    changes: Vec<(FileChange, String)>,
+    /// The files, in the order in which they are changed.
+    changes: Vec<(FileChange, Content)>,
     /// Why no catalog is among them, as the end of a sentence.
     no_catalog: Option<String>,
     /// The file as it was that the setup will keep.
     copy: Option<PathBuf>,
+}
+
+/// What a file of the setup contains.
+enum Content {
+    /// A catalog of these models with the prompt of a model of Codex's.
+    Catalog {
+        prompt_model: String,
+        models: Vec<String>,
+    },
+    /// The settings, in a profile or in `config.toml`.
+    Settings,
+    /// `config.toml` without the settings.
+    ConfigBefore,
+    /// `config.toml` with the settings.
+    ConfigWritten,
 }
 
 /// `respondent codex setup`: writes the settings and the model catalog. Returns what to print.
@@ -53,11 +70,11 @@ pub async fn setup(
     let model = model(config, options.model)?;
     let origin = origin(config);
     let plan = plan(config, &home, &origin, &model, options).await?;
-    if options.dry_run {
-        return Ok(plan.preview(config));
-    }
     for (change, _) in &plan.changes {
         change.check()?;
+    }
+    if options.dry_run {
+        return Ok(plan.preview(config, &home));
     }
     let mut text = String::new();
     if let Some(reason) = &plan.no_catalog {
@@ -66,11 +83,16 @@ pub async fn setup(
             "No model catalog was written: {reason}. Without one Codex reads the models from this server."
         );
     }
-    for (change, what) in &plan.changes {
+    for (change, content) in &plan.changes {
         apply(change, &text)?;
-        if change.text.is_some() {
-            let _ = writeln!(text, "Wrote {}{what}.", change.path.display());
-        }
+        let path = change.path.display();
+        let _ = match content {
+            _ if change.text.is_none() => Ok(()),
+            Content::Catalog { prompt_model, .. } => {
+                writeln!(text, "Wrote {path} with the prompt of {prompt_model}.")
+            }
+            _ => writeln!(text, "Wrote {path}."),
+        };
     }
     if let Some(copy) = &plan.copy {
         let _ = writeln!(text, "Kept the file as it was: {}.", copy.display());
@@ -137,8 +159,12 @@ async fn plan(
     };
     match make_catalog(config, model, options.codex).await {
         Ok(made) => {
-            let what = format!(" with the prompt of {}", made.prompt_model);
-            plan.changes.push((catalog::plan(home, &made)?, what));
+            let change = catalog::plan(home, &made)?;
+            let content = Content::Catalog {
+                prompt_model: made.prompt_model,
+                models: made.slugs,
+            };
+            plan.changes.push((change, content));
         }
         Err(error) => plan.no_catalog = Some(format!("{:#}", anyhow::Error::new(error))),
     }
@@ -146,43 +172,20 @@ async fn plan(
     let written = plan.no_catalog.is_none().then_some(path.as_path());
     let settings = settings(config, origin, model, written);
     if options.as_default {
-        let changes = default_config::plan(home, &settings)?;
-        let copy = home.config_before();
-        let kept = changes
-            .iter()
-            .any(|change| change.path == copy && change.text.is_some());
-        plan.copy = kept.then_some(copy);
-        let changes = changes.into_iter().map(|change| (change, String::new()));
-        plan.changes.extend(changes);
+        let DefaultPlan {
+            before,
+            written,
+            config,
+        } = default_config::plan(home, &settings)?;
+        plan.copy = before.text.as_ref().map(|_| before.path.clone());
+        plan.changes.push((before, Content::ConfigBefore));
+        plan.changes.push((written, Content::ConfigWritten));
+        plan.changes.push((config, Content::Settings));
     } else {
         let profile = profile::plan(home, &settings)?;
-        plan.changes.push((profile, String::new()));
+        plan.changes.push((profile, Content::Settings));
     }
     Ok(plan)
-}
-
-impl SetupPlan {
-    /// The files that would be written, as comments, and the settings, of which no secret is shown.
-    fn preview(&self, config: &Config) -> String {
-        let mut text = String::new();
-        if let Some(reason) = &self.no_catalog {
-            let _ = writeln!(text, "# No model catalog would be written: {reason}.");
-        }
-        text += "# These files would be written, the last one with the text below:\n";
-        let written = self
-            .changes
-            .iter()
-            .filter(|(change, _)| change.text.is_some());
-        for (change, what) in written {
-            let _ = writeln!(text, "#   {}{what}", change.path.display());
-        }
-        let content = self
-            .changes
-            .last()
-            .and_then(|(last, _)| last.text.as_deref());
-        let content = config.redactor().redact_known(content.unwrap_or_default());
-        format!("{text}\n{content}")
-    }
 }
 
 /// Makes a change. If it fails, what was done before is printed first.

@@ -1,5 +1,6 @@
 //! `respondent codex setup`, `status` and `remove`: what is printed and which files are left. The
 //! real Codex uses the settings in `tests/clients`.
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,7 +21,11 @@ pub fn trials() -> Vec<Trial> {
             "S4-Dg a removal that cannot be done changes nothing",
             nothing_by_halves,
         ),
-        case("S4-Dg a dry run names every file", dry_run),
+        case("S4-Dh a dry run shows what the setup then does", dry_run),
+        case(
+            "S4-Dh a dry run fails where the setup would",
+            dry_run_of_a_failure,
+        ),
         case("S4-Dg only files of the setup are removed", only_ours),
     ]
 }
@@ -116,48 +121,170 @@ async fn nothing_by_halves() {
     assert_eq!(files(home.path()), None);
 }
 
+/// What a user may have in `config.toml`: comments, the end of a line of Windows, no end of the last.
+const CONFIG: &str = "# mine\r\nmodel = \"gpt\" # fast\r\n\r\n[tui]\r\nseen = true\r\n\
+    # further\r\n# settings\r\n# follow\r\n\r\n[projects.\"/home/me\"]\r\ntrust_level = \"trusted\"";
+
 async fn dry_run() {
-    let home = home();
-    for (flags, expected) in [
-        (
-            "",
-            &["respondent.config.toml", "respondent-models.json"][..],
-        ),
-        (
-            "--default",
-            &[
-                "config.toml",
-                "config.toml.with-respondent",
-                "respondent-models.json",
-            ],
-        ),
+    for (flags, again, copies) in [
+        ("", "--model sandbox/sandbox-1", 0),
+        ("--default", "--default --model sandbox/sandbox-1", 2),
     ] {
-        let shown = succeed(home.path(), &format!("{SETUP} --dry-run {flags}")).await;
-        assert_eq!(files(home.path()), None, "{shown}");
-        let table: toml::Table = shown.parse().unwrap();
-        assert_eq!(table["model_provider"].as_str(), Some("respondent"));
-        succeed(home.path(), &format!("{SETUP} {flags}")).await;
-        assert_eq!(files(home.path()).unwrap(), expected_sorted(expected));
-        for file in expected {
-            assert!(
-                shown.contains(&format!("/.codex/{file}")),
-                "{file}: {shown}"
-            );
-        }
-        succeed(home.path(), "codex remove").await;
+        let home = home();
+        write(home.path(), ".codex/config.toml", CONFIG);
+        let shown = foretold(home.path(), flags).await;
+        assert_eq!(shown.matches(", a copy of ").count(), copies, "{shown}");
+        assert!(
+            shown.contains("with the prompt of gpt:\n\n  sandbox-1\n"),
+            "{shown}"
+        );
+        // Afterwards nothing is left to do, unless the user or the setup wants something else.
+        let shown = foretold(home.path(), flags).await;
+        assert_eq!(shown.matches(" as it is.\n").count(), 2 + copies, "{shown}");
+        let settings = match flags {
+            "" => ".codex/respondent.config.toml",
+            _ => ".codex/config.toml",
+        };
+        let edited = fs::read_to_string(home.path().join(settings)).unwrap() + "\n[mine]\nk = 1\n";
+        write(home.path(), settings, &edited);
+        let shown = foretold(home.path(), again).await;
+        assert!(
+            shown.contains("\n  -model = \"sandbox-1\"") && shown.contains("\n  @@ -"),
+            "{shown}"
+        );
     }
+    let home = home();
+    foretold(home.path(), "--default").await;
     let shown = succeed(home.path(), "codex setup --codex ./absent --dry-run").await;
     assert!(
-        shown.contains("# No model catalog would be written: "),
+        shown.contains("\nNo model catalog would be written: "),
         "{shown}"
     );
-    assert!(!shown.contains("respondent-models.json"), "{shown}");
+    assert!(!shown.contains("/respondent-models.json"), "{shown}");
 }
 
-fn expected_sorted(names: &[&str]) -> Vec<String> {
-    let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    names.sort();
-    names
+async fn dry_run_of_a_failure() {
+    let home = home();
+    write(home.path(), ".codex/config.toml", CONFIG);
+    let config = home.path().join(".codex/config.toml");
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o400)).unwrap();
+    for dry in ["", "--dry-run"] {
+        let (code, out, err) = run(home.path(), &format!("{SETUP} --default {dry}")).await;
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains("config.toml is read-only"), "{err}");
+    }
+    assert_eq!(files(home.path()).unwrap(), ["config.toml"]);
+}
+
+/// Makes a dry run, then the setup, and compares: what the one has shown is what the other leaves.
+/// Returns what was shown.
+async fn foretold(home: &Path, flags: &str) -> String {
+    let before = contents(home);
+    let shown = succeed(home, &format!("{SETUP} {flags} --dry-run")).await;
+    assert_eq!(contents(home), before, "{shown}");
+    succeed(home, &format!("{SETUP} {flags}")).await;
+    let mut after = contents(home);
+    // The catalog is not shown, but what it is of.
+    let name = "respondent-models.json";
+    let catalog = after.remove(name).unwrap();
+    let mut expected = expected(&shown, &before);
+    let about = expected.remove(name).unwrap();
+    if before.get(name) != Some(&catalog) {
+        let parsed: serde_json::Value = catalog.parse().unwrap();
+        let models = parsed["models"].as_array().unwrap().iter();
+        let slugs: Vec<&str> = models.filter_map(|model| model["slug"].as_str()).collect();
+        assert_eq!(about.trim().lines().collect::<Vec<_>>(), slugs, "{shown}");
+        let size = format!("a catalog of {:.1} kB", catalog.len() as f64 / 1000.0);
+        assert!(shown.contains(&size), "{size}: {shown}");
+    }
+    assert_eq!(after, expected, "{shown}");
+    shown
+}
+
+/// The text of every file in Codex's folder.
+fn contents(home: &Path) -> BTreeMap<String, String> {
+    let read = |name: String| {
+        let text = fs::read_to_string(home.join(".codex").join(&name)).unwrap();
+        (name, text)
+    };
+    files(home)
+        .unwrap_or_default()
+        .into_iter()
+        .map(read)
+        .collect()
+}
+
+/// The files after everything that a dry run has shown.
+fn expected(shown: &str, before: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut after = before.clone();
+    let mut copies = Vec::new();
+    for announced in shown.split("\nWould ").skip(1) {
+        let (sentence, block) = announced.split_once('\n').unwrap();
+        let (verb, rest) = sentence.split_once(' ').unwrap();
+        let path = rest.split([',', ':', ' ']).next().unwrap();
+        let name = path
+            .trim_end_matches('.')
+            .rsplit_once("/.codex/")
+            .unwrap()
+            .1;
+        let block = unindented(block);
+        if verb == "delete" {
+            after.remove(name);
+        } else if rest.ends_with("config.toml as it is now.") {
+            after.insert(name.to_owned(), before["config.toml"].clone());
+        } else if rest.ends_with("config.toml as it would be.") {
+            copies.push(name);
+        } else if verb == "change" && !rest.contains("a catalog of") {
+            after.insert(name.to_owned(), patched(&before[name], &block));
+        } else if verb != "leave" {
+            after.insert(name.to_owned(), block);
+        }
+    }
+    for name in copies {
+        after.insert(name.to_owned(), after["config.toml"].clone());
+    }
+    after
+}
+
+fn unindented(block: &str) -> String {
+    let block = block.strip_prefix('\n').unwrap_or(block);
+    let lines = block.split_inclusive('\n');
+    lines
+        .map(|line| line.strip_prefix("  ").unwrap_or(line))
+        .collect()
+}
+
+/// The text after a unified diff.
+fn patched(text: &str, diff: &str) -> String {
+    let mut old = text.split_inclusive('\n');
+    let mut position = 0;
+    let mut new = String::new();
+    for line in diff.split_inclusive('\n') {
+        let (sign, rest) = line.split_at(1);
+        match sign {
+            "@" => {
+                let start = rest.split(['-', ',', ' ']).nth(2).unwrap();
+                let start: usize = start.parse().unwrap();
+                while position + 1 < start {
+                    new += old.next().unwrap();
+                    position += 1;
+                }
+            }
+            " " | "-" => {
+                let line = old.next().unwrap();
+                assert_eq!(line.trim_end(), rest.trim_end(), "{diff}");
+                new += if sign == " " { line } else { "" };
+                position += 1;
+            }
+            "+" => new += rest,
+            _ => {
+                assert!(rest.contains("No newline at end of file"), "{diff}");
+                new.truncate(new.trim_end_matches('\n').len());
+            }
+        }
+    }
+    old.for_each(|line| new += line);
+    new
 }
 
 async fn only_ours() {

@@ -19,7 +19,12 @@ fn apply(changes: &[FileChange]) -> Result<(), FileError> {
 }
 
 fn write(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<(), ConfigTomlError> {
-    Ok(apply(&plan(home, settings)?)?)
+    let DefaultPlan {
+        before,
+        written,
+        config,
+    } = plan(home, settings)?;
+    Ok(apply(&[before, written, config])?)
 }
 
 fn remove(home: &CodexHome) -> Result<Option<Restored>, ConfigTomlError> {
