@@ -13,6 +13,7 @@ use crate::config::{Inputs, LoadPurpose, load};
 use crate::metrics::Metrics;
 use crate::metrics::spent::SpentToday;
 use crate::metrics::usage::{DailyUsage, UsageLog};
+use crate::net::Owner;
 use crate::net::memory::ProcessMemory;
 use crate::responses::ResponseStore;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
@@ -85,6 +86,7 @@ async fn request(service: &RouteService, method: Method, path: &str, body: &str)
     let request = Request::builder()
         .method(method)
         .uri(path)
+        .extension(Owner::local())
         .body(axum::body::Body::from(body.to_owned()))
         .unwrap();
     let response = service.clone().oneshot(request).await.unwrap();

@@ -85,17 +85,61 @@ pub fn base_url_error(base_url: &str, allow_http: bool) -> Option<&'static str> 
     let Ok(url) = Url::parse(base_url) else {
         return Some("base_url is not a URL such as \"https://host/v1\"");
     };
-    if !url.username().is_empty() || url.password().is_some() {
+    if has_credentials(&url) {
         return Some("base_url contains a user or password; give it as api_key or in headers");
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Some("base_url contains a query or fragment; give it in query");
     }
-    match url.scheme() {
-        "https" => None,
-        "http" if allow_http || is_loopback(&url) => None,
-        "http" => Some("base_url is http to another host; use https or set allow_http = true"),
-        _ => Some("base_url must begin with https:// or http://"),
+    match UrlScheme::of(&url, allow_http) {
+        UrlScheme::Allowed => None,
+        UrlScheme::PlainToAnotherHost => {
+            Some("base_url is http to another host; use https or set allow_http = true")
+        }
+        UrlScheme::Other => Some("base_url must begin with https:// or http://"),
+    }
+}
+
+/// Why the URL of a webhook is refused; `None` if it is accepted. Plain `http` to another host needs
+/// `allow_http`.
+pub fn webhook_url_error(url: &str, allow_http: bool) -> Option<&'static str> {
+    let Ok(url) = Url::parse(url) else {
+        return Some("url is not a URL such as \"https://host/hook\"");
+    };
+    if has_credentials(&url) {
+        return Some("url contains a user or password; the receiver checks the signature instead");
+    }
+    match UrlScheme::of(&url, allow_http) {
+        UrlScheme::Allowed => None,
+        UrlScheme::PlainToAnotherHost => {
+            Some("url is http to another host; use https or set allow_http = true")
+        }
+        UrlScheme::Other => Some("url must begin with https:// or http://"),
+    }
+}
+
+fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// How a request to a URL would travel.
+enum UrlScheme {
+    /// Encrypted, on this machine only, or unencrypted because that is allowed.
+    Allowed,
+    /// Unencrypted to another machine.
+    PlainToAnotherHost,
+    /// Not over HTTP.
+    Other,
+}
+
+impl UrlScheme {
+    fn of(url: &Url, allow_http: bool) -> Self {
+        match url.scheme() {
+            "https" => Self::Allowed,
+            "http" if allow_http || is_loopback(url) => Self::Allowed,
+            "http" => Self::PlainToAnotherHost,
+            _ => Self::Other,
+        }
     }
 }
 
@@ -241,6 +285,26 @@ mod tests {
         assert_eq!(base_url_error("http://10.0.0.7:8000/v1", true), None);
         assert!(base_url_error("file:///etc/passwd", true).is_some());
         assert!(base_url_error("http://user:pw@10.0.0.7/v1", true).is_some());
+    }
+
+    #[test]
+    fn unsafe_addresses_of_webhooks_are_refused() {
+        for url in [
+            "https://hooks.example/a?token=1",
+            "http://127.0.0.1:8080/hook",
+        ] {
+            assert_eq!(webhook_url_error(url, false), None, "{url}");
+        }
+        for url in [
+            "http://10.0.0.7/hook",
+            "file:///etc/passwd",
+            "https://user:pw@hooks.example/a",
+            "hooks.example/a",
+            "",
+        ] {
+            assert!(webhook_url_error(url, false).is_some(), "{url}");
+        }
+        assert_eq!(webhook_url_error("http://10.0.0.7/hook", true), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::Environment;
 use crate::secrets::Secret;
 
-/// Time limit for `api_key_command`.
+/// Time limit for a command that prints keys.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum bytes that are read from a key file or a command's output.
@@ -29,11 +29,11 @@ const MAX_INPUT_BYTES: u64 = 64 << 10;
 pub enum KeyOrigin {
     /// Environment variables, by name.
     Environment(Vec<String>),
-    /// A file (`api_key_file`).
+    /// A file.
     File(PathBuf),
-    /// A command (`api_key_command`).
+    /// A command.
     Command,
-    /// The configuration file itself (`api_key`).
+    /// The configuration file itself.
     Literal,
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Display for KeyOrigin {
     }
 }
 
-/// The API keys of one provider and where they come from.
+/// API keys of one provider, or secrets of one webhook, and where they come from.
 #[derive(Debug)]
 pub struct ApiKeys {
     /// The keys, at least one; none if they are in a file or come from a command and were not to
@@ -56,7 +56,9 @@ pub struct ApiKeys {
     pub secrets: Vec<Secret>,
     /// Where they come from.
     pub origin: KeyOrigin,
-    /// Variables that `api_key_env` names and that are unset.
+    /// The setting that says so; empty if none does.
+    pub setting: &'static str,
+    /// Variables that are named and unset.
     pub unset_variables: Vec<String>,
 }
 
@@ -70,22 +72,45 @@ pub enum KeyError {
     Mistake(&'static str, String),
 }
 
-/// The API keys this table configures; `None` if it configures none. `resolve` turns the
-/// path in `api_key_file` into one that can be opened. If `reads_keys` is false, no key file is
-/// read and no command is run, and the keys from there are absent. Otherwise this blocks.
+/// The settings that say where keys are: each with its name and its value. At most one is set.
+pub struct KeySources<'a> {
+    /// Environment variables.
+    pub environment: (&'static str, Option<&'a OneOrMany>),
+    /// A file with a key in each line.
+    pub file: (&'static str, Option<&'a Path>),
+    /// A command that prints a key in each line.
+    pub command: (&'static str, Option<&'a OneOrMany>),
+    /// The keys themselves.
+    pub literal: (&'static str, Option<&'a OneOrMany>),
+}
+
+impl<'a> From<&'a ProviderSpec> for KeySources<'a> {
+    fn from(spec: &'a ProviderSpec) -> Self {
+        Self {
+            environment: ("api_key_env", spec.api_key_env.as_ref()),
+            file: ("api_key_file", spec.api_key_file.as_deref()),
+            command: ("api_key_command", spec.api_key_command.as_ref()),
+            literal: ("api_key", spec.api_key.as_ref()),
+        }
+    }
+}
+
+/// The API keys that these settings configure; `None` if they configure none. `resolve` turns the
+/// path of a file into one that can be opened. If `reads_keys` is false, no key file is read and no
+/// command is run, and the keys from there are absent. Otherwise this blocks.
 pub fn api_keys(
-    spec: &ProviderSpec,
+    sources: &KeySources<'_>,
     environment: &dyn Environment,
     reads_keys: bool,
     resolve: impl Fn(&Path) -> PathBuf,
 ) -> Result<Option<ApiKeys>, KeyError> {
-    let sources = [
-        ("api_key_env", spec.api_key_env.is_some()),
-        ("api_key_file", spec.api_key_file.is_some()),
-        ("api_key_command", spec.api_key_command.is_some()),
-        ("api_key", spec.api_key.is_some()),
+    let set = [
+        (sources.environment.0, sources.environment.1.is_some()),
+        (sources.file.0, sources.file.1.is_some()),
+        (sources.command.0, sources.command.1.is_some()),
+        (sources.literal.0, sources.literal.1.is_some()),
     ];
-    let mut configured = sources
+    let mut configured = set
         .iter()
         .filter(|(_, is_set)| *is_set)
         .map(|(setting, _)| *setting);
@@ -93,43 +118,43 @@ pub fn api_keys(
         let why = format!("give {first} or {second}, not both");
         return Err(KeyError::Mistake(second, why));
     }
-    let (setting, keys) = if let Some(names) = &spec.api_key_env {
-        ("api_key_env", from_environment(&names.0, environment)?)
-    } else if let Some(path) = &spec.api_key_file {
+    let (setting, keys) = if let (setting, Some(names)) = sources.environment {
+        (setting, from_environment(&names.0, environment)?)
+    } else if let (setting, Some(path)) = sources.file {
         let path = resolve(path);
         let origin = KeyOrigin::File(path.clone());
         if !reads_keys {
             return Ok(Some(with_origin(Vec::new(), origin)));
         }
-        let missing = |why| KeyError::Missing(format!("api_key_file: {why}"));
+        let missing = |why| KeyError::Missing(format!("{setting}: {why}"));
         let secrets = parse_lines(&read_limited(&path).map_err(missing)?);
         if secrets.is_empty() {
             return Err(missing(format!("{} holds no key", path.display())));
         }
-        ("api_key_file", with_origin(secrets, origin))
-    } else if let Some(command) = &spec.api_key_command {
+        (setting, with_origin(secrets, origin))
+    } else if let (setting, Some(command)) = sources.command {
         if !reads_keys {
             return Ok(Some(with_origin(Vec::new(), KeyOrigin::Command)));
         }
-        let missing = |why| KeyError::Missing(format!("api_key_command {why}"));
+        let missing = |why| KeyError::Missing(format!("{setting} {why}"));
         let secrets = parse_lines(&run_command(command, COMMAND_TIMEOUT).map_err(missing)?);
         if secrets.is_empty() {
             return Err(missing("printed no key".to_owned()));
         }
-        ("api_key_command", with_origin(secrets, KeyOrigin::Command))
-    } else if let Some(literal) = &spec.api_key {
+        (setting, with_origin(secrets, KeyOrigin::Command))
+    } else if let (setting, Some(literal)) = sources.literal {
         let keys: Option<Vec<Secret>> = literal.0.iter().map(|text| Secret::new(text)).collect();
         let secrets = keys.filter(|keys| !keys.is_empty());
-        let empty = || KeyError::Mistake("api_key", "api_key is empty".to_owned());
+        let empty = || KeyError::Mistake(setting, format!("{setting} is empty"));
         (
-            "api_key",
+            setting,
             with_origin(secrets.ok_or_else(empty)?, KeyOrigin::Literal),
         )
     } else {
         return Ok(None);
     };
     if is_sendable(&keys) {
-        Ok(Some(keys))
+        Ok(Some(ApiKeys { setting, ..keys }))
     } else {
         Err(KeyError::Mistake(setting, NOT_SENDABLE.to_owned()))
     }
@@ -196,6 +221,7 @@ fn with_origin(secrets: Vec<Secret>, origin: KeyOrigin) -> ApiKeys {
     ApiKeys {
         secrets,
         origin,
+        setting: "",
         unset_variables: Vec::new(),
     }
 }
@@ -304,7 +330,7 @@ mod tests {
     }
 
     fn keys_of(toml: &str) -> Vec<String> {
-        let keys = api_keys(&spec(toml), &environment(), true, Path::to_owned)
+        let keys = api_keys(&(&spec(toml)).into(), &environment(), true, Path::to_owned)
             .unwrap()
             .unwrap();
         keys.secrets
@@ -314,7 +340,7 @@ mod tests {
     }
 
     fn error(toml: &str) -> String {
-        match api_keys(&spec(toml), &environment(), true, Path::to_owned).unwrap_err() {
+        match api_keys(&(&spec(toml)).into(), &environment(), true, Path::to_owned).unwrap_err() {
             KeyError::Missing(why) => why,
             KeyError::Mistake(key, why) => format!("{key}: {why}"),
         }
@@ -337,7 +363,7 @@ mod tests {
     #[test]
     fn without_a_source_there_is_no_key() {
         assert!(
-            api_keys(&spec(""), &environment(), true, Path::to_owned)
+            api_keys(&(&spec("")).into(), &environment(), true, Path::to_owned)
                 .unwrap()
                 .is_none()
         );
@@ -365,7 +391,7 @@ mod tests {
     fn weights_follow_their_keys() {
         let weights_of = |toml: &str| {
             let spec = spec(toml);
-            let keys = api_keys(&spec, &environment(), true, Path::to_owned).unwrap();
+            let keys = api_keys(&(&spec).into(), &environment(), true, Path::to_owned).unwrap();
             key_weights(&spec, &spec.key_weights, keys.as_ref())
         };
         for (toml, weights) in [
@@ -433,7 +459,7 @@ mod tests {
                 ),
                 (command.as_str(), KeyOrigin::Command),
             ] {
-                let keys = api_keys(&spec(toml), &environment(), false, Path::to_owned);
+                let keys = api_keys(&(&spec(toml)).into(), &environment(), false, Path::to_owned);
                 let keys = keys.unwrap().unwrap();
                 assert_eq!((keys.secrets.len(), keys.origin), (0, origin));
             }

@@ -12,6 +12,7 @@
 //! | [`keys`] | API keys from the environment, a file, a command or the configuration |
 //! | [`report`] | the text that `respondent check` prints |
 //! | [`error`] | the mistakes of a configuration, with file and line |
+//! | [`webhooks`] | who is told that a background response has ended |
 //! | [`callers`] | host names and origins that may call the server |
 //! | [`clients`] | the clients, with their tokens and limits |
 //! | [`changes`] | what an edit has changed |
@@ -32,6 +33,7 @@ pub mod settings;
 mod storage;
 pub mod toml_file;
 pub mod watch;
+pub mod webhooks;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -50,6 +52,7 @@ pub use purpose::LoadPurpose;
 pub use settings::{ArtifactConfig, ArtifactMode, CaptureMode};
 pub use storage::{HistoryConfig, JobConfig, ResponseConfig, ResponseMode};
 pub use watch::ConfigWatcher;
+pub use webhooks::{Webhook, WebhookEvent};
 
 use crate::secrets::{Redactor, Secret};
 use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
@@ -97,6 +100,8 @@ pub struct Config {
     pub history: HistoryConfig,
     /// How background responses run: `[jobs]`.
     pub jobs: JobConfig,
+    /// Whom the server tells that a background response has ended: `[webhooks]`.
+    pub webhooks: Vec<Webhook>,
     /// Recording of turns for diagnosis and replay: `[capture]`.
     pub capture: CaptureConfig,
     /// Whether the embedded provider is enabled and the server must start it.
@@ -193,6 +198,10 @@ impl Config {
             .collect();
         secrets.extend(self.server.token.clone());
         secrets.extend(self.clients.seen_tokens().iter().cloned());
+        for webhook in &self.webhooks {
+            secrets.extend(webhook.secrets.iter().flat_map(Webhook::forms_of_secret));
+            secrets.extend(webhook.secret_of_url());
+        }
         for provider in &self.registry.providers {
             let pairs = provider.headers.iter().chain(&provider.query);
             let pairs = pairs.filter(|(name, value)| may_hold_secret(name, value));

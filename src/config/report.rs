@@ -105,6 +105,24 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         writeln!(out, "\nprovider   {} ({})", provider.id, provider.name)?;
         write_provider(config, provider, out)?;
     }
+    if !config.webhooks.is_empty() {
+        writeln!(out)?;
+    }
+    for webhook in &config.webhooks {
+        let events = match &webhook.events {
+            None => "all events".to_owned(),
+            Some(events) => {
+                let names: Vec<&str> = events.iter().map(|event| event.name()).collect();
+                names.join(", ")
+            }
+        };
+        writeln!(
+            out,
+            "webhook    {} -> {}: {events}",
+            webhook.name,
+            webhook.host()
+        )?;
+    }
     let registry = &config.registry;
     if !(registry.aliases.is_empty() && registry.fallbacks.is_empty())
         || registry.default_model.is_some()

@@ -17,6 +17,7 @@ use strum::IntoStaticStr;
 use super::address::{self, DEFAULT_PORT};
 use super::clients::ClientEntry;
 use super::storage::{HistoryConfig, JobConfig, ResponseConfig};
+use super::webhooks::WebhookSpec;
 use crate::log::RecordFormat;
 use crate::secrets::Secret;
 
@@ -42,6 +43,8 @@ pub struct ConfigFile {
     pub history: HistoryConfig,
     /// `[jobs]`
     pub jobs: JobConfig,
+    /// `[webhooks.<name>]`
+    pub webhooks: Pairs<WebhookSpec>,
     /// `[capture]`
     pub capture: CaptureConfig,
     /// `[providers.<id>]`

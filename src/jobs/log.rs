@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::sleep;
 
+use super::webhooks::Webhooks;
 use crate::clock::System;
 use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
@@ -31,6 +32,7 @@ pub(super) struct JobLog {
     owner: Arc<str>,
     id: String,
     store: Arc<Store>,
+    webhooks: Webhooks,
     events: Mutex<LoggedEvents>,
     /// How many events there are, and whether the last one is terminal.
     published: watch::Sender<(usize, bool)>,
@@ -77,7 +79,7 @@ impl JobLog {
     pub(super) fn new(
         owner: Arc<str>,
         id: String,
-        store: Arc<Store>,
+        (store, webhooks): (Arc<Store>, Webhooks),
         first: impl IntoIterator<Item = Bytes>,
     ) -> Self {
         let documents: Vec<Bytes> = first.into_iter().collect();
@@ -86,6 +88,7 @@ impl JobLog {
             owner,
             id,
             store,
+            webhooks,
             events: Mutex::new(LoggedEvents {
                 bytes: documents.iter().map(Bytes::len).sum(),
                 written: documents.len(),
@@ -219,7 +222,7 @@ impl JobLog {
         let _writing = self.writing.lock().await;
         let batch = self.events.lock().unwritten();
         let last = batch.last;
-        match store_end(&self.store, response.clone(), batch).await {
+        match store_end(&self.store, &self.webhooks, response.clone(), batch).await {
             Ok(()) => self.events.lock().mark_written(last),
             // The response was deleted meanwhile.
             Err(StoreError::Gone) => {}
@@ -237,27 +240,30 @@ impl JobLog {
     }
 }
 
-/// Stores the end of a run: the response and its last events. It continues nothing if what it
-/// continued was deleted meanwhile.
+/// Stores the end of a run: the response, its last events, and who is to be told of it. It continues
+/// nothing if what it continued was deleted meanwhile.
 pub(super) async fn store_end(
     store: &Store,
+    webhooks: &Webhooks,
     response: NewResponse,
     last: EventBatch,
 ) -> Result<(), StoreError> {
     let now_ms = System.unix_ms();
-    match store
-        .finish_job(response.clone(), last.clone(), now_ms)
-        .await
-    {
+    let id = response.id.clone();
+    let names = webhooks.names_for(response.status);
+    let finish = |response, last| store.finish_job(response, last, names.clone(), now_ms);
+    let refused = match finish(response.clone(), last.clone()).await {
         Err(StoreError::Gone) => {
             let alone = NewResponse {
                 origin: StoredOrigin::Nothing,
                 ..response
             };
-            store.finish_job(alone, last, now_ms).await
+            finish(alone, last).await?
         }
-        ended => ended,
-    }
+        ended => ended?,
+    };
+    webhooks.stored(&id, &refused);
+    Ok(())
 }
 
 /// A log as the engine writes to it.

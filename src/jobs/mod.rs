@@ -8,6 +8,7 @@
 //! | `log` | the events of a run, in memory and on their way to the disk |
 //! | `viewer` | a client that reads the events of a run, live or from the disk |
 //! | `recovery` | the runs that an earlier process has left |
+//! | `webhooks` | tells others that runs have ended |
 //!
 //! A run is claimed on the disk before its first request to a provider, so that no run happens
 //! twice. When the process ends in the middle, its next start ends the run as failed.
@@ -17,6 +18,7 @@ mod queue;
 mod recovery;
 mod run;
 mod viewer;
+mod webhooks;
 
 pub use queue::{CancelOutcome, JobCounts, JobQueue};
 pub use viewer::EventsRequest;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::log::JobLog;
 use super::run::{WaitingRun, run};
 use super::viewer::{EventsRequest, viewer};
+use super::webhooks::Webhooks;
 use crate::clock::{Clock, System};
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::storage_fault;
@@ -42,6 +43,7 @@ pub struct JobQueue(Arc<SharedQueue>);
 pub(super) struct SharedQueue {
     pub(super) service: Arc<Service>,
     pub(super) store: Arc<Store>,
+    pub(super) webhooks: Webhooks,
     pub(super) memory: ProcessMemory,
     /// The server stops: no run begins any more.
     stopping: CancellationToken,
@@ -98,9 +100,17 @@ impl JobQueue {
         memory: &ProcessMemory,
         stopping: CancellationToken,
     ) -> Self {
+        let webhooks = Webhooks::new(
+            Arc::clone(&service.config),
+            Arc::clone(&store),
+            Arc::clone(&service.metrics),
+            Arc::new(System),
+            Arc::new(System),
+        );
         let queue = Self(Arc::new(SharedQueue {
             service,
             store,
+            webhooks,
             memory: memory.clone(),
             stopping,
             runs: Mutex::default(),
@@ -135,6 +145,16 @@ impl JobQueue {
             waiting.map(|run| run.request.len()).sum()
         });
         queue
+    }
+
+    /// Tells the webhooks of responses that have ended, as long as the process runs.
+    pub async fn deliver_to_webhooks(&self) {
+        self.0.webhooks.clone().run().await;
+    }
+
+    /// Looks at the webhooks again, because the configuration has changed.
+    pub fn webhooks_changed(&self) {
+        self.0.webhooks.wake();
     }
 
     /// How many runs there are.
@@ -209,6 +229,7 @@ impl JobQueue {
     /// Forgets the events of a response that was deleted. Clients that read them get the rest.
     pub fn forget(&self, owner: &Arc<str>, id: &str) {
         self.0.runs.lock().live.remove(&key(owner, id));
+        self.0.webhooks.wake();
     }
 
     pub(super) fn shared(&self) -> &Arc<SharedQueue> {
@@ -268,7 +289,7 @@ impl SharedQueue {
         let log = Arc::new(JobLog::new(
             Arc::clone(&owner),
             id.clone(),
-            Arc::clone(&self.store),
+            (Arc::clone(&self.store), self.webhooks.clone()),
             documents,
         ));
         self.add(WaitingRun {

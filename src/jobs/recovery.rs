@@ -59,7 +59,7 @@ impl SharedQueue {
         let log = JobLog::new(
             Arc::clone(&owner),
             job.id.clone(),
-            Arc::clone(&self.store),
+            (Arc::clone(&self.store), self.webhooks.clone()),
             documents.into_iter().map(Bytes::from),
         );
         let continues = continuation(&job.request);
@@ -127,7 +127,7 @@ impl SharedQueue {
             ..NewResponse::without_items(&job.owner, &job.id, created, text, status, now)
         };
         let last = EventBatch::new(first, last.documents().map(|event| event.json));
-        store_end(&self.store, response, last).await
+        store_end(&self.store, &self.webhooks, response, last).await
     }
 
     /// The events of a run that are on the disk.

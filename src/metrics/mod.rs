@@ -99,6 +99,10 @@ metrics! {
     open_streams: Gauge = add("open_streams", "Streams being sent now");
     jobs: Family<Labels<1>, Gauge> = add("jobs", "Background runs that have not ended, by state");
     job_viewers: Gauge = add("job_viewers", "Clients that read the events of background runs");
+    webhook_attempts: Counters<2> = add("webhook_attempts",
+        "Events of background responses that were delivered, are to be retried, or were given up as failed, by webhook");
+    waiting_deliveries: Family<Labels<1>, Gauge> =
+        add("webhook_deliveries_waiting", "Events that a webhook has not taken yet");
     stored_responses: Counters<1> =
         add("stored_responses", "Responses that were to be stored when they ended, by result");
     memory: Family<Labels<1>, Gauge> =
@@ -148,6 +152,18 @@ pub enum UnshortenedBill {
     TooLong,
     /// Nothing: the price is unknown, or the provider did not count the tokens.
     Unknown,
+}
+
+/// What became of an attempt to deliver an event to a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum WebhookResult {
+    /// The webhook has taken it.
+    Delivered,
+    /// It is tried again.
+    Retried,
+    /// It was given up.
+    Failed,
 }
 
 /// How much of a request is a prefix that the previous request of its session had too.
@@ -327,6 +343,20 @@ impl Metrics {
             self.jobs.get_or_create(&labels).set(gauge(count));
         }
         self.job_viewers.set(gauge(viewers));
+    }
+
+    /// Counts an attempt to deliver an event to a webhook.
+    pub fn webhook(&self, webhook: &str, result: WebhookResult) {
+        let name = ("webhook", Cow::Owned(webhook.to_owned()));
+        let result: &'static str = result.into();
+        count(&self.webhook_attempts, &[name, ("result", result.into())]);
+    }
+
+    /// Sets how many events a webhook has not taken yet.
+    pub fn set_waiting_deliveries(&self, webhook: &str, waiting: u64) {
+        let name = ("webhook", Cow::Owned(webhook.to_owned()));
+        let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+        self.waiting_deliveries.get_or_create(&[name]).set(waiting);
     }
 
     /// Counts a response that was to be stored.

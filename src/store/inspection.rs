@@ -58,6 +58,8 @@ pub struct OwnerContents {
     pub unfinished_jobs: u64,
     /// Background runs that have ended.
     pub ended_jobs: u64,
+    /// Webhooks that are still to be told of a background response.
+    pub deliveries: u64,
 }
 
 const SELECT_OWNERS: &str = "
@@ -73,12 +75,13 @@ const SELECT_OWNERS: &str = "
             + (SELECT coalesce(sum(bytes), 0) FROM threads WHERE threads.owner = owners.owner),
         (SELECT count(*) FROM conversations WHERE conversations.owner = owners.owner),
         (SELECT count(*) FROM jobs WHERE jobs.owner = owners.owner AND state <> 'ended'),
-        (SELECT count(*) FROM jobs WHERE jobs.owner = owners.owner AND state = 'ended')
+        (SELECT count(*) FROM jobs WHERE jobs.owner = owners.owner AND state = 'ended'),
+        (SELECT count(*) FROM deliveries JOIN jobs USING (response) WHERE jobs.owner = owners.owner)
     FROM owners ORDER BY owner";
 
 /// What must hold between the rows, besides what `SQLite` checks: the fault, and a query that counts
 /// the rows that have it.
-const INVARIANTS: [(&str, &str); 9] = [
+const INVARIANTS: [(&str, &str); 10] = [
     (
         "contents that count other users than they have",
         "SELECT count(*) FROM contents WHERE uses <>
@@ -122,6 +125,11 @@ const INVARIANTS: [(&str, &str); 9] = [
         "SELECT count(*) FROM jobs WHERE state <> 'ended' AND request IS NULL",
     ),
     (
+        "deliveries to webhooks of runs that have not ended",
+        "SELECT count(*) FROM deliveries WHERE NOT EXISTS (
+            SELECT 1 FROM jobs WHERE jobs.response = deliveries.response AND state = 'ended')",
+    ),
+    (
         "artifacts whose text is not complete",
         "SELECT count(*) FROM blobs WHERE stored <>
             (SELECT coalesce(sum(length(body)), 0) FROM chunks WHERE blob = blobs.number)",
@@ -154,6 +162,7 @@ impl StoreReading {
                 conversations: row.get(5)?,
                 unfinished_jobs: row.get(6)?,
                 ended_jobs: row.get(7)?,
+                deliveries: row.get(8)?,
             })
         })?;
         let pragma = |name| {
@@ -262,6 +271,7 @@ pub(super) fn purge(connection: &mut Connection) -> Result<bool, StoreError> {
         "prompts",
         "prompt_histories",
         "usage",
+        "deliveries",
         "spent",
         "events",
         "jobs",

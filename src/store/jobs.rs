@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
 use super::responses::{NewResponse, ResponseText, find, finish, in_transaction, text_bytes};
-use super::{Store, StoreError, contents};
+use super::{Store, StoreError, contents, deliveries};
 
 /// The level of zstd for requests, which are deleted when their run ends.
 const COMPRESSION_LEVEL: i32 = 1;
@@ -167,13 +167,15 @@ impl Store {
         .await
     }
 
-    /// Stores the end of a background response, with its last events.
+    /// Stores the end of a background response, with its last events and a delivery to each of
+    /// these webhooks. Returns the webhooks for which too many deliveries wait already.
     pub async fn finish_job(
         &self,
         response: NewResponse,
         events: EventBatch,
+        webhooks: Vec<String>,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         self.write_with(move |writer| {
             in_transaction(writer, |connection| {
                 let number = number_of(connection, &response.owner, &response.id)?;
@@ -185,7 +187,7 @@ impl Store {
                      WHERE response = ?1",
                     params![number, now_ms],
                 )?;
-                Ok(())
+                deliveries::create(connection, number, &webhooks, now_ms / 1_000)
             })
         })
         .await

@@ -23,6 +23,7 @@
 //! | `inspection` | statistics, checks, copies and the deletion of a whole database |
 //! | `transfer` | exports responses and conversations to a file, and imports them |
 //! | `jobs` | the runs of background responses, and their events |
+//! | `deliveries` | the webhooks that are to be told of a background response |
 //! | `contents` | JSON that several rows share |
 //! | `prompts` | the prompts of the last responses, as hashes |
 //! | `usage` | what turns have used, summed by day and model |
@@ -34,6 +35,7 @@ mod chunks;
 mod contents;
 mod conversations;
 mod data_dir;
+mod deliveries;
 mod error;
 mod expiry;
 mod find;
@@ -65,6 +67,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use batch::ArtifactBatch;
 pub use conversations::{ItemListOf, ItemPage, ListedItems, StoredConversation};
 pub use data_dir::{DataDir, DataDirInUse};
+pub use deliveries::WaitingDelivery;
 pub use error::{OpenError, StoreError, UnusableStore};
 pub use expiry::{ExpiryStep, ResponseLimits};
 pub use inspection::{OwnerContents, StoreContents, StoreReading};

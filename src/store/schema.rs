@@ -7,13 +7,14 @@ use super::error::StoreError;
 use super::lock_patience::LOCK_TIMEOUT;
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
     include_str!("004.sql"),
     include_str!("005.sql"),
     include_str!("006.sql"),
+    include_str!("007.sql"),
     include_str!("008.sql"),
 ];
 
@@ -105,7 +106,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "7"),
+            ("user_version", "8"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))
@@ -160,10 +161,10 @@ pub(super) mod tests {
     #[test]
     fn a_newer_schema_is_left_alone() {
         let mut connection = in_memory();
-        connection.pragma_update(None, "user_version", 8).unwrap();
+        connection.pragma_update(None, "user_version", 9).unwrap();
         assert!(matches!(
             migrate(&mut connection),
-            Err(StoreError::Newer(8))
+            Err(StoreError::Newer(9))
         ));
     }
 }

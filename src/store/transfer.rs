@@ -1,7 +1,8 @@
 //! Responses and conversations of an owner in a file of JSON lines.
 //!
 //! The first line names the format. Then come the threads, each behind its parent, with their items;
-//! then the responses and conversations in them. Background runs that have not ended are left out.
+//! then the responses and conversations in them. Background runs that have not ended are left out, and so
+//! are deliveries to webhooks, because the other store has webhooks of its own.
 
 use std::collections::HashMap;
 use std::fs::File;

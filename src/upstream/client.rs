@@ -17,6 +17,26 @@ use crate::secrets::Secret;
 /// How long a connection may be idle before it is probed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
+/// What the HTTP clients of all requests to others have in common. A server on this machine is asked
+/// without the proxy of the environment.
+pub fn client_builder(connect_timeout: Duration, is_local: bool) -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(connect_timeout)
+        .redirect(reqwest::redirect::Policy::none())
+        .tcp_nodelay(true)
+        // After the machine has slept, the pool holds dead connections. Without keepalive a
+        // turn would wait for one of them.
+        .tcp_keepalive(KEEPALIVE)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .http2_keep_alive_timeout(KEEPALIVE);
+    if is_local {
+        builder.no_proxy()
+    } else {
+        builder
+    }
+}
+
 /// Builds the connection to a provider. In a replay, `replay_origin` is where its requests go.
 pub(super) fn build(
     provider: &Arc<Provider>,
@@ -25,22 +45,11 @@ pub(super) fn build(
     concurrency: Arc<ConcurrencyLimit>,
 ) -> Result<Upstream, Fault> {
     let base_url = base_url(provider, replay_origin)?;
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(provider.timeouts.connect)
-        .redirect(reqwest::redirect::Policy::none())
-        .tcp_nodelay(true)
-        // After the machine has slept, the pool holds dead connections. Without keepalive a
-        // turn would wait for one of them.
-        .tcp_keepalive(KEEPALIVE)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .http2_keep_alive_timeout(KEEPALIVE);
+    let mut builder = client_builder(provider.timeouts.connect, address::is_loopback(&base_url));
     if let Some(proxy) = &provider.proxy {
         let proxy =
             reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
         builder = builder.no_proxy().proxy(proxy);
-    } else if address::is_loopback(&base_url) {
-        builder = builder.no_proxy();
     }
     if let Some(path) = &provider.ca_file {
         let pem = std::fs::read(path).map_err(|error| unusable(provider, "ca_file", &error))?;

@@ -38,6 +38,7 @@ use crate::config::{Config, KeyOrigin};
 
 pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send_request};
 pub use blame::FailedRequest;
+pub use client::client_builder;
 pub use concurrency::RequestPermit;
 pub use health::{LastRequestReport, ProviderHealth};
 pub use keys::{KeyIndex, KeyRing};

@@ -194,7 +194,8 @@ async fn foretold(home: &Path, flags: &str) -> String {
         let models = parsed["models"].as_array().unwrap().iter();
         let slugs: Vec<&str> = models.filter_map(|model| model["slug"].as_str()).collect();
         assert_eq!(about.trim().lines().collect::<Vec<_>>(), slugs, "{shown}");
-        let size = format!("a catalog of {:.1} kB", catalog.len() as f64 / 1000.0);
+        let tenths = catalog.len() / 100;
+        let size = format!("a catalog of {}.{} kB", tenths / 10, tenths % 10);
         assert!(shown.contains(&size), "{size}: {shown}");
     }
     assert_eq!(after, expected, "{shown}");
@@ -260,7 +261,7 @@ fn patched(text: &str, diff: &str) -> String {
     let mut position = 0;
     let mut new = String::new();
     for line in diff.split_inclusive('\n') {
-        let (sign, rest) = line.split_at(1);
+        let (sign, rest) = line.split_at_checked(1).unwrap();
         match sign {
             "@" => {
                 let start = rest.split(['-', ',', ' ']).nth(2).unwrap();

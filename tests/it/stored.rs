@@ -11,6 +11,7 @@ mod background;
 mod conversations;
 mod owners;
 mod responses;
+mod webhooks;
 
 pub fn trials() -> Vec<Trial> {
     let all = [
@@ -18,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         conversations::trials(),
         owners::trials(),
         background::trials(),
+        webhooks::trials(),
     ];
     all.into_iter().flatten().collect()
 }

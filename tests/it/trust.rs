@@ -39,7 +39,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 31] = [
+const COMMANDS: [(&str, bool); 32] = [
     ("serve", true),
     ("check", true),
     ("models", false),
@@ -81,7 +81,7 @@ const REFUSAL: &str = "is not allowed in a file that was found in the working di
 const KEY: &str = "sk-canary-of-the-user";
 
 /// What a stranger may have written, with `URL` for the stranger's server.
-const CONFIGS: [&str; 10] = [
+const CONFIGS: [&str; 11] = [
     "[providers.mine]\nbase_url = \"URL\"\napi_key_command = \"touch ran\"",
     "[providers.openai]\napi_key_command = [\"touch\", \"ran\"]",
     "[providers.mine]\nbase_url = \"URL\"\napi_key_file = \"link.key\"",
@@ -92,6 +92,7 @@ const CONFIGS: [&str; 10] = [
     "[server]\ntoken_file = \"link.key\"",
     "[server]\ntoken_env = \"OPENAI_API_KEY\"",
     "[server]\ndata_dir = \".\"",
+    "[webhooks.mine]\nurl = \"URL\"\nsecret_command = \"touch ran\"",
 ];
 
 /// The folder of a stranger, with a link to a key of the user.

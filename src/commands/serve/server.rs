@@ -174,7 +174,11 @@ impl Server {
         let memory = self.app.memory.clone();
         let slots = Arc::clone(self.app.service.slots());
         let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
+        let reloaded = jobs.clone();
         let applied = move |config: &Config| {
+            if let Some(jobs) = &reloaded {
+                jobs.webhooks_changed();
+            }
             limited.apply_limits(config);
             memory.set_limit(config.memory_limit());
             slots.limits_changed();
@@ -187,7 +191,13 @@ impl Server {
         let watched = self.watch.run(crate::config::watch::POLL_INTERVAL, applied);
         let responses = self.app.service.responses().clone();
         let kept = clean_up(live, self.artifacts, responses, usage.clone());
+        let told = jobs.clone();
         let _tasks = [
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                if let Some(jobs) = told {
+                    jobs.deliver_to_webhooks().await;
+                }
+            })),
             AbortOnDropHandle::new(tokio::spawn(kept)),
             AbortOnDropHandle::new(tokio::spawn(watched)),
             AbortOnDropHandle::new(tokio::spawn(async move {

@@ -5,6 +5,7 @@ mod provider;
 mod routing;
 mod server;
 mod trust;
+mod webhooks;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -60,6 +61,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     loader.add_provider_files();
     loader.add_providers_by_environment();
     loader.add_sandbox_if_alone();
+    loader.webhooks(&main, file.webhooks.0);
     loader.routing(&main, file.routing);
     let sandbox = loader.config.registry.provider(registry::SANDBOX);
     let has_sandbox = sandbox.is_some_and(|provider| provider.base_url.is_empty());
@@ -82,6 +84,9 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
                 "`memory` must be at least {least}: 3 times `body_limit`, `memory` of [capture] and of [artifacts], and 120 MiB for what is remembered of sessions"
             ),
         ));
+    }
+    if !loader.config.webhooks.is_empty() && !loader.config.stores_responses() {
+        loader.warn("webhooks are told of background responses, which need stored responses: set mode = \"disk\" in [responses]".to_owned());
     }
     if loader.errors.is_empty() {
         Ok(loader.config)

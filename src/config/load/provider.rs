@@ -178,7 +178,8 @@ impl ConfigLoader<'_> {
         let environment = self.inputs.environment.as_ref();
         let reads_keys = self.purpose.reads_keys();
         let resolve = |path: &Path| self.resolve(path);
-        if let Some(keys) = keys::api_keys(&table.spec, environment, reads_keys, resolve)? {
+        if let Some(keys) = keys::api_keys(&(&table.spec).into(), environment, reads_keys, resolve)?
+        {
             return Ok(Some(keys));
         }
         let usual = provider.key_env.first();

@@ -10,6 +10,7 @@ use crate::secrets::Secret;
 
 mod mistakes;
 mod trust;
+mod webhooks;
 
 /// The inputs of one test: a temporary directory, variables and flags.
 struct TestInputs {

@@ -1,6 +1,6 @@
 //! What a configuration file may not do if it was found in the working directory. Whoever made
-//! the directory may have written it, so it runs no command, reads no other file, and sends no
-//! key to an address of its own.
+//! the directory may have written it, so it runs no command, reads no other file, sends no key to
+//! an address of its own, and has no webhooks.
 
 use registry::{ProviderSpec, builtin};
 
@@ -38,6 +38,10 @@ impl ConfigLoader<'_> {
                 let [_, key] = path;
                 self.fail(main.error(&path, format!("{key} {REMEDY}")));
             }
+        }
+        for (name, _) in &file.webhooks.0 {
+            let path = ["webhooks", name];
+            self.fail(main.error(&path, format!("a webhook {REMEDY}")));
         }
     }
 

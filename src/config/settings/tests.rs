@@ -48,6 +48,7 @@ fn the_example_equals_the_defaults() {
     assert_eq!(tables(&example), tables(&default));
     assert!(example.routing == default.routing);
     assert!(example.providers.0.is_empty());
+    assert!(example.webhooks.0.is_empty());
 }
 
 #[test]
@@ -84,6 +85,7 @@ fn the_example_contains_every_key() {
         ("[responses]", &all["responses"]),
         ("[history]", &all["history"]),
         ("[jobs]", &all["jobs"]),
+        ("[webhooks.x]", &all["webhooks"]["example"]),
         ("[providers.x]", provider),
         ("[providers.x.timeouts]", &provider["timeouts"]),
         ("[providers.x.prompt_cache]", &provider["prompt_cache"]),

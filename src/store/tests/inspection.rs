@@ -99,6 +99,10 @@ async fn a_whole_store_has_no_faults_and_each_contradiction_is_one() {
         ),
         ("UPDATE threads SET owner = 'nobody'", Some("another owner")),
         (
+            "INSERT INTO deliveries SELECT number, 'hook', 0, 0 FROM responses",
+            Some("deliveries to webhooks of runs"),
+        ),
+        (
             "UPDATE blobs SET stored = stored + 1",
             Some("text is not complete"),
         ),
@@ -217,6 +221,7 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
         "contents",
         "jobs",
         "events",
+        "deliveries",
         "usage",
         "whole_sessions",
         "prompts",

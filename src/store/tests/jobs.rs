@@ -49,7 +49,9 @@ impl TestStore {
 
     async fn finish(&self, id: &str, last: EventBatch) {
         let ended = response(id, StoredOrigin::Nothing, &["in"], &["out"]);
-        self.store.finish_job(ended, last, 3_000).await.unwrap();
+        let webhooks = vec!["hook".to_owned()];
+        let refused = self.store.finish_job(ended, last, webhooks, 3_000).await;
+        assert!(refused.unwrap().is_empty());
     }
 
     async fn state(&self, id: &str) -> Option<JobState> {
@@ -176,6 +178,7 @@ async fn a_run_and_its_events_go_with_their_response() {
     for table in [
         "jobs",
         "events",
+        "deliveries",
         "items",
         "contents",
         "threads",
@@ -187,6 +190,11 @@ async fn a_run_and_its_events_go_with_their_response() {
     let ended = NewResponse {
         ..response("r1", StoredOrigin::Nothing, &["in"], &["out"])
     };
-    assert!(test.store.finish_job(ended, events(3..4), 1).await.is_err());
+    assert!(
+        test.store
+            .finish_job(ended, events(3..4), Vec::new(), 1)
+            .await
+            .is_err()
+    );
     assert_eq!(count_rows(&test.data_dir, "items"), 0);
 }

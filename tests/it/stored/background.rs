@@ -54,12 +54,12 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-fn path_of(response: &Value) -> String {
+pub fn path_of(response: &Value) -> String {
     format!("/v1/responses/{}", id(response))
 }
 
 /// Sends a background request, which is acknowledged as queued.
-async fn begin(proxy: &Proxy, input: &str, more: Value) -> Value {
+pub async fn begin(proxy: &Proxy, input: &str, more: Value) -> Value {
     let mut body = asks(input, more);
     body["background"] = json!(true);
     let queued = ok(&proxy.post(&body).await);
@@ -78,7 +78,7 @@ async fn events(proxy: &Proxy, response: &Value, after: Option<u64>) -> Reply {
 }
 
 /// Waits until a response has ended, by reading its events.
-async fn ended(proxy: &Proxy, response: &Value) -> Value {
+pub async fn ended(proxy: &Proxy, response: &Value) -> Value {
     let all = events(proxy, response, None).await;
     let streamed = all.stream().response;
     let stored = get(proxy, &path_of(response)).await;

@@ -48,6 +48,11 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
             "[clients]",
         ),
         (
+            "[webhooks.mine]\nurl = \"https://evil.example/\"\nsecret_env = \"HOOK_SECRET\""
+                .to_owned(),
+            "a webhook",
+        ),
+        (
             format!("{mine}api_key = \"k-1\""),
             "a base_url for a provider with a key",
         ),
