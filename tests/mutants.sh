@@ -183,7 +183,7 @@ row R38 "the file of an authority is not read" src/upstream/client.rs \
   's/builder = builder.tls_certs_merge(certificates);/let _ = certificates;/' it \
   "R38 a certificate is trusted once ca_file names it"
 row R38 "a connection may take any time" src/upstream/client.rs \
-  's/^        .connect_timeout(provider.timeouts.connect)$//' lib \
+  's/^        .connect_timeout(connect_timeout)$//' lib \
   r38_a_connection_that_is_not_accepted_in_time_is_given_up
 row R35 "mistakes of the client are kept" src/diagnostics/capture/mod.rs \
   's/turn.is_worth_writing()/turn.is_failure()/' it \
@@ -495,6 +495,30 @@ row S3-3.3b "a run is not cancelled" src/jobs/queue.rs \
 row S3-4.1a "each piece of text is an event" src/turn/engine/answer.rs \
   's/coalescer: ctx.run.is_some().then(Box::default),/coalescer: None,/' it \
   "S3-4.1a pieces of text are joined before they are numbered"
+row S3-0d "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
+  's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \
+  it "S3-0d an event is told again after the program was killed"
+row S3-0d "the end of a response is not told" src/store/jobs.rs \
+  's/deliveries::create(connection, number, &webhooks, now_ms \/ 1_000)/deliveries::create(connection, number, \&[], now_ms \/ 1_000)/' \
+  it "S3-0d each end of a background response is told in a signed event"
+row S3-0d "the signature leaves out the time" src/jobs/webhooks/message.rs \
+  's/format!("{id}.{timestamp}.{body}")/format!("{id}..{body}")/' \
+  it "S3-0d each end of a background response is told in a signed event"
+row S3-0d "a redirect of a webhook counts as taken" src/jobs/webhooks/attempt.rs \
+  's/if status.is_success() {/if status.as_u16() < 400 {/' \
+  lib s3_0d_a_delivery_is_tried_again_under_the_same_id_until_it_is_taken
+row S3-0d "a pause that a webhook asks for is not kept" src/jobs/webhooks/pauses.rs \
+  's/Some(pause.max(asked.unwrap_or_default()))/Some(pause)/' \
+  lib s3_0d_a_delivery_is_tried_again_under_the_same_id_until_it_is_taken
+row S3-0d "a webhook that is gone gets events" src/jobs/webhooks/mod.rs \
+  's/if waiting == 0 || self.is_gone(config, webhook) {/if waiting == 0 {/' \
+  lib s3_0d_a_webhook_that_is_gone_gets_nothing_until_the_configuration_is_read_again
+row S3-0d "any number of events wait for a webhook" src/store/deliveries.rs \
+  's/if waiting(connection, webhook)? >= MAX_WAITING {/if false {/' \
+  lib s3_0d_the_deliveries_that_wait_for_a_webhook_are_limited
+row S38 "a file that was found has webhooks" src/config/load/trust.rs \
+  's/for (name, _) in &file.webhooks.0 {/for (name, _) in file.webhooks.0.iter().take(0) {/' \
+  lib a_file_that_was_found_runs_nothing_and_moves_no_key
 row S3-7.2c "any number of runs go on" src/jobs/queue.rs \
   's/if runs.running >= most |/if runs.running >= most + 99 |/' it \
   "S3-7.2c twenty run at the same time and the rest wait in order"

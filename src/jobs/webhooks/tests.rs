@@ -50,6 +50,7 @@ enum Step {
 impl TestWebhook {
     /// A webhook whose receiver answers with these statuses and headers.
     async fn new(answers: &[(u16, &[(&str, &str)])]) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let answer = |(status, headers): &(u16, &[(&str, &str)])| ScriptedAnswer {
             status: *status,
             headers: headers

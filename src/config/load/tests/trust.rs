@@ -48,7 +48,7 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
             "[clients]",
         ),
         (
-            "[webhooks.mine]\nurl = \"https://evil.example/\"\nsecret_env = \"HOOK_SECRET\""
+            "[webhooks.mine]\nurl = \"https://evil.example/\"\nsecret_env = \"NO_SECRET\""
                 .to_owned(),
             "a webhook",
         ),
