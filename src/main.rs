@@ -107,6 +107,10 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             let config = load_without_keys(&inputs)?;
             block_on(commands::status::run(&config, json))?;
         }
+        CliCommand::Usage { since, json } => {
+            let config = load_without_keys(&inputs)?;
+            commands::usage::run(&config, since, json)?;
+        }
         CliCommand::Run(RunCommand::Codex { model, codex, args }) => {
             let config = load_for(&inputs, LoadPurpose::AskProvider)?;
             let options = commands::run::RunOptions { model, codex, args };

@@ -161,9 +161,12 @@ row S35 "recorded turns are shown to everybody" src/diagnostics/capture/query.rs
 row S35 "a client may use what is for the operator" src/net/owner.rs \
   's/&\*self.0 == LOCAL_OWNER/!self.0.is_empty()/' it \
   "S35 two clients never see each other on any route"
+row S48 "usage is that of the operator alone" src/store/usage.rs \
+  's/FROM usage WHERE day >= ?1 ORDER BY day DESC,/FROM usage WHERE day >= ?1 AND owner = '"'local'"' ORDER BY day DESC,/' \
+  it "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
 row S47 "what was used today is not read again" src/commands/serve/server.rs \
   's/usage.restore_spent().await;//' it \
-  "S47 a limit of the day outlives a restart and is told with its reset"
+  "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
 row R34 "a prompt may cost any number of requests" src/turn/request_budget.rs \
   's/MAX_FAILED_REQUESTS: u32 = 8;/MAX_FAILED_REQUESTS: u32 = 80;/' it \
   "R34 a prompt of Codex costs a failing provider eight requests"

@@ -81,6 +81,16 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show the tokens and costs of each day by model and, where clients share the server, by client
+    #[command(after_help = examples::USAGE)]
+    Usage {
+        /// How far back to go, in whole days: 7d is today and the six days before
+        #[arg(long, value_name = "TIME", default_value = "7d")]
+        since: TimeSpan,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Run a program with the models of this server, without setting anything up
     #[command(subcommand)]
     Run(RunCommand),

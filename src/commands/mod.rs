@@ -20,6 +20,7 @@ pub mod run;
 pub mod serve;
 pub mod status;
 pub mod store;
+pub mod usage;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

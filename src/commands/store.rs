@@ -42,13 +42,13 @@ pub async fn run(config: &Config, command: StoreCommand) -> anyhow::Result<u8> {
 }
 
 /// A database that is read, and the data directory that stays locked meanwhile if no server uses it.
-struct OpenedStore {
-    reading: StoreReading,
+pub(super) struct OpenedStore {
+    pub(super) reading: StoreReading,
     _lock: Option<Store>,
 }
 
 /// Opens the database to read it. If no server runs, one of an older version is migrated first.
-fn open(config: &Config) -> anyhow::Result<OpenedStore> {
+pub(super) fn open(config: &Config) -> anyhow::Result<OpenedStore> {
     let data_dir = DataDir::new(&config.server.data_dir);
     let lock = match Store::open_existing(&data_dir) {
         Ok(store) => store,

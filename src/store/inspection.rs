@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::data_dir::DataDir;
 use super::error::StoreError;
+use super::usage::{self, UsageKey, UsageSum};
 use super::{contents, schema};
 
 /// The most faults of one kind of check that the database itself reports.
@@ -146,6 +147,11 @@ impl StoreReading {
         let connection = schema::reader(data_dir)?;
         schema::check_version(&connection)?;
         Ok(Some(Self { connection }))
+    }
+
+    /// What the turns of all owners have used since a day, the newest day first. Blocks.
+    pub fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+        usage::of_all_since(&self.connection, day)
     }
 
     /// How much is stored. Blocks.

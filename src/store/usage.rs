@@ -123,6 +123,28 @@ pub(super) fn since(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// The sums of all owners from a day on: by day, the newest first, then by owner, provider and model.
+pub(super) fn of_all_since(
+    connection: &Connection,
+    day: i64,
+) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+    let mut select = connection.prepare(
+        "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned,
+                day, owner, provider, model
+         FROM usage WHERE day >= ?1 ORDER BY day DESC, owner, provider, model",
+    )?;
+    let rows = select.query_map([day], |row| {
+        let key = UsageKey {
+            day: row.get(9)?,
+            owner: row.get(10)?,
+            provider: row.get(11)?,
+            model: row.get(12)?,
+        };
+        Ok((key, sum(row)?))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 fn read(connection: &Connection, key: &UsageKey) -> Result<Option<UsageSum>, StoreError> {
     let mut select = connection.prepare_cached(
         "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned

@@ -39,11 +39,12 @@ pub fn trials() -> Vec<Trial> {
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 32] = [
+const COMMANDS: [(&str, bool); 33] = [
     ("serve", true),
     ("check", true),
     ("models", false),
     ("status", false),
+    ("usage", false),
     ("run codex --listen 127.0.0.1:0 --codex true", false),
     ("codex setup --dry-run --codex /nonexistent", false),
     ("codex remove", false),

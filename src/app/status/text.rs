@@ -201,22 +201,30 @@ fn usage_table(period: &str, models: &[ModelUsage]) -> String {
         ("whole", Right, 7),
     ];
     let rows = lines.into_iter().map(|(name, usage)| {
-        let cached = usage
-            .cached_tokens
-            .saturating_mul(100)
-            .checked_div(usage.input_tokens)
-            .map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
-        [
-            name,
-            usage.turns.to_string(),
-            short_count(usage.input_tokens),
-            cached,
-            short_count(usage.output_tokens),
-            cost(usage.cost, &usage),
-            cost(usage.unshortened_cost, &usage),
-        ]
+        let [turns, input, cached, output, cost_of_all] = usage.cells();
+        let whole = cost(usage.unshortened_cost, &usage);
+        [name, turns, input, cached, output, cost_of_all, whole]
     });
     table(columns, rows)
+}
+
+impl ModelUsage {
+    /// The cells of a table: turns, input tokens, the share of them that was cached, output tokens,
+    /// cost.
+    pub fn cells(&self) -> [String; 5] {
+        let cached = self
+            .cached_tokens
+            .saturating_mul(100)
+            .checked_div(self.input_tokens)
+            .map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
+        [
+            self.turns.to_string(),
+            short_count(self.input_tokens),
+            cached,
+            short_count(self.output_tokens),
+            cost(self.cost, self),
+        ]
+    }
 }
 
 /// The turns of the last seven days that cannot be compared with themselves unshortened, as a text.

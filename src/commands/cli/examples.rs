@@ -42,6 +42,14 @@ Examples:
 
 Prices are US dollars for a million tokens; + marks higher prices for long requests.";
 
+pub(super) const USAGE: &str = "\
+Examples:
+  respondent usage
+  respondent usage --since 30d
+  respondent usage --since 1d --json
+
+Sums are kept for a year. A running server stores them every minute.";
+
 pub(super) const CLIENTS_ADD: &str = "\
 Examples:
   respondent clients add alice

@@ -19,7 +19,7 @@ pub fn trials() -> Vec<Trial> {
             isolated,
         ),
         case(
-            "S47 a limit of the day outlives a restart and is told with its reset",
+            "S47 S48 a limit of the day outlives a restart, and usage is shown by client",
             limit_of_a_day,
         ),
     ]
@@ -273,4 +273,21 @@ async fn limit_of_a_day() {
     let stream = proxy.stream_with(&body, &headers).await;
     assert_eq!(stream.response["error"]["code"], "invalid_prompt");
     assert_eq!(player.requests().len(), 3);
+    // The usage of both is in the store, which is read while the server runs.
+    let usage = setup.arg("usage").arg("--json");
+    let (code, out, err) = usage.run(proxy.folder.path()).await;
+    assert_eq!(code, 0, "{err}");
+    let usage: Value = serde_json::from_str(&out).unwrap();
+    let days = usage["days"].as_array().unwrap().iter();
+    let of = |row: &Value| {
+        let owner = row["owner"].as_str().unwrap().to_owned();
+        (
+            owner,
+            row["turns"].as_u64().unwrap(),
+            row["input_tokens"].as_u64().unwrap(),
+        )
+    };
+    let used: BTreeSet<_> = days.filter(|row| row["turns"] != 0).map(of).collect();
+    assert!(used.contains(&("bob".to_owned(), 2, 1800)), "{used:?}");
+    assert!(used.contains(&("alice".to_owned(), 1, 900)), "{used:?}");
 }

@@ -1,0 +1,197 @@
+//! `respondent usage`: what turns have used, by day, owner and model, as the database says.
+
+use comfy_table::CellAlignment::{Left, Right};
+use jiff::Span;
+use jiff::civil::date;
+use serde::Serialize;
+
+use super::print_text;
+use super::store::open;
+use crate::app::status::report::ModelUsage;
+use crate::clock::{Clock as _, System, local_day};
+use crate::config::Config;
+use crate::diagnostics::selection::TimeSpan;
+use crate::log::{SafeText, table};
+use crate::net::LOCAL_OWNER;
+use crate::store::{UsageKey, UsageSum};
+
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// The characters of an owner in the table, so that its lines fit a terminal.
+const MAX_OWNER_CHARS: usize = 10;
+
+/// The characters of a route in the table.
+const MAX_ROUTE_CHARS: usize = 21;
+
+/// What the turns of an owner with a model have used on a day.
+#[derive(Debug, PartialEq, Serialize)]
+struct UsageRow {
+    /// In the time zone of the server, such as `2026-11-24`.
+    day: String,
+    owner: String,
+    #[serde(flatten)]
+    usage: ModelUsage,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Usage {
+    /// The newest day first.
+    days: Vec<UsageRow>,
+    /// The sum for each owner, under no model.
+    owners: Vec<OwnerUsage>,
+}
+
+#[derive(Debug, Serialize)]
+struct OwnerUsage {
+    owner: String,
+    #[serde(flatten)]
+    usage: ModelUsage,
+}
+
+/// Prints what was used in the last days, today included.
+pub fn run(config: &Config, since: TimeSpan, json: bool) -> anyhow::Result<()> {
+    let days = since.0.as_secs().div_ceil(DAY_SECONDS);
+    let today = local_day(System.unix());
+    let before = i64::try_from(days).unwrap_or(i64::MAX).saturating_sub(1);
+    let sums = open(config)?
+        .reading
+        .usage_since(today.saturating_sub(before))?;
+    let usage = Usage::new(&sums);
+    if json {
+        return print_text(&(serde_json::to_string_pretty(&usage)? + "\n"));
+    }
+    if usage.days.is_empty() {
+        return print_text(&format!("No turns in {since}.\n"));
+    }
+    print_text(&usage.text())
+}
+
+impl Usage {
+    fn new(sums: &[(UsageKey, UsageSum)]) -> Self {
+        let days = sums.iter().map(|(key, sum)| UsageRow {
+            day: day_name(key.day),
+            owner: key.owner.clone(),
+            usage: ModelUsage::new(&key.provider, &key.model, sum),
+        });
+        let mut owners = std::collections::BTreeMap::<&str, UsageSum>::new();
+        for (key, sum) in sums {
+            owners.entry(&key.owner).or_default().add(sum);
+        }
+        let owners = owners.into_iter().map(|(owner, sum)| OwnerUsage {
+            owner: owner.to_owned(),
+            usage: ModelUsage::new("", "", &sum),
+        });
+        Self {
+            days: days.collect(),
+            owners: owners.collect(),
+        }
+    }
+
+    /// As text for a terminal of the usual width. Owners are named if there are clients.
+    fn text(&self) -> String {
+        let has_clients = self.owners.iter().any(|it| it.owner != LOCAL_OWNER);
+        let row = |day: &str, owner: &str, usage: &ModelUsage| {
+            let route = match (usage.provider.as_str(), usage.model.as_str()) {
+                ("", "") => "all".to_owned(),
+                (provider, model) => format!("{provider}/{model}"),
+            };
+            let route = SafeText::up_to(&route, MAX_ROUTE_CHARS).to_string();
+            let owner = if has_clients { owner } else { "" };
+            let owner = SafeText::up_to(owner, MAX_OWNER_CHARS).to_string();
+            let [turns, input, cached, output, cost] = usage.cells();
+            let day = day.to_owned();
+            [day, owner, route, turns, input, cached, output, cost]
+        };
+        let mut last_day = "";
+        let mut rows = Vec::new();
+        for it in &self.days {
+            let day = if it.day == last_day { "" } else { &it.day };
+            last_day = &it.day;
+            rows.push(row(day, &it.owner, &it.usage));
+        }
+        rows.extend(self.owners.iter().map(|it| row("", &it.owner, &it.usage)));
+        let owner = if has_clients { "client" } else { "" };
+        let columns = [
+            ("day", Left, 10),
+            (owner, Left, 0),
+            ("model", Left, 5),
+            ("turns", Right, 5),
+            ("in", Right, 6),
+            ("cached", Right, 6),
+            ("out", Right, 5),
+            ("cost", Right, 6),
+        ];
+        let mut text = table(columns, rows.into_iter());
+        if self.days.iter().any(|it| it.usage.turns_without_price > 0) {
+            text += "+ Without the turns whose price is unknown.\n";
+        }
+        text
+    }
+}
+
+/// A day since 1970 as a date.
+fn day_name(day: i64) -> String {
+    let first = date(1970, 1, 1);
+    let span = Span::new().try_days(day);
+    let date = span.and_then(|span| first.checked_add(span));
+    date.map_or_else(|_| day.to_string(), |date| date.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(day: i64, owner: &str, model: &str, unpriced: u64) -> (UsageKey, UsageSum) {
+        let key = UsageKey {
+            day,
+            owner: owner.to_owned(),
+            provider: "openrouter".to_owned(),
+            model: model.to_owned(),
+        };
+        let sum = UsageSum {
+            turns: 12,
+            input: 123_456_789,
+            cached: 100_000_000,
+            output: 98_765,
+            cost: 123.45,
+            unpriced,
+            ..UsageSum::default()
+        };
+        (key, sum)
+    }
+
+    #[test]
+    fn s48_usage_is_shown_by_day_owner_and_model_with_sums() {
+        let sums = [
+            used(
+                20_781,
+                "a-client-with-a-long-name",
+                "vendor/a-model-with-a-long-name",
+                1,
+            ),
+            used(20_781, "local", "small", 0),
+            used(20_780, "local", "small", 0),
+        ];
+        let usage = Usage::new(&sums);
+        let text = usage.text();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(
+            text.contains("2026-11-24") && text.contains("2026-11-23"),
+            "{text}"
+        );
+        let all: Vec<&str> = text.lines().filter(|line| line.contains(" all ")).collect();
+        assert_eq!(all.len(), 2, "{text}");
+        assert!(all[1].contains("local") && all[1].contains(" 24 ") && all[1].contains("$246.90"));
+        assert!(text.contains("$123.45+") && text.contains("+ Without the turns"));
+        let alone = Usage::new(&sums[1..]).text();
+        assert!(
+            !alone.contains("local") && !alone.contains("client"),
+            "{alone}"
+        );
+        assert!(!alone.contains("Without the turns"), "{alone}");
+    }
+}
