@@ -618,6 +618,11 @@ row S4-Df "a setup that is run again forgets which folders are trusted" src/code
 row S4-Dg "the commands lack the file of the token" src/commands/invocation.rs \
   '/push_path(&mut text, "--token-file"/d' \
   it "S4-Dg the setup names commands that find the same server"
+row S4-Dh "a dry run shows the new text of a file as if all of it were new" \
+  src/commands/codex/preview.rs 's/Some(before) => difference(&before, after),/Some(_) => after.clone(),/' \
+  it "S4-Dh a dry run shows what the setup then does"
+row S4-Dh "what cannot be written is found when it is written" src/commands/codex.rs \
+  '/^pub async fn setup/,/^}/s/change.check()?;//' it "S4-Dh a dry run fails where the setup would"
 row S4-Dg "a catalog of somebody else is replaced" src/codex/catalog.rs \
   's/Some(earlier) if !is_ours(&earlier) && !is_named_by_us(home)? => /Some(_) if false => /' \
   it "S4-Dg only files of the setup are removed"

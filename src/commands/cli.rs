@@ -451,7 +451,7 @@ pub enum CodexCommand {
         /// Change Codex's config.toml instead, so that plain `codex` uses this server
         #[arg(long)]
         default: bool,
-        /// Print what would be written, and write nothing
+        /// Show each file that would be written and what changes in it, and write nothing
         #[arg(long)]
         dry_run: bool,
         /// The Codex program, whose prompt the model catalog takes over

@@ -194,8 +194,8 @@ async fn foretold(home: &Path, flags: &str) -> String {
         let models = parsed["models"].as_array().unwrap().iter();
         let slugs: Vec<&str> = models.filter_map(|model| model["slug"].as_str()).collect();
         assert_eq!(about.trim().lines().collect::<Vec<_>>(), slugs, "{shown}");
-        let tenths = catalog.len() / 100;
-        let size = format!("a catalog of {}.{} kB", tenths / 10, tenths % 10);
+        let (thousands, rest) = (catalog.len() / 1000, catalog.len() % 1000);
+        let size = format!("a catalog of {thousands}.{} kB", rest / 100);
         assert!(shown.contains(&size), "{size}: {shown}");
     }
     assert_eq!(after, expected, "{shown}");
@@ -260,6 +260,7 @@ fn patched(text: &str, diff: &str) -> String {
     let mut old = text.split_inclusive('\n');
     let mut position = 0;
     let mut new = String::new();
+    let mut last_sign = "";
     for line in diff.split_inclusive('\n') {
         let (sign, rest) = line.split_at_checked(1).unwrap();
         match sign {
@@ -280,9 +281,12 @@ fn patched(text: &str, diff: &str) -> String {
             "+" => new += rest,
             _ => {
                 assert!(rest.contains("No newline at end of file"), "{diff}");
-                new.truncate(new.trim_end_matches('\n').len());
+                if last_sign == "+" {
+                    new.truncate(new.trim_end_matches(['\r', '\n']).len());
+                }
             }
         }
+        last_sign = sign;
     }
     old.for_each(|line| new += line);
     new
