@@ -35,7 +35,7 @@ struct UsageRow {
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
-struct Usage {
+struct UsageListing {
     /// The newest day first.
     days: Vec<UsageRow>,
     /// The sum for each owner, under no model.
@@ -57,7 +57,7 @@ pub fn run(config: &Config, since: TimeSpan, json: bool) -> anyhow::Result<()> {
     let sums = open(config)?
         .reading
         .usage_since(today.saturating_sub(before))?;
-    let usage = Usage::new(&sums);
+    let usage = UsageListing::new(&sums);
     if json {
         return print_text(&(serde_json::to_string_pretty(&usage)? + "\n"));
     }
@@ -67,7 +67,7 @@ pub fn run(config: &Config, since: TimeSpan, json: bool) -> anyhow::Result<()> {
     print_text(&usage.text())
 }
 
-impl Usage {
+impl UsageListing {
     fn new(sums: &[(UsageKey, UsageSum)]) -> Self {
         let days = sums.iter().map(|(key, sum)| UsageRow {
             day: day_name(key.day),
@@ -173,7 +173,7 @@ mod tests {
             used(20_781, "local", "small", 0),
             used(20_780, "local", "small", 0),
         ];
-        let usage = Usage::new(&sums);
+        let usage = UsageListing::new(&sums);
         let text = usage.text();
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(all.len(), 2, "{text}");
         assert!(all[1].contains("local") && all[1].contains(" 24 ") && all[1].contains("$246.90"));
         assert!(text.contains("$123.45+") && text.contains("+ Without the turns"));
-        let alone = Usage::new(&sums[1..]).text();
+        let alone = UsageListing::new(&sums[1..]).text();
         assert!(
             !alone.contains("local") && !alone.contains("client"),
             "{alone}"

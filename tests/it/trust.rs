@@ -205,6 +205,7 @@ fn loads_configuration(line: &str) -> bool {
         "bundle show",
         "bundle diff",
         "codex remove",
+        "clients add",
         "completions",
         "man",
     ]
