@@ -21,7 +21,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 const MAX_OWNER_CHARS: usize = 10;
 
 /// The characters of a route in the table.
-const MAX_ROUTE_CHARS: usize = 21;
+const MAX_ROUTE_CHARS: usize = 18;
 
 /// What the turns of an owner with a model have used on a day.
 #[derive(Debug, PartialEq, Serialize)]
