@@ -21,7 +21,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 const MAX_OWNER_CHARS: usize = 10;
 
 /// The characters of a route in the table.
-const MAX_ROUTE_CHARS: usize = 18;
+const MAX_ROUTE_CHARS: usize = 24;
 
 /// What the turns of an owner with a model have used on a day.
 #[derive(Debug, PartialEq, Serialize)]
@@ -88,33 +88,49 @@ impl UsageListing {
         }
     }
 
-    /// As text for a terminal of the usual width. Owners are named if there are clients.
+    /// As text for a terminal of the usual width. If there are clients, each day has a line of its
+    /// own, and those below it name the client.
     fn text(&self) -> String {
         let has_clients = self.owners.iter().any(|it| it.owner != LOCAL_OWNER);
-        let row = |day: &str, owner: &str, usage: &ModelUsage| {
-            let route = match (usage.provider.as_str(), usage.model.as_str()) {
-                ("", "") => "all".to_owned(),
-                (provider, model) => format!("{provider}/{model}"),
-            };
-            let route = SafeText::up_to(&route, MAX_ROUTE_CHARS).to_string();
-            let owner = if has_clients { owner } else { "" };
-            let owner = SafeText::up_to(owner, MAX_OWNER_CHARS).to_string();
+        let row = |first: &str, route: &str, usage: &ModelUsage| {
+            let first = SafeText::up_to(first, MAX_OWNER_CHARS).to_string();
+            let route = SafeText::up_to(route, MAX_ROUTE_CHARS).to_string();
             let [turns, input, cached, output, cost] = usage.cells();
-            let day = day.to_owned();
-            [day, owner, route, turns, input, cached, output, cost]
+            [first, route, turns, input, cached, output, cost]
         };
         let mut last_day = "";
         let mut rows = Vec::new();
         for it in &self.days {
-            let day = if it.day == last_day { "" } else { &it.day };
+            let is_new = it.day != last_day;
             last_day = &it.day;
-            rows.push(row(day, &it.owner, &it.usage));
+            if is_new && has_clients {
+                let mut line = [const { String::new() }; 7];
+                line[0].clone_from(&it.day);
+                rows.push(line);
+            }
+            let first = match (has_clients, is_new) {
+                (true, _) => &it.owner,
+                (false, true) => &it.day,
+                (false, false) => "",
+            };
+            let route = format!("{}/{}", it.usage.provider, it.usage.model);
+            rows.push(row(first, &route, &it.usage));
         }
-        rows.extend(self.owners.iter().map(|it| row("", &it.owner, &it.usage)));
-        let owner = if has_clients { "client" } else { "" };
+        if has_clients {
+            let mut line = [const { String::new() }; 7];
+            "all days".clone_into(&mut line[0]);
+            rows.push(line);
+        }
+        for it in &self.owners {
+            let first = if has_clients {
+                it.owner.as_str()
+            } else {
+                "all days"
+            };
+            rows.push(row(first, "", &it.usage));
+        }
         let columns = [
             ("day", Left, 10),
-            (owner, Left, 0),
             ("model", Left, 5),
             ("turns", Right, 5),
             ("in", Right, 6),
@@ -183,9 +199,10 @@ mod tests {
             text.contains("2026-11-24") && text.contains("2026-11-23"),
             "{text}"
         );
-        let all: Vec<&str> = text.lines().filter(|line| line.contains(" all ")).collect();
-        assert_eq!(all.len(), 2, "{text}");
-        assert!(all[1].contains("local") && all[1].contains(" 24 ") && all[1].contains("$246.90"));
+        let (days, all) = text.split_once("all days").unwrap();
+        assert_eq!(days.matches("local").count(), 2, "{text}");
+        let sum = all.lines().find(|line| line.starts_with("local")).unwrap();
+        assert!(sum.contains(" 24 ") && sum.ends_with("$246.90"), "{text}");
         assert!(text.contains("$123.45+") && text.contains("+ Without the turns"));
         let alone = UsageListing::new(&sums[1..]).text();
         assert!(
