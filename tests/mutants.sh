@@ -373,9 +373,6 @@ row S2-Bq "definitions are looked for in the first lines alone" $excerpt/outline
 row S2-Bq "headings are never many" $excerpt/overview/headings.rs \
   's/^const MANY: usize = 8;/const MANY: usize = 800;/' \
   adapters the_headings_of_a_long_page_are_named
-row S2-Bq "what a script throws is not looked for" $excerpt/overview/mod.rs \
-  's/^    const MOST: usize = 24;/    const MOST: usize = 0;/' \
-  adapters errors_and_addresses_are_shown_of_minified_code
 row S2-Br "small and capital letters count as one" $excerpt/queries.rs \
   's/^        if query.matches < lines$/        if query.matches < lines \&\& lines == 0/' \
   adapters searches_are_named_that_would_find_more
@@ -693,9 +690,6 @@ row R8 "the search for evidence is not stopped" $output/evidence/mod.rs \
 row R8 "an excerpt that was stopped is kept" $plan/bound_outputs/output_reader.rs \
   's/^        if stop.is_raised() {/        if false {/' \
   adapters r8_a_plan_that_is_stopped_reads_no_further_output
-row R8 "a history that was stopped is cut" $plan/fit_window/units.rs \
-  's/^        if turn.stop.is_raised() {/        if false {/' \
-  adapters r8_a_history_that_is_stopped_is_not_cut
 row R32 "the text of a search does not count" src/artifacts/mod.rs \
   's/self.0.memory.bytes() + searched/self.0.memory.bytes() + searched.min(0)/' \
   lib r32_a_text_counts_while_it_is_searched
@@ -772,7 +766,7 @@ row R42 "only the newest output of a history is known" adapters/src/plan/whole_f
   adapters r42_a_history_that_goes_back_keeps_what_was_sent
 row R42 "an output is the same in another history" adapters/src/plan/bound_outputs/mod.rs \
   's/            let mark = OutputMark::of(item, before)?;/            let mark = OutputMark::of(item, before.and(None))?;/' \
-  it "R42 each of eleven agents keeps what was sent when their session is sent whole"
+  adapters r42_a_history_that_goes_back_keeps_what_was_sent
 row R42 "a history that may be older is whole" adapters/src/plan/whole_from.rs \
   's/known.unwrap_or(if self.is_partial { marks.len() } else { 0 })/known.unwrap_or(0)/' \
   adapters r42_a_history_that_may_be_older_is_not_changed

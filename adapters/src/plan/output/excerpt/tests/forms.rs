@@ -128,14 +128,16 @@ fn a_diff_names_its_files_with_their_changes() {
 fn what_looks_like_a_secret_is_shown_of_a_diff() {
     let key = format!("AKIA{}", "Q7".repeat(8));
     let hex = "9f8e7d6c5b4a9f8e7d6c5b4a9f8e7d6c";
-    let digest = |at: usize| format!("+let digest = \"{hex}{at}\";\n");
-    let digests: String = (0..60).map(digest).collect();
+    // Each line has a name of its own, so that no line is rarer than others.
+    let digest = |at: usize| format!("+let {} = \"{hex}{at}\";\n", name(at));
+    let digests = |from: usize| (from..from + 30).map(digest).collect::<String>();
+    let (above, below) = (digests(0), digests(30));
     for line in [
-        format!("+let digest = \"{key}\";"),
+        format!("+let {} = \"{key}\";", name(77)),
         "+digest.token = \"zu8k4alpha9\";".to_owned(),
         format!("+-----BEGIN RSA {} KEY-----", "PRIVATE"),
     ] {
-        let hunk = format!("@@ -9000,0 +9000,61 @@\n{line}\n{digests}");
+        let hunk = format!("@@ -9000,0 +9000,61 @@\n{above}{line}\n{below}");
         let shown = shown(&diff(&hunk), 2_400);
         assert!(shown.contains(&line), "{line} is missing:\n{shown}");
         assert!(shown.matches(hex).count() <= 4, "{shown}");
@@ -320,6 +322,9 @@ fn the_lines_left_out_are_counted_from_what_is_shown() {
         assert!(shown.contains(odd), "{odd}:\n{shown}");
     }
     assert!(shown.contains(" characters, 0 lines]"), "{shown}");
+    // Three parts of the second line and the end of the third.
+    let parts = vec![(2, 4), (5, 7), (8, 10), (15, 17)];
+    assert_eq!(line_cut::lines_in("a\nbcdefghijk\nlmnop\nq", parts), 2);
 }
 
 // S2-Bq
