@@ -28,13 +28,14 @@ use std::sync::Arc;
 
 use axum::extract::{FromRef, State};
 use axum::response::IntoResponse;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::diagnostics::capture::TurnCapture;
 use crate::jobs::JobQueue;
+use crate::log::SafeText;
 use crate::metrics::usage::UsageLog;
 use crate::net::memory::ProcessMemory;
 use crate::secrets::Secret;
@@ -121,17 +122,21 @@ async fn health(State(app): State<AppState>) -> Response<Body> {
 }
 
 /// `GET /`, for somebody who opens the address in a browser.
-async fn index() -> Response<Body> {
-    let text = concat!(
-        "Respondent ",
-        env!("CARGO_PKG_VERSION"),
-        " is running. It answers the OpenAI Responses API at /v1.\n\n\
+async fn index(headers: HeaderMap) -> Response<Body> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let text = format!(
+        "Respondent {} is running. It answers the OpenAI Responses API.\n\n\
+         Base URL for clients: http://{}/v1\n\n\
          GET /v1/models       the models\n\
          GET /healthz         whether the server runs\n\
          GET /metrics         figures for Prometheus\n\n\
-         In a terminal, `respondent status` shows what the server does.\n"
+         respondent codex setup    in a terminal sets Codex up for it\n\
+         respondent status         what it does\n\
+         respondent --help         all commands\n",
+        env!("CARGO_PKG_VERSION"),
+        SafeText::new(host.unwrap_or("localhost")),
     );
-    respond_with("text/plain; charset=utf-8", text.to_owned())
+    respond_with("text/plain; charset=utf-8", text)
 }
 
 /// `GET /metrics`.

@@ -86,6 +86,7 @@ async fn request(service: &RouteService, method: Method, path: &str, body: &str)
     let request = Request::builder()
         .method(method)
         .uri(path)
+        .header("host", "localhost:9797")
         .extension(Owner::local())
         .body(axum::body::Body::from(body.to_owned()))
         .unwrap();
@@ -130,6 +131,23 @@ async fn the_api_is_served_under_all_prefixes() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn the_address_of_the_server_says_how_to_use_it() {
+    let reply = get(&service(), "/").await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.headers["content-type"], "text/plain; charset=utf-8");
+    for part in [
+        concat!("Respondent ", env!("CARGO_PKG_VERSION"), " is running."),
+        "Base URL for clients: http://localhost:9797/v1\n",
+        "GET /v1/models ",
+        "respondent codex setup ",
+        "respondent status ",
+    ] {
+        assert!(reply.body.contains(part), "{part}: {}", reply.body);
+    }
+    assert!(reply.body.lines().all(|line| line.len() <= 80));
 }
 
 #[tokio::test]
