@@ -11,8 +11,9 @@ version=0.20.2
 tools=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")/tools
 deny=$tools/bin/cargo-deny
 if [ "$("$deny" --version 2>/dev/null)" != "cargo-deny $version" ]; then
-  env -u RUSTFLAGS CARGO_TARGET_DIR="$tools/build" \
-    cargo install --quiet --locked --root "$tools" --version "$version" cargo-deny
+  # It works for a second, and an optimized build of it takes minutes.
+  env -u RUSTFLAGS CARGO_TARGET_DIR="$tools/build" CARGO_PROFILE_DEV_DEBUG=0 \
+    cargo install --quiet --debug --locked --root "$tools" --version "$version" cargo-deny
   rm -rf "$tools/build"
 fi
 
