@@ -23,6 +23,9 @@ const MAX_OWNER_CHARS: usize = 10;
 /// The characters of a route in the table.
 const MAX_ROUTE_CHARS: usize = 24;
 
+/// What stands in front of the sums.
+const ALL_DAYS: &str = "all days";
+
 /// What the turns of an owner with a model have used on a day.
 #[derive(Debug, PartialEq, Serialize)]
 struct UsageRow {
@@ -104,9 +107,7 @@ impl UsageListing {
             let is_new = it.day != last_day;
             last_day = &it.day;
             if is_new && has_clients {
-                let mut line = [const { String::new() }; 7];
-                line[0].clone_from(&it.day);
-                rows.push(line);
+                rows.push(heading(&it.day));
             }
             let first = match (has_clients, is_new) {
                 (true, _) => &it.owner,
@@ -117,15 +118,13 @@ impl UsageListing {
             rows.push(row(first, &route, &it.usage));
         }
         if has_clients {
-            let mut line = [const { String::new() }; 7];
-            "all days".clone_into(&mut line[0]);
-            rows.push(line);
+            rows.push(heading(ALL_DAYS));
         }
         for it in &self.owners {
             let first = if has_clients {
                 it.owner.as_str()
             } else {
-                "all days"
+                ALL_DAYS
             };
             rows.push(row(first, "", &it.usage));
         }
@@ -144,6 +143,11 @@ impl UsageListing {
         }
         text
     }
+}
+
+/// A line of the table with nothing but its first cell.
+fn heading(text: &str) -> [String; 7] {
+    [text, "", "", "", "", "", ""].map(str::to_owned)
 }
 
 /// A day since 1970 as a date.

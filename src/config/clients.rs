@@ -18,13 +18,13 @@ const MAX_NAME_LENGTH: usize = 64;
 pub struct ClientEntry {
     /// The SHA-256 of the token, in hexadecimal.
     pub token_sha256: String,
-    /// Its limits.
+    /// The most turns that run at the same time.
     #[serde(default)]
     pub max_concurrent_requests: Option<usize>,
-    /// See [`ClientLimits`].
+    /// The most tokens of a day, input and output together.
     #[serde(default)]
     pub max_tokens_per_day: Option<u64>,
-    /// See [`ClientLimits`].
+    /// The most US dollars of a day.
     #[serde(default)]
     pub max_cost_per_day: Option<f64>,
 }

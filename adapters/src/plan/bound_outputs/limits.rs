@@ -10,9 +10,8 @@ pub(super) const NOTICE_BYTES: usize = 200;
 /// than this, unless there is no room for this much of each.
 pub(super) const MIN_EXCERPT_BYTES: usize = 1_000;
 
-/// All outputs of a request together, in bytes, however large the window is: a provider is paid for
-/// each of them in each turn. About 100,000 tokens. Of 200 simulated sessions, those that could fill
-/// half of a window of a million tokens made the bill a quarter larger.
+/// The most bytes of all outputs of a request together, about 100,000 tokens, however large the window
+/// is: every output that a request repeats is paid for again.
 const MAX_ALL_OUTPUTS: usize = 400_000;
 
 /// The limits for one window, in bytes unless they say otherwise.

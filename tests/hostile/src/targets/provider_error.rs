@@ -19,7 +19,8 @@ pub(super) fn run(input: &[u8]) {
         for status in STATUSES {
             let mut fault = wire::error(&quirks, status, wait, input);
             if fault.message.is_empty() {
-                // The body has no words; `upstream::blame` says so in the words of the program.
+                // The message has the provider's words alone; if there are none, `upstream::blame`
+                // writes what the client reads.
                 fault.message.push_str("without a message");
             }
             assert!(fault.message.len() < 10_000, "{}", fault.message.len());
