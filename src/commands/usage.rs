@@ -12,10 +12,9 @@ use crate::clock::{Clock as _, System, local_day};
 use crate::config::Config;
 use crate::diagnostics::selection::TimeSpan;
 use crate::log::{SafeText, table};
+use crate::metrics::spent::DAY_SECONDS;
 use crate::net::LOCAL_OWNER;
 use crate::store::{UsageKey, UsageSum};
-
-const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The characters of an owner in the table, so that its lines fit a terminal.
 const MAX_OWNER_CHARS: usize = 10;

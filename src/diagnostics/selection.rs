@@ -34,7 +34,7 @@ pub enum Selection {
 pub struct ListedTurn {
     /// The id of the HTTP request.
     pub request_id: String,
-    /// Whose turn it is: the name of a client, or `local`.
+    /// The owner of the turn: the name of a client, or `local`.
     #[serde(default = "local_owner", skip_serializing_if = "is_local")]
     pub owner: String,
     /// The id of the response; `None` if none was started.

@@ -22,7 +22,7 @@ use crate::turn::TurnState;
 pub struct BundleTurn {
     /// The id of the HTTP request.
     pub request_id: String,
-    /// Whose turn it is: the name of a client, or `local`.
+    /// The owner of the turn: the name of a client, or `local`.
     #[serde(default = "local_owner", skip_serializing_if = "is_local")]
     pub owner: String,
     /// The version of the program that ran the turn.

@@ -25,8 +25,8 @@ enum TurnLocation {
 }
 
 impl TurnCapture {
-    /// The recorded turns that this owner may see, newest first; not all of them if the work is stopped. Blocks: it reads
-    /// files.
+    /// The recorded turns that this owner may see, newest first; not all of them if the work is
+    /// stopped. Blocks: it reads files.
     pub fn list(&self, config: &Config, owner: &Owner, work: &mut CaptureWork) -> Vec<ListedTurn> {
         self.locate_all(config, owner, work)
             .into_iter()
