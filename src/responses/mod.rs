@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `connection` | the responses of a WebSocket that are stored nowhere |
 //! | `history` | the stored history that a request continues |
 //! | `commit` | what is stored of a turn |
 //! | `retention` | how long responses are kept |
@@ -9,6 +10,7 @@
 //! Without a store nothing is kept, and requests that need it are refused with the reason.
 
 mod commit;
+mod connection;
 mod history;
 mod retention;
 
@@ -22,6 +24,7 @@ use parking_lot::Mutex;
 use crate::store::{Store, StoreError};
 
 pub use commit::{StoredTurn, response_text, unrun_record};
+pub use connection::{ConnectionResponses, ConnectionTurn, HistoryBefore};
 pub use history::LoadedHistory;
 
 /// Owners and ids of conversations.

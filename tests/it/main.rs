@@ -41,6 +41,7 @@ mod texts;
 mod trial;
 mod trust;
 mod turns;
+mod websocket;
 mod wires;
 
 use std::process::ExitCode;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         supply::trials(),
         texts::trials(),
         turns::trials(),
+        websocket::trials(),
         wires::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();

@@ -26,7 +26,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A table for a client whose token is its name and `-token-1`.
-fn client(name: &str, limits: &str) -> String {
+pub fn client(name: &str, limits: &str) -> String {
     let hash = TokenHash::of(format!("{name}-token-1").as_bytes());
     format!("[clients.{name}]\ntoken_sha256 = \"{hash}\"\n{limits}\n")
 }
