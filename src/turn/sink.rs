@@ -176,17 +176,16 @@ impl Sink for MessageSink {
 /// A fault as the frame of an error message, as OpenAI sends it: with the status that it would have
 /// over HTTP, and the headers of that which say when to ask again.
 pub fn error_message(fault: &Fault, codex: bool, stream_id: Option<&str>) -> Vec<u8> {
+    let status = fault.status(codex);
+    let lane = stream_id.map_or(String::new(), |lane| format!("\"stream_id\":\"{lane}\","));
+    let headers = fault.retry_after().map_or(String::new(), |seconds| {
+        format!("\"headers\":{{\"retry-after\":\"{seconds}\"}},")
+    });
     let body = fault.body();
-    let mut message = serde_json::json!({"type": "error", "status": fault.status(codex)});
-    if let Some(stream_id) = stream_id {
-        message["stream_id"] = stream_id.into();
-    }
-    if let Some(seconds) = fault.retry_after() {
-        message["headers"] = serde_json::json!({"retry-after": seconds.to_string()});
-    }
-    let mut error: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    message["error"] = error["error"].take();
-    FrameKind::Text.with(message.to_string().as_bytes())
+    let error = String::from_utf8_lossy(&body);
+    let error = error.strip_prefix('{').unwrap_or("}");
+    let message = format!("{{\"type\":\"error\",\"status\":{status},{lane}{headers}{error}");
+    FrameKind::Text.with(message.as_bytes())
 }
 
 /// The log of the events of a background answer. The engine writes to it; any number of clients read

@@ -59,26 +59,24 @@ pub struct RefusedEvent {
     pub fault: Fault,
 }
 
-impl From<Fault> for RefusedEvent {
-    fn from(fault: Fault) -> Self {
-        Self {
-            stream_id: None,
-            fault,
-        }
+impl RefusedEvent {
+    fn new(stream_id: Option<String>, fault: Fault) -> Box<Self> {
+        Box::new(Self { stream_id, fault })
     }
 }
 
 impl ClientEvent {
     /// Reads a message.
-    pub fn read(text: &str) -> Result<Self, RefusedEvent> {
+    pub fn read(text: &str) -> Result<Self, Box<RefusedEvent>> {
         let Some(members) = Members::read(text) else {
-            return Err(unreadable(text).into());
+            return Err(RefusedEvent::new(None, unreadable(text)));
         };
-        let stream_id = lane_name(members.get("stream_id"))?;
+        let stream_id = lane_name(members.get("stream_id"));
+        let stream_id = stream_id.map_err(|fault| RefusedEvent::new(None, fault))?;
         match members.text("type").as_deref() {
             Some("response.create") => {
                 let created = create(&members, stream_id.clone());
-                let created = created.map_err(|fault| RefusedEvent { stream_id, fault })?;
+                let created = created.map_err(|fault| RefusedEvent::new(stream_id, fault))?;
                 Ok(Self::Create(Box::new(created)))
             }
             Some("response.steer") => {
@@ -92,7 +90,7 @@ impl ClientEvent {
                 let message =
                     "The 'type' of a message must be 'response.create' or 'response.steer'.";
                 let fault = Fault::invalid("type", message).with_code("invalid_event_type");
-                Err(RefusedEvent { stream_id, fault })
+                Err(RefusedEvent::new(stream_id, fault))
             }
         }
     }
@@ -138,13 +136,10 @@ fn lane_name(name: Option<&RawValue>) -> Result<Option<String>, Fault> {
     let text = json::unquote(name.get()).filter(|text| {
         !text.is_empty() && text.len() <= MAX_LANE_NAME && text.bytes().all(is_allowed)
     });
-    match text {
-        Some(text) => Ok(Some(text.to_owned())),
-        None => {
-            let message = "The parameter 'stream_id' must be a string of 1 to 256 letters, digits, '_', '-' and '.'; leave it out for the lane without a name.";
-            Err(Fault::invalid("stream_id", message).with_code("invalid_stream_id"))
-        }
-    }
+    text.map(|text| Some(text.to_owned())).ok_or_else(|| {
+        let message = "The parameter 'stream_id' must be a string of 1 to 256 letters, digits, '_', '-' and '.'; leave it out for the lane without a name.";
+        Fault::invalid("stream_id", message).with_code("invalid_stream_id")
+    })
 }
 
 /// The fault of a message that is no JSON object, the same as that of such a body.

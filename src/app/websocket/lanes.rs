@@ -27,7 +27,7 @@ const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
 /// The lanes of a connection, in the order in which they were used first.
 pub(super) struct Lanes {
     metrics: Arc<Metrics>,
-    lanes: Vec<Lane>,
+    all: Vec<Lane>,
     /// The lane whose turn is asked first, so that all get their share of the connection.
     first: usize,
 }
@@ -55,14 +55,14 @@ impl Lanes {
     pub(super) fn new(metrics: &Arc<Metrics>) -> Self {
         Self {
             metrics: Arc::clone(metrics),
-            lanes: Vec::new(),
+            all: Vec::new(),
             first: 0,
         }
     }
 
     /// Adds a turn to its lane.
     pub(super) fn add(&mut self, turn: WaitingTurn) -> Result<(), Fault> {
-        let waiting: usize = self.lanes.iter().map(|lane| lane.waiting.len()).sum();
+        let waiting: usize = self.all.iter().map(|lane| lane.waiting.len()).sum();
         if waiting >= MAX_WAITING {
             let message = format!(
                 "This WebSocket has {MAX_WAITING} requests waiting, as many as it may: send this one again when some of them have ended."
@@ -73,11 +73,11 @@ impl Lanes {
             });
         }
         let name = &turn.event.stream_id;
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.name == *name) {
+        if let Some(lane) = self.all.iter_mut().find(|lane| lane.name == *name) {
             lane.waiting.push_back(turn);
             return Ok(());
         }
-        let named = self.lanes.iter().filter(|lane| lane.name.is_some());
+        let named = self.all.iter().filter(|lane| lane.name.is_some());
         if name.is_some() && named.count() >= MAX_NAMED {
             let message = format!(
                 "This WebSocket has used {MAX_NAMED} different values of 'stream_id', as many as it may: use one of them again, or open another WebSocket."
@@ -85,7 +85,7 @@ impl Lanes {
             let fault = Fault::invalid("stream_id", message);
             return Err(fault.with_code("websocket_stream_limit_reached"));
         }
-        self.lanes.push(Lane {
+        self.all.push(Lane {
             name: name.clone(),
             waiting: [turn].into(),
             running: None,
@@ -96,19 +96,19 @@ impl Lanes {
 
     /// Takes out the turns that have not begun.
     pub(super) fn take_waiting(&mut self) -> Vec<WaitingTurn> {
-        let lanes = self.lanes.iter_mut();
+        let lanes = self.all.iter_mut();
         lanes.flat_map(|lane| lane.waiting.drain(..)).collect()
     }
 
     /// Whether no turn runs or waits.
     pub(super) fn is_idle(&self) -> bool {
-        let mut lanes = self.lanes.iter();
+        let mut lanes = self.all.iter();
         lanes.all(|lane| lane.running.is_none() && lane.waiting.is_empty())
     }
 
     /// When the turn that has to end first may have sent its last event; `None` if no turn runs.
     pub(super) fn last_deadline(&self) -> Option<Instant> {
-        let running = self.lanes.iter().filter_map(|lane| lane.running.as_ref());
+        let running = self.all.iter().filter_map(|lane| lane.running.as_ref());
         let first = running.map(|turn| turn.deadline).min()?;
         Some(first + LAST_EVENT_ROOM)
     }
@@ -122,14 +122,14 @@ impl Lanes {
     ) -> Poll<Bytes> {
         loop {
             let mut running = self
-                .lanes
+                .all
                 .iter()
                 .filter(|lane| lane.running.is_some())
                 .count();
-            let count = self.lanes.len();
+            let count = self.all.len();
             let mut has_ended = false;
             for at in (self.first..count).chain(0..self.first.min(count)) {
-                let Some(lane) = self.lanes.get_mut(at) else {
+                let Some(lane) = self.all.get_mut(at) else {
                     continue;
                 };
                 if lane.running.is_none()

@@ -100,8 +100,9 @@ impl SocketEnd {
         }
     }
 
-    pub(super) fn is_by_client(self) -> bool {
-        matches!(self, Self::ByClient(_))
+    /// Whether the client is expected to answer the close frame.
+    pub(super) fn awaits_answer(self) -> bool {
+        matches!(self, Self::Expired | Self::Restart)
     }
 }
 

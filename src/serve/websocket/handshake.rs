@@ -76,7 +76,7 @@ where
 {
     let key = match key(head) {
         Ok(key) => key,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let Some(slot) = head.extensions.get::<UpgradeSlot>() else {
         return internal();
@@ -97,11 +97,15 @@ where
 }
 
 /// The key of a handshake. An error is the answer to one that is contrary to RFC 6455.
-fn key(head: &Parts) -> Result<&HeaderValue, Response<Body>> {
+fn key(head: &Parts) -> Result<&HeaderValue, Box<Response<Body>>> {
     let refuse = |what: &str| {
         let message = format!("The WebSocket handshake {what}.");
         let status = StatusCode::BAD_REQUEST;
-        close(invalid_request(status, "invalid_handshake", &message))
+        Box::new(close(invalid_request(
+            status,
+            "invalid_handshake",
+            &message,
+        )))
     };
     if head.version != Version::HTTP_11 || !has_token(&head.headers, &CONNECTION, "upgrade") {
         return Err(refuse("needs HTTP/1.1 and the header Connection: Upgrade"));

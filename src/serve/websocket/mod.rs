@@ -171,15 +171,15 @@ impl WebSocket {
         self.writer.push(frames);
     }
 
-    /// Ends the connection: writes what was sent and the close frame, and gives the client a moment
-    /// to answer it.
+    /// Ends the connection: writes what was sent and the close frame, and gives a client that did
+    /// nothing wrong a moment to answer it.
     pub async fn close(mut self, end: SocketEnd) {
         let Some(code) = end.answer() else {
             return;
         };
         let reason = end.to_string();
-        self.writer.push_control(close::frame(code, &reason));
-        if poll_fn(|cx| self.poll_flush(cx)).await.is_err() || end.is_by_client() {
+        self.writer.push(close::frame(code, &reason).into());
+        if poll_fn(|cx| self.poll_flush(cx)).await.is_err() || !end.awaits_answer() {
             return;
         }
         let answered = poll_fn(|cx| {

@@ -1,5 +1,7 @@
 //! A client of WebSockets: it sends any frame, and takes only what a server may send.
 
+use std::fmt::Write as _;
+
 use kit::strict::{CheckedStream, check_for_codex_or_panic, check_or_panic};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -204,7 +206,7 @@ impl Socket {
             let mut event = event.clone();
             event.as_object_mut().unwrap().remove("stream_id");
             let kind = event["type"].as_str().unwrap();
-            body += &format!("event: {kind}\ndata: {event}\n\n");
+            let _ = write!(body, "event: {kind}\ndata: {event}\n\n");
         }
         body += "data: [DONE]\n\n";
         if self.codex {
@@ -232,11 +234,11 @@ pub fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     match payload.len() {
         short @ 0..126 => frame.push(0x80 | u8::try_from(short).unwrap()),
         middle @ 126..65_536 => {
-            frame.push(0x80 | 126);
+            frame.push(0xFE);
             frame.extend(u16::try_from(middle).unwrap().to_be_bytes());
         }
         long => {
-            frame.push(0x80 | 127);
+            frame.push(0xFF);
             frame.extend((long as u64).to_be_bytes());
         }
     }

@@ -12,23 +12,35 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "WS8 a response that is not stored goes on from its connection",
+            "R62 websocket: a response that is not stored goes on from its connection",
             continued,
         ),
         case(
-            "WS8 a server without a store continues on a connection",
+            "R62 websocket: a server without a store continues on a connection",
             without_store,
         ),
-        case("WS8 a response is unknown on another connection", elsewhere),
-        case("WS8 a fork goes on from an earlier response", forked),
-        case("WS9 what a failed turn continued is forgotten", evicted),
         case(
-            "WS9 the oldest responses are forgotten beyond a number",
+            "R62 websocket: a response is unknown on another connection",
+            elsewhere,
+        ),
+        case(
+            "R62 websocket: a fork goes on from an earlier response",
+            forked,
+        ),
+        case(
+            "R62 websocket: what a failed turn continued is forgotten",
+            evicted,
+        ),
+        case(
+            "R62 websocket: the oldest responses are forgotten beyond a number",
             limited,
         ),
-        case("WS10 a stored response goes on on a connection", stored),
         case(
-            "WS11 a warm-up asks no provider, and is continued",
+            "R62 websocket: a stored response goes on on a connection",
+            stored,
+        ),
+        case(
+            "R62 websocket: a warm-up asks no provider, and is continued",
             warmed_up,
         ),
     ]

@@ -11,18 +11,24 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("WS17 a shutdown ends idle connections with a code", idle),
         case(
-            "WS17 a shutdown lets running turns end, and no others begin",
+            "R66 websocket: a shutdown ends idle connections with a code",
+            idle,
+        ),
+        case(
+            "R66 websocket: a shutdown lets running turns end, and no others begin",
             running,
         ),
-        case("WS17 a turn that does not end in time fails", failing),
         case(
-            "WS18 a connection ends when it has lasted as long as it may",
+            "R66 websocket: a turn that does not end in time fails",
+            failing,
+        ),
+        case(
+            "R66 websocket: a connection ends when it has lasted as long as it may",
             expired,
         ),
         case(
-            "WS18 a running turn ends before its connection",
+            "R66 websocket: a running turn ends before its connection",
             expired_while_running,
         ),
     ]

@@ -16,30 +16,33 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "WS14 a frame that breaks a rule ends its connection with a code",
+            "R64 websocket: a frame that breaks a rule ends its connection with a code",
             frames,
         ),
         case(
-            "WS14 a message beyond the limit of bodies ends its connection",
+            "R64 websocket: a message beyond the limit of bodies ends its connection",
             too_large,
         ),
         case(
-            "WS14 a message that comes too slowly ends its connection",
+            "R64 websocket: a message that comes too slowly ends its connection",
             too_slow,
         ),
         case(
-            "WS14 a flood of control frames ends its connection",
+            "R64 websocket: a flood of control frames ends its connection",
             control_flood,
         ),
         case(
-            "WS14 a silent client gets pings and then counts as gone",
+            "R64 websocket: a silent client gets pings and then counts as gone",
             silent,
         ),
         case(
-            "WS15 a message counts in the memory while it arrives",
+            "R64 websocket: a message counts in the memory while it arrives",
             memory,
         ),
-        case("WS16 a handshake that breaks a rule is refused", handshakes),
+        case(
+            "R61 websocket: a handshake that breaks a rule is refused",
+            handshakes,
+        ),
     ]
 }
 

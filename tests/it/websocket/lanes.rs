@@ -12,18 +12,27 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("WS12 turns of a lane run in order and name it", in_order),
         case(
-            "WS12 turns of different lanes run at the same time",
+            "R63 websocket: turns of a lane run in order and name it",
+            in_order,
+        ),
+        case(
+            "R63 websocket: turns of different lanes run at the same time",
             at_once,
         ),
         case(
-            "WS12 a lane goes on from a response of another lane",
+            "R63 websocket: a lane goes on from a response of another lane",
             forked,
         ),
-        case("WS13 sixteen lanes run at once, and others wait", sixteen),
-        case("WS13 a connection has 32 lanes with names", named),
-        case("WS13 a connection has 64 waiting requests", waiting),
+        case(
+            "R63 websocket: sixteen lanes run at once, and others wait",
+            sixteen,
+        ),
+        case("R63 websocket: a connection has 32 lanes with names", named),
+        case(
+            "R63 websocket: a connection has 64 waiting requests",
+            waiting,
+        ),
     ]
 }
 

@@ -13,28 +13,52 @@ use crate::trial::{case, wire_case};
 
 pub fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = PlayerWire::ALL
-        .map(|wire| wire_case(wire, "WS1 each event of a turn is one message", one_turn))
+        .map(|wire| {
+            wire_case(
+                wire,
+                "R60 websocket: each event of a turn is one message",
+                one_turn,
+            )
+        })
         .into();
     trials.extend([
         case(
-            "WS1 turns follow one another on a connection",
+            "R60 websocket: turns follow one another on a connection",
             several_turns,
         ),
         case(
-            "WS2 the guard checks the handshake as it checks a request",
+            "R61 websocket: the guard checks the handshake as it checks a request",
             guarded,
         ),
-        case("WS3 switched off, a handshake gets 426", switched_off),
-        case("WS4 an error leaves the connection as it is", errors),
-        case("WS4 Codex gets faults as failed responses", codex_errors),
-        case("WS5 a message may come in pieces", pieces),
         case(
-            "WS6 a client that leaves cancels the upstream request",
+            "R61 websocket: switched off, a handshake gets 426",
+            switched_off,
+        ),
+        case(
+            "R60 websocket: an error leaves the connection as it is",
+            errors,
+        ),
+        case(
+            "R60 websocket: Codex gets faults as failed responses",
+            codex_errors,
+        ),
+        case("R60 websocket: a message may come in pieces", pieces),
+        case(
+            "R65 websocket: a client that leaves cancels the upstream request",
             leaving,
         ),
-        case("WS6 a slow reader slows the upstream down", slow_reader),
-        case("WS7 a failed turn is replayed as one over HTTP", replayed),
-        case("WS7 limits and figures are those of requests", limits),
+        case(
+            "R65 websocket: a slow reader slows the upstream down",
+            slow_reader,
+        ),
+        case(
+            "R60 websocket: a failed turn is replayed as one over HTTP",
+            replayed,
+        ),
+        case(
+            "R60 websocket: limits and figures are those of requests",
+            limits,
+        ),
     ]);
     trials
 }
