@@ -32,7 +32,7 @@ impl StoredTurn {
     pub async fn commit(&self, response: &ResponseObject, now: u64) -> Result<(), StoreError> {
         let store = match &self.responses.backing {
             ResponseBacking::Nowhere => return Err(StoreError::Closed),
-            ResponseBacking::Recorded(_) => return Ok(()),
+            ResponseBacking::Recorded { .. } => return Ok(()),
             ResponseBacking::Disk(store) => store,
         };
         store.put_response(self.record(response, now)).await

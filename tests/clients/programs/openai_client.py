@@ -181,7 +181,7 @@ def websocket(client, model):
             event = connection.recv()
             seen["types"].add(event.type)
             if event.type == "error":
-                return {"error": event.error["code"], "status": event.status}
+                return {"error": event.error.code, "status": event.status}
             if event.type in ("response.completed", "response.failed", "response.incomplete"):
                 responses[getattr(event, "stream_id", None)] = event.response
         return responses
