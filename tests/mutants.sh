@@ -812,6 +812,9 @@ row R30 "a line feed after a carriage return ends a second line in the next read
 row R61 "a server that has WebSockets switched off serves them" src/app/websocket/mod.rs \
   's/if !config.server.websocket {/if false {/' it \
   "R61 websocket: switched off, a handshake gets 426"
+row R61 "a client that was removed goes on" src/app/websocket/mod.rs \
+  's/None if !self.is_known() => /None if false => /' it \
+  "R61 websocket: a client that was removed gets no more turns"
 row R60 "Codex learns of a forgotten response in a stream" src/turn/respond.rs \
   's/ && !at_endpoint && !is_forgotten;/ \&\& (!is_forgotten || !at_endpoint);/' it \
   "R60 websocket: Codex gets faults as failed responses"

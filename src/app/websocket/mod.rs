@@ -27,7 +27,7 @@ use super::owner::RequestOwner;
 use crate::metrics::OpenStream;
 use crate::net::blocking::block_in_place_if_large;
 use crate::net::websocket_frame::FrameKind;
-use crate::net::{ClientConnection, RequestId};
+use crate::net::{ClientConnection, LOCAL_OWNER, RequestId};
 use crate::responses::ConnectionResponses;
 use crate::serve::BodyLimits;
 use crate::serve::error::upgrade_required;
@@ -218,6 +218,7 @@ impl WebSocketSession {
                 };
                 let taken = match self.closing {
                     Some(end) => Err(closing_fault(end)),
+                    None if !self.is_known() => Err(removed_fault(&self.owner)),
                     None => self.lanes.add(waiting),
                 };
                 if let Err(fault) = taken {
@@ -230,6 +231,13 @@ impl WebSocketSession {
             }
             Err(refused) => self.refuse(&refused.fault, refused.stream_id.as_deref()),
         }
+    }
+
+    /// Whether the client is still in the configuration, as it was at the handshake.
+    fn is_known(&self) -> bool {
+        let config = self.app.service.config.load();
+        let mut clients = config.clients.iter();
+        *self.owner == *LOCAL_OWNER || clients.any(|(name, _)| **name == *self.owner)
     }
 
     fn refuse(&mut self, fault: &Fault, stream_id: Option<&str>) {
@@ -250,6 +258,12 @@ fn closing_fault(end: SocketEnd) -> Fault {
         retry: Retry::Soon,
         ..Fault::new(Kind::Draining, message)
     }
+}
+
+/// The fault of a request of a client that was removed from the configuration.
+fn removed_fault(owner: &str) -> Fault {
+    let message = format!("The client '{owner}' is not known to this server any more.");
+    Fault::new(Kind::Authentication, message)
 }
 
 /// The answer to `response.steer`.

@@ -9,7 +9,8 @@ use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{
-    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
@@ -109,6 +110,10 @@ fn key(head: &Parts) -> Result<&HeaderValue, Box<Response<Body>>> {
     };
     if head.version != Version::HTTP_11 || !has_token(&head.headers, &CONNECTION, "upgrade") {
         return Err(refuse("needs HTTP/1.1 and the header Connection: Upgrade"));
+    }
+    let length = head.headers.get(CONTENT_LENGTH);
+    if head.headers.contains_key(TRANSFER_ENCODING) || length.is_some_and(|length| length != "0") {
+        return Err(refuse("must have no body"));
     }
     let version = head.headers.get(SEC_WEBSOCKET_VERSION);
     if version.is_none_or(|version| version != VERSION) {

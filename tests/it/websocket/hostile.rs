@@ -228,6 +228,17 @@ async fn handshakes() {
             "no connection header",
             good.replace("Connection: Upgrade", "Connection: close"),
         ),
+        (
+            "a body",
+            good.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\nhello"),
+        ),
+        (
+            "a body in pieces",
+            good.replace(
+                "\r\n\r\n",
+                "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            ),
+        ),
     ] {
         let mut stream = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();

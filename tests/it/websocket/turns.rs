@@ -8,7 +8,7 @@ use super::client::{END, MIDDLE, PART, PING, PONG, ServerFrame, Socket};
 use crate::bundles::run;
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
-use crate::stored::{asks, client, provider};
+use crate::stored::{asks, client, provider, says};
 use crate::trial::{case, wire_case};
 
 pub fn trials() -> Vec<Trial> {
@@ -29,6 +29,10 @@ pub fn trials() -> Vec<Trial> {
         case(
             "R61 websocket: the guard checks the handshake as it checks a request",
             guarded,
+        ),
+        case(
+            "R61 websocket: a client that was removed gets no more turns",
+            removed,
         ),
         case(
             "R61 websocket: switched off, a handshake gets 426",
@@ -132,6 +136,32 @@ async fn guarded() {
     let mut socket = Socket::open_with(&proxy, &page).await;
     assert_eq!(socket.turn(&hello()).await.text(), "for a page");
     assert!(!proxy.log().contains("a-token-of-some-length"));
+}
+
+async fn removed() {
+    let player = repeating_player(PlayerWire::Chat, says("hello")).await;
+    let with = |names: &[&str]| {
+        let tables = names.iter().map(|name| client(name, ""));
+        tables.fold(Setup::new().wire_of(&player), |setup, table| {
+            setup.tables(&table)
+        })
+    };
+    let proxy = Proxy::start_with(&player, with(&["ada", "bob"])).await;
+    let token = "authorization: Bearer ada-token-1\r\n";
+    let mut socket = Socket::open_with(&proxy, token).await;
+    assert_eq!(socket.turn(&hello()).await.text(), "hello");
+    let config = with(&["bob"]).config(&player.base_url());
+    crate::proxy::write(proxy.folder.path(), "proxy-config.toml", &config);
+    // The server looks at its configuration now and then.
+    loop {
+        socket.create(&hello()).await;
+        let first = socket.event().await;
+        if first["type"] == "error" {
+            assert_eq!(first["status"], 401, "{first}");
+            break;
+        }
+        socket.stream_after(first).await;
+    }
 }
 
 async fn switched_off() {
