@@ -188,7 +188,8 @@ impl Service {
             request_id,
             owner,
             caller: Caller::from_headers(&head.headers),
-            shutdown: self.shutdown.clone(),
+            // A token of its own, so that turns do not wait for each other to look at it.
+            shutdown: self.shutdown.child_token(),
             client: head.extensions.get().cloned(),
             deadline: Instant::now() + config.server.turn_timeout,
             stop: self.environments.stop_flag(),

@@ -246,8 +246,16 @@ impl RecentRequests {
 
     fn forget_oldest(&mut self) {
         let mut more = self.requests.len().saturating_sub(MAX_REQUESTS);
+        // The newest request of a history is kept for the next one, however old it is.
+        while more > 0
+            && self
+                .requests
+                .pop_front_if(|oldest| !oldest.is_newest())
+                .is_some()
+        {
+            more -= 1;
+        }
         if more > 0 {
-            // The newest request of a history is kept for the next one, however old it is.
             self.requests.retain(|request| {
                 let is_kept = more == 0 || request.is_newest();
                 more = more.saturating_sub(1);
