@@ -3,6 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use adapters::coalescer::Coalescer;
 use adapters::event::Usage;
@@ -186,6 +187,7 @@ impl<'a, S: Sink> Answer<'a, S> {
         let response = self.assembler.response();
         let stored = self.stored.take();
         if let Some(run) = &self.ctx.run {
+            run.has_ended.store(true, Relaxed);
             let record = match &stored {
                 Some(stored) => stored.record(response, now),
                 None => responses::unrun_record(&self.ctx.owner, response, now),
