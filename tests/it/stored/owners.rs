@@ -26,15 +26,18 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A table for a client whose token is its name and `-token-1`.
-fn client(name: &str, limits: &str) -> String {
+pub fn client(name: &str, limits: &str) -> String {
     let hash = TokenHash::of(format!("{name}-token-1").as_bytes());
     format!("[clients.{name}]\ntoken_sha256 = \"{hash}\"\n{limits}\n")
 }
 
 /// A request of a client, or of whoever runs the server.
-async fn send(proxy: &Proxy, who: &str, route: &str, body: &Value) -> Reply {
+pub async fn send(proxy: &Proxy, who: &str, route: &str, body: &Value) -> Reply {
     let bearer = format!("Bearer {who}-token-1");
-    let headers = [("authorization", bearer.as_str())];
+    let mut headers = vec![("authorization", bearer.as_str())];
+    if route == "POST /mcp" {
+        headers.push(("accept", "application/json, text/event-stream"));
+    }
     match route.split_once(' ').unwrap() {
         ("GET", path) => proxy.get_with(path, &headers).await,
         ("POST", path) => proxy.post_to(path, body, &headers).await,
@@ -139,7 +142,7 @@ async fn owned(proxy: &Proxy, who: &str) -> Owned {
 }
 
 /// An id that nothing has, of the form of another one.
-fn unknown(id: &str) -> String {
+pub fn unknown(id: &str) -> String {
     let (prefix, digits) = id.rsplit_once('_').unwrap();
     format!("{prefix}_{}", "0".repeat(digits.len()))
 }
