@@ -179,6 +179,14 @@ row S47 "a client at its limit holds up the others" src/jobs/queue.rs \
 row S48 "usage is that of the operator alone" src/store/usage.rs \
   's/FROM usage WHERE day >= ?1 ORDER BY day DESC,/FROM usage WHERE day >= ?1 AND owner = '"'local'"' ORDER BY day DESC,/' \
   it "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
+row S47 "what a turn has used is not stored with its response" src/store/responses.rs \
+  's/^    if let Some(spent) = &response.spent {/    if let Some(spent) = response.spent.as_ref().filter(|_| false) {/' it \
+  "S47 what was acknowledged counts for the day after a kill"
+row S47 "what a turn has used is stored twice" src/metrics/spent.rs \
+  's/^        if !is_stored {/        if true {/' lib s47_the_sums_of_a_day_end_with_it
+row S47 "what is not stored with a response is stored a minute later" src/metrics/usage.rs \
+  's/SPENT_PERIOD: Duration = Duration::from_secs(2);/SPENT_PERIOD: Duration = Duration::from_secs(90);/' it \
+  "S47 what was acknowledged counts for the day after a kill"
 row S47 "what was used today is not read again" src/commands/serve/server.rs \
   's/usage.restore_spent().await;//' it \
   "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
