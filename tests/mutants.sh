@@ -161,9 +161,32 @@ row S35 "recorded turns are shown to everybody" src/diagnostics/capture/query.rs
 row S35 "a client may use what is for the operator" src/net/owner.rs \
   's/&\*self.0 == LOCAL_OWNER/!self.0.is_empty()/' it \
   "S35 two clients never see each other on any route"
+row S35 "the responses of every owner are found" src/store/responses.rs \
+  's/WHERE id = ?1 AND owner = ?2";/WHERE id = ?1 AND ?2 = ?2";/' it \
+  "S35 whatever two owners do, neither sees an id or a text of the other"
+row S35 "of the tokens of two owners the last one counts" src/serve/guard.rs \
+  's/if found.iter().any(|(other, _)| \*other != owner) {/if false {/' it \
+  "S35 the tokens of two owners in one request are refused, wherever they are"
+row S47 "a client has any number of turns at once" src/turn/owner_limits.rs \
+  's/is_some_and(|most| count >= most)/is_some_and(|most| count > most + 9)/' it \
+  "S47 a client has as many turns at once as it may, and others are not held up"
+row S47 "the runs of one client come before those of all others" src/jobs/queue.rs \
+  's/^            self.turns.push_back(owner);/            self.turns.push_front(owner);/' it \
+  "S47 runs of several clients begin in turn"
+row S47 "a client at its limit holds up the others" src/jobs/queue.rs \
+  's/owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;/owners.next().and_then(|(at, owner)| Some((at, take(owner)?)))?;/' it \
+  "S47 a client at its limit is passed over"
 row S48 "usage is that of the operator alone" src/store/usage.rs \
   's/FROM usage WHERE day >= ?1 ORDER BY day DESC,/FROM usage WHERE day >= ?1 AND owner = '"'local'"' ORDER BY day DESC,/' \
   it "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
+row S47 "what a turn has used is not stored with its response" src/store/responses.rs \
+  's/^    if let Some(spent) = &response.spent {/    if let Some(spent) = response.spent.as_ref().filter(|_| false) {/' it \
+  "S47 what was acknowledged counts for the day after a kill"
+row S47 "what a turn has used is stored twice" src/metrics/spent.rs \
+  's/^        if !is_stored {/        if true {/' lib s47_the_sums_of_a_day_end_with_it
+row S47 "what is not stored with a response is stored a minute later" src/metrics/usage.rs \
+  's/SPENT_PERIOD: Duration = Duration::from_secs(2);/SPENT_PERIOD: Duration = Duration::from_secs(90);/' it \
+  "S47 what was acknowledged counts for the day after a kill"
 row S47 "what was used today is not read again" src/commands/serve/server.rs \
   's/usage.restore_spent().await;//' it \
   "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
@@ -489,6 +512,9 @@ row R14 "a run that had begun begins again" src/jobs/recovery.rs \
 row S3-0b "events are read from the first one on" src/jobs/viewer.rs \
   's/.map_or(0, |after| after.saturating_add(1));/.map_or(0, |_| 0);/' it \
   "S3-0b events are read again from any number on"
+row S3-3.3b "a run that has ended is cancelled while its end is stored" src/turn/engine.rs \
+  's/if !run.has_ended.load(Relaxed) {/if true {/' it \
+  "S3-3.3b a run that is cancelled while its end is stored has ended once"
 row S3-3.3b "a run is not cancelled" src/jobs/queue.rs \
   's/^            live.cancelled.cancel();/            let _ = \&live.cancelled;/' it \
   "S3-3.3b cancelling reaches the provider and is idempotent"

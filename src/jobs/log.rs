@@ -224,8 +224,13 @@ impl JobLog {
         let last = batch.last;
         match store_end(&self.store, &self.webhooks, response.clone(), batch).await {
             Ok(()) => self.events.lock().mark_written(last),
-            // The response was deleted meanwhile.
-            Err(StoreError::Gone) => {}
+            // The response was deleted meanwhile. What it has used counts all the same.
+            Err(StoreError::Gone) => {
+                let spent = response.spent.iter().cloned().collect();
+                if let Err(error) = self.store.add_spent(spent).await {
+                    tracing::debug!("what {} has used cannot be stored: {error}", self.id);
+                }
+            }
             Err(error) => {
                 tracing::debug!("the end of {} cannot be written now: {error}", self.id);
                 return false;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use adapters::event::Usage;
 use parking_lot::Mutex;
@@ -19,6 +20,10 @@ const MAX_SUMS: usize = 1024;
 
 /// The days that stay in memory if the store does not take them.
 const DAYS_IN_MEMORY: i64 = 31;
+
+/// How long what counts for the limits of a day waits for the disk, if it is not stored with a
+/// response.
+const SPENT_PERIOD: Duration = Duration::from_secs(2);
 
 /// The sums that are not stored yet. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +112,13 @@ impl UsageLog {
     /// failure is logged.
     pub async fn flush(&self) {
         let Some(store) = &self.store else { return };
+        let rows = self.spent.take_unstored();
+        if !rows.is_empty()
+            && let Err(error) = store.add_spent(rows.clone()).await
+        {
+            self.report(&error);
+            self.spent.put_back(&rows);
+        }
         let sums = self.counts.take();
         if !sums.is_empty()
             && let Err(error) = store.add_usage(sums.clone()).await
@@ -116,12 +128,15 @@ impl UsageLog {
                 self.counts.add(key, &sum);
             }
         }
-        let rows = self.spent.take_unstored();
-        if !rows.is_empty()
-            && let Err(error) = store.set_spent(rows.clone()).await
-        {
-            self.report(&error);
-            self.spent.put_back(rows);
+    }
+
+    /// Stores what counts for the limits of a day soon after it was counted. Never returns.
+    pub async fn keep_spent(&self) {
+        loop {
+            tokio::time::sleep(SPENT_PERIOD).await;
+            if self.spent.has_unstored() {
+                self.flush().await;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-use super::responses::{NewResponse, ResponseText, find, finish, in_transaction, text_bytes};
+use super::responses::{NewResponse, ResponseText, find, finish, text_bytes};
 use super::{Store, StoreError, contents, deliveries};
 
 /// The level of zstd for requests, which are deleted when their run ends.
@@ -114,7 +114,7 @@ pub struct JobEntry {
 impl Store {
     /// Stores an accepted background response and its run. Both are on the disk when this returns.
     pub async fn create_job(&self, job: NewJob) -> Result<(), StoreError> {
-        self.write_with(move |writer| in_transaction(writer, |connection| create(connection, &job)))
+        self.write_with(move |writer| writer.in_transaction(|connection| create(connection, &job)))
             .await
     }
 
@@ -128,7 +128,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
+            writer.in_transaction(|connection| {
                 let Some(number) = number_of(connection, &owner, &id)? else {
                     return Ok(false);
                 };
@@ -159,7 +159,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
+            writer.in_transaction(|connection| {
                 let number = number_of(connection, &owner, &id)?.ok_or(StoreError::Gone)?;
                 append(connection, number, &events)
             })
@@ -177,7 +177,7 @@ impl Store {
         now_ms: u64,
     ) -> Result<Vec<String>, StoreError> {
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
+            writer.in_transaction(|connection| {
                 let number = number_of(connection, &response.owner, &response.id)?;
                 let number = number.ok_or(StoreError::Gone)?;
                 append(connection, number, &events)?;

@@ -251,10 +251,14 @@ impl Store {
             .await
     }
 
-    /// Replaces what owners have used on a day.
-    pub async fn set_spent(&self, rows: Vec<SpentRow>) -> Result<(), StoreError> {
-        self.write_with(move |writer| spent::set(&mut writer.connection, &rows))
-            .await
+    /// Adds to what owners have used on a day.
+    pub async fn add_spent(&self, rows: Vec<SpentRow>) -> Result<(), StoreError> {
+        self.write_with(move |writer| {
+            writer.in_transaction(|connection| {
+                rows.iter().try_for_each(|row| spent::add(connection, row))
+            })
+        })
+        .await
     }
 
     /// What owners have used on a day, in days since 1970 in UTC.

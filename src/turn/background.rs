@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use adapters::fault::Fault;
 use adapters::responses::event_buffer::EventBuffer;
@@ -74,6 +75,8 @@ pub struct BackgroundRun {
     pub log: Arc<dyn EventLog>,
     /// Cancelled when the client cancels the answer.
     pub cancelled: CancellationToken,
+    /// The answer has ended and is being stored, so that it cannot be cancelled any more.
+    pub has_ended: Arc<AtomicBool>,
     /// The conversation that no other turn may use meanwhile, until the turn takes it.
     pub busy: Arc<Mutex<Option<BusyConversation>>>,
 }

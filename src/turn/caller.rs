@@ -213,7 +213,7 @@ mod tests {
         };
         let prompt = |caller: &Caller, body: &str| {
             let source = TurnSource::new(body.to_owned());
-            caller.prompt(&source.turn().unwrap(), source.body_len())
+            caller.prompt(&source.turn().unwrap(), source.size())
         };
         let body = r#"{"model":"m","input":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
         let reordered = r#"{"input":"a","model":"m"}"#;

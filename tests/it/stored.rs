@@ -8,9 +8,11 @@ use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Reply, Setup};
 
 mod background;
+mod clients;
 mod conversations;
 mod owners;
 mod responses;
+mod two_owners;
 mod webhooks;
 
 pub fn trials() -> Vec<Trial> {
@@ -18,6 +20,8 @@ pub fn trials() -> Vec<Trial> {
         responses::trials(),
         conversations::trials(),
         owners::trials(),
+        two_owners::trials(),
+        clients::trials(),
         background::trials(),
         webhooks::trials(),
     ];

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parameters::{
@@ -15,6 +16,7 @@ use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
 use crate::json::{self, string_value};
+use crate::members::Members;
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::stop_flag::StopFlag;
@@ -59,6 +61,21 @@ pub struct TurnSource {
     stop: StopFlag,
 }
 
+/// The items of a request as they were written.
+pub(crate) struct RawItems<'a> {
+    /// The JSON of each item.
+    pub(crate) items: Vec<&'a str>,
+    /// The JSON of the input behind them, if it is a text.
+    pub(crate) text: Option<&'a str>,
+}
+
+/// The part of a request body that has its items.
+#[derive(Deserialize)]
+struct BodyInput<'a> {
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
 impl TurnSource {
     /// The source of a turn that answers this request body.
     pub fn new(body: String) -> Self {
@@ -86,9 +103,10 @@ impl TurnSource {
         Self { stop, ..self }
     }
 
-    /// The size of the request body in bytes.
-    pub fn body_len(&self) -> usize {
-        self.body.len()
+    /// The size in bytes of the request body and of the stored history that it continues.
+    pub fn size(&self) -> usize {
+        let history = self.history.as_ref().map_or(0, |history| history.len());
+        self.body.len().saturating_add(history)
     }
 
     /// The same request, with the items that its `item_reference` items refer to: their
@@ -164,9 +182,40 @@ impl TurnSource {
         }
     }
 
-    /// The request body, as the client sent it.
-    pub fn body(&self) -> &str {
-        &self.body
+    /// The items of the request as they were written: those of the history that it continues, then
+    /// those of its body, references resolved. `None` if they cannot be read.
+    pub(crate) fn raw_items(&self) -> Option<RawItems<'_>> {
+        let mut items = match &self.history {
+            Some(history) => serde_json::from_str(history).ok()?,
+            None => Vec::new(),
+        };
+        let body: BodyInput<'_> = serde_json::from_str(&self.body).ok()?;
+        let mut text = None;
+        match body.input.map(RawValue::get) {
+            Some(json) if json.starts_with('"') => text = Some(json),
+            Some(json) => {
+                let own: Vec<&RawValue> = serde_json::from_str(json).ok()?;
+                items.extend(own);
+            }
+            None => {}
+        }
+        let items = items.into_iter().map(|raw| self.resolved(raw.get()));
+        Some(RawItems {
+            items: items.collect(),
+            text,
+        })
+    }
+
+    /// The item that this one refers to, or itself.
+    fn resolved<'a>(&'a self, raw: &'a str) -> &'a str {
+        if self.items.is_empty() {
+            return raw;
+        }
+        let reference = Members::read(raw);
+        let reference = reference.filter(|it| it.text("type").as_deref() == Some("item_reference"));
+        let id = reference.and_then(|reference| reference.text("id"));
+        let known = id.and_then(|id| self.items.get(&*id));
+        known.map_or(raw, |item| &**item)
     }
 
     /// Parses the request. An error is an invalid request of the client and names the

@@ -3,6 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use adapters::coalescer::Coalescer;
 use adapters::event::Usage;
@@ -15,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{StreamTiming, ToolLoop};
 use crate::net::memory;
 use crate::responses::{self, StoredTurn};
+use crate::store::NewResponse;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
 use crate::turn::record::Record;
@@ -185,15 +187,23 @@ impl<'a, S: Sink> Answer<'a, S> {
         let now = self.ctx.environment.clock.unix();
         let response = self.assembler.response();
         let stored = self.stored.take();
+        let spent = self.record.spent(now);
         if let Some(run) = &self.ctx.run {
+            run.has_ended.store(true, Relaxed);
             let record = match &stored {
                 Some(stored) => stored.record(response, now),
                 None => responses::unrun_record(&self.ctx.owner, response, now),
             };
+            let record = NewResponse { spent, ..record };
+            // An end that cannot be stored now is tried again, with what was used.
+            self.record.spent_is_stored = true;
             let is_stored = run.log.finish(&self.events, record).await;
             self.record.metrics.stored_response(is_stored);
         } else if let Some(stored) = stored {
-            let committed = stored.commit(response, now).await;
+            // The client may leave meanwhile, which does not stop what is being written.
+            self.record.spent_is_stored = true;
+            let committed = stored.commit(response, now, spent).await;
+            self.record.spent_is_stored = committed.is_ok();
             self.record.metrics.stored_response(committed.is_ok());
             if let Err(error) = committed {
                 responses::report_unstored(&error);

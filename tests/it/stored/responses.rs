@@ -29,7 +29,45 @@ pub fn trials() -> Vec<Trial> {
         case("what Codex sends is not stored", codex),
         case("without a store responses say so", without_store),
         case("an item is found by its id after a restart", references),
+        case(
+            "a stored history is compacted like the same items in the request",
+            compacted,
+        ),
     ]
+}
+
+async fn compacted() {
+    let player = provider(&["Hello Ada.", "Noted.", "a summary", "a summary"]).await;
+    let proxy = Proxy::start(&player).await;
+    let first = proxy.response(&asks("I am Ada.", json!({}))).await;
+    let more = json!({"previous_response_id": id(&first)});
+    let second = proxy.response(&asks("I like tea.", more)).await;
+    let stored = asks("Go on.", json!({"previous_response_id": id(&second)}));
+    let user = |text: &str| json!({"type": "message", "role": "user", "content": text});
+    let input = json!([
+        user("I am Ada."),
+        first["output"][0],
+        user("I like tea."),
+        second["output"][0],
+        user("Go on."),
+    ]);
+    let mut outputs = Vec::new();
+    for body in [stored, asks(input, json!({}))] {
+        let path = "/v1/responses/compact";
+        let compacted = ok(&proxy.post_to(path, &body, &[]).await);
+        let output = compacted["output"].as_array().unwrap().iter();
+        let shown = output.map(|item| (item["type"].clone(), item["content"][0]["text"].clone()));
+        outputs.push(shown.collect::<Vec<_>>());
+    }
+    let message = |text: &str| (json!("message"), json!(text));
+    let expected = [
+        message("I am Ada."),
+        message("I like tea."),
+        message("Go on."),
+        (json!("compaction"), Value::Null),
+    ];
+    assert_eq!(outputs, [&expected, &expected]);
+    assert_eq!(messages(&player, 2), messages(&player, 3));
 }
 
 async fn is_stored() {
