@@ -302,7 +302,7 @@ pub(super) fn history(
     let (count, bytes) = size(connection, &parts)?;
     let mut items = StoredItems {
         // The items, a comma after each but the last, and the two brackets.
-        list: String::with_capacity(bytes + count + 1),
+        list: String::with_capacity(bytes + count.max(1) + 1),
         ranges: Vec::with_capacity(count),
     };
     items.list.push('[');
