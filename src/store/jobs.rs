@@ -150,23 +150,6 @@ impl Store {
         .await
     }
 
-    /// Appends events to the log of a response.
-    pub async fn append_events(
-        &self,
-        owner: &str,
-        id: &str,
-        events: EventBatch,
-    ) -> Result<(), StoreError> {
-        let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.write_with(move |writer| {
-            writer.in_transaction(|connection| {
-                let number = number_of(connection, &owner, &id)?.ok_or(StoreError::Gone)?;
-                append(connection, number, &events)
-            })
-        })
-        .await
-    }
-
     /// Stores the end of a background response, with its last events and a delivery to each of
     /// these webhooks. Returns the webhooks for which too many deliveries wait already.
     pub async fn finish_job(
@@ -322,7 +305,11 @@ fn create(connection: &Connection, job: &NewJob) -> Result<(), StoreError> {
     append(connection, number, &job.events)
 }
 
-fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result<(), StoreError> {
+pub(super) fn append(
+    connection: &Connection,
+    response: i64,
+    events: &EventBatch,
+) -> Result<(), StoreError> {
     if events.documents.is_empty() {
         return Ok(());
     }
@@ -341,7 +328,11 @@ fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result
     Ok(())
 }
 
-fn number_of(connection: &Connection, owner: &str, id: &str) -> Result<Option<i64>, StoreError> {
+pub(super) fn number_of(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+) -> Result<Option<i64>, StoreError> {
     Ok(find(connection, owner, id)?.map(|row| row.number))
 }
 

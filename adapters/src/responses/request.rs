@@ -47,7 +47,7 @@ pub struct TurnSource {
     /// The JSON of the items that the body refers to, by item id.
     items: HashMap<String, Arc<str>>,
     /// The stored items that the request continues, as a JSON list.
-    history: Option<Arc<str>>,
+    history: Option<Arc<String>>,
     /// The most characters of a user message.
     max_message_chars: Option<usize>,
     purpose: Purpose,
@@ -121,7 +121,7 @@ impl TurnSource {
 
     /// The same request, with the stored items that it continues: a JSON list.
     #[must_use]
-    pub fn with_history(&self, history: Arc<str>) -> Self {
+    pub fn with_history(&self, history: Arc<String>) -> Self {
         Self {
             history: Some(history),
             ..self.clone()
@@ -138,7 +138,7 @@ impl TurnSource {
     }
 
     /// The stored items that the request continues, as a JSON list.
-    pub fn history(&self) -> Option<&Arc<str>> {
+    pub fn history(&self) -> Option<&Arc<String>> {
         self.history.as_ref()
     }
 
