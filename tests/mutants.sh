@@ -176,6 +176,12 @@ row S47 "the runs of one client come before those of all others" src/jobs/queue.
 row S47 "a client at its limit holds up the others" src/jobs/queue.rs \
   's/owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;/owners.next().and_then(|(at, owner)| Some((at, take(owner)?)))?;/' it \
   "S47 a client at its limit is passed over"
+row S48 "whoever runs the server sees the runs of no client" src/store/jobs.rs \
+  's/(!owner.is_operator()).then(|| owner.0.to_string())/Some(owner.0.to_string())/' it \
+  "S48 whoever runs the server sees the runs and the usage of every client"
+row S48 "no table names the client" src/log/table.rs \
+  's/^        if self.has_clients {$/        if false {/' it \
+  "S48 whoever runs the server sees the runs and the usage of every client"
 row S48 "usage is that of the operator alone" src/store/usage.rs \
   's/FROM usage WHERE day >= ?1 ORDER BY day DESC,/FROM usage WHERE day >= ?1 AND owner = '"'local'"' ORDER BY day DESC,/' \
   it "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
@@ -558,7 +564,7 @@ row S3-7.2b "a run may take any time" src/turn/respond.rs \
   's/^    ctx.deadline = Instant::now() + config.jobs.timeout;/    let _ = config.jobs.timeout;/' it \
   "S3-7.2b a run ends at its limit"
 row "S0-3i S0-1c" "a response is acknowledged and not stored" src/responses/commit.rs \
-  's/^        store.put_response(self.record(response, now)).await/        { let _ = (store, self.record(response, now)); Ok(()) }/' it \
+  's/^        store.put_response(NewResponse { spent, ..record }).await/        { let _ = (store, spent, record); Ok(()) }/' it \
   "S0-3i what was acknowledged reads back, also after a kill"
 row "S1-3b S0-1c" "the stored history is not sent" src/turn/prepare.rs \
   's/let source = source.with_history(Arc::clone(&history.items));/let source = source.clone();/' it \

@@ -30,6 +30,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::ColorChoice;
 use http::StatusCode;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
@@ -58,6 +59,11 @@ pub fn set_color(choice: ColorChoice) {
 /// wanted.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
     print_bytes(text.as_bytes())
+}
+
+/// Writes a value as JSON for people and programs to standard output.
+pub fn print_json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<()> {
+    print_text(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
 fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {

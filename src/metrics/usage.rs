@@ -157,20 +157,16 @@ impl UsageLog {
         }
     }
 
-    /// The sums of an owner from a day on, by day, provider and model.
-    pub async fn since(
-        &self,
-        owner: &str,
-        day: i64,
-    ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+    /// The sums of all owners from a day on, by day, owner, provider and model.
+    pub async fn since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
         self.flush().await;
         let stored = match &self.store {
-            Some(store) => store.usage_since(owner, day).await?,
+            Some(store) => store.usage_since(day).await?,
             None => Vec::new(),
         };
         let mut sums: BTreeMap<UsageKey, UsageSum> = stored.into_iter().collect();
         for (key, sum) in &*self.counts.0.lock() {
-            if key.owner == owner && key.day >= day {
+            if key.day >= day {
                 sums.entry(key.clone()).or_default().add(sum);
             }
         }
@@ -219,7 +215,7 @@ mod tests {
         // A turn that failed before it used anything.
         counts.count(7, "local", ("acme", "m"), Usage::default(), None, None);
         let log = log(counts, None);
-        let sums = log.since("local", 7).await.unwrap();
+        let sums = log.since(7).await.unwrap();
         let [(_, sum)] = sums.as_slice() else {
             panic!("{sums:?}")
         };
@@ -228,8 +224,7 @@ mod tests {
         assert_eq!((sum.input, sum.cached, sum.output), (200, 120, 40));
         assert!((sum.cost - 0.25).abs() < 1e-9);
         assert!((sum.unshortened - 0.75).abs() < 1e-9);
-        assert!(log.since("other", 7).await.unwrap().is_empty());
-        assert!(log.since("local", 8).await.unwrap().is_empty());
+        assert!(log.since(8).await.unwrap().is_empty());
     }
 
     #[tokio::test]
@@ -259,11 +254,11 @@ mod tests {
             );
             log.flush().await;
             drop(locked);
-            assert_eq!(log.since("local", 7).await.unwrap()[0].1.turns, 2);
+            assert_eq!(log.since(7).await.unwrap()[0].1.turns, 2);
         }
         let (_, store) = store(&folder);
         let log = log(DailyUsage::default(), Some(store));
-        let sums = log.since("local", 7).await.unwrap();
+        let sums = log.since(7).await.unwrap();
         assert_eq!((sums.len(), sums[0].1.turns), (1, 2));
     }
 

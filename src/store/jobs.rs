@@ -6,6 +6,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::responses::{NewResponse, ResponseText, find, finish, text_bytes};
 use super::{Store, StoreError, contents, deliveries};
+use crate::net::{Owner, local_owner};
 
 /// The level of zstd for requests, which are deleted when their run ends.
 const COMPRESSION_LEVEL: i32 = 1;
@@ -99,6 +100,9 @@ pub struct UnfinishedJob {
 pub struct JobEntry {
     /// The id of the response.
     pub id: String,
+    /// The owner.
+    #[serde(default = "local_owner")]
+    pub owner: String,
     /// The state of the run.
     pub state: JobState,
     /// The status of the response.
@@ -202,14 +206,22 @@ impl Store {
         .await
     }
 
-    /// The runs of an owner, the newest first.
-    pub async fn jobs(&self, owner: &str, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
-        let owner = owner.to_owned();
+    /// The runs of an owner, the newest first; whoever runs the server sees those of all.
+    pub async fn jobs(&self, owner: &Owner, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
+        let owner = (!owner.is_operator()).then(|| owner.0.to_string());
         self.run_reader(move |connection| {
+            let whose = if owner.is_some() {
+                "WHERE jobs.owner = ?2"
+            } else {
+                ""
+            };
             let mut select = connection.prepare_cached(&format!(
-                "{SELECT_JOB} WHERE jobs.owner = ?1 ORDER BY jobs.response DESC LIMIT ?2"
+                "{SELECT_JOB} {whose} ORDER BY jobs.response DESC LIMIT ?1"
             ))?;
-            let rows = select.query_and_then(params![owner, limit], read_entry)?;
+            let rows = match owner {
+                Some(owner) => select.query_and_then(params![limit, owner], read_entry)?,
+                None => select.query_and_then(params![limit], read_entry)?,
+            };
             rows.collect()
         })
         .await
@@ -261,7 +273,7 @@ pub(super) const SELECT_EVENTS: &str = "SELECT first, last, documents FROM event
      WHERE response = ?1 AND last > ?2 ORDER BY first LIMIT ?3";
 
 const SELECT_JOB: &str = "SELECT responses.id, jobs.state, responses.status, jobs.queued,
-        jobs.started, jobs.ended
+        jobs.started, jobs.ended, jobs.owner
      FROM jobs JOIN responses ON responses.number = jobs.response";
 
 /// Those that have not ended.
@@ -344,6 +356,7 @@ fn read_entry(row: &Row<'_>) -> Result<JobEntry, StoreError> {
         queued_ms: row.get(3)?,
         started_ms: row.get(4)?,
         ended_ms: row.get(5)?,
+        owner: row.get(6)?,
     })
 }
 

@@ -244,15 +244,10 @@ impl Store {
             .await
     }
 
-    /// What the turns of an owner have used from a day on, the oldest first. The day is in days
+    /// What the turns of all owners have used from a day on, the newest first. The day is in days
     /// since 1970.
-    pub async fn usage_since(
-        &self,
-        owner: &str,
-        day: i64,
-    ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-        let owner = owner.to_owned();
-        self.run_reader(move |connection| usage::since(connection, &owner, day))
+    pub async fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+        self.run_reader(move |connection| usage::since(connection, day))
             .await
     }
 

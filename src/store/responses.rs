@@ -129,8 +129,6 @@ pub struct StoredHistory {
 pub struct StoredResponse {
     /// The response as JSON.
     pub json: String,
-    /// Its status.
-    pub status: String,
     /// Whether it runs or ran in the background.
     pub background: bool,
 }
@@ -409,7 +407,7 @@ pub(super) fn read(
         return Ok(None);
     };
     let mut select = connection.prepare_cached(
-        "SELECT head, tail, parameters, status, background FROM responses WHERE number = ?1",
+        "SELECT head, tail, parameters, background FROM responses WHERE number = ?1",
     )?;
     let mut rows = select.query([row.number])?;
     let columns = rows.next()?.ok_or(StoreError::Gone)?;
@@ -424,8 +422,7 @@ pub(super) fn read(
     json += &joined(tail.map_err(rusqlite::Error::from)?, &parameters);
     Ok(Some(StoredResponse {
         json,
-        status: columns.get(3)?,
-        background: columns.get(4)?,
+        background: columns.get(3)?,
     }))
 }
 

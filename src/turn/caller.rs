@@ -85,7 +85,7 @@ impl Caller {
     /// A hash that is the same when the client repeats a request by itself. Codex then writes the
     /// body in another order, but names the same turn. Other clients send the same bytes. The
     /// model, the last item and the length of the body stand for them: a history may be long.
-    pub(super) fn prompt(&self, turn: &Turn<'_>, body_len: usize) -> u64 {
+    pub(super) fn prompt(&self, turn: &Turn<'_>, size: usize) -> u64 {
         if let Some(turn_id) = &self.turn_id {
             return xxh3_64(turn_id.as_bytes());
         }
@@ -94,7 +94,7 @@ impl Caller {
         let json = last.and_then(Item::raw);
         hash_of_parts([
             Some(&turn.model),
-            Some(&body_len.to_string()),
+            Some(&size.to_string()),
             text.as_deref(),
             json,
         ])

@@ -30,6 +30,15 @@ use crate::store::SpentRow;
 
 mod report;
 
+/// Who stores what a turn has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpentStorage {
+    /// Nobody has: it is counted, and stored some seconds later.
+    Counted,
+    /// It is stored with the response.
+    WithResponse,
+}
+
 /// The record of one turn. Created with the turn. It reports when it is dropped, because a client
 /// that disconnects drops the turn at any point.
 pub(super) struct Record {
@@ -80,8 +89,8 @@ pub(super) struct Record {
     running: RunningTurn,
     /// Counts it among the turns of its owner that run at once.
     pub(super) slot: Option<OwnerSlot>,
-    /// What the turn has used is stored with its response.
-    pub(super) spent_is_stored: bool,
+    /// Who stores what the turn has used.
+    pub(super) spent_storage: SpentStorage,
     _open: OpenStream,
 }
 
@@ -126,7 +135,7 @@ impl Record {
             fault: None,
             raw_fault: None,
             observer,
-            spent_is_stored: false,
+            spent_storage: SpentStorage::Counted,
             _open: metrics.open_stream(),
         }
     }

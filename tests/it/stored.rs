@@ -77,6 +77,13 @@ async fn restarted(mut proxy: Proxy, setup: &Setup) -> Proxy {
     Proxy::start_in_folder(proxy.folder, setup).await
 }
 
+/// Kills the program and starts it again in the same folder.
+async fn killed(mut proxy: Proxy, setup: &Setup) -> Proxy {
+    proxy.kill().await;
+    proxy.wait_for_exit().await;
+    Proxy::start_in_folder(proxy.folder, setup).await
+}
+
 /// What a request for something of this server returns.
 async fn get(proxy: &Proxy, path: &str) -> Value {
     ok(&proxy.get(path).await)

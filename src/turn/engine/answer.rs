@@ -19,7 +19,7 @@ use crate::responses::{self, StoredTurn};
 use crate::store::NewResponse;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
-use crate::turn::record::Record;
+use crate::turn::record::{Record, SpentStorage};
 use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::shared::SharedState;
 use crate::turn::sink::Sink;
@@ -196,16 +196,16 @@ impl<'a, S: Sink> Answer<'a, S> {
             };
             let record = NewResponse { spent, ..record };
             // An end that cannot be stored now is tried again, with what was used.
-            self.record.spent_is_stored = true;
+            self.record.spent_storage = SpentStorage::WithResponse;
             let is_stored = run.log.finish(&self.events, record).await;
             self.record.metrics.stored_response(is_stored);
         } else if let Some(stored) = stored {
             // The client may leave meanwhile, which does not stop what is being written.
-            self.record.spent_is_stored = true;
+            self.record.spent_storage = SpentStorage::WithResponse;
             let committed = stored.commit(response, now, spent).await;
-            self.record.spent_is_stored = committed.is_ok();
             self.record.metrics.stored_response(committed.is_ok());
             if let Err(error) = committed {
+                self.record.spent_storage = SpentStorage::Counted;
                 responses::report_unstored(&error);
                 self.record.notes.add("not_stored", error.to_string());
                 self.assembler.set_stored(false, &mut self.events);

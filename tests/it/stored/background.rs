@@ -6,7 +6,7 @@ use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{asks, get, id, messages, ok, provider, says};
+use super::{asks, get, id, killed, messages, ok, provider, says};
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Reply, Setup};
 use crate::trial::case;
@@ -149,9 +149,7 @@ async fn resumed() {
             let rest = events(&proxy, &run, Some(after as u64)).await;
             assert_eq!(frames(&rest), whole[after + 1..], "after {after}");
         }
-        proxy.kill().await;
-        proxy.wait_for_exit().await;
-        proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+        proxy = killed(proxy, &setup).await;
     }
 }
 
@@ -319,7 +317,7 @@ async fn queued_at_restart() {
     player.push(says("second"));
     player.push(says("third"));
     let setup = Setup::new().tables("[jobs]\nrunning = 1").wire_of(&player);
-    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let first = begin(&proxy, "a", json!({})).await;
     let mut live = proxy
         .open_events(&format!("{}?stream=true", path_of(&first)))
@@ -327,9 +325,7 @@ async fn queued_at_restart() {
     live.read_until("begun").await;
     let second = begin(&proxy, "b", json!({})).await;
     let third = begin(&proxy, "c", json!({})).await;
-    proxy.kill().await;
-    proxy.wait_for_exit().await;
-    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let proxy = killed(proxy, &setup).await;
     assert_eq!(ended(&proxy, &first).await["status"], "failed");
     for (run, text) in [(&second, "second"), (&third, "third")] {
         let response = ended(&proxy, run).await;
@@ -347,15 +343,13 @@ async fn interrupted() {
         {"reasoning": "I think."}, {"text": "begun"}, {"stall": true}
     ])));
     let setup = Setup::new().wire_of(&player);
-    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let run = begin(&proxy, "x", json!({})).await;
     let mut live = proxy
         .open_events(&format!("{}?stream=true", path_of(&run)))
         .await;
     live.read_until("begun").await;
-    proxy.kill().await;
-    proxy.wait_for_exit().await;
-    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let proxy = killed(proxy, &setup).await;
     let stored = ended(&proxy, &run).await;
     assert_eq!(stored["status"], "failed");
     let message = stored["error"]["message"].as_str().unwrap();

@@ -28,6 +28,10 @@ pub fn trials() -> Vec<Trial> {
             two_tokens,
         ),
         case(
+            "S48 whoever runs the server sees the runs and the usage of every client",
+            operator,
+        ),
+        case(
             "S35 an item of another client is no place in a list",
             foreign_cursor,
         ),
@@ -214,6 +218,70 @@ async fn two_tokens() {
         assert_eq!(listed.error(401)["code"], "several_api_keys");
     }
     assert_eq!(player.requests().len(), 2);
+}
+
+/// The output of a command of whoever runs the server, and whether it succeeded.
+async fn command(proxy: &Proxy, setup: &Setup, args: &str) -> (bool, String) {
+    let setup = setup.clone().arg("--listen");
+    let setup = setup.arg(&proxy.address.to_string());
+    let setup = args.split(' ').fold(setup, Setup::arg);
+    let (code, out, err) = setup.run(proxy.folder.path()).await;
+    (code == 0, out + &err)
+}
+
+async fn operator() {
+    let player = repeating_player(PlayerWire::Chat, says("seen")).await;
+    let clients = [client("alice", ""), client("bob", "")];
+    let with_clients = setup(&player, &clients);
+    let proxy = Proxy::start_with(&player, with_clients.clone()).await;
+    let mut runs = Vec::new();
+    for who in ["alice", "bob", "local"] {
+        let run = queue(&proxy, who, &["x"]).await.remove(0);
+        let events = format!("GET /v1/responses/{run}?stream=true");
+        send(&proxy, who, &events, &Value::Null).await.stream();
+        runs.push((who, run));
+    }
+    let owners = |listed: &Value| -> Vec<(String, String)> {
+        let of = |job: &Value| {
+            let owner = job["owner"].as_str().unwrap().to_owned();
+            (owner, id(job))
+        };
+        listed["data"].as_array().unwrap().iter().map(of).collect()
+    };
+    for (who, run) in &runs {
+        let jobs = send(&proxy, who, "GET /diagnostics/jobs", &Value::Null).await;
+        let mut seen = owners(&ok(&jobs));
+        seen.reverse();
+        let expected = match *who {
+            "local" => runs.iter().collect(),
+            _ => vec![runs.iter().find(|(_, own)| own == run).unwrap()],
+        };
+        let expected = expected
+            .into_iter()
+            .map(|(who, run)| ((*who).to_owned(), run.clone()));
+        assert_eq!(seen, expected.collect::<Vec<_>>());
+    }
+    for args in ["jobs list", "status", "bundle list", "usage"] {
+        let (is_done, text) = command(&proxy, &with_clients, args).await;
+        assert!(is_done, "{args}: {text}");
+        for who in ["alice", "bob", "local"] {
+            assert!(text.contains(who), "{args}: {text}");
+        }
+    }
+    let (_, hers) = &runs[0];
+    let (is_done, text) = command(&proxy, &with_clients, &format!("jobs show {hers}")).await;
+    assert!(!is_done && text.contains("of the client alice"), "{text}");
+    let (_, own) = &runs[2];
+    let (is_done, text) = command(&proxy, &with_clients, &format!("jobs show {own}")).await;
+    assert!(is_done && text.contains("completed"), "{text}");
+    // Without clients nobody is named.
+    let alone = Setup::new().wire_of(&player);
+    let proxy = Proxy::start_with(&player, alone.clone()).await;
+    ok(&proxy.post(&asks("x", json!({}))).await);
+    for args in ["status", "bundle list"] {
+        let (is_done, text) = command(&proxy, &alone, args).await;
+        assert!(is_done && !text.contains("client"), "{args}: {text}");
+    }
 }
 
 async fn foreign_cursor() {

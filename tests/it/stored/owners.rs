@@ -7,7 +7,7 @@ use libtest_mimic::Trial;
 use respondent::secrets::TokenHash;
 use serde_json::{Value, json};
 
-use super::{asks, id, restarted};
+use super::{asks, id, killed, restarted};
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Proxy, Reply, Setup};
 use crate::trial::case;
@@ -24,7 +24,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         case(
             "S47 what was acknowledged counts for the day after a kill",
-            killed,
+            counted_after_a_kill,
         ),
     ]
 }
@@ -248,7 +248,7 @@ async fn isolated() {
     assert!(refused.body.contains("previous_response_not_found"));
 }
 
-async fn killed() {
+async fn counted_after_a_kill() {
     let usage = json!({"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000});
     let said = answer(json!([{"text": "seen"}, {"usage": usage}]));
     let player = repeating_player(PlayerWire::Chat, said).await;
@@ -288,9 +288,7 @@ async fn killed() {
                 }
             }
         }
-        proxy.kill().await;
-        proxy.wait_for_exit().await;
-        proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+        proxy = killed(proxy, &setup).await;
         assert_eq!(player.requests().len(), number + 1);
     }
     let refused = send(&proxy, "alice", "POST /v1/responses", &asks("x", json!({}))).await;

@@ -4,7 +4,7 @@ use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{asks, get, id, messages, ok, provider, restarted};
+use super::{asks, get, id, killed, messages, ok, provider, restarted};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::case;
@@ -152,15 +152,13 @@ async fn calls() {
 async fn reads_back() {
     let player = provider(&["one", "two", "three"]).await;
     let setup = Setup::new().wire_of(&player);
-    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let first = proxy.response(&asks("1", json!({}))).await;
     let second = proxy
         .stream(&asks("2", json!({"previous_response_id": id(&first)})))
         .await
         .response;
-    proxy.kill().await;
-    proxy.wait_for_exit().await;
-    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let proxy = killed(proxy, &setup).await;
     for response in [&first, &second] {
         let path = format!("/v1/responses/{}", id(response));
         assert_eq!(get(&proxy, &path).await, *response);

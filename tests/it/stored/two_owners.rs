@@ -149,6 +149,7 @@ impl fmt::Display for DrawnRequest {
 struct SeedOnFailure(u64);
 
 impl Drop for SeedOnFailure {
+    #[expect(clippy::print_stderr, reason = "a test that fails says so there")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("set {SEED_VARIABLE}={} to draw the same again", self.0);
