@@ -224,7 +224,10 @@ async fn s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction(
     let apart = pages_written(&store);
     // All of them wait for the thread that writes, with one whose response was deleted.
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
-    let busy = store.store.write_with(move |_| Ok(wait.recv().unwrap()));
+    let busy = store.store.write_with(move |_| {
+        wait.recv().unwrap();
+        Ok(())
+    });
     let appends = ids.iter().map(String::as_str).chain(["gone"]);
     let appends = appends.map(|id| store.store.append_events(OWNER, id, events(3..4)));
     let appends = futures_util::future::join_all(appends);
@@ -246,7 +249,10 @@ async fn s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs()
     store.accept("good").await;
     store.accept("bad").await;
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
-    let busy = store.store.write_with(move |_| Ok(wait.recv().unwrap()));
+    let busy = store.store.write_with(move |_| {
+        wait.recv().unwrap();
+        Ok(())
+    });
     let good = store.store.append_events(OWNER, "good", events(2..4));
     // These are there already.
     let bad = store.store.append_events(OWNER, "bad", events(0..2));
