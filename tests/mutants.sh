@@ -623,6 +623,14 @@ row S4-Dh "what cannot be written is found when it is written" src/commands/code
 row S4-Dg "a catalog of somebody else is replaced" src/codex/catalog.rs \
   's/Some(earlier) if !is_ours(&earlier) && !is_named_by_us(home)? => /Some(_) if false => /' \
   it "S4-Dg only files of the setup are removed"
+row S4-Di "labels have no colour" src/commands/mod.rs \
+  's/style_labels(&escape_lines(text), style)/escape_lines(text)/' \
+  it "S4-Di labels have a colour on a terminal alone"
+row S4-Di "a pipe gets colours" src/commands/mod.rs \
+  's/if anstream::AutoStream::choice(&io::stdout()) == .* {/if false {/' \
+  it "S4-Di labels have a colour on a terminal alone"
+row S4-Dj "long texts are not wrapped" src/log/table.rs 's/ && length > width {/ \&\& length > 999 {/' \
+  it "S4-Dj the configuration is reported in lines that fit a terminal"
 row S38 "a found file takes a secret for the token" src/config/load/trust.rs \
   '/"token_env"\], file.server.token_env/d' \
   lib a_file_that_was_found_runs_nothing_and_moves_no_key

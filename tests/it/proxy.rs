@@ -242,8 +242,10 @@ impl Proxy {
         let mut first_line = None;
         if setup.is_unnamed {
             first_line = Some(line.trim_end().to_owned());
-            line.clear();
-            greeting.read_line(&mut line).await.unwrap();
+            while !line.is_empty() && !line.contains(" http://") {
+                line.clear();
+                greeting.read_line(&mut line).await.unwrap();
+            }
         }
         let address = line
             .trim_end()
