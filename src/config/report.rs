@@ -63,10 +63,8 @@ fn limits(limits: ClientLimits) -> String {
 
 fn server_rows(config: &Config) -> Rows {
     let server = &config.server;
-    let token = match server.token.is_some() || !config.clients.is_empty() {
-        true => "required",
-        false => "none",
-    };
+    let needs_token = server.token.is_some() || !config.clients.is_empty();
+    let token = if needs_token { "required" } else { "none" };
     let mut rows = vec![
         ("listen", format!("http://{}", server.listen)),
         ("token", token.to_owned()),
