@@ -664,6 +664,19 @@ row S4-Dh "what cannot be written is found when it is written" src/commands/code
 row S4-Dg "a catalog of somebody else is replaced" src/codex/catalog.rs \
   's/Some(earlier) if !is_ours(&earlier) && !is_named_by_us(home)? => /Some(_) if false => /' \
   it "S4-Dg only files of the setup are removed"
+row S4-Di "labels have no colour" src/commands/mod.rs \
+  's/style_labels(&escape_lines(text), style)/escape_lines(text)/' \
+  it "S4-Di labels have a colour on a terminal alone"
+row S4-Di "a pipe gets colours" src/commands/mod.rs \
+  's/if anstream::AutoStream::choice(&io::stdout()) == .* {/if false {/' \
+  it "S4-Di labels have a colour on a terminal alone"
+row S4-Dk "progress is shown at once" src/commands/progress.rs \
+  's/clock.wait(DELAY, &ended)/clock.wait(Duration::ZERO, \&ended)/' \
+  lib s4_dk_what_ends_before_two_seconds_shows_nothing
+row S4-Dk "progress is written to a pipe" src/commands/progress.rs \
+  's/stream.is_terminal().then(/true.then(/' lib s4_dk_a_pipe_or_a_file_gets_no_line
+row S4-Dj "long texts are not wrapped" src/log/table.rs 's/ && length > width {/ \&\& length > 999 {/' \
+  it "S4-Dj the configuration is reported in lines that fit a terminal"
 row S38 "a found file takes a secret for the token" src/config/load/trust.rs \
   '/"token_env"\], file.server.token_env/d' \
   lib a_file_that_was_found_runs_nothing_and_moves_no_key
@@ -716,6 +729,12 @@ row R44 "a replay that was stopped goes on" src/diagnostics/replay/mod.rs \
 row R44 "the end waits for every recording" src/diagnostics/capture/mod.rs \
   's/FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(3)/FINAL_FLUSH_TIMEOUT: Duration = Duration::from_mins(9)/' \
   lib r44_the_end_of_the_server_waits_three_seconds_for_recordings
+row R15 "a second signal is ignored" src/commands/serve.rs \
+  's/^        ending.cancel();/        drop(ending);/' \
+  it "R15 a second SIGTERM or Ctrl-C does not wait for running turns"
+row R15 "a second Ctrl-C is ignored" src/commands/serve.rs \
+  '/drain.cancel();/,/stopping now/s/either_signal(.*).await;/terminate.recv().await;/' \
+  it "R15 a second SIGTERM or Ctrl-C does not wait for running turns"
 row R15 "the end waits for blocking threads" src/main.rs \
   's/^    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);/    let _ = SHUTDOWN_TIMEOUT; drop(runtime);/' \
   it "R15 a file that blocks its reader does not keep the server from ending"

@@ -1,5 +1,6 @@
 //! Tables for the terminal.
 
+use anstyle::Style;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use super::SafeText;
@@ -81,27 +82,62 @@ impl ClientColumn {
     }
 }
 
+/// The spaces before a label.
+const INDENT: &str = "  ";
+
 /// Texts beside their labels, indented by two spaces and wrapped at [`TERMINAL_WIDTH`]. A label has
 /// at most `label_width` characters.
-pub fn labelled<'a>(label_width: u16, rows: impl Iterator<Item = (&'a str, String)>) -> String {
-    const INDENT: u16 = 2;
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(TERMINAL_WIDTH)
-        .add_rows(rows.map(|(label, text)| [label.to_owned(), text]));
-    let label_column = label_width + 2 * INDENT;
-    let widths = [label_column, TERMINAL_WIDTH - label_column];
-    for (column, (width, indent)) in table
-        .column_iter_mut()
-        .zip(widths.into_iter().zip([INDENT, 0]))
-    {
-        column
-            .set_padding((indent, indent))
-            .set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+pub fn labelled<'a>(label_width: usize, rows: impl Iterator<Item = (&'a str, String)>) -> String {
+    let label_column = label_width + 2 * INDENT.len();
+    let mut shown = String::new();
+    for (label, text) in rows {
+        let mut label = label;
+        for line in wrapped(&text, usize::from(TERMINAL_WIDTH) - label_column) {
+            let row = format!("{INDENT}{label:label_width$}{INDENT}{line}");
+            shown.push_str(row.trim_end());
+            shown.push('\n');
+            label = "";
+        }
     }
-    table.trim_fmt() + "\n"
+    shown
+}
+
+/// The lines of a text, wrapped at `width` characters. A longer word, such as a path, has a line of
+/// its own, so that it can be copied.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.split('\n') {
+        let mut line = String::new();
+        let mut is_first = true;
+        for word in paragraph.split(' ') {
+            let length = line.chars().count() + 1 + word.chars().count();
+            if !line.is_empty() && length > width {
+                lines.push(std::mem::take(&mut line).trim_end().to_owned());
+                is_first = true;
+            }
+            if !is_first {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_first = false;
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// Gives the labels of a text of [`labelled`] a style. The text must have no escape sequences.
+pub fn style_labels(text: &str, style: Style) -> String {
+    let styled = text.split_inclusive('\n').map(|line| {
+        let label = line
+            .strip_prefix(INDENT)
+            .filter(|row| !row.starts_with(' '));
+        match label.and_then(|row| row.split_once(INDENT)) {
+            Some((label, rest)) => format!("{INDENT}{style}{label}{style:#}{INDENT}{rest}"),
+            None => line.to_owned(),
+        }
+    });
+    styled.collect()
 }
 
 #[cfg(test)]
@@ -116,6 +152,9 @@ mod tests {
         let rows = [["1", "", "2"], ["3", "", ""]].map(|row| row.map(str::to_owned));
         assert_eq!(table(columns, rows.into_iter()), "a  b\n1  2\n3\n");
     }
+    use anstyle::AnsiColor;
+
+    use super::{labelled, style_labels};
 
     #[test]
     fn a_long_text_continues_below_its_beginning() {
@@ -130,6 +169,30 @@ mod tests {
              word word word word word word word
              a     b
 "
+        );
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_is_a_line_of_its_own() {
+        let path = "/long".repeat(20);
+        let rows = [
+            ("Kept", format!("in {path} until then")),
+            ("", path.clone()),
+        ];
+        let indent = " ".repeat(13);
+        assert_eq!(
+            labelled(9, rows.into_iter()),
+            format!("  Kept       in\n{indent}{path}\n{indent}until then\n{indent}{path}\n")
+        );
+    }
+
+    #[test]
+    fn only_labels_have_a_style() {
+        let rows = [("One", "a  b".to_owned()), ("", "c".to_owned())];
+        let text = format!("Title\n\n{}\nEnd  \n", labelled(3, rows.into_iter()));
+        assert_eq!(
+            style_labels(&text, AnsiColor::Cyan.on_default()),
+            "Title\n\n  \u{1b}[36mOne\u{1b}[0m  a  b\n       c\n\nEnd  \n"
         );
     }
 }

@@ -37,6 +37,7 @@ mod status;
 mod store;
 mod stored;
 mod supply;
+mod terminal;
 mod texts;
 mod trial;
 mod trust;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         store::trials(),
         stored::trials(),
         supply::trials(),
+        terminal::trials(),
         texts::trials(),
         turns::trials(),
         wires::trials(),

@@ -72,7 +72,7 @@ fn id(object: &Value) -> String {
 
 /// Stops the program with SIGTERM and starts it again in the same folder.
 async fn restarted(mut proxy: Proxy, setup: &Setup) -> Proxy {
-    proxy.terminate().await;
+    proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
     Proxy::start_in_folder(proxy.folder, setup).await
 }

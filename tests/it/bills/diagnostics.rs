@@ -213,7 +213,7 @@ async fn several_turns_back() {
     items[at] = json!({"role": "user", "content": "Something else."});
     for is_restarted in [false, true] {
         if is_restarted {
-            proxy.terminate().await;
+            proxy.terminate();
             assert!(proxy.wait_for_exit().await.success());
             proxy = Proxy::start_in_folder(proxy.folder, &setup().wire_of(&player)).await;
         }

@@ -321,7 +321,7 @@ async fn folder() {
     let first = request_id(&bad(&player, &proxy).await);
     let second = request_id(&bad(&player, &proxy).await);
     good(&player, &proxy).await;
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_exit().await;
     let list = run(&proxy, "bundle list").await.ok();
     assert!(list.starts_with("No server runs on "), "{list}");
@@ -354,7 +354,7 @@ async fn mistakes() {
     proxy.post(&reference).await.error(400);
     proxy.post_bytes("{", &[]).await.error(400);
     let failed = request_id(&bad(&player, &proxy).await);
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_exit().await;
     let kept = files(&proxy.folder.path().join("data/bundles"));
     assert_eq!(kept.len(), 1, "{kept:?}");
