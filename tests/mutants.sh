@@ -872,6 +872,57 @@ row S31 "a port may have a sign" src/serve/guard.rs \
 row R30 "a line feed after a carriage return ends a second line in the next read" adapters/src/sse.rs \
   's/rest = rest.strip_prefix(b"\\n").unwrap_or(rest);/let _ = rest;/' \
   corpora r30_server_sent_events
+row R61 "a server that has WebSockets switched off serves them" src/app/websocket/mod.rs \
+  's/if !config.server.websocket {/if false {/' it \
+  "R61 websocket: switched off, a handshake gets 426"
+row R60 "Codex learns of a forgotten response in a stream" src/turn/respond.rs \
+  's/ && !at_endpoint && !is_forgotten;/ \&\& (!is_forgotten || !at_endpoint);/' it \
+  "R60 websocket: Codex gets faults as failed responses"
+row R62 "a response that is not stored cannot be continued" src/turn/engine/answer.rs \
+  's/^                turn.ended(self.assembler.response());/                drop(turn);/' it \
+  "R62 websocket: a response that is not stored goes on from its connection"
+row R62 "what a failed turn continued is kept" src/responses/connection.rs \
+  's/^        kept.responses.retain(|(kept, _)| kept != id);/        let _ = id;/' it \
+  "R62 websocket: what a failed turn continued is forgotten"
+row R62 "a connection keeps ten times as many responses" src/responses/connection.rs \
+  's/^const MAX_RESPONSES: usize = 64;/const MAX_RESPONSES: usize = 640;/' it \
+  "R62 websocket: the oldest responses are forgotten beyond a number"
+row R62 "a connection keeps what there is no memory for" src/responses/connection.rs \
+  's/self.memory.used() > self.memory.limit()/false/' lib \
+  "kept_responses_are_limited_by_number_bytes_and_the_budget"
+row R62 "a warm-up asks a provider" src/turn/respond.rs \
+  's/^    if !event.generate && /    if false \&\& /' it \
+  "R62 websocket: a warm-up asks no provider, and is continued"
+row R63 "seventeen turns run at once" src/app/websocket/lanes.rs \
+  's/^const MAX_RUNNING: usize = 16;/const MAX_RUNNING: usize = 17;/' it \
+  "R63 websocket: sixteen lanes run at once, and others wait"
+row R63 "the turns of different lanes run one after another" src/app/websocket/lanes.rs \
+  's/^const MAX_RUNNING: usize = 16;/const MAX_RUNNING: usize = 1;/' it \
+  "R63 websocket: turns of different lanes run at the same time"
+row R63 "a connection has any number of lanes" src/app/websocket/lanes.rs \
+  's/named.count() >= MAX_NAMED/named.count() > MAX_NAMED/' it \
+  "R63 websocket: a connection has 32 lanes with names"
+row R64 "a message of any size is read" src/serve/websocket/reader.rs \
+  's/let length = length.filter(|length| \*length <= room);/let _ = room;/' it \
+  "R64 websocket: a message beyond the limit of bodies ends its connection"
+row R64 "a message does not count while it arrives" src/serve/websocket/reader.rs \
+  's/let counted = memory.request(bytes.len() + memory::STEP).await;/let counted = memory.request(0).await;/' it \
+  "R64 websocket: a message counts in the memory while it arrives"
+row R64 "a flood of control frames goes on" src/serve/websocket/mod.rs \
+  's/if self.control_frames > CONTROL_FRAMES {/if false {/' it \
+  "R64 websocket: a flood of control frames ends its connection"
+row R64 "a client that answers no ping stays" src/serve/websocket/mod.rs \
+  's/if silent >= self.ping_interval \* UNANSWERED_PINGS {/if false {/' it \
+  "R64 websocket: a silent client gets pings and then counts as gone"
+row R65 "turns go on although their client takes nothing" src/app/websocket/mod.rs \
+  's/^        if !is_flushed {/        if false \&\& !is_flushed {/' it \
+  "R65 websocket: a slow reader slows the upstream down"
+row R66 "a shutdown is not told to WebSockets" src/app/websocket/mod.rs \
+  's/if self.drain.as_mut().poll(cx).is_ready() {/if false {/' it \
+  "R66 websocket: a shutdown ends idle connections with a code"
+row R66 "a WebSocket lasts for ever" src/app/websocket/mod.rs \
+  's/if self.expiry.as_mut().poll(cx).is_ready() {/if false {/' it \
+  "R66 websocket: a connection ends when it has lasted as long as it may"
 }
 
 mutants() {

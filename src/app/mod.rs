@@ -3,6 +3,7 @@
 //! | module | handlers |
 //! |---|---|
 //! | `responses` | turns |
+//! | `websocket` | turns over a WebSocket |
 //! | [`models`] | the model list and its entries |
 //! | `stored` | stored responses and conversations |
 //! | [`artifacts`] | stored tool outputs, read back |
@@ -22,6 +23,7 @@ mod routes;
 pub mod status;
 pub mod store;
 mod stored;
+mod websocket;
 
 use std::borrow::Cow;
 use std::sync::Arc;

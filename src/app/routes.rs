@@ -6,7 +6,7 @@ use tower::ServiceExt;
 
 use super::{
     AppState, artifacts, diagnostics, health, index, jobs, mcp, metrics, models, responses, status,
-    store, stored,
+    store, stored, websocket,
 };
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::net::Owner;
@@ -20,7 +20,7 @@ const API_PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
 /// The routes of a server.
 pub fn routes(state: &AppState) -> RouteService {
     let api = [
-        post("/responses", responses::create).refusing_websocket(),
+        post("/responses", responses::create).or_websocket(websocket::connect),
         post("/responses/compact", responses::create),
         post("/responses/input_tokens", responses::count_input_tokens),
         get("/responses/{id}", stored::responses::retrieve),

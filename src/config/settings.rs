@@ -93,6 +93,11 @@ pub struct ServerConfig {
     /// How long a turn may take, whatever it is doing.
     #[serde(deserialize_with = "duration::deserialize")]
     pub turn_timeout: Duration,
+    /// Whether `/v1/responses` is served over WebSockets too.
+    pub websocket: bool,
+    /// How long a WebSocket may last.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub websocket_lifetime: Duration,
     /// Maximum bytes of all requests, answers, recordings and memories; `None` for 512 MiB, or
     /// what the other settings need if that is more.
     pub memory: Option<usize>,
@@ -121,6 +126,8 @@ impl Default for ServerConfig {
             heartbeat: Duration::from_secs(15),
             commit_after: Duration::from_secs(10),
             turn_timeout: Duration::from_hours(1),
+            websocket: true,
+            websocket_lifetime: Duration::from_hours(1),
             memory: None,
             max_connections: 1024,
             log: "info".to_owned(),

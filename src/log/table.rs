@@ -142,9 +142,10 @@ pub fn style_labels(text: &str, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use anstyle::AnsiColor;
     use comfy_table::CellAlignment::Left;
 
-    use super::{labelled, table};
+    use super::{labelled, style_labels, table};
 
     #[test]
     fn a_column_without_text_is_left_out() {
@@ -152,9 +153,6 @@ mod tests {
         let rows = [["1", "", "2"], ["3", "", ""]].map(|row| row.map(str::to_owned));
         assert_eq!(table(columns, rows.into_iter()), "a  b\n1  2\n3\n");
     }
-    use anstyle::AnsiColor;
-
-    use super::{labelled, style_labels};
 
     #[test]
     fn a_long_text_continues_below_its_beginning() {

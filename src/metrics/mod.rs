@@ -97,6 +97,9 @@ metrics! {
     compactions: Counters<2> = add("compactions",
         "Histories that became a summary, by where that was asked for and by outcome");
     open_streams: Gauge = add("open_streams", "Streams being sent now");
+    open_websockets: Gauge = add("open_websockets", "WebSockets that are open");
+    websocket_lanes: Gauge =
+        add("websocket_lanes", "Lanes of open WebSockets, those without a name included");
     jobs: Family<Labels<1>, Gauge> = add("jobs", "Background runs that have not ended, by state");
     job_viewers: Gauge = add("job_viewers", "Clients that read the events of background runs");
     webhook_attempts: Counters<2> = add("webhook_attempts",
@@ -179,7 +182,7 @@ pub struct PrefixFigures {
     pub reason: &'static str,
 }
 
-/// An open stream, counted until this is dropped. Made by [`Metrics::open_stream`].
+/// An open stream, WebSocket or lane, counted until this is dropped.
 #[derive(Debug)]
 pub struct OpenStream(Gauge);
 
@@ -311,6 +314,18 @@ impl Metrics {
     pub fn open_stream(&self) -> OpenStream {
         self.open_streams.inc();
         OpenStream(self.open_streams.clone())
+    }
+
+    /// Counts a WebSocket as open until the returned value is dropped.
+    pub fn open_websocket(&self) -> OpenStream {
+        self.open_websockets.inc();
+        OpenStream(self.open_websockets.clone())
+    }
+
+    /// Counts a lane as open until the returned value is dropped.
+    pub fn open_lane(&self) -> OpenStream {
+        self.websocket_lanes.inc();
+        OpenStream(self.websocket_lanes.clone())
     }
 
     /// Counts a request that was refused before it reached a handler.

@@ -1,8 +1,8 @@
 //! Helpers for I/O that do not depend on turns, providers or the configuration.
 //!
 //! [`RequestId`] is the id of a request, [`Owner`] whose it is, [`ClientConnection`] the connection
-//! that it came on, [`memory`] the budget of what requests and answers take, and `blocking` runs
-//! long computations without blocking other turns.
+//! that it came on, [`memory`] the budget of what requests and answers take, `blocking` runs long
+//! computations without blocking other turns, and `websocket_frame` frames messages.
 
 pub(crate) mod blocking;
 mod bounded_id;
@@ -10,6 +10,7 @@ mod client_connection;
 pub mod memory;
 mod owner;
 mod request_id;
+pub(crate) mod websocket_frame;
 
 pub(crate) use bounded_id::bounded_id;
 pub use client_connection::ClientConnection;

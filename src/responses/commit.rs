@@ -38,7 +38,7 @@ impl StoredTurn {
     ) -> Result<(), StoreError> {
         let store = match &self.responses.backing {
             ResponseBacking::Nowhere => return Err(StoreError::Closed),
-            ResponseBacking::Recorded(_) => return Ok(()),
+            ResponseBacking::Recorded { .. } => return Ok(()),
             ResponseBacking::Disk(store) => store,
         };
         let record = self.record(response, now);

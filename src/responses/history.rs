@@ -38,7 +38,7 @@ impl ResponseStore {
     ) -> Result<LoadedHistory, Fault> {
         let store = match &self.backing {
             ResponseBacking::Nowhere => return Err(not_found(continues)),
-            ResponseBacking::Recorded(history) => {
+            ResponseBacking::Recorded { history, .. } => {
                 return history.clone().ok_or_else(|| not_found(continues));
             }
             ResponseBacking::Disk(store) => store,

@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `connection` | the responses of a WebSocket that are stored nowhere |
 //! | `history` | the stored history that a request continues |
 //! | `commit` | what is stored of a turn |
 //! | `retention` | how long responses are kept |
@@ -9,6 +10,7 @@
 //! Without a store nothing is kept, and requests that need it are refused with the reason.
 
 mod commit;
+mod connection;
 mod history;
 mod retention;
 
@@ -22,6 +24,7 @@ use parking_lot::Mutex;
 use crate::store::{Store, StoreError};
 
 pub use commit::{StoredTurn, response_text, unrun_record};
+pub use connection::{ConnectionResponses, ConnectionTurn, HistoryBefore};
 pub use history::LoadedHistory;
 
 /// Owners and ids of conversations.
@@ -43,7 +46,11 @@ enum ResponseBacking {
     /// In the database of the server.
     Disk(Arc<Store>),
     /// A replay: the history comes from the recording, and nothing is written.
-    Recorded(Option<LoadedHistory>),
+    Recorded {
+        history: Option<LoadedHistory>,
+        /// Whether the turn was stored. The history of one that was not may be that of a connection.
+        is_available: bool,
+    },
 }
 
 /// A conversation in which a turn is running. Made when the turn is prepared; the next one may
@@ -68,24 +75,31 @@ impl ResponseStore {
         }
     }
 
-    /// The store of a replay: a turn that was stored, with the history that it continued.
-    pub fn recorded(history: Option<LoadedHistory>) -> Self {
+    /// The store of a replay: the history that the turn continued, and whether the turn was stored.
+    pub fn recorded(history: Option<LoadedHistory>, is_available: bool) -> Self {
         Self {
-            backing: ResponseBacking::Recorded(history),
+            backing: ResponseBacking::Recorded {
+                history,
+                is_available,
+            },
             busy: Arc::default(),
         }
     }
 
     /// Whether responses are stored.
     pub fn is_available(&self) -> bool {
-        !matches!(self.backing, ResponseBacking::Nowhere)
+        match self.backing {
+            ResponseBacking::Nowhere => false,
+            ResponseBacking::Disk(_) => true,
+            ResponseBacking::Recorded { is_available, .. } => is_available,
+        }
     }
 
     /// The database.
     pub fn store(&self) -> Option<&Arc<Store>> {
         match &self.backing {
             ResponseBacking::Disk(store) => Some(store),
-            ResponseBacking::Nowhere | ResponseBacking::Recorded(_) => None,
+            ResponseBacking::Nowhere | ResponseBacking::Recorded { .. } => None,
         }
     }
 

@@ -151,7 +151,7 @@ where
 
 /// The latest time for the next piece: before the pause is too long, and before the
 /// received bytes fall below the minimum rate.
-fn deadline(limits: &BodyLimits, start: Instant, received: usize) -> Instant {
+pub(super) fn deadline(limits: &BodyLimits, start: Instant, received: usize) -> Instant {
     let earned = received as u64 / u64::from(limits.min_rate.max(1));
     let by_rate = start + limits.grace + Duration::from_secs(earned);
     by_rate.min(Instant::now() + limits.idle)

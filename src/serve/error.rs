@@ -71,7 +71,7 @@ pub fn upgrade_required() -> Response<Body> {
     let response = invalid_request(
         StatusCode::UPGRADE_REQUIRED,
         "websocket_not_supported",
-        "WebSockets are not served here; use POST.",
+        "WebSockets are switched off (websocket in [server]); use POST.",
     );
     close(with(response, UPGRADE, "HTTP/1.1"))
 }

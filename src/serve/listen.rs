@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::client_stream::ClientStream;
+use super::websocket::{UpgradeSlot, WebSocket};
 use crate::net::ClientConnection;
 
 /// Limits on connections.
@@ -205,25 +206,36 @@ async fn connection<S, B>(
         return;
     }
     let client = ClientConnection::new(stream);
+    let slot = UpgradeSlot::default();
     let service = ClientService {
         service,
         client: client.clone(),
+        slot: slot.clone(),
     };
     let stream = TokioIo::new(ClientStream::new(client.clone(), write_timeout));
     let mut connection = builder.serve_connection(stream, service);
-    let mut left = pin!(client.left());
-    let serving = serve_until_left(&mut connection, left.as_mut());
-    let served = if let Some(served) = drain.run_until_cancelled(serving).await {
-        served
-    } else {
-        Pin::new(&mut connection).graceful_shutdown();
-        serve_until_left(&mut connection, left).await
+    let served = {
+        let mut left = pin!(client.left());
+        let serving = serve_until_left(&mut connection, left.as_mut());
+        if let Some(served) = drain.run_until_cancelled(serving).await {
+            served
+        } else {
+            Pin::new(&mut connection).graceful_shutdown();
+            serve_until_left(&mut connection, left).await
+        }
     };
-    if let Err(error) = served {
-        tracing::debug!(%error, "connection ended early");
-    }
     // Drops the request that is being answered, if there is one.
-    linger(connection.into_parts().io.into_inner()).await;
+    let parts = connection.into_parts();
+    match (served, slot.take()) {
+        (Err(error), _) => tracing::debug!(%error, "connection ended early"),
+        (Ok(()), Some(upgrade)) => {
+            let limits = upgrade.limits;
+            let socket = WebSocket::new(client, parts.read_buf, limits, write_timeout, drain);
+            (upgrade.serve)(socket).await;
+        }
+        (Ok(()), None) => {}
+    }
+    linger(parts.io.into_inner()).await;
 }
 
 /// Serves until the connection has ended or the client has left. hyper does not notice a client
@@ -244,10 +256,12 @@ where
     .await
 }
 
-/// Puts the connection of the client into the extensions of each request.
+/// Puts the connection of the client into the extensions of each request, and the slot for an
+/// upgrade.
 struct ClientService<S> {
     service: S,
     client: ClientConnection,
+    slot: UpgradeSlot,
 }
 
 impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for ClientService<S> {
@@ -258,6 +272,7 @@ impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for ClientService
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         self.client.set_write_deadline(None);
         request.extensions_mut().insert(self.client.clone());
+        request.extensions_mut().insert(self.slot.clone());
         self.service.call(request)
     }
 }

@@ -4,7 +4,8 @@
 //! [`Edge`] answers each request: [`guard`] checks it before a byte of its body is
 //! read, then the routes of a [`RouteTable`] find its handler, and a handler that needs
 //! the body takes a [`DecodedRequest`], which is read and decoded within its limits.
-//! Errors have the shape that [`error`] describes.
+//! Errors have the shape that [`error`] describes. A connection that a handler upgrades
+//! becomes a [`websocket`].
 pub mod body;
 mod body_error;
 mod client_stream;
@@ -18,6 +19,7 @@ mod path;
 mod refused_names;
 pub mod routes;
 mod token;
+pub mod websocket;
 
 pub use body::{BodyLimits, DecodedRequest};
 pub use edge::{Edge, EdgeSettings, RefusalObserver};

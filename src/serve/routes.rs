@@ -11,12 +11,12 @@ use axum::handler::Handler;
 use axum::middleware::{Next, from_fn};
 use axum::routing::future::RouteFuture;
 use axum::routing::{self, MethodRouter};
-use http::header::UPGRADE;
-use http::{HeaderMap, Method, Request, Response};
-use tower::Service;
+use http::{Method, Request, Response};
+use tower::{Service, ServiceExt as _};
 
-use super::error::{internal, method_not_allowed, not_found, operators_only, upgrade_required};
+use super::error::{internal, method_not_allowed, not_found, operators_only};
 use super::path::{PathForm, shown, without_trailing_slash};
+use super::websocket::is_handshake;
 use crate::net::Owner;
 
 /// The routes of a server, each an [`Endpoint`] under one or several prefixes.
@@ -35,7 +35,8 @@ pub struct Endpoint<S> {
     method: Method,
     path: &'static str,
     handler: MethodRouter<S>,
-    refuses_websocket: bool,
+    /// Answers the handshakes of WebSockets.
+    websocket: Option<MethodRouter<S>>,
 }
 
 /// Makes a function that makes the endpoint of a path for one method.
@@ -52,7 +53,7 @@ macro_rules! endpoints {
                 method: $method,
                 path,
                 handler: routing::$name(handler),
-                refuses_websocket: false,
+                websocket: None,
             }
         }
     )*};
@@ -75,11 +76,14 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         self
     }
 
-    /// Answers a WebSocket handshake at this path with 426 instead of 405. Codex then
-    /// falls back to plain HTTP at once.
+    /// Lets this handler answer a WebSocket handshake at this path, instead of 405.
     #[must_use]
-    pub fn refusing_websocket(mut self) -> Self {
-        self.refuses_websocket = true;
+    pub fn or_websocket<H, T>(mut self, handler: H) -> Self
+    where
+        H: Handler<T, S>,
+        T: 'static,
+    {
+        self.websocket = Some(routing::get(handler));
         self
     }
 }
@@ -98,7 +102,7 @@ struct PathRoutes {
     path: String,
     methods: Vec<Method>,
     handlers: MethodRouter,
-    refuses_websocket: bool,
+    websocket: Option<MethodRouter>,
 }
 
 impl RouteTable {
@@ -121,6 +125,7 @@ impl RouteTable {
     {
         for endpoint in endpoints {
             let handler = endpoint.handler.with_state(state.clone());
+            let websocket = endpoint.websocket.map(|it| it.with_state(state.clone()));
             if let Some(prefix) = prefixes.first() {
                 let path = endpoint.path.replace("{*", "{");
                 self.served
@@ -131,7 +136,7 @@ impl RouteTable {
                     path: format!("{prefix}{}", endpoint.path),
                     methods: vec![endpoint.method.clone()],
                     handlers: handler.clone(),
-                    refuses_websocket: endpoint.refuses_websocket,
+                    websocket: websocket.clone(),
                 });
             }
         }
@@ -143,7 +148,7 @@ impl RouteTable {
         if let Some(known) = paths.find(|known| known.path == routes.path) {
             known.methods.extend(routes.methods);
             known.handlers = std::mem::take(&mut known.handlers).merge(routes.handlers);
-            known.refuses_websocket |= routes.refuses_websocket;
+            known.websocket = known.websocket.take().or(routes.websocket);
         } else {
             self.paths.push(routes);
         }
@@ -173,20 +178,21 @@ impl RouteTable {
     }
 }
 
-/// Answers the methods that a path has no endpoint for.
+/// Answers the methods that a path has no endpoint for, and the handshakes of WebSockets.
 ///
 /// Made with [`routing::any`], because axum adds an `Allow` header of its own to other
-/// fallbacks, the 426 included.
+/// fallbacks, the answers to handshakes included.
 fn other_methods(path: &PathRoutes) -> MethodRouter {
     let allow: Arc<str> = allow(&path.methods).into();
-    let refuses_websocket = path.refuses_websocket;
-    routing::any(move |request: Request<Body>| {
-        let handshake = request.method() == Method::GET && wants_websocket(request.headers());
-        ready(if refuses_websocket && handshake {
-            upgrade_required()
-        } else {
-            method_not_allowed(&allow)
-        })
+    let websocket = path.websocket.clone();
+    routing::any(move |request: Request<Body>| async move {
+        match websocket {
+            Some(handler) if is_handshake(request.method(), request.headers()) => {
+                let Ok(response) = handler.oneshot(request).await;
+                response
+            }
+            _ => method_not_allowed(&allow),
+        }
     })
 }
 
@@ -197,15 +203,6 @@ fn allow(methods: &[Method]) -> String {
         ref other => other.as_str(),
     });
     names.collect::<Vec<_>>().join(", ")
-}
-
-fn wants_websocket(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(UPGRADE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
 }
 
 /// Routes requests to the handlers of a [`RouteTable`], which makes it. It checks the

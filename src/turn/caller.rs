@@ -1,13 +1,23 @@
 //! The client of a turn, and the conversation that the turn belongs to.
 
 use adapters::turn::{Item, ItemKind, Turn};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use strum::{EnumString, IntoStaticStr};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::net::bounded_id;
+
+/// What Codex says about a turn.
+const TURN_METADATA: HeaderName = HeaderName::from_static("x-codex-turn-metadata");
+
+/// Sets Codex's header about the turn. On a WebSocket each message has its own.
+pub(super) fn set_turn_metadata(headers: &mut HeaderMap, metadata: &str) {
+    if let Ok(value) = HeaderValue::from_str(metadata) {
+        headers.insert(TURN_METADATA, value);
+    }
+}
 
 /// The client behind a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,8 +74,8 @@ impl Caller {
         let codex = ["originator", "user-agent"]
             .into_iter()
             .any(|name| text(name).is_some_and(|value| value.starts_with("codex")))
-            || headers.contains_key("x-codex-turn-metadata");
-        let metadata = text("x-codex-turn-metadata")
+            || headers.contains_key(TURN_METADATA);
+        let metadata = text(TURN_METADATA.as_str())
             .and_then(|json| serde_json::from_str::<CodexTurnMetadata>(json).ok());
         let kind = metadata.as_ref().and_then(|m| m.request_kind.as_deref());
         let kind = kind.and_then(|kind| kind.parse().ok()).unwrap_or_default();

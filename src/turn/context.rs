@@ -15,6 +15,7 @@ use super::tool_runner::ToolRunner;
 use crate::clock::{Clock, Random, System};
 use crate::config::Config;
 use crate::net::ClientConnection;
+use crate::responses::ConnectionResponses;
 
 /// The context of one turn. Made for each HTTP request; clones share what is behind the pointers.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub struct TurnContext {
     pub identity: Option<ResponseIdentity>,
     /// What a turn is given that runs in the background.
     pub run: Option<BackgroundRun>,
+    /// The responses of the WebSocket that the turn is on.
+    pub connection: Option<Arc<ConnectionResponses>>,
     /// What a replay replaces.
     pub environment: TurnEnvironment,
 }

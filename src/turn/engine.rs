@@ -49,6 +49,8 @@ pub(super) enum Step {
     Upstream(Box<Round>),
     /// Run the calls that ended the round.
     Tools,
+    /// End the answer without asking a model.
+    Nothing,
     /// The last event was sent.
     Done,
     /// The request itself is at fault, and the client gets this in a stream.
@@ -119,6 +121,10 @@ async fn run_steps<S: Sink>(
                 }
             }
             Step::Tools => Box::pin(answer.run_tools()).await?,
+            Step::Nothing => {
+                answer.end_empty().await;
+                Step::Done
+            }
             Step::Failed(fault) => return Err(fault),
             Step::Done => return Ok(None),
             Step::Document(json) => return Ok(Some(json)),

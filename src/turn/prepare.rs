@@ -21,7 +21,9 @@ use super::observer::TurnEvent;
 use super::prepared::{RoutedHistory, first_attempt, new_assembler, resolve_routes};
 use super::shared::SharedState;
 use crate::config::Config;
-use crate::responses::{BusyConversation, LoadedHistory, StoredTurn};
+use crate::responses::{
+    BusyConversation, ConnectionTurn, HistoryBefore, LoadedHistory, StoredTurn,
+};
 
 /// The result of a step that may need something from the store.
 pub(super) enum Preparation<T> {
@@ -49,6 +51,8 @@ pub(super) struct LoadedParts {
     pub(super) items: Option<HashMap<String, Arc<str>>>,
     /// The conversation, which no other turn may use meanwhile.
     pub(super) busy: Option<BusyConversation>,
+    /// The history, for what continues it on the same connection.
+    pub(super) before: Option<HistoryBefore>,
 }
 
 /// A request with what it refers to. Made by [`resolve`].
@@ -166,6 +170,15 @@ pub(super) fn prepare(
         })
     });
     let keeps_items = (turn.store && stored.is_none()).then(|| Arc::clone(shared));
+    let connection = ctx.connection.as_ref().filter(|_| stored.is_none());
+    let connection = connection.map(|responses| {
+        Box::new(ConnectionTurn {
+            responses: Arc::clone(responses),
+            before: loaded.before.take(),
+            session: session.id.clone(),
+            source: source.clone(),
+        })
+    });
     let codex = ctx.caller.codex;
     let assembler = |identity: &ResponseIdentity, answer_params| {
         let (id, created_at) = (&identity.id, identity.created_at);
@@ -194,6 +207,7 @@ pub(super) fn prepare(
                 tools: None,
                 keeps_items,
                 stored,
+                connection,
             },
             first_step: compaction(trigger, tools, identity),
             session,
@@ -230,6 +244,7 @@ pub(super) fn prepare(
             tools,
             keeps_items,
             stored,
+            connection,
         },
         session,
         stream: turn.stream,
@@ -309,6 +324,7 @@ pub(super) fn failed_request(
             tools: None,
             keeps_items: None,
             stored: None,
+            connection: None,
         },
         session: Session::default(),
         stream: true,

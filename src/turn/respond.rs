@@ -1,19 +1,23 @@
 //! Answers the HTTP requests that run turns: `POST /v1/responses` and `/v1/responses/compact`, and
 //! the token estimate of `/v1/responses/input_tokens`.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use adapters::fault::Fault;
+use adapters::fault::{Fault, Kind};
+use adapters::responses::client_event::CreateEvent;
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
 use adapters::stop_flag::{StopFlag, StopReason};
 use adapters::turn::Continuation;
+use futures_util::FutureExt as _;
 use http::Response;
 use http::request::Parts;
 use tokio::time::Instant;
 
 use super::background::{self, AcceptedRun, BackgroundQueue, BackgroundRun, ResponseIdentity};
+use super::caller::set_turn_metadata;
 use super::context::{TurnContext, TurnEnvironmentFactory as _};
 use super::engine::{self, Answer, Step, StreamTiming};
 use super::observer::TurnEvent;
@@ -24,18 +28,21 @@ use super::record::{Record, redact};
 use super::reply::ReplyBuilder;
 use super::response_headers::ResponseHeaders;
 use super::service::{Service, request_id};
-use super::sink::{ChunkSlot, JsonSink, LogSink, SseSink, WholeSink};
+use super::sink::{ChunkSlot, JsonSink, LogSink, MessageSink, SseSink, WholeSink};
 use super::stream::EventStream;
 use super::turn_memory::{ReceivedBody, TurnMemory};
 use crate::clock::System;
 use crate::config::Config;
 use crate::net::blocking::is_handed_over;
-use crate::responses::response_text;
+use crate::net::memory::MemoryShare;
+use crate::responses::{ConnectionResponses, HistoryBefore, response_text};
 use axum::body::Body;
 
 /// How long after the limit of a turn its client may take no byte of the stream. It gets the last
 /// event in this time.
 const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
+/// The code of the fault of a request that continues an unknown response.
+const NOT_FOUND: &str = "previous_response_not_found";
 /// The end of the path of `POST /v1/responses/compact`.
 const COMPACT_SUFFIX: &str = "/compact";
 
@@ -183,9 +190,21 @@ async fn with_stored<T>(
                 let taken = given.map_or_else(|| responses.begin_turn(&ctx.owner, id), Ok);
                 loaded.busy = Some(taken?);
             }
-            let now = ctx.environment.clock.unix();
-            let history = responses.load(&ctx.owner, continues, config.history, now);
-            loaded.history = Some(history.await?);
+            let kept = match (continues, &ctx.connection) {
+                (Continuation::Response(id), Some(kept)) => kept.get(id),
+                _ => None,
+            };
+            let (history, before) = if let Some(segment) = kept {
+                (segment.load(), HistoryBefore::Kept(segment))
+            } else {
+                let now = ctx.environment.clock.unix();
+                let history = responses.load(&ctx.owner, continues, config.history, now);
+                let history = history.await?;
+                let items = Arc::clone(&history.items);
+                (history, HistoryBefore::Loaded(items))
+            };
+            loaded.history = Some(history);
+            loaded.before = Some(before);
         }
         loaded.items = Some(responses.items(&ctx.owner, needs.items).await?);
     }
@@ -196,14 +215,47 @@ fn is_compaction(head: &Parts) -> bool {
     head.uri.path().ends_with(COMPACT_SUFFIX)
 }
 
+/// A turn that is ready for its engine.
+struct BegunTurn {
+    ctx: TurnContext,
+    request: PreparedRequest,
+    memory: TurnMemory,
+    timing: StreamTiming,
+    record: Record,
+    reply: ReplyBuilder,
+}
+
 /// Runs one turn.
 async fn answer(
     service: &Arc<Service>,
-    mut ctx: TurnContext,
+    ctx: TurnContext,
     config: Arc<Config>,
     head: &Parts,
     body: ReceivedBody,
 ) -> Response<Body> {
+    let turn = match begin(service, ctx, &config, head, body).await {
+        Ok(turn) => turn,
+        Err((fault, reply)) => return reply.fault(&fault),
+    };
+    if let Some(run) = turn.ctx.run.clone() {
+        whole(turn, LogSink::new(run.log)).await
+    // A recorded background answer that is replayed has no log, and no client reads its events.
+    } else if turn.request.stream && turn.ctx.identity.is_none() {
+        stream(turn).await
+    } else {
+        whole(turn, JsonSink::default()).await
+    }
+}
+
+/// Prepares a turn. An error is a fault that the client does not get in a stream, and what its
+/// reply is made with.
+async fn begin(
+    service: &Arc<Service>,
+    mut ctx: TurnContext,
+    config: &Arc<Config>,
+    head: &Parts,
+    body: ReceivedBody,
+) -> Result<BegunTurn, (Fault, ReplyBuilder)> {
     let ReceivedBody { text: body, memory } = body;
     let body = Arc::new(body);
     if is_handed_over(body.len()) {
@@ -217,7 +269,7 @@ async fn answer(
     let mut record = Record::new(
         &service.metrics,
         &service.running,
-        &config,
+        config,
         Arc::clone(&ctx.request_id),
         Arc::clone(&ctx.owner),
         ctx.caller.clone(),
@@ -233,13 +285,13 @@ async fn answer(
     let at_endpoint = is_compaction(head);
     // A turn in the background is counted by its queue.
     let admitted = match ctx.run {
-        Some(_) => service.check_day(&ctx.owner, &config).map(|()| None),
-        None => service.admit(&ctx.owner, &config).map(Some),
+        Some(_) => service.check_day(&ctx.owner, config).map(|()| None),
+        None => service.admit(&ctx.owner, config).map(Some),
     };
     let prepared = match admitted {
         Ok(slot) => {
             record.slot = slot;
-            prepare_stored(service, &ctx, &config, &body, at_endpoint).await
+            prepare_stored(service, &ctx, config, &body, at_endpoint).await
         }
         Err(fault) => Err(fault),
     };
@@ -252,14 +304,17 @@ async fn answer(
                 Some(StopReason::ShuttingDown) => ctx.observe(TurnEvent::ShuttingDown),
                 Some(StopReason::TurnTimeout) | None => {}
             }
-            let is_streamed = fault.is_reported_in_stream(ctx.caller.codex) && !at_endpoint;
+            // A client sends everything again if it learns this as an error.
+            let is_forgotten = ctx.connection.is_some() && fault.code() == Some(NOT_FOUND);
+            let is_streamed =
+                fault.is_reported_in_stream(ctx.caller.codex) && !at_endpoint && !is_forgotten;
             if (is_streamed || ctx.run.is_some())
                 && let Some(request) = failed_request(&ctx, &body, &fault)
             {
                 request
             } else {
                 record.failed(&mut fault);
-                return reply.fault(&fault);
+                return Err((fault, reply));
             }
         }
     };
@@ -267,24 +322,25 @@ async fn answer(
     record.session.clone_from(&request.session);
     memory.set_upstream_body(match &request.first_step {
         Step::Upstream(round) => round.attempt.request.body.len(),
-        Step::Summarize(_) | Step::Tools | Step::Done | Step::Failed(_) | Step::Document(_) => {
-            bytes
-        }
+        Step::Summarize(_)
+        | Step::Tools
+        | Step::Nothing
+        | Step::Done
+        | Step::Failed(_)
+        | Step::Document(_) => bytes,
     });
     let timing = StreamTiming {
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
     };
-    if let Some(run) = ctx.run.clone() {
-        let sink = LogSink::new(run.log);
-        whole(&ctx, request, memory, timing, record, reply, sink).await
-    // A recorded background answer that is replayed has no log, and no client reads its events.
-    } else if request.stream && ctx.identity.is_none() {
-        stream(ctx, request, memory, timing, record, reply).await
-    } else {
-        let sink = JsonSink::default();
-        whole(&ctx, request, memory, timing, record, reply, sink).await
-    }
+    Ok(BegunTurn {
+        ctx,
+        request,
+        memory,
+        timing,
+        record,
+        reply,
+    })
 }
 
 /// Answers `POST /v1/responses/input_tokens`: an estimate of the input tokens of a turn with this
@@ -328,21 +384,22 @@ pub async fn input_tokens(
     }
 }
 
-async fn stream(
-    ctx: TurnContext,
-    request: PreparedRequest,
-    memory: TurnMemory,
-    timing: StreamTiming,
-    mut record: Record,
-    reply: ReplyBuilder,
-) -> Response<Body> {
-    if let Some(client) = &ctx.client {
+async fn stream(turn: BegunTurn) -> Response<Body> {
+    if let Some(client) = &turn.ctx.client {
         // A client that takes nothing keeps the engine from being polled, and so from ending.
-        client.set_write_deadline(Some(ctx.deadline + LAST_EVENT_ROOM));
+        client.set_write_deadline(Some(turn.ctx.deadline + LAST_EVENT_ROOM));
     }
     let slot = ChunkSlot::default();
-    let headers = reply.headers.clone();
     let mut sink = SseSink(slot.clone());
+    let BegunTurn {
+        ctx,
+        request,
+        memory,
+        timing,
+        mut record,
+        reply,
+    } = turn;
+    let headers = reply.headers.clone();
     let (parts, first_step) = (request.parts, request.first_step);
     let engine = Box::pin(async move {
         let mut answer = Answer::new(
@@ -365,18 +422,18 @@ async fn stream(
 
 /// Answers with the final response object, or with the document of a compaction. A background
 /// answer is in its log then.
-async fn whole<S: WholeSink>(
-    ctx: &TurnContext,
-    request: PreparedRequest,
-    memory: TurnMemory,
-    timing: StreamTiming,
-    mut record: Record,
-    reply: ReplyBuilder,
-    mut sink: S,
-) -> Response<Body> {
+async fn whole<S: WholeSink>(turn: BegunTurn, mut sink: S) -> Response<Body> {
+    let BegunTurn {
+        ctx,
+        request,
+        memory,
+        timing,
+        mut record,
+        reply,
+    } = turn;
     let headers = reply.headers.clone();
     let mut answer = Answer::new(
-        ctx,
+        &ctx,
         request.parts,
         memory,
         timing,
@@ -391,5 +448,99 @@ async fn whole<S: WholeSink>(
                 .unwrap_or_default(),
         ),
         Err(fault) => reply.fault(&fault),
+    }
+}
+
+/// A request for a response on a WebSocket, whose earlier responses are in `connection`. Its
+/// `body` is that of the event.
+pub struct MessageRequest {
+    /// The owner of the turn.
+    pub owner: Arc<str>,
+    /// The head of the handshake, as that of a request of its own.
+    pub head: Parts,
+    /// What the client asks for.
+    pub event: CreateEvent,
+    /// The memory of its body.
+    pub memory: MemoryShare,
+    /// The responses of the connection.
+    pub connection: Arc<ConnectionResponses>,
+}
+
+/// The turn of a message. It runs when its frames are asked for; dropping it ends it.
+pub fn message_turn(service: &Arc<Service>, request: MessageRequest) -> EventStream {
+    let slot = ChunkSlot::default();
+    let sink = MessageSink {
+        slot: slot.clone(),
+        stream_id: request.event.stream_id.clone(),
+        reply: None,
+        continued: request.event.continues.clone(),
+        connection: Arc::clone(&request.connection),
+    };
+    let service = Arc::clone(service);
+    EventStream::new(Box::pin(run_message(service, request, sink)), slot)
+}
+
+async fn run_message(
+    service: Arc<Service>,
+    request: MessageRequest,
+    mut sink: MessageSink,
+) -> Result<(), Fault> {
+    let panicked = AssertUnwindSafe(answer_message(&service, request, &mut sink)).catch_unwind();
+    if panicked.await.is_err() {
+        let message = "Respondent ran into a defect while it answered this request.";
+        let fault = Fault::new(Kind::Internal, message);
+        sink.refuse(&fault, false).await;
+    }
+    Ok(())
+}
+
+async fn answer_message(service: &Arc<Service>, request: MessageRequest, sink: &mut MessageSink) {
+    let MessageRequest {
+        owner,
+        mut head,
+        event,
+        memory,
+        connection,
+    } = request;
+    if let Some(metadata) = &event.codex_metadata {
+        set_turn_metadata(&mut head.headers, metadata);
+    }
+    let config = service.config.load_full();
+    let mut ctx = service.turn_context(owner, &head, &config);
+    ctx.connection = Some(connection);
+    let codex = ctx.caller.codex;
+    let body = ReceivedBody {
+        text: event.body,
+        memory,
+    };
+    let turn = match begin(service, ctx, &config, &head, body).await {
+        Ok(turn) => turn,
+        Err((fault, reply)) => {
+            reply.fault(&fault);
+            return sink.refuse(&fault, codex).await;
+        }
+    };
+    let BegunTurn {
+        ctx,
+        request,
+        memory,
+        timing,
+        mut record,
+        reply,
+    } = turn;
+    let headers = reply.headers.clone();
+    sink.reply = Some(reply);
+    let (parts, mut first_step) = (request.parts, request.first_step);
+    let mut answer = Answer::new(&ctx, parts, memory, timing, &mut record, &headers, sink);
+    if !event.generate && !matches!(first_step, Step::Failed(_)) {
+        first_step = Step::Nothing;
+    }
+    let ended = Box::pin(engine::run(&mut answer, first_step)).await;
+    drop(answer);
+    if let Err(fault) = ended {
+        if let Some(reply) = sink.reply.take() {
+            reply.fault(&fault);
+        }
+        sink.refuse(&fault, codex).await;
     }
 }

@@ -195,6 +195,7 @@ impl Service {
             stop: self.environments.stop_flag(),
             identity: self.shared.recorded_identity.lock().clone(),
             run: None,
+            connection: None,
             environment,
         }
     }

@@ -5,11 +5,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use adapters::fault::Fault;
 use adapters::responses::event_buffer::EventBuffer;
+use axum::body::Body;
 use bytes::Bytes;
 
 use super::context::TurnContext;
 use super::observer::TurnEvent;
+use super::reply::ReplyBuilder;
+use crate::net::websocket_frame::{FrameKind, MAX_FRAME_HEADER};
+use crate::responses::ConnectionResponses;
 use crate::store::NewResponse;
 use parking_lot::Mutex;
 
@@ -43,8 +48,18 @@ impl ChunkSlot {
         self.0.lock().is_none()
     }
 
-    fn put(&self, bytes: Bytes) {
-        *self.0.lock() = Some(bytes);
+    /// Puts a chunk there and waits until it was taken.
+    async fn send(&self, chunk: Vec<u8>) {
+        *self.0.lock() = Some(chunk.into());
+        // Whoever takes the chunk polls the engine afterwards, so no waker is needed.
+        poll_fn(|_| {
+            if self.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 }
 
@@ -59,16 +74,7 @@ impl Sink for SseSink {
         // Only after the observer: if that panics, the events go out with the error.
         ctx.observe(TurnEvent::ClientBody(&chunk));
         events.clear();
-        self.0.put(chunk.into());
-        // The response body polls the engine after it took the chunk, so no waker is needed.
-        poll_fn(|_| {
-            if self.0.is_empty() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
+        self.0.send(chunk).await;
     }
 }
 
@@ -95,6 +101,91 @@ fn sse_frames(events: &EventBuffer) -> Vec<u8> {
         chunk.extend_from_slice(DONE);
     }
     chunk
+}
+
+/// Sends each event as a message of a WebSocket, through the slot that its connection reads.
+pub(super) struct MessageSink {
+    pub(super) slot: ChunkSlot,
+    /// The lane, which each message names.
+    pub(super) stream_id: Option<String>,
+    /// Shows the observer the head of the answer, once that has begun.
+    pub(super) reply: Option<ReplyBuilder>,
+    /// The id of the response that the turn continues. It is evicted if the turn fails.
+    pub(super) continued: Option<String>,
+    pub(super) connection: Arc<ConnectionResponses>,
+}
+
+impl MessageSink {
+    /// Sends an error instead of a response.
+    pub(super) async fn refuse(&mut self, fault: &Fault, codex: bool) {
+        self.evict();
+        let frames = error_message(fault, codex, self.stream_id.as_deref());
+        self.slot.send(frames).await;
+    }
+
+    fn evict(&self) {
+        if let Some(id) = &self.continued {
+            self.connection.evict(id);
+        }
+    }
+
+    /// The events as messages, in one frame each.
+    fn frames(&self, events: &EventBuffer) -> Vec<u8> {
+        let lane = self.stream_id.as_deref();
+        let lane = lane.map_or(String::new(), |lane| format!(",\"stream_id\":\"{lane}\"}}"));
+        let framing = MAX_FRAME_HEADER + lane.len();
+        let count = events.documents().count();
+        let mut frames = Vec::with_capacity(events.json_len() + count * framing);
+        for event in events.documents() {
+            // The lane takes the place of the brace at the end.
+            let json = match event.json {
+                [json @ .., b'}'] if !lane.is_empty() => json,
+                json => json,
+            };
+            FrameKind::Text.push_header(&mut frames, json.len() + lane.len());
+            frames.extend_from_slice(json);
+            frames.extend_from_slice(lane.as_bytes());
+        }
+        frames
+    }
+}
+
+impl Sink for MessageSink {
+    const STREAMS: bool = true;
+
+    async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
+        let frames = self.frames(events);
+        if events
+            .documents()
+            .any(|event| event.name == "response.failed")
+        {
+            self.evict();
+        }
+        if ctx.environment.observer.is_some() {
+            // A turn is recorded, and replayed, as one over HTTP.
+            ctx.observe(TurnEvent::ClientBody(&sse_frames(events)));
+        }
+        events.clear();
+        if let Some(reply) = self.reply.take() {
+            reply.stream(Body::empty());
+        }
+        self.slot.send(frames).await;
+    }
+}
+
+/// A fault as the frame of an error message, as OpenAI sends it: with the status that it would have
+/// over HTTP, and the headers of that which say when to ask again.
+pub fn error_message(fault: &Fault, codex: bool, stream_id: Option<&str>) -> Vec<u8> {
+    let status = fault.status(codex);
+    let lane = stream_id.map_or(String::new(), |lane| format!("\"stream_id\":\"{lane}\","));
+    let headers = fault.retry_after().map_or(String::new(), |seconds| {
+        format!("\"headers\":{{\"retry-after\":\"{seconds}\"}},")
+    });
+    let body = fault.body();
+    let error = String::from_utf8_lossy(&body);
+    let error = error.strip_prefix('{').unwrap_or("}");
+    let message = format!("{{\"type\":\"error\",\"status\":{status},{lane}{headers}{error}");
+    FrameKind::Text.with(message.as_bytes())
 }
 
 /// The log of the events of a background answer. The engine writes to it; any number of clients read

@@ -82,11 +82,7 @@ pub struct TurnState {
 impl TurnState {
     /// A store that has what the recorded turn was given from it.
     pub fn recorded_responses(&self) -> ResponseStore {
-        if self.stored || self.history.is_some() {
-            ResponseStore::recorded(self.history.clone())
-        } else {
-            ResponseStore::default()
-        }
+        ResponseStore::recorded(self.history.clone(), self.stored)
     }
 }
 

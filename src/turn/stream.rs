@@ -1,4 +1,4 @@
-//! The body of a streamed response: polling it runs the engine.
+//! A streamed response: polling it runs the engine.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use super::sink::ChunkSlot;
 /// A running engine that writes to a slot. Its error is a fault before anything was sent.
 pub(super) type EngineFuture = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
-/// The body of a streamed response. Dropping it ends the turn.
-pub(super) struct EventStream {
+/// A streamed response, which is the body of one over HTTP. Dropping it ends the turn.
+pub struct EventStream {
     engine: Option<EngineFuture>,
     slot: ChunkSlot,
 }
@@ -37,6 +37,19 @@ impl EventStream {
         .await
     }
 
+    /// Runs the engine up to its next chunk; `None` is the end.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut ended = false;
+        if self.slot.is_empty() {
+            ended = self.poll_engine(cx).is_ready();
+        }
+        match self.slot.take() {
+            Some(bytes) => Poll::Ready(Some(bytes)),
+            None if ended => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
     fn poll_engine(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         let Some(engine) = &mut self.engine else {
             return Poll::Ready(Ok(()));
@@ -55,14 +68,7 @@ impl http_body::Body for EventStream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let mut ended = false;
-        if self.slot.is_empty() {
-            ended = self.poll_engine(cx).is_ready();
-        }
-        match self.slot.take() {
-            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None if ended => Poll::Ready(None),
-            None => Poll::Pending,
-        }
+        let chunk = self.poll_chunk(cx);
+        chunk.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
     }
 }

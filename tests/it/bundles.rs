@@ -13,6 +13,7 @@ mod corpus;
 mod hostile;
 mod leaving;
 
+pub use cli::run;
 use libtest_mimic::Trial;
 
 pub fn trials() -> Vec<Trial> {

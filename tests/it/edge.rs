@@ -9,6 +9,7 @@ mod slow;
 mod stopping;
 
 use libtest_mimic::Trial;
+pub use server::read_to_close;
 
 /// All tests of the edge.
 pub fn trials() -> Vec<Trial> {

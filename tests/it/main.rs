@@ -42,6 +42,7 @@ mod texts;
 mod trial;
 mod trust;
 mod turns;
+mod websocket;
 mod wires;
 
 use std::process::ExitCode;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         terminal::trials(),
         texts::trials(),
         turns::trials(),
+        websocket::trials(),
         wires::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();

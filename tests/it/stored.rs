@@ -2,6 +2,7 @@
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
+pub use owners::client;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player};
@@ -29,7 +30,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A provider that answers each request with the next of these texts.
-async fn provider(texts: &[&str]) -> Player {
+pub async fn provider(texts: &[&str]) -> Player {
     let player = player(PlayerWire::Chat).await;
     for text in texts {
         player.push(says(text));
@@ -37,13 +38,13 @@ async fn provider(texts: &[&str]) -> Player {
     player
 }
 
-fn says(text: &str) -> ScriptedAnswer {
+pub fn says(text: &str) -> ScriptedAnswer {
     answer(json!([{"text": text}]))
 }
 
 /// The contents of the messages that the provider got with its request of this number, each with
 /// its role before it.
-fn messages(player: &Player, number: usize) -> Vec<String> {
+pub fn messages(player: &Player, number: usize) -> Vec<String> {
     let request = player.requests()[number].json();
     let messages = request["messages"].as_array().unwrap().clone();
     let shown = messages.iter().map(|message| {
@@ -57,7 +58,7 @@ fn messages(player: &Player, number: usize) -> Vec<String> {
 }
 
 /// A request for this input, with more parameters.
-fn asks(input: impl Into<Value>, more: Value) -> Value {
+pub fn asks(input: impl Into<Value>, more: Value) -> Value {
     let mut body = json!({"model": "up/m", "input": input.into()});
     let Value::Object(more) = more else {
         panic!("{more}")

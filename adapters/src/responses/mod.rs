@@ -4,10 +4,11 @@
 //! `parameters` and `tool_choice`. [`assembler`] writes the events of the answer
 //! into an [`event_buffer::EventBuffer`]; [`response_object`] is the response around the
 //! output, with the parameters that `echo` repeats and what [`prompt_cache`] says of the prompt.
-//! [`patch`] repairs the input of `apply_patch` calls, and [`compaction_response`] writes the
+//! [`client_event`] reads the messages of a WebSocket, [`patch`] repairs the input of `apply_patch` calls, and [`compaction_response`] writes the
 //! answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
+pub mod client_event;
 pub mod compaction_response;
 mod echo;
 pub mod event_buffer;

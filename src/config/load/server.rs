@@ -47,6 +47,7 @@ impl ConfigLoader<'_> {
             ("body_timeout", server.body_timeout.is_zero()),
             ("heartbeat", server.heartbeat.is_zero()),
             ("turn_timeout", server.turn_timeout.is_zero()),
+            ("websocket_lifetime", server.websocket_lifetime.is_zero()),
         ] {
             if zero {
                 self.fail(main.error(&["server", key], format!("`{key}` must be above zero")));

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{StreamTiming, ToolLoop};
 use crate::net::memory;
-use crate::responses::{self, StoredTurn};
+use crate::responses::{self, ConnectionTurn, StoredTurn};
 use crate::store::NewResponse;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
@@ -49,6 +49,8 @@ pub(in crate::turn) struct Answer<'a, S> {
     keeps_items: Option<Arc<SharedState>>,
     /// What is stored when the answer ends.
     pub(super) stored: Option<Box<StoredTurn>>,
+    /// What its connection keeps when it ends.
+    connection: Option<Box<ConnectionTurn>>,
 }
 
 /// What an answer is written with. Made when the turn is prepared.
@@ -61,6 +63,8 @@ pub(in crate::turn) struct AnswerParts {
     pub(in crate::turn) keeps_items: Option<Arc<SharedState>>,
     /// What is stored when the answer ends.
     pub(in crate::turn) stored: Option<Box<StoredTurn>>,
+    /// What its connection keeps when it ends.
+    pub(in crate::turn) connection: Option<Box<ConnectionTurn>>,
 }
 
 impl<'a, S: Sink> Answer<'a, S> {
@@ -82,6 +86,7 @@ impl<'a, S: Sink> Answer<'a, S> {
             tools: parts.tools,
             keeps_items: parts.keeps_items,
             stored: parts.stored,
+            connection: parts.connection,
             coalescer: ctx.run.is_some().then(Box::default),
             memory,
             events: EventBuffer::default(),
@@ -171,6 +176,9 @@ impl<'a, S: Sink> Answer<'a, S> {
                 shared.memory.keep_items(owner, session, items);
             }
             self.store_response().await;
+            if let Some(turn) = self.connection.take() {
+                turn.ended(self.assembler.response());
+            }
         }
         let pending = self.events.json_len();
         if pending >= memory::STEP {
@@ -211,6 +219,14 @@ impl<'a, S: Sink> Answer<'a, S> {
                 self.assembler.set_stored(false, &mut self.events);
             }
         }
+    }
+
+    /// Ends the answer without output.
+    pub(super) async fn end_empty(&mut self) {
+        self.begin();
+        let now = self.ctx.environment.clock.unix();
+        self.assembler.end_empty(now, &mut self.events);
+        self.send().await;
     }
 
     /// Ends the answer because the client cancelled it.

@@ -170,9 +170,49 @@ def caught(request):
     return {"class": None}
 
 
+def websocket(client, model):
+    """A warm-up, a continued response, an error, and two lanes of which one forks from the other."""
+    seen = {"types": set()}
+
+    def ended(connection, lanes=(None,)):
+        """Reads until the responses on these lanes have ended; the responses by their lanes."""
+        responses = {}
+        while len(responses) < len(lanes):
+            event = connection.recv()
+            seen["types"].add(event.type)
+            if event.type == "error":
+                return {"error": event.error.code, "status": event.status}
+            if event.type in ("response.completed", "response.failed", "response.incomplete"):
+                responses[getattr(event, "stream_id", None)] = event.response
+        return responses
+
+    with client.responses.connect() as connection:
+        def ask(text, **more):
+            connection.response.create(model=model, input=text, store=False, **more)
+
+        ask("Be brief.", generate=False)
+        warm = ended(connection)[None]
+        ask("The first.", previous_response_id=warm.id)
+        first = ended(connection)[None]
+        ask("Lost.", previous_response_id="resp_lost")
+        seen["error"] = ended(connection)
+        ask("Plan.", previous_response_id=first.id, stream_id="planner")
+        ask("Another.", stream_id="other")
+        lanes = ended(connection, ("planner", "other"))
+        ask("Criticise.", previous_response_id=lanes["planner"].id, stream_id="critic")
+        critic = ended(connection, ("critic",))["critic"]
+    texts = [warm, first, lanes["planner"], lanes["other"], critic]
+    return {
+        "texts": [response.output_text for response in texts],
+        "types": sorted(seen["types"] & {"error", "response.created", "response.output_text.delta", "response.completed"}),
+        "error": seen["error"],
+    }
+
+
 SCENARIOS = [
     bad_request, compact, create, create_stream, error, input_tokens, models, parse, parse_stream,
     repeated, repeated_often, stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
+    websocket,
 ]  # fmt: skip
 
 

@@ -49,7 +49,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// Exit code and output of a command.
 #[derive(Debug)]
-struct End {
+pub struct End {
     code: i32,
     out: String,
     err: String,
@@ -57,7 +57,7 @@ struct End {
 
 impl End {
     #[track_caller]
-    fn ok(self) -> String {
+    pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
@@ -79,7 +79,7 @@ async fn run_in(folder: &Path, setup: &Setup, args: &str) -> End {
 }
 
 /// Runs a command in the folder of a running server, with its configuration.
-async fn run(proxy: &Proxy, args: &str) -> End {
+pub async fn run(proxy: &Proxy, args: &str) -> End {
     let setup = Setup::new().arg("--listen").arg(&proxy.address.to_string());
     run_in(proxy.folder.path(), &setup, args).await
 }

@@ -70,7 +70,8 @@ fn routes(app: &TestApp) -> RouteService {
             &["/v1", "/openai/v1", ""],
             app,
             [
-                post("/responses", turn).refusing_websocket(),
+                post("/responses", turn)
+                    .or_websocket(|| async { respondent::serve::error::upgrade_required() }),
                 get("/models", models),
                 get("/models/{*id}", model),
                 get("/items/{id}", item),

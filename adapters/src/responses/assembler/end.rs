@@ -29,6 +29,12 @@ impl Assembler {
         }
     }
 
+    /// Completes an answer that has no output because no model was asked.
+    pub fn end_empty(&mut self, now: u64, events: &mut EventBuffer) {
+        self.usage.get_or_insert_default();
+        self.end_normally(Finish::Stop, now, events);
+    }
+
     /// Closes what is open as incomplete, and settles the token counts.
     fn break_off(&mut self, events: &mut EventBuffer) {
         if self.settings.caller_is_codex {

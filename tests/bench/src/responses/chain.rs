@@ -162,6 +162,7 @@ async fn fill(store: &Store, kind: ChainKind) -> anyhow::Result<String> {
             status: "completed",
             created: NOW,
             now: NOW,
+            spent: None,
         };
         store
             .put_response(response)

@@ -157,6 +157,7 @@ async fn fill(store: &Store) -> anyhow::Result<()> {
             status: "completed",
             created: now,
             now,
+            spent: None,
         };
         store.create_job(new).await?;
         store

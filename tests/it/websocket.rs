@@ -1,0 +1,22 @@
+//! The Responses API over WebSockets. The client is written by hand, because it has to send what
+//! no library does.
+
+mod client;
+mod continuing;
+mod ending;
+mod hostile;
+mod lanes;
+mod turns;
+
+use libtest_mimic::Trial;
+
+pub fn trials() -> Vec<Trial> {
+    let all = [
+        turns::trials(),
+        continuing::trials(),
+        lanes::trials(),
+        hostile::trials(),
+        ending::trials(),
+    ];
+    all.into_iter().flatten().collect()
+}

@@ -1,0 +1,306 @@
+//! The handshake, and single turns.
+
+use kit::player::{PlayerWire, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::client::{END, MIDDLE, PART, PING, PONG, ServerFrame, Socket};
+use crate::bundles::run;
+use crate::faults::{answer, player, repeating_player};
+use crate::proxy::{Proxy, Setup};
+use crate::stored::{asks, client, provider};
+use crate::trial::{case, wire_case};
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials: Vec<Trial> = PlayerWire::ALL
+        .map(|wire| {
+            wire_case(
+                wire,
+                "R60 websocket: each event of a turn is one message",
+                one_turn,
+            )
+        })
+        .into();
+    trials.extend([
+        case(
+            "R60 websocket: turns follow one another on a connection",
+            several_turns,
+        ),
+        case(
+            "R61 websocket: the guard checks the handshake as it checks a request",
+            guarded,
+        ),
+        case(
+            "R61 websocket: switched off, a handshake gets 426",
+            switched_off,
+        ),
+        case(
+            "R60 websocket: an error leaves the connection as it is",
+            errors,
+        ),
+        case(
+            "R60 websocket: Codex gets faults as failed responses",
+            codex_errors,
+        ),
+        case("R60 websocket: a message may come in pieces", pieces),
+        case(
+            "R65 websocket: a client that leaves cancels the upstream request",
+            leaving,
+        ),
+        case(
+            "R65 websocket: a slow reader slows the upstream down",
+            slow_reader,
+        ),
+        case(
+            "R60 websocket: a failed turn is replayed as one over HTTP",
+            replayed,
+        ),
+        case(
+            "R60 websocket: limits and figures are those of requests",
+            limits,
+        ),
+    ]);
+    trials
+}
+
+fn hello() -> Value {
+    asks("hello", json!({}))
+}
+
+async fn one_turn(wire: PlayerWire) {
+    let player = player(wire).await;
+    player.push(answer(json!([
+        {"reasoning": "hm"}, {"text": "Hel"}, {"text": "lo"},
+        {"call": {"id": "call_1", "name": "read", "arguments": "{}"}}
+    ])));
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open(&proxy).await;
+    let tools = json!([{"type": "function", "name": "read", "parameters": {"type": "object"}}]);
+    let stream = socket.turn(&asks("hello", json!({"tools": tools}))).await;
+    assert_eq!((stream.text().as_str(), stream.calls().len()), ("Hello", 1));
+    assert_eq!(stream.terminal, "response.completed");
+    let request = player.requests()[0].json();
+    assert_eq!(request["stream"], true);
+    assert!(request.get("type").is_none(), "{request}");
+}
+
+async fn several_turns() {
+    let player = provider(&["one", "two", "three"]).await;
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open(&proxy).await;
+    // All at once: they run one after another.
+    for _ in 0..3 {
+        socket.create(&hello()).await;
+    }
+    for text in ["one", "two", "three"] {
+        assert_eq!(socket.stream_on(None).await.text(), text);
+    }
+    proxy
+        .wait_for_metric("respondent_open_websockets", "", 1.0)
+        .await;
+    drop(socket);
+    proxy
+        .wait_for_metric("respondent_open_websockets", "", 0.0)
+        .await;
+    proxy
+        .wait_for_metric("respondent_websocket_lanes", "", 0.0)
+        .await;
+}
+
+async fn guarded() {
+    let player = provider(&["for a page"]).await;
+    let setup = Setup::new()
+        .server("token_env = \"TOKEN\"\nallowed_origins = [\"http://localhost:3000\"]")
+        .env("TOKEN", "a-token-of-some-length");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let token = "authorization: Bearer a-token-of-some-length\r\n";
+    for (headers, status) in [
+        ("", 401),
+        ("authorization: Bearer another-token\r\n", 401),
+        (
+            "authorization: Bearer a-token-of-some-length\r\norigin: http://evil.example\r\n",
+            403,
+        ),
+    ] {
+        let (_, head) = Socket::shake(&proxy, headers).await;
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{headers}: {head}"
+        );
+    }
+    let page = format!("{token}origin: http://localhost:3000\r\n");
+    let mut socket = Socket::open_with(&proxy, &page).await;
+    assert_eq!(socket.turn(&hello()).await.text(), "for a page");
+    assert!(!proxy.log().contains("a-token-of-some-length"));
+}
+
+async fn switched_off() {
+    let player = provider(&[]).await;
+    let setup = Setup::new().server("websocket = false");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let (_, head) = Socket::shake(&proxy, "").await;
+    assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
+    proxy.get("/v1/responses").await.error(405);
+}
+
+async fn errors() {
+    let player = provider(&["still here"]).await;
+    player.push(ScriptedAnswer::error(400, "the provider says no"));
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open(&proxy).await;
+    socket.send_frame(super::client::TEXT, b"{\"type\":").await;
+    assert_eq!(socket.error(400).await, "invalid_json");
+    socket.send(&json!({"type": "session.update"})).await;
+    assert_eq!(socket.error(400).await, "invalid_event_type");
+    socket.create(&json!({"input": "no model"})).await;
+    assert_eq!(socket.error(400).await, "missing_required_parameter");
+    socket
+        .create(&asks("hello", json!({"background": true})))
+        .await;
+    assert_eq!(socket.error(400).await, "unsupported_parameter");
+    let steer = json!({"type": "response.steer", "previous_response_id": "resp_1", "input": "x"});
+    socket.send(&steer).await;
+    let failed = socket.event().await;
+    assert_eq!(failed["type"], "response.steer.failed");
+    assert_eq!(failed["error"]["code"], "steering_not_supported");
+    let returned = json!({"previous_response_id": "resp_1", "input": "x"});
+    assert_eq!(failed["steer"], returned);
+    // What a client may send and what says nothing here.
+    let told = asks(
+        "hello",
+        json!({"stream": false, "stream_options": {"include_obfuscation": true}}),
+    );
+    assert_eq!(socket.turn(&told).await.text(), "still here");
+    socket.create(&hello()).await;
+    socket.error(400).await;
+}
+
+async fn codex_errors() {
+    let player = provider(&[]).await;
+    player.push(ScriptedAnswer::error(400, "the provider says no"));
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open_with(&proxy, "originator: codex_exec\r\n").await;
+    let stream = socket.turn(&hello()).await;
+    assert_eq!(stream.terminal, "response.failed");
+    let unknown = asks("hello", json!({"previous_response_id": "resp_unknown"}));
+    socket.create(&unknown).await;
+    assert_eq!(socket.error(400).await, "previous_response_not_found");
+}
+
+async fn pieces() {
+    let player = provider(&["whole"]).await;
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open(&proxy).await;
+    let mut message = hello();
+    message["type"] = "response.create".into();
+    message["metadata"] = json!({"long": "é".repeat(400)});
+    let message = message.to_string().into_bytes();
+    // Pieces end within characters, and a ping comes between them.
+    let pieces: Vec<&[u8]> = message.chunks(7).collect();
+    for (at, piece) in pieces.iter().enumerate() {
+        let first = match at {
+            0 => PART,
+            at if at + 1 == pieces.len() => END,
+            _ => MIDDLE,
+        };
+        socket.send_frame(first, piece).await;
+        if at == 3 {
+            socket.send_frame(PING, b"are you there").await;
+            assert_eq!(
+                socket.next().await,
+                ServerFrame::Pong(b"are you there".to_vec())
+            );
+            socket.send_frame(PONG, b"unasked").await;
+        }
+    }
+    let stream = socket.stream_on(None).await;
+    assert_eq!(stream.text(), "whole");
+    assert_eq!(stream.response["metadata"]["long"], "é".repeat(400));
+}
+
+async fn leaving() {
+    let stalling = answer(json!([{"text": "a"}, {"stall": true}]));
+    let player = repeating_player(PlayerWire::Chat, stalling).await;
+    let proxy = Proxy::start(&player).await;
+    let before = proxy.open_descriptors();
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut socket = Socket::open(&proxy).await;
+        socket.create(&hello()).await;
+        socket.until("response.output_text.delta").await;
+        open.push(socket);
+    }
+    // One closes in order, one leaves, one leaves with unread bytes before its end.
+    open[0]
+        .send_frame(super::client::CLOSE, &1000_u16.to_be_bytes())
+        .await;
+    assert_eq!(open[0].closed().await.0, 1000);
+    open[2].send_frame(PART, &[b'x'; 100]).await;
+    drop(open);
+    for number in 0..3 {
+        player.wait_closed(number).await;
+    }
+    proxy
+        .wait_for_metric("respondent_open_streams", "", 0.0)
+        .await;
+    while proxy.open_descriptors() > before {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+async fn slow_reader() {
+    let endless = answer(json!([{"repeat": {"times": 10_000_000, "steps": [{"text": "x"}]}}]));
+    let player = repeating_player(PlayerWire::Chat, endless).await;
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open(&proxy).await;
+    socket.create(&hello()).await;
+    socket.until("response.output_text.delta").await;
+    // Nobody reads: buffers fill up, and then nothing moves.
+    proxy.wait_until_idle().await;
+    let peak = proxy.memory().peak;
+    assert!(peak < 100 * 1024, "{peak} KiB");
+    // It goes on when it is read again.
+    for _ in 0..20_000 {
+        socket.event().await;
+    }
+    drop(socket);
+    player.wait_closed(0).await;
+}
+
+async fn replayed() {
+    let player = provider(&["one"]).await;
+    player.push(ScriptedAnswer::error(400, "the provider says no"));
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open(&proxy).await;
+    let first = socket.turn(&asks("first", json!({"store": false}))).await;
+    let more = json!({"store": false, "previous_response_id": first.response["id"]});
+    socket.create(&asks("second", more)).await;
+    socket.error(400).await;
+    run(&proxy, "bundle create --output it.tar.zst").await.ok();
+    let shown = run(&proxy, "bundle show it.tar.zst").await.ok();
+    assert!(shown.contains("the provider says no"), "{shown}");
+    let replayed = run(&proxy, "replay it.tar.zst").await.ok();
+    assert!(replayed.contains("equal"), "{replayed}");
+    assert_eq!(player.requests().len(), 2, "a replay went to the provider");
+}
+
+async fn limits() {
+    let player = repeating_player(
+        PlayerWire::Chat,
+        answer(json!([{"text": "a"}, {"stall": true}])),
+    )
+    .await;
+    let setup = Setup::new().tables(&client("ada", "max_concurrent_requests = 1"));
+    let proxy = Proxy::start_with(&player, setup).await;
+    let token = "authorization: Bearer ada-token-1\r\n";
+    let mut socket = Socket::open_with(&proxy, token).await;
+    socket.create(&hello()).await;
+    socket.until("response.output_text.delta").await;
+    let mut other = Socket::open_with(&proxy, token).await;
+    other.create(&hello()).await;
+    let refused = other.event().await;
+    assert_eq!(refused["status"], 429, "{refused}");
+    assert_eq!(refused["headers"]["retry-after"], "2");
+    let authorization = [("authorization", "Bearer ada-token-1")];
+    assert_eq!(proxy.post_with(&hello(), &authorization).await.status, 429);
+}
