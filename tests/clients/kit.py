@@ -294,7 +294,7 @@ def proxy_for(case: dict, folder: Path):
         script = case["script"] | ({"refuse": rules} if rules else {})
         script |= strict(case["strict"]) if "strict" in case else {}
         key = case.get("key", API_KEY)
-        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key, kinds=kinds) as proxy:
+        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key, kinds=kinds, models=case.get("models", ["scripted"]), more=case.get("settings", "")) as proxy:
             proxy.upstream = player
             yield proxy
             check_requests(player.requests(), kinds, "strict" in case)
