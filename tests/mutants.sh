@@ -670,6 +670,15 @@ row S4-Di "labels have no colour" src/commands/mod.rs \
 row S4-Di "a pipe gets colours" src/commands/mod.rs \
   's/if anstream::AutoStream::choice(&io::stdout()) == .* {/if false {/' \
   it "S4-Di labels have a colour on a terminal alone"
+row S4-Dl "the full name of a tool is not split" adapters/src/tools.rs \
+  's/self.has_search.then(|| mcp_namespace(wire_name)).flatten()/None::<(\&str, \&str)>/' \
+  adapters s4_dl_a_tool_that_a_search_would_find_has_its_namespace
+row S4-Dl "Codex is never told to search for tools" src/app/models/mod.rs \
+  's/tool_search: config.codex.tool_search/tool_search: false/' \
+  lib s4_dl_codex_is_told_to_search_for_tools
+row S4-Dm "the other name of a model has no entry" src/app/models/list.rs \
+  's/^    listed.chain(others)/    listed.chain(others.take(0))/' \
+  lib a_model_has_an_entry_for_each_of_its_names
 row S4-Dk "progress is shown at once" src/commands/progress.rs \
   's/clock.wait(DELAY, &ended)/clock.wait(Duration::ZERO, \&ended)/' \
   lib s4_dk_what_ends_before_two_seconds_shows_nothing

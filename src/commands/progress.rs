@@ -22,15 +22,15 @@ pub(super) struct Progress {
 }
 
 /// What measures the delay.
-trait Clock: Send + 'static {
+trait DelayTimer: Send + 'static {
     /// Waits until `delay` has passed or the sender of `ended` is gone. Returns whether the delay
     /// has passed.
     fn wait(self, delay: Duration, ended: &Receiver<Infallible>) -> bool;
 }
 
-struct SystemClock;
+struct SystemTimer;
 
-impl Clock for SystemClock {
+impl DelayTimer for SystemTimer {
     fn wait(self, delay: Duration, ended: &Receiver<Infallible>) -> bool {
         ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout)
     }
@@ -48,14 +48,14 @@ impl Progress {
     }
 
     fn on_terminal(what: &'static str, steps: Option<u64>) -> Self {
-        Self::on(target_for(&io::stderr()), what, steps, SystemClock)
+        Self::on(target_for(&io::stderr()), what, steps, SystemTimer)
     }
 
     fn on(
         target: Option<ProgressDrawTarget>,
         what: &'static str,
         steps: Option<u64>,
-        clock: impl Clock,
+        clock: impl DelayTimer,
     ) -> Self {
         let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::hidden());
         let template = match steps {
@@ -121,9 +121,9 @@ mod tests {
     use super::*;
 
     /// A clock that goes on by the steps that a test sends. Without a sender it stands still.
-    struct DrivenClock(Receiver<Duration>);
+    struct DrivenTimer(Receiver<Duration>);
 
-    impl Clock for DrivenClock {
+    impl DelayTimer for DrivenTimer {
         fn wait(self, delay: Duration, _ended: &Receiver<Infallible>) -> bool {
             let mut passed = Duration::ZERO;
             while passed < delay {
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    fn shown(clock: impl Clock) -> (InMemoryTerm, Progress) {
+    fn shown(clock: impl DelayTimer) -> (InMemoryTerm, Progress) {
         let terminal = InMemoryTerm::new(10, 80);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let progress = Progress::on(Some(target), "Replaying turns", Some(3), clock);
@@ -146,7 +146,7 @@ mod tests {
     fn driven() -> (SyncSender<Duration>, InMemoryTerm, Progress) {
         // Without room in the channel, a step is sent when the one before it has been added.
         let (steps, receiver) = mpsc::sync_channel(0);
-        let (terminal, progress) = shown(DrivenClock(receiver));
+        let (terminal, progress) = shown(DrivenTimer(receiver));
         (steps, terminal, progress)
     }
 
@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn the_end_does_not_wait_for_the_clock() {
         struct Endless;
-        impl Clock for Endless {
+        impl DelayTimer for Endless {
             fn wait(self, _delay: Duration, ended: &Receiver<Infallible>) -> bool {
-                SystemClock.wait(Duration::MAX, ended)
+                SystemTimer.wait(Duration::MAX, ended)
             }
         }
         let (terminal, progress) = shown(Endless);
@@ -199,7 +199,7 @@ mod tests {
         let name = ptsname(&controller, Vec::new()).unwrap();
         let terminal = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         assert!(target_for(&terminal).is_some());
-        let progress = Progress::on(None, "Replaying turns", None, SystemClock);
+        let progress = Progress::on(None, "Replaying turns", None, SystemTimer);
         assert!(progress.shower.is_none());
     }
 }

@@ -108,18 +108,14 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {
         let mut line = String::new();
-        let mut is_first = true;
         for word in paragraph.split(' ') {
             let length = line.chars().count() + 1 + word.chars().count();
             if !line.is_empty() && length > width {
                 lines.push(std::mem::take(&mut line).trim_end().to_owned());
-                is_first = true;
-            }
-            if !is_first {
+            } else if !line.is_empty() {
                 line.push(' ');
             }
             line.push_str(word);
-            is_first = false;
         }
         lines.push(line);
     }
