@@ -667,6 +667,9 @@ row S40 "names that a client chose keep the keys in them" src/secrets/redactor.r
 row S40 "character references of HTML are not read" src/secrets/redactor.rs \
   's/for escapes in \[Encoding::Json, Encoding::Html\]/for escapes in [Encoding::Json]/' \
   lib a_key_is_redacted_in_every_encoding
+row S41 "a background answer is replayed like one that a client waits for" src/turn/service.rs \
+  's/run: identity.is_some().then(BackgroundRun::replayed),/run: None,/' it \
+  "S41 a background response that failed is replayed with the same events"
 row S42 "a status that announces another head is accepted" src/diagnostics/bundle/check.rs \
   's/(200..1000).contains/(100..1000).contains/' lib impossible_metadata_is_refused
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \

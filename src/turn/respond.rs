@@ -278,8 +278,7 @@ async fn answer(
     if let Some(run) = ctx.run.clone() {
         let sink = LogSink::new(run.log);
         whole(&ctx, request, memory, timing, record, reply, sink).await
-    // A recorded background answer that is replayed has no log, and no client reads its events.
-    } else if request.stream && ctx.identity.is_none() {
+    } else if request.stream {
         stream(ctx, request, memory, timing, record, reply).await
     } else {
         let sink = JsonSink::default();

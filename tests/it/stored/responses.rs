@@ -37,7 +37,8 @@ pub fn trials() -> Vec<Trial> {
 }
 
 async fn compacted() {
-    let player = provider(&["Hello Ada.", "Noted.", "a summary", "a summary"]).await;
+    let summary = "The user is Ada and likes tea. Nothing is to be done; go on from here.";
+    let player = provider(&["Hello Ada.", "Noted.", summary, summary]).await;
     let proxy = Proxy::start(&player).await;
     let first = proxy.response(&asks("I am Ada.", json!({}))).await;
     let more = json!({"previous_response_id": id(&first)});
@@ -68,6 +69,7 @@ async fn compacted() {
     ];
     assert_eq!(outputs, [&expected, &expected]);
     assert_eq!(messages(&player, 2), messages(&player, 3));
+    assert_eq!(player.requests().len(), 4);
 }
 
 async fn is_stored() {
