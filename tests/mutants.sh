@@ -518,6 +518,10 @@ row R14 "a run that had begun begins again" src/jobs/recovery.rs \
 row S3-0b "events are read from the first one on" src/jobs/viewer.rs \
   's/.map_or(0, |after| after.saturating_add(1));/.map_or(0, |_| 0);/' it \
   "S3-0b events are read again from any number on"
+row S2-Ea "the user messages of a stored history are lost when it is compacted" \
+  adapters/src/responses/request.rs \
+  's/Some(history) => serde_json::from_str(history).ok()?,/Some(_) => Vec::new(),/' it \
+  "S2-Ea a stored history is compacted like the same items in the request"
 row S3-3.3b "a run that has ended is cancelled while its end is stored" src/turn/engine.rs \
   's/if !run.has_ended.load(Relaxed) {/if true {/' it \
   "S3-3.3b a run that is cancelled while its end is stored has ended once"

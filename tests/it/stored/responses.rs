@@ -30,7 +30,7 @@ pub fn trials() -> Vec<Trial> {
         case("without a store responses say so", without_store),
         case("an item is found by its id after a restart", references),
         case(
-            "a stored history is compacted like the same items in the request",
+            "S2-Ea a stored history is compacted like the same items in the request",
             compacted,
         ),
     ]
