@@ -518,6 +518,10 @@ row R14 "a run that had begun begins again" src/jobs/recovery.rs \
 row S3-0b "events are read from the first one on" src/jobs/viewer.rs \
   's/.map_or(0, |after| after.saturating_add(1));/.map_or(0, |_| 0);/' it \
   "S3-0b events are read again from any number on"
+row S2-Ea "the user messages of a stored history are lost when it is compacted" \
+  adapters/src/responses/request.rs \
+  's/Some(history) => serde_json::from_str(history).ok()?,/Some(_) => Vec::new(),/' it \
+  "S2-Ea a stored history is compacted like the same items in the request"
 row S3-3.3b "a run that has ended is cancelled while its end is stored" src/turn/engine.rs \
   's/if !run.has_ended.load(Relaxed) {/if true {/' it \
   "S3-3.3b a run that is cancelled while its end is stored has ended once"
@@ -698,6 +702,9 @@ row S40 "names that a client chose keep the keys in them" src/secrets/redactor.r
 row S40 "character references of HTML are not read" src/secrets/redactor.rs \
   's/for escapes in \[Encoding::Json, Encoding::Html\]/for escapes in [Encoding::Json]/' \
   lib a_key_is_redacted_in_every_encoding
+row S41 "a background answer is replayed like one that a client waits for" src/turn/service.rs \
+  's/run: identity.is_some().then(BackgroundRun::replayed),/run: None,/' it \
+  "S41 a background response that failed is replayed with the same events"
 row S42 "a status that announces another head is accepted" src/diagnostics/bundle/check.rs \
   's/(200..1000).contains/(100..1000).contains/' lib impossible_metadata_is_refused
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \

@@ -70,7 +70,7 @@ impl ClientColumn {
     /// The cell of an owner.
     pub fn cell(self, owner: &str) -> String {
         if self.has_clients {
-            SafeText::up_to(owner, MAX_CLIENT_CHARS).to_string()
+            SafeText::up_to(owner, MAX_CLIENT_CHARS - 1).to_string()
         } else {
             String::new()
         }

@@ -30,14 +30,15 @@ pub fn trials() -> Vec<Trial> {
         case("without a store responses say so", without_store),
         case("an item is found by its id after a restart", references),
         case(
-            "a stored history is compacted like the same items in the request",
+            "S2-Ea a stored history is compacted like the same items in the request",
             compacted,
         ),
     ]
 }
 
 async fn compacted() {
-    let player = provider(&["Hello Ada.", "Noted.", "a summary", "a summary"]).await;
+    let summary = "The user is Ada and likes tea. Nothing is to be done; go on from here.";
+    let player = provider(&["Hello Ada.", "Noted.", summary, summary]).await;
     let proxy = Proxy::start(&player).await;
     let first = proxy.response(&asks("I am Ada.", json!({}))).await;
     let more = json!({"previous_response_id": id(&first)});
@@ -68,6 +69,7 @@ async fn compacted() {
     ];
     assert_eq!(outputs, [&expected, &expected]);
     assert_eq!(messages(&player, 2), messages(&player, 3));
+    assert_eq!(player.requests().len(), 4);
 }
 
 async fn is_stored() {
