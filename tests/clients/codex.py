@@ -10,6 +10,7 @@ import base64
 import collections
 import contextlib
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def run(case: dict, folder: Path):
         session = Session(proxy, folder, case.get("codex", {}))
         for prompt in case.get("prompts", ["Do what the script says."]):
             asked = prompt if isinstance(prompt, dict) else {"prompt": prompt}
-            turn = session.turn(asked["prompt"], case.get("seconds", 60), asked.get("model"))
+            with restarted(proxy, session.work / case["restart"]) if "restart" in case else contextlib.nullcontext():
+                turn = session.turn(asked["prompt"], case.get("seconds", 60), asked.get("model"))
         expect = case["expect"]
         if "wall_s" in expect and session.seconds > expect["wall_s"]:
             raise kit.Failure(f"took {session.seconds:.1f} s, more than {expect['wall_s']}")
@@ -122,6 +124,25 @@ def check_upstream(expect: dict, requests: list[dict], case: dict):
         if not expect["first_bytes"][0] <= size <= expect["first_bytes"][1]:
             raise kit.Failure(f"the first request has {size} bytes, expected {expect['first_bytes']}")
     kit.check(kit.mismatch(expect.get("requests", []) or requests, requests, "the requests"))
+
+
+@contextlib.contextmanager
+def restarted(proxy: kit.Proxy, file: Path):
+    """Kills the proxy and starts it again as soon as there is this file."""
+    is_over = threading.Event()
+
+    def watch():
+        while not is_over.wait(0.02):
+            if file.exists():
+                return proxy.restart()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 @contextlib.contextmanager

@@ -80,15 +80,25 @@ class Process:
     def __init__(self, argv, log: Path, env=None, cwd=None):
         self.log = log
         self.out = open(log, "wb")
+        self.argv, self.env, self.cwd = [str(argument) for argument in argv], env, cwd
+        self.start()
+
+    def start(self):
         self.child = subprocess.Popen(
-            [str(argument) for argument in argv],
+            self.argv,
             stdin=subprocess.DEVNULL,
             stdout=self.out,
             stderr=subprocess.STDOUT,
-            env=env,
-            cwd=cwd,
+            env=self.env,
+            cwd=self.cwd,
             start_new_session=True,
         )
+
+    def restart(self):
+        """Kills the child and starts it again."""
+        self.child.kill()
+        self.child.wait()
+        self.start()
 
     def text(self) -> str:
         return self.log.read_text(errors="replace")

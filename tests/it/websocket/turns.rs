@@ -249,7 +249,7 @@ async fn leaving() {
 }
 
 async fn slow_reader() {
-    let endless = answer(json!([{"repeat": {"times": 10_000_000, "steps": [{"text": "x"}]}}]));
+    let endless = answer(json!([{"repeat": {"times": 1_000_000, "steps": [{"text": "x"}]}}]));
     let player = repeating_player(PlayerWire::Chat, endless).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
