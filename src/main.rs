@@ -12,7 +12,7 @@ use respondent::commands::cli::{
     BundleCommand, Cli, CliCommand, ClientsCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE,
     EXIT_OK, EXIT_REPLAY_FAILED, RunCommand,
 };
-use respondent::commands::{self, print_error, print_failure, print_text};
+use respondent::commands::{self, print_error, print_failure, print_labelled, print_text};
 use respondent::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
@@ -87,7 +87,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
         CliCommand::Check => {
             let config = commands::load_for_check(&inputs)?;
-            print_text(&config::report::report(&config))?;
+            print_labelled(&config::report::report(&config))?;
         }
         CliCommand::Models {
             provider,

@@ -161,9 +161,38 @@ row S35 "recorded turns are shown to everybody" src/diagnostics/capture/query.rs
 row S35 "a client may use what is for the operator" src/net/owner.rs \
   's/&\*self.0 == LOCAL_OWNER/!self.0.is_empty()/' it \
   "S35 two clients never see each other on any route"
+row S35 "the responses of every owner are found" src/store/responses.rs \
+  's/WHERE id = ?1 AND owner = ?2";/WHERE id = ?1 AND ?2 = ?2";/' it \
+  "S35 whatever two owners do, neither sees an id or a text of the other"
+row S35 "of the tokens of two owners the last one counts" src/serve/guard.rs \
+  's/if found.iter().any(|(other, _)| \*other != owner) {/if false {/' it \
+  "S35 the tokens of two owners in one request are refused, wherever they are"
+row S47 "a client has any number of turns at once" src/turn/owner_limits.rs \
+  's/is_some_and(|most| count >= most)/is_some_and(|most| count > most + 9)/' it \
+  "S47 a client has as many turns at once as it may, and others are not held up"
+row S47 "the runs of one client come before those of all others" src/jobs/queue.rs \
+  's/^            self.turns.push_back(owner);/            self.turns.push_front(owner);/' it \
+  "S47 runs of several clients begin in turn"
+row S47 "a client at its limit holds up the others" src/jobs/queue.rs \
+  's/owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;/owners.next().and_then(|(at, owner)| Some((at, take(owner)?)))?;/' it \
+  "S47 a client at its limit is passed over"
+row S48 "whoever runs the server sees the runs of no client" src/store/jobs.rs \
+  's/(!owner.is_operator()).then(|| owner.0.to_string())/Some(owner.0.to_string())/' it \
+  "S48 whoever runs the server sees the runs and the usage of every client"
+row S48 "no table names the client" src/log/table.rs \
+  's/^        if self.has_clients {$/        if false {/' it \
+  "S48 whoever runs the server sees the runs and the usage of every client"
 row S48 "usage is that of the operator alone" src/store/usage.rs \
   's/FROM usage WHERE day >= ?1 ORDER BY day DESC,/FROM usage WHERE day >= ?1 AND owner = '"'local'"' ORDER BY day DESC,/' \
   it "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
+row S47 "what a turn has used is not stored with its response" src/store/responses.rs \
+  's/^    if let Some(spent) = &response.spent {/    if let Some(spent) = response.spent.as_ref().filter(|_| false) {/' it \
+  "S47 what was acknowledged counts for the day after a kill"
+row S47 "what a turn has used is stored twice" src/metrics/spent.rs \
+  's/^        if !is_stored {/        if true {/' lib s47_the_sums_of_a_day_end_with_it
+row S47 "what is not stored with a response is stored a minute later" src/metrics/usage.rs \
+  's/SPENT_PERIOD: Duration = Duration::from_secs(2);/SPENT_PERIOD: Duration = Duration::from_secs(90);/' it \
+  "S47 what was acknowledged counts for the day after a kill"
 row S47 "what was used today is not read again" src/commands/serve/server.rs \
   's/usage.restore_spent().await;//' it \
   "S47 S48 a limit of the day outlives a restart, and usage is shown by client"
@@ -489,12 +518,25 @@ row R14 "a run that had begun begins again" src/jobs/recovery.rs \
 row S3-0b "events are read from the first one on" src/jobs/viewer.rs \
   's/.map_or(0, |after| after.saturating_add(1));/.map_or(0, |_| 0);/' it \
   "S3-0b events are read again from any number on"
+row S2-Ea "the user messages of a stored history are lost when it is compacted" \
+  adapters/src/responses/request.rs \
+  's/Some(history) => serde_json::from_str(history).ok()?,/Some(_) => Vec::new(),/' it \
+  "S2-Ea a stored history is compacted like the same items in the request"
+row S3-3.3b "a run that has ended is cancelled while its end is stored" src/turn/engine.rs \
+  's/if !run.has_ended.load(Relaxed) {/if true {/' it \
+  "S3-3.3b a run that is cancelled while its end is stored has ended once"
 row S3-3.3b "a run is not cancelled" src/jobs/queue.rs \
   's/^            live.cancelled.cancel();/            let _ = \&live.cancelled;/' it \
   "S3-3.3b cancelling reaches the provider and is idempotent"
 row S3-4.1a "each piece of text is an event" src/turn/engine/answer.rs \
   's/coalescer: ctx.run.is_some().then(Box::default),/coalescer: None,/' it \
   "S3-4.1a pieces of text are joined before they are numbered"
+row S3-4.2a "each run has a transaction of its own" src/store/event_log.rs \
+  's/if appends.len() > 1 {/if appends.len() > 100 {/' \
+  lib s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction
+row S3-4.2a "one that cannot be written fails the others" src/store/event_log.rs \
+  's/^    for append in appends {/    for append in appends.into_iter().take(0) {/' \
+  lib s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs
 row S3-0d "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
   's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \
   it "S3-0d an event is told again after the program was killed"
@@ -526,7 +568,7 @@ row S3-7.2b "a run may take any time" src/turn/respond.rs \
   's/^    ctx.deadline = Instant::now() + config.jobs.timeout;/    let _ = config.jobs.timeout;/' it \
   "S3-7.2b a run ends at its limit"
 row "S0-3i S0-1c" "a response is acknowledged and not stored" src/responses/commit.rs \
-  's/^        store.put_response(self.record(response, now)).await/        { let _ = (store, self.record(response, now)); Ok(()) }/' it \
+  's/^        store.put_response(NewResponse { spent, ..record }).await/        { let _ = (store, spent, record); Ok(()) }/' it \
   "S0-3i what was acknowledged reads back, also after a kill"
 row "S1-3b S0-1c" "the stored history is not sent" src/turn/prepare.rs \
   's/let source = source.with_history(Arc::clone(&history.items));/let source = source.clone();/' it \
@@ -566,6 +608,9 @@ row S3-4.1d "what waits comes after what follows" adapters/src/coalescer.rs \
   adapters s3_4_1d_pieces_of_another_text_and_other_events_come_after_what_waits
 row S1-4a "a thread is trimmed to its own responses" src/store/threads.rs \
   's/let needed = responses.max(children);/let needed = responses.max(children.filter(|_| false));/' \
+  lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays
+row S1-4a "the text of a history grows while it is read" src/store/threads.rs \
+  's/String::with_capacity(bytes + count.max(1) + 1)/String::new()/' \
   lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays
 row S1-4a "nothing is trimmed" src/store/threads.rs \
   's/if needed.is_none() {/if needed.is_none() \&\& false {/' \
@@ -623,6 +668,28 @@ row S4-Dh "what cannot be written is found when it is written" src/commands/code
 row S4-Dg "a catalog of somebody else is replaced" src/codex/catalog.rs \
   's/Some(earlier) if !is_ours(&earlier) && !is_named_by_us(home)? => /Some(_) if false => /' \
   it "S4-Dg only files of the setup are removed"
+row S4-Di "labels have no colour" src/commands/mod.rs \
+  's/style_labels(&escape_lines(text), style)/escape_lines(text)/' \
+  it "S4-Di labels have a colour on a terminal alone"
+row S4-Di "a pipe gets colours" src/commands/mod.rs \
+  's/if anstream::AutoStream::choice(&io::stdout()) == .* {/if false {/' \
+  it "S4-Di labels have a colour on a terminal alone"
+row S4-Dl "the full name of a tool is not split" adapters/src/tools.rs \
+  's/self.has_search.then(|| mcp_namespace(wire_name)).flatten()/None::<(\&str, \&str)>/' \
+  adapters s4_dl_a_tool_that_a_search_would_find_has_its_namespace
+row S4-Dl "Codex is never told to search for tools" src/app/models/mod.rs \
+  's/tool_search: config.codex.tool_search/tool_search: false/' \
+  lib s4_dl_codex_is_told_to_search_for_tools
+row S4-Dm "the other name of a model has no entry" src/app/models/list.rs \
+  's/^    listed.chain(others)/    listed.chain(others.take(0))/' \
+  lib a_model_has_an_entry_for_each_of_its_names
+row S4-Dk "progress is shown at once" src/commands/progress.rs \
+  's/clock.wait(DELAY, &ended)/clock.wait(Duration::ZERO, \&ended)/' \
+  lib s4_dk_what_ends_before_two_seconds_shows_nothing
+row S4-Dk "progress is written to a pipe" src/commands/progress.rs \
+  's/stream.is_terminal().then(/true.then(/' lib s4_dk_a_pipe_or_a_file_gets_no_line
+row S4-Dj "long texts are not wrapped" src/log/table.rs 's/ && length > width {/ \&\& length > 999 {/' \
+  it "S4-Dj the configuration is reported in lines that fit a terminal"
 row S38 "a found file takes a secret for the token" src/config/load/trust.rs \
   '/"token_env"\], file.server.token_env/d' \
   lib a_file_that_was_found_runs_nothing_and_moves_no_key
@@ -635,6 +702,9 @@ row S40 "names that a client chose keep the keys in them" src/secrets/redactor.r
 row S40 "character references of HTML are not read" src/secrets/redactor.rs \
   's/for escapes in \[Encoding::Json, Encoding::Html\]/for escapes in [Encoding::Json]/' \
   lib a_key_is_redacted_in_every_encoding
+row S41 "a background answer is replayed like one that a client waits for" src/turn/service.rs \
+  's/run: identity.is_some().then(BackgroundRun::replayed),/run: None,/' it \
+  "S41 a background response that failed is replayed with the same events"
 row S42 "a status that announces another head is accepted" src/diagnostics/bundle/check.rs \
   's/(200..1000).contains/(100..1000).contains/' lib impossible_metadata_is_refused
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \
@@ -675,6 +745,12 @@ row R44 "a replay that was stopped goes on" src/diagnostics/replay/mod.rs \
 row R44 "the end waits for every recording" src/diagnostics/capture/mod.rs \
   's/FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(3)/FINAL_FLUSH_TIMEOUT: Duration = Duration::from_mins(9)/' \
   lib r44_the_end_of_the_server_waits_three_seconds_for_recordings
+row R15 "a second signal is ignored" src/commands/serve.rs \
+  's/^        ending.cancel();/        drop(ending);/' \
+  it "R15 a second SIGTERM or Ctrl-C does not wait for running turns"
+row R15 "a second Ctrl-C is ignored" src/commands/serve.rs \
+  '/drain.cancel();/,/stopping now/s/either_signal(.*).await;/terminate.recv().await;/' \
+  it "R15 a second SIGTERM or Ctrl-C does not wait for running turns"
 row R15 "the end waits for blocking threads" src/main.rs \
   's/^    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);/    let _ = SHUTDOWN_TIMEOUT; drop(runtime);/' \
   it "R15 a file that blocks its reader does not keep the server from ending"
@@ -781,6 +857,9 @@ row R41 "only the newest response of a history is known" src/turn/prefix/recent_
   lib r41_each_of_the_last_responses_is_compared_as_it_was
 row R41 "prompts end with the server" src/commands/serve/server.rs \
   's/            service.keep_prompts(store);/            let _ = store;/' \
+  it "R41 a response several turns back is compared, also after a restart"
+row R41 "prompts of responses that are not stored are stored" src/turn/engine/round.rs \
+  's/        if self.stored.is_some() {/        if true {/' \
   it "R41 a response several turns back is compared, also after a restart"
 row R41 "each prompt is stored with all of its hashes" src/turn/prefix/recent_requests.rs \
   's/        let continues = ids.into_iter().next_back();/        let continues = ids.into_iter().next_back().filter(|id| id.is_empty());/' \

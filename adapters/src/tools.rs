@@ -277,6 +277,7 @@ impl<'a> Toolbox<'a> {
                 .iter()
                 .map(|tool| (tool.wire_name.clone(), tool.target.clone()))
                 .collect(),
+            has_search: self.first_of(ToolKind::ToolSearch).is_some(),
         }
     }
 }
@@ -343,13 +344,16 @@ impl ToolChoice {
 #[derive(Clone, Debug, Default)]
 pub struct ToolNames {
     by_wire_name: HashMap<String, ToolTarget>,
+    /// Whether the client has more tools, which a search finds.
+    has_search: bool,
 }
 
 impl ToolNames {
     /// The tool that a call of `wire_name` means. Models often leave out the namespace
     /// or write `namespace.name`, so that a name that was not offered means the only
-    /// tool with that bare name, if there is exactly one. Any other name is passed to
-    /// the client as a function.
+    /// tool with that bare name, if there is exactly one. If the client has tools that a search
+    /// finds, `mcp__server__tool` means one of these even before it was found: the client can run
+    /// it under its namespace. Any other name is passed to the client as a function.
     pub fn resolve(&self, wire_name: &str) -> ResolvedTool {
         if let Some(target) = self.by_wire_name.get(wire_name) {
             return ResolvedTool {
@@ -361,19 +365,20 @@ impl ToolNames {
             .by_wire_name
             .values()
             .filter(|target| target.name == wire_name || target.has_dotted_name(wire_name));
-        match (bare.next(), bare.next()) {
-            (Some(target), None) => ResolvedTool {
+        if let (Some(target), None) = (bare.next(), bare.next()) {
+            return ResolvedTool {
                 target: target.clone(),
                 name_repaired: true,
+            };
+        }
+        let deferred = self.has_search.then(|| mcp_namespace(wire_name)).flatten();
+        ResolvedTool {
+            target: ToolTarget {
+                kind: ToolKind::Function,
+                name: deferred.map_or(wire_name, |(_, name)| name).to_owned(),
+                namespace: deferred.map(|(namespace, _)| namespace.to_owned()),
             },
-            _ => ResolvedTool {
-                target: ToolTarget {
-                    kind: ToolKind::Function,
-                    name: wire_name.to_owned(),
-                    namespace: None,
-                },
-                name_repaired: false,
-            },
+            name_repaired: deferred.is_some(),
         }
     }
 }
@@ -390,6 +395,13 @@ impl ToolTarget {
                 .and_then(|rest| rest.strip_prefix(['.', '/', ':']))
                 .is_some_and(|rest| rest == self.name)
     }
+}
+
+/// The namespace of the server and the bare name, if this is the full name of an MCP tool.
+fn mcp_namespace(name: &str) -> Option<(&str, &str)> {
+    let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+    let namespace = name.get(.."mcp__".len() + server.len())?;
+    (!server.is_empty() && !tool.is_empty()).then_some((namespace, tool))
 }
 
 /// The tool that a wire name means.
@@ -534,5 +546,35 @@ mod tests {
             assert!(resolved.name_repaired);
         }
         assert_eq!(names.resolve("other").target, target(None, "other"));
+        let full = "mcp__other__get";
+        assert_eq!(names.resolve(full).target, target(None, full));
+    }
+
+    #[test]
+    fn s4_dl_a_tool_that_a_search_would_find_has_its_namespace() {
+        let mut toolbox = Toolbox::default();
+        let search = ToolTarget {
+            kind: ToolKind::ToolSearch,
+            ..target(None, "tool_search")
+        };
+        toolbox.add(search, None, None, None);
+        toolbox.add(target(Some("mcp__demo"), "echo"), None, None, None);
+        let names = toolbox.names();
+        for (called, namespace, name, is_repaired) in [
+            ("mcp__demo__echo", Some("mcp__demo"), "echo", false),
+            (
+                "mcp__mails__find__all",
+                Some("mcp__mails"),
+                "find__all",
+                true,
+            ),
+            ("mcp____find", None, "mcp____find", false),
+            ("mcp__mails__", None, "mcp__mails__", false),
+            ("exec", None, "exec", false),
+        ] {
+            let resolved = names.resolve(called);
+            assert_eq!(resolved.target, target(namespace, name), "{called}");
+            assert_eq!(resolved.name_repaired, is_repaired, "{called}");
+        }
     }
 }

@@ -8,7 +8,6 @@ use crate::diagnostics::bundle::BundleError;
 use crate::diagnostics::capture::CaptureWorkError;
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::BundleQuery;
-use crate::net::Owner;
 use crate::net::memory::MemoryKind;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request, memory_full};
 use axum::body::Body;
@@ -23,7 +22,7 @@ pub(super) async fn list_turns(
 ) -> Response<Body> {
     let config = app.service.config.load_full();
     let listed = app.capture.run_work(&app.memory, move |capture, work| {
-        capture.list(&config, &Owner(owner), work)
+        capture.list(&config, &owner, work)
     });
     match listed.await {
         Ok(turns) => respond_with_json(&TurnListing {
@@ -55,7 +54,7 @@ pub(super) async fn bundle(
     let selection = wanted.clone();
     let config = app.service.config.load_full();
     let bundled = app.capture.run_work(&app.memory, move |capture, work| {
-        capture.bundle(&config, &Owner(owner), &selection, work)
+        capture.bundle(&config, &owner, &selection, work)
     });
     match bundled.await {
         Ok(Ok(Some(bytes))) => {

@@ -4,21 +4,20 @@ use axum::body::Body;
 use axum::extract::{FromRef, FromRequestParts};
 use http::Response;
 use http::request::Parts;
-use std::sync::Arc;
 
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::net::Owner;
 use crate::serve::error::internal;
 
 /// The owner of a request. A request that nobody has let in has none, and is not answered.
-pub(super) struct RequestOwner(pub(super) Arc<str>);
+pub(super) struct RequestOwner(pub(super) Owner);
 
 impl<S: Send + Sync> FromRequestParts<S> for RequestOwner {
     type Rejection = Response<Body>;
 
     async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let owner = head.extensions.get::<Owner>().ok_or_else(internal)?;
-        Ok(Self(Arc::clone(&owner.0)))
+        Ok(Self(owner.clone()))
     }
 }
 
@@ -33,7 +32,7 @@ where
     type Rejection = Response<Body>;
 
     async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        let RequestOwner(owner) = RequestOwner::from_request_parts(head, state).await?;
+        let RequestOwner(Owner(owner)) = RequestOwner::from_request_parts(head, state).await?;
         Ok(Self(OwnerArtifacts::from_ref(state).of(owner)))
     }
 }

@@ -4,6 +4,7 @@ use http::Response;
 
 use super::AppState;
 use super::owner::RequestOwner;
+use crate::net::Owner;
 use crate::serve::DecodedRequest;
 use crate::turn::{self, ReceivedBody};
 use axum::body::Body;
@@ -12,7 +13,7 @@ use axum::body::Body;
 /// away, which ends the upstream request too.
 pub(super) async fn create(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     request: DecodedRequest,
 ) -> Response<Body> {
     let body = ReceivedBody {
@@ -25,7 +26,7 @@ pub(super) async fn create(
 /// `POST /v1/responses/input_tokens`.
 pub(super) async fn count_input_tokens(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     request: DecodedRequest,
 ) -> Response<Body> {
     let body = ReceivedBody {

@@ -76,7 +76,7 @@ pub enum CatalogError {
     /// Every model of this Codex has a prompt for tools that only OpenAI's models know.
     #[error(
         "this Codex has no prompt for ordinary models. Codex will use the one of the server; another \
-         can be set with `instructions` in [codex]"
+         can be set with `instructions_file` in [codex]"
     )]
     NoPrompt,
     /// Somebody else wrote a file of that name.

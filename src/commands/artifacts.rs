@@ -15,7 +15,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use super::cli::{ArtifactsCommand, EXIT_DIFFERENT, EXIT_OK};
 use super::ids::complete_id;
 use super::progress::Progress;
-use super::{ok_body, parse_answer, print_bytes, print_text};
+use super::{ok_body, parse_answer, print_bytes, print_json, print_text};
 use crate::app::answer_artifact_request;
 use crate::app::artifacts::{ArtifactList, ArtifactMatches};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
@@ -155,7 +155,7 @@ async fn list(
         list.last_id = None;
     }
     if json {
-        return print_text(&(serde_json::to_string_pretty(&list)? + "\n"));
+        return print_json(&list);
     }
     if let Some(note) = client.offline_note() {
         print_text(&note)?;
@@ -250,7 +250,7 @@ fn percent_encoded(text: &str) -> String {
 fn print_body(body: &Bytes, json: bool) -> anyhow::Result<()> {
     if json {
         let value: serde_json::Value = parse_answer(body)?;
-        return print_text(&(serde_json::to_string_pretty(&value)? + "\n"));
+        return print_json(&value);
     }
     print_bytes(body)
 }

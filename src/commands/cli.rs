@@ -100,7 +100,7 @@ pub enum CliCommand {
     /// List recorded turns, and write them to files that can be reported and replayed
     #[command(subcommand)]
     Bundle(BundleCommand),
-    /// Read and delete the stored tool outputs, of which a model was sent a shortened form
+    /// Read and delete the full tool outputs that models were sent in a shortened form
     #[command(subcommand)]
     Artifacts(ArtifactsCommand),
     /// List, read and cancel background responses
@@ -109,7 +109,7 @@ pub enum CliCommand {
     /// Inspect, copy, move and delete what is stored: tool outputs, responses, conversations
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Make tokens for several clients of one server, each with its own stored things and limits
+    /// Make tokens for several clients of one server, each with its own data and limits
     #[command(subcommand)]
     Clients(ClientsCommand),
     /// Run an MCP server on standard input and output, with tools that read stored tool outputs
@@ -315,7 +315,7 @@ pub enum ClientsCommand {
 /// `respondent store`: the database in the data directory.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum StoreCommand {
-    /// Show how much is stored, and how much room the files take
+    /// Show how much is stored, and how much disk space the files take
     #[command(after_help = examples::STORE_STATS)]
     Stats {
         /// Print JSON
@@ -454,7 +454,7 @@ pub enum CodexCommand {
         /// Show each file that would be written and what changes in it, and write nothing
         #[arg(long)]
         dry_run: bool,
-        /// The Codex program, whose prompt the model catalog takes over
+        /// The Codex program, whose prompt is copied into the model catalog
         #[arg(long, value_name = "PROGRAM", default_value = "codex")]
         codex: std::ffi::OsString,
     },

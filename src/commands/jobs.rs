@@ -12,12 +12,13 @@ use serde_json::Value;
 
 use super::cli::{EXIT_DIFFERENT, EXIT_OK, JobsCommand};
 use super::ids::complete_id;
-use super::{ok_body, parse_answer, print_text};
+use super::{ok_body, parse_answer, print_json, print_text};
 use crate::app::jobs::JobList;
 use crate::config::Config;
 use crate::control::ControlClient;
 use crate::diagnostics::listing::{age, short_duration};
-use crate::log::{SafeText, short_id, table};
+use crate::log::{ClientColumn, SafeText, short_id, table};
+use crate::net::LOCAL_OWNER;
 use crate::store::JobEntry;
 
 const JOBS_PATH: &str = "/diagnostics/jobs";
@@ -31,7 +32,7 @@ pub async fn run(config: &Config, command: JobsCommand) -> anyhow::Result<u8> {
             let path = path(&control, &id).await?;
             let body = ok_body(control.get(&path).await?)?;
             let response: Value = parse_answer(&body)?;
-            print_text(&(serde_json::to_string_pretty(&response)? + "\n"))?;
+            print_json(&response)?;
         }
         JobsCommand::Cancel { id } => {
             let path = path(&control, &id).await? + "/cancel";
@@ -55,7 +56,7 @@ async fn list(control: &ControlClient, limit: usize, json: bool) -> anyhow::Resu
     let mut jobs = jobs(control).await?;
     jobs.data.truncate(limit);
     if json {
-        return print_text(&(serde_json::to_string_pretty(&jobs)? + "\n"));
+        return print_json(&jobs);
     }
     if jobs.data.is_empty() {
         return print_text("No background response is stored.\n");
@@ -70,7 +71,9 @@ fn job_table(jobs: &[JobEntry], now: SystemTime) -> String {
         ("response", Left, 11),
         ("age", Left, 4),
         ("took", Left, 5),
+        ("client", Left, 6),
     ];
+    let clients = ClientColumn::of(jobs.iter().map(|job| job.owner.as_str()));
     let rows = jobs.iter().map(|job| {
         let took = job.started_ms.zip(job.ended_ms).map(|(started, ended)| {
             let ms = ended.saturating_sub(started);
@@ -82,6 +85,7 @@ fn job_table(jobs: &[JobEntry], now: SystemTime) -> String {
             SafeText::new(&job.status).to_string(),
             age(job.queued_ms, now),
             took.unwrap_or_else(|| "-".to_owned()),
+            clients.cell(&job.owner),
         ]
     });
     table(columns, rows)
@@ -93,13 +97,22 @@ async fn jobs(control: &ControlClient) -> anyhow::Result<JobList> {
 
 /// The path of the response that a person means by the beginning of its id.
 async fn path(control: &ControlClient, typed: &str) -> anyhow::Result<String> {
-    let ids = jobs(control).await?.data.into_iter().map(|job| job.id);
+    let jobs = jobs(control).await?.data;
+    let ids = jobs.iter().map(|job| job.id.clone());
     let id = complete_id(typed, ids)?.with_context(|| {
         format!(
             "no background response has an id that begins with {}; `respondent jobs list` shows the ids",
             SafeText::new(typed)
         )
     })?;
+    let owner = jobs.iter().find(|job| job.id == id).map(|job| &job.owner);
+    if let Some(client) = owner.filter(|owner| *owner != LOCAL_OWNER) {
+        anyhow::bail!(
+            "{} is a background response of the client {}, who alone can read and cancel it",
+            short_id(&id),
+            SafeText::new(client)
+        );
+    }
     Ok(format!("/v1/responses/{id}"))
 }
 
@@ -215,6 +228,7 @@ mod tests {
     fn runs_are_listed_in_a_table() {
         let job = JobEntry {
             id: "resp_0f5a19f7c3aa".into(),
+            owner: "local".into(),
             state: JobState::Ended,
             status: "in_progress".into(),
             queued_ms: 1_000,

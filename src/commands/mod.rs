@@ -30,11 +30,12 @@ use anyhow::Context;
 use bytes::Bytes;
 use clap::ColorChoice;
 use http::StatusCode;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use crate::control::ApiError;
-use crate::log::{SafeText, escape_lines};
+use crate::log::{SafeText, escape_lines, style_labels};
 use progress::Progress;
 
 /// Loads the configuration of a server, and shows when that takes long, as a command that prints a
@@ -60,13 +61,33 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     print_bytes(text.as_bytes())
 }
 
+/// Writes a value as JSON for people and programs to standard output.
+pub fn print_json<T: Serialize + ?Sized>(value: &T) -> anyhow::Result<()> {
+    print_text(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
 fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let is_terminal = out.is_terminal();
-    match write_output(&mut out, is_terminal, bytes).and_then(|()| out.flush()) {
+    ignore_closed_pipe(write_output(&mut out, is_terminal, bytes).and_then(|()| out.flush()))
+}
+
+fn ignore_closed_pipe(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
+}
+
+/// Like [`print_text`], but the labels of [`labelled`](crate::log::labelled) are coloured where
+/// colours are used.
+pub fn print_labelled(text: &str) -> anyhow::Result<()> {
+    if anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never {
+        return print_text(text);
+    }
+    let style = AnsiColor::Cyan.on_default();
+    let text = style_labels(&escape_lines(text), style);
+    ignore_closed_pipe(io::stdout().lock().write_all(text.as_bytes()))
 }
 
 /// Writes text to standard error.

@@ -1,7 +1,8 @@
 //! Shows that a command is still at work: a line on a terminal's standard error, from two seconds on.
 
+use std::convert::Infallible;
 use std::io::{self, IsTerminal};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,7 +18,22 @@ const TICK: Duration = Duration::from_millis(200);
 pub(super) struct Progress {
     bar: ProgressBar,
     /// Shows the line when it is time to, unless this is dropped before.
-    shower: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
+    shower: Option<(Sender<Infallible>, JoinHandle<()>)>,
+}
+
+/// What measures the delay.
+trait DelayTimer: Send + 'static {
+    /// Waits until `delay` has passed or the sender of `ended` is gone. Returns whether the delay
+    /// has passed.
+    fn wait(self, delay: Duration, ended: &Receiver<Infallible>) -> bool;
+}
+
+struct SystemTimer;
+
+impl DelayTimer for SystemTimer {
+    fn wait(self, delay: Duration, ended: &Receiver<Infallible>) -> bool {
+        ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout)
+    }
 }
 
 impl Progress {
@@ -32,15 +48,14 @@ impl Progress {
     }
 
     fn on_terminal(what: &'static str, steps: Option<u64>) -> Self {
-        let target = io::stderr().is_terminal().then(ProgressDrawTarget::stderr);
-        Self::after(DELAY, what, steps, target)
+        Self::on(target_for(&io::stderr()), what, steps, SystemTimer)
     }
 
-    fn after(
-        delay: Duration,
+    fn on(
+        target: Option<ProgressDrawTarget>,
         what: &'static str,
         steps: Option<u64>,
-        target: Option<ProgressDrawTarget>,
+        clock: impl DelayTimer,
     ) -> Self {
         let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::hidden());
         let template = match steps {
@@ -55,7 +70,7 @@ impl Progress {
             let (end, ended) = mpsc::channel();
             let shown = bar.clone();
             let show = move || {
-                if ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
+                if clock.wait(DELAY, &ended) {
                     shown.set_draw_target(target);
                     shown.tick();
                     shown.enable_steady_tick(TICK);
@@ -78,6 +93,11 @@ impl Progress {
     }
 }
 
+/// Where the line is drawn if standard error is `stream`; a pipe gets no line.
+fn target_for(stream: &impl IsTerminal) -> Option<ProgressDrawTarget> {
+    stream.is_terminal().then(ProgressDrawTarget::stderr)
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.shower.take() {
@@ -90,35 +110,96 @@ impl Drop for Progress {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+    use std::sync::mpsc::SyncSender;
+
     use indicatif::InMemoryTerm;
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
     use super::*;
 
-    fn shown(delay: Duration) -> (InMemoryTerm, Progress) {
+    /// A clock that goes on by the steps that a test sends. Without a sender it stands still.
+    struct DrivenTimer(Receiver<Duration>);
+
+    impl DelayTimer for DrivenTimer {
+        fn wait(self, delay: Duration, _ended: &Receiver<Infallible>) -> bool {
+            let mut passed = Duration::ZERO;
+            while passed < delay {
+                let Ok(step) = self.0.recv() else {
+                    return false;
+                };
+                passed += step;
+            }
+            true
+        }
+    }
+
+    fn shown(clock: impl DelayTimer) -> (InMemoryTerm, Progress) {
         let terminal = InMemoryTerm::new(10, 80);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let progress = Progress::after(delay, "Replaying turns", Some(3), Some(target));
+        let progress = Progress::on(Some(target), "Replaying turns", Some(3), clock);
         (terminal, progress)
     }
 
+    fn driven() -> (SyncSender<Duration>, InMemoryTerm, Progress) {
+        // Without room in the channel, a step is sent when the one before it has been added.
+        let (steps, receiver) = mpsc::sync_channel(0);
+        let (terminal, progress) = shown(DrivenTimer(receiver));
+        (steps, terminal, progress)
+    }
+
     #[test]
-    fn the_line_is_shown_after_the_delay_and_removed_at_the_end() {
-        let (terminal, progress) = shown(Duration::ZERO);
+    fn s4_dk_the_line_is_shown_after_two_seconds_and_removed_at_the_end() {
+        let (steps, terminal, mut progress) = driven();
         progress.step();
-        while terminal.contents().is_empty() {
-            thread::yield_now();
-        }
-        assert!(terminal.contents().contains(" Replaying turns: "));
+        steps.send(Duration::from_millis(1999)).unwrap();
+        steps.send(Duration::ZERO).unwrap();
+        assert!(terminal.moves_since_last_check().is_empty());
+        steps.send(Duration::from_millis(1)).unwrap();
+        let (_end, shower) = progress.shower.take().unwrap();
+        shower.join().unwrap();
+        assert!(terminal.contents().contains(" Replaying turns: 1 of 3 ("));
         drop(progress);
         assert_eq!(terminal.contents(), "");
     }
 
     #[test]
-    fn what_ends_before_the_delay_shows_nothing() {
-        let (terminal, progress) = shown(Duration::MAX);
+    fn s4_dk_what_ends_before_two_seconds_shows_nothing() {
+        let (steps, terminal, progress) = driven();
         progress.step();
+        steps.send(Duration::from_millis(1999)).unwrap();
+        drop(steps);
         drop(progress);
-        assert_eq!(terminal.contents(), "");
         assert!(terminal.moves_since_last_check().is_empty());
+    }
+
+    #[test]
+    fn the_end_does_not_wait_for_the_clock() {
+        struct Endless;
+        impl DelayTimer for Endless {
+            fn wait(self, _delay: Duration, ended: &Receiver<Infallible>) -> bool {
+                SystemTimer.wait(Duration::MAX, ended)
+            }
+        }
+        let (terminal, progress) = shown(Endless);
+        drop(progress);
+        assert!(terminal.moves_since_last_check().is_empty());
+    }
+
+    #[test]
+    fn s4_dk_a_pipe_or_a_file_gets_no_line() {
+        let (_reader, pipe) = io::pipe().unwrap();
+        assert!(target_for(&OwnedFd::from(pipe)).is_none());
+        assert!(target_for(&File::open("/dev/null").unwrap()).is_none());
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let terminal = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        assert!(target_for(&terminal).is_some());
+        let progress = Progress::on(None, "Replaying turns", None, SystemTimer);
+        assert!(progress.shower.is_none());
     }
 }

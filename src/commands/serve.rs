@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::invocation::{Invocation, typed_program};
-use super::print_text;
+use super::{print_labelled, print_text};
 use crate::config::{Config, Inputs, LoadPurpose, report};
 use crate::serve::Shutdown;
 use crate::turn::RunningTurns;
@@ -39,7 +39,7 @@ pub async fn run_server(inputs: Inputs, config: Config) -> anyhow::Result<()> {
         config: &config,
         address,
     };
-    print_text(&banner::banner(&invocation))?;
+    print_labelled(&banner::banner(&invocation))?;
     tokio::spawn(stop_on_signals(server.shutdown(), server.running_turns())?);
     server.run().await;
     tracing::info!("stopped");

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::Context;
 use http::StatusCode;
 
-use super::print_text;
+use super::{print_json, print_text};
 use crate::app::status::report::{StatusReport, UsageReport};
 use crate::app::status::{disk, usage};
 use crate::config::Config;
@@ -38,7 +38,7 @@ pub async fn run(config: &Config, json: bool) -> anyhow::Result<()> {
         Err(error) => return Err(error.into()),
     };
     if json {
-        return print_text(&(serde_json::to_string_pretty(&report)? + "\n"));
+        return print_json(&report);
     }
     let address = control.address().to_string();
     print_text(&report.text(&address, SystemTime::now()))

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::cli::{EXIT_DIFFERENT, EXIT_OK, StoreCommand};
 use super::progress::Progress;
-use super::{ok_body, parse_answer, print_error, print_text};
+use super::{ok_body, parse_answer, print_error, print_json, print_text};
 use crate::app::store::PurgeReport;
 use crate::clock::{Clock, System};
 use crate::config::Config;
@@ -81,7 +81,7 @@ fn stats(config: &Config, json: bool) -> anyhow::Result<()> {
         data_dir: config.server.data_dir.display().to_string(),
     };
     if json {
-        return print_text(&(serde_json::to_string_pretty(&stats)? + "\n"));
+        return print_json(&stats);
     }
     print_text(&stats.text())
 }

@@ -5,8 +5,8 @@ use jiff::Span;
 use jiff::civil::date;
 use serde::Serialize;
 
-use super::print_text;
 use super::store::open;
+use super::{print_json, print_text};
 use crate::app::status::report::ModelUsage;
 use crate::clock::{Clock as _, System, local_day};
 use crate::config::Config;
@@ -25,12 +25,11 @@ const MAX_ROUTE_CHARS: usize = 24;
 /// What stands in front of the sums.
 const ALL_DAYS: &str = "all days";
 
-/// What the turns of an owner with a model have used on a day.
+/// What was used on a day.
 #[derive(Debug, PartialEq, Serialize)]
 struct UsageRow {
     /// In the time zone of the server, such as `2026-11-24`.
     day: String,
-    owner: String,
     #[serde(flatten)]
     usage: ModelUsage,
 }
@@ -41,14 +40,7 @@ struct UsageListing {
     /// The newest day first.
     days: Vec<UsageRow>,
     /// The sum for each owner, under no model.
-    owners: Vec<OwnerUsage>,
-}
-
-#[derive(Debug, Serialize)]
-struct OwnerUsage {
-    owner: String,
-    #[serde(flatten)]
-    usage: ModelUsage,
+    owners: Vec<ModelUsage>,
 }
 
 /// Prints what was used in the last days, today included.
@@ -61,7 +53,7 @@ pub fn run(config: &Config, since: TimeSpan, json: bool) -> anyhow::Result<()> {
         .usage_since(today.saturating_sub(before))?;
     let usage = UsageListing::new(&sums);
     if json {
-        return print_text(&(serde_json::to_string_pretty(&usage)? + "\n"));
+        return print_json(&usage);
     }
     if usage.days.is_empty() {
         return print_text(&format!("No turns in {since}.\n"));
@@ -73,17 +65,14 @@ impl UsageListing {
     fn new(sums: &[(UsageKey, UsageSum)]) -> Self {
         let days = sums.iter().map(|(key, sum)| UsageRow {
             day: day_name(key.day),
-            owner: key.owner.clone(),
-            usage: ModelUsage::new(&key.provider, &key.model, sum),
+            usage: ModelUsage::new(&key.owner, (&key.provider, &key.model), sum),
         });
         let mut owners = std::collections::BTreeMap::<&str, UsageSum>::new();
         for (key, sum) in sums {
             owners.entry(&key.owner).or_default().add(sum);
         }
-        let owners = owners.into_iter().map(|(owner, sum)| OwnerUsage {
-            owner: owner.to_owned(),
-            usage: ModelUsage::new("", "", &sum),
-        });
+        let owners = owners.into_iter();
+        let owners = owners.map(|(owner, sum)| ModelUsage::new(owner, ("", ""), &sum));
         Self {
             days: days.collect(),
             owners: owners.collect(),
@@ -109,7 +98,7 @@ impl UsageListing {
                 rows.push(heading(&it.day));
             }
             let first = match (has_clients, is_new) {
-                (true, _) => &it.owner,
+                (true, _) => &it.usage.owner,
                 (false, true) => &it.day,
                 (false, false) => "",
             };
@@ -125,7 +114,7 @@ impl UsageListing {
             } else {
                 ALL_DAYS
             };
-            rows.push(row(first, "", &it.usage));
+            rows.push(row(first, "", it));
         }
         let columns = [
             ("day", Left, 10),

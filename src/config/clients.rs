@@ -1,4 +1,4 @@
-//! The clients of a server, each with its own token, its own stored things and its own limits:
+//! The clients of a server, each with its own token, its own data and its own limits:
 //! `[clients.<name>]`.
 
 use std::collections::BTreeMap;

@@ -1,22 +1,36 @@
 //! The text that `respondent check` prints: the settings, providers and models that a server
 //! with this configuration would have. It never contains a key.
 
-use std::fmt::Write;
-
 use adapters::plan::OutputPolicy;
 use registry::Provider;
 
 use super::{ArtifactMode, CaptureMode, ClientLimits, Config};
+use crate::log::labelled;
+
+/// The width of the column with the labels, in characters.
+const LABEL_WIDTH: usize = 9;
+
+/// Texts beside their labels.
+type Rows = Vec<(&'static str, String)>;
 
 /// The report: the server's settings, then a few lines for each provider.
 pub fn report(config: &Config) -> String {
-    let mut text = String::new();
-    write(config, &mut text).ok();
-    text
+    let mut parts = vec![server_rows(config)];
+    let providers = &config.registry.providers;
+    parts.extend(providers.iter().map(|one| provider_rows(config, one)));
+    parts.extend([webhook_rows(config), routing_rows(config)]);
+    let warnings = config.warnings.iter();
+    parts.push(warnings.map(|text| ("warning", text.clone())).collect());
+    let mut text = found_file_notice(config).unwrap_or_default();
+    for rows in parts.into_iter().filter(|rows| !rows.is_empty()) {
+        text += &labelled(LABEL_WIDTH, rows.into_iter());
+        text.push('\n');
+    }
+    text + "The configuration is valid. No provider was asked.\n"
 }
 
-/// The line that says that the configuration was found in the working directory; `None` if it
-/// was not. It is the first that `serve` and `check` print.
+/// The lines that say that the configuration was found in the working directory; `None` if it was
+/// not. They are the first that `serve` and `check` print.
 pub fn found_file_notice(config: &Config) -> Option<String> {
     let file = config
         .paths
@@ -24,7 +38,7 @@ pub fn found_file_notice(config: &Config) -> Option<String> {
         .as_ref()
         .filter(|_| config.paths.is_found)?;
     Some(format!(
-        "Using {}, which was found in the working directory. Only serve and check read it; name it with --config for the other commands.\n",
+        "Using {}, which was found in the working directory.\nOnly serve and check read it; name it with --config for the other commands.\n",
         file.display()
     ))
 }
@@ -47,30 +61,26 @@ fn limits(limits: ClientLimits) -> String {
     }
 }
 
-fn write(config: &Config, out: &mut String) -> std::fmt::Result {
-    out.push_str(&found_file_notice(config).unwrap_or_default());
+fn server_rows(config: &Config) -> Rows {
     let server = &config.server;
-    writeln!(out, "listen     http://{}", server.listen)?;
-    writeln!(
-        out,
-        "token      {}",
-        if server.token.is_some() || !config.clients.is_empty() {
-            "required"
-        } else {
-            "none"
-        }
-    )?;
+    let needs_token = server.token.is_some() || !config.clients.is_empty();
+    let token = if needs_token { "required" } else { "none" };
+    let mut rows = vec![
+        ("listen", format!("http://{}", server.listen)),
+        ("token", token.to_owned()),
+    ];
     for (name, client) in config.clients.iter() {
-        writeln!(out, "client     {name}{}", limits(client.limits))?;
+        rows.push(("client", format!("{name}{}", limits(client.limits))));
     }
-    writeln!(out, "data       {}", server.data_dir.display())?;
+    rows.push(("data", server.data_dir.display().to_string()));
     let folder = server.bundles_dir();
     let capture = match config.capture.mode {
         CaptureMode::Off => "turns are not kept".to_owned(),
         CaptureMode::Failures => format!("turns that fail are kept in {}", folder.display()),
         CaptureMode::All => format!("all turns are kept in {}", folder.display()),
     };
-    writeln!(out, "capture    {}: {capture}", config.capture.mode.name())?;
+    let mode = config.capture.mode.name();
+    rows.push(("capture", format!("{mode}: {capture}")));
     let outputs = match config.context.outputs {
         OutputPolicy::Adaptive => {
             "adaptive: long tool outputs are shortened to suit the model's window"
@@ -78,7 +88,7 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         OutputPolicy::Fixed => "fixed: tool outputs of more than 4,000 characters are shortened",
         OutputPolicy::Whole => "whole: tool outputs are sent as they are",
     };
-    writeln!(out, "outputs    {outputs}")?;
+    rows.push(("outputs", outputs.to_owned()));
     let artifacts = match config.artifacts.mode {
         ArtifactMode::Off => "off: what is shortened is not kept".to_owned(),
         ArtifactMode::Memory => {
@@ -89,26 +99,54 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
             format!("disk: what is shortened is kept in {}", folder.display())
         }
     };
-    writeln!(out, "artifacts  {artifacts}")?;
-    writeln!(
-        out,
-        "memory     {} MiB at most",
-        config.memory_limit() >> 20
-    )?;
+    rows.push(("artifacts", artifacts));
+    let memory = config.memory_limit() >> 20;
+    rows.push(("memory", format!("{memory} MiB at most")));
     if config.source_files.is_empty() {
-        writeln!(out, "files      none")?;
+        rows.push(("files", "none".to_owned()));
     }
     for source in &config.source_files {
-        writeln!(out, "file       {}", source.display())?;
+        rows.push(("file", source.display().to_string()));
     }
-    for provider in &config.registry.providers {
-        writeln!(out, "\nprovider   {} ({})", provider.id, provider.name)?;
-        write_provider(config, provider, out)?;
+    rows
+}
+
+fn provider_rows(config: &Config, provider: &Provider) -> Rows {
+    let address = match provider.base_url.as_str() {
+        "" => "inside this program, on a free port",
+        url => url,
+    };
+    let mut rows = vec![
+        ("provider", format!("{} ({})", provider.id, provider.name)),
+        ("address", address.to_owned()),
+    ];
+    let count = config.keys.get(&provider.id).map_or(0, Vec::len);
+    rows.push(match config.key_origins.get(&provider.id) {
+        Some(origin) if count > 1 => ("keys", format!("{count} from {origin}")),
+        Some(origin) => ("key", origin.to_string()),
+        None => ("key", "none".to_owned()),
+    });
+    if !provider.key_weights.is_empty() {
+        let weights: Vec<String> = provider.key_weights.iter().map(u32::to_string).collect();
+        rows.push(("weights", weights.join(", ")));
     }
-    if !config.webhooks.is_empty() {
-        writeln!(out)?;
+    if let Some(limit) = provider.max_concurrent {
+        rows.push(("limit", format!("{limit} at once")));
     }
-    for webhook in &config.webhooks {
+    for model in &provider.models {
+        let name = config.registry.public_name(provider, model);
+        let tokens = model.window().tokens;
+        rows.push(("model", format!("{name} ({tokens} tokens)")));
+    }
+    if provider.passthrough {
+        let name = provider.prefixed_name("...");
+        rows.push(("model", format!("{name} (any other name)")));
+    }
+    rows
+}
+
+fn webhook_rows(config: &Config) -> Rows {
+    let row = |webhook: &super::Webhook| {
         let events = match &webhook.events {
             None => "all events".to_owned(),
             Some(events) => {
@@ -116,73 +154,28 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
                 names.join(", ")
             }
         };
-        writeln!(
-            out,
-            "webhook    {} -> {}: {events}",
-            webhook.name,
-            webhook.host()
-        )?;
-    }
+        let text = format!("{} -> {}: {events}", webhook.name, webhook.host());
+        ("webhook", text)
+    };
+    config.webhooks.iter().map(row).collect()
+}
+
+fn routing_rows(config: &Config) -> Rows {
     let registry = &config.registry;
-    if !(registry.aliases.is_empty() && registry.fallbacks.is_empty())
-        || registry.default_model.is_some()
-    {
-        writeln!(out)?;
-    }
+    let mut rows = Rows::new();
     for (alias, target) in &registry.aliases {
-        writeln!(out, "alias      {alias} = {target}")?;
+        rows.push(("alias", format!("{alias} = {target}")));
     }
     for (of, others) in &registry.fallbacks {
         let of = match of.as_str() {
             registry::EVERY_MODEL => "any model",
             name => name,
         };
-        writeln!(out, "fallback   {of} -> {}", others.join(", "))?;
+        rows.push(("fallback", format!("{of} -> {}", others.join(", "))));
     }
     if let Some(model) = &registry.default_model {
-        writeln!(
-            out,
-            "default    {model} (for names of Codex's own models that no provider has)"
-        )?;
+        let text = format!("{model} (for names of Codex's own models that no provider has)");
+        rows.push(("default", text));
     }
-    if !config.warnings.is_empty() {
-        writeln!(out)?;
-    }
-    for warning in &config.warnings {
-        writeln!(out, "warning    {warning}")?;
-    }
-    writeln!(out, "\nThe configuration is valid. No provider was asked.")
-}
-
-fn write_provider(config: &Config, provider: &Provider, out: &mut String) -> std::fmt::Result {
-    let address = match provider.base_url.as_str() {
-        "" => "inside this program, on a free port",
-        url => url,
-    };
-    writeln!(out, "  address  {address}")?;
-    let count = config.keys.get(&provider.id).map_or(0, Vec::len);
-    match config.key_origins.get(&provider.id) {
-        Some(origin) if count > 1 => writeln!(out, "  keys     {count} from {origin}")?,
-        Some(origin) => writeln!(out, "  key      {origin}")?,
-        None => writeln!(out, "  key      none")?,
-    }
-    if !provider.key_weights.is_empty() {
-        let weights: Vec<String> = provider.key_weights.iter().map(u32::to_string).collect();
-        writeln!(out, "  weights  {}", weights.join(", "))?;
-    }
-    if let Some(limit) = provider.max_concurrent {
-        writeln!(out, "  limit    {limit} at once")?;
-    }
-    for model in &provider.models {
-        let name = config.registry.public_name(provider, model);
-        writeln!(out, "  model    {name} ({} tokens)", model.window().tokens)?;
-    }
-    if provider.passthrough {
-        writeln!(
-            out,
-            "  model    {} (any other name)",
-            provider.prefixed_name("...")
-        )?;
-    }
-    Ok(())
+    rows
 }

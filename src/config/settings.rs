@@ -280,6 +280,9 @@ pub struct CodexConfig {
     /// The contents of this file.
     #[serde(skip)]
     pub instructions: Option<Arc<str>>,
+    /// Whether Codex leaves the tools of its MCP servers out of its requests, so that the model
+    /// searches for those that it needs.
+    pub tool_search: bool,
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::selection::{ListedTurn, Selection};
 use crate::clock::{MAX_DATE_MS, http_date};
-use crate::log::{SafeText, short_id, table};
+use crate::log::{ClientColumn, SafeText, short_id, table};
 use crate::turn::Outcome;
 
 /// The characters of a route in the table, so that its lines fit a terminal.
@@ -37,7 +37,10 @@ impl TurnListing {
             ("request", Left, 8),
             ("response", Left, 8),
             ("kept", Left, 0),
+            ("client", Left, 0),
         ];
+        let clients = ClientColumn::of(self.turns.iter().map(|turn| turn.owner.as_str()));
+        let route_chars = clients.left_of(MAX_ROUTE_CHARS);
         let id = |id: Option<&str>| {
             let short = id.map_or_else(|| "-".to_owned(), short_id);
             SafeText::new(&short).to_string()
@@ -47,10 +50,11 @@ impl TurnListing {
                 age(row.began_ms, now),
                 short_duration(row.took_us),
                 row.outcome.map_or("-", Outcome::label).to_owned(),
-                SafeText::up_to(row.route.as_deref().unwrap_or("-"), MAX_ROUTE_CHARS).to_string(),
+                SafeText::up_to(row.route.as_deref().unwrap_or("-"), route_chars).to_string(),
                 id(Some(&row.request_id)),
                 id(row.response_id.as_deref()),
                 storage_label(row).to_owned(),
+                clients.cell(&row.owner),
             ]
         };
         table(columns, self.turns.iter().map(cells))
@@ -180,10 +184,20 @@ mod tests {
             disk: false,
             ..row()
         };
-        let table = listing(vec![widest]).table(UNIX_EPOCH + Duration::from_hours(24 * 999));
-        let widths = table.lines().map(|line| line.chars().count());
-        assert!(widths.max() <= Some(80), "{table}");
-        assert!(table.contains(" 00000000  00000000 "), "{table}");
+        let of_client = ListedTurn {
+            owner: "a-client-with-a-long-name".to_owned(),
+            ..widest.clone()
+        };
+        for (turns, has_clients) in [
+            (vec![widest.clone()], false),
+            (vec![widest, of_client], true),
+        ] {
+            let table = listing(turns).table(UNIX_EPOCH + Duration::from_hours(24 * 999));
+            let widths = table.lines().map(|line| line.chars().count());
+            assert!(widths.max() <= Some(80), "{table}");
+            assert!(table.contains(" 00000000  00000000 "), "{table}");
+            assert_eq!(table.contains("client"), has_clients, "{table}");
+        }
     }
 
     #[test]

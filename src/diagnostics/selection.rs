@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::bundle::{BundleTurn, is_local, local_owner};
+use super::bundle::{BundleTurn, is_local};
+use crate::net::local_owner;
 use crate::turn::Outcome;
 
 /// Which turns a user asks for. [`ListedTurn::matches`] applies it.

@@ -1,7 +1,7 @@
 //! The events of a run: in memory for those who read them live, and on their way to the disk.
 //!
-//! One task writes them, half a second after the first that is not written or as soon as they have
-//! a kilobyte. The last ones are written together with the response.
+//! One task writes them, half a second after the first that is not written or once they have a
+//! kilobyte, and at the same moments as those of other runs. The last ones are written together with the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,13 @@ use crate::clock::System;
 use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
 
-/// How long an event waits for others before it is written.
-const WRITE_AFTER: Duration = Duration::from_millis(500);
-/// Events of so many bytes are written at once.
+/// How long an event waits for others before it is written, without [`WRITE_STEP`].
+const WRITE_AFTER: Duration = Duration::from_millis(450);
+/// Events of so many bytes do not wait for others.
 const WRITE_BYTES: usize = 1024;
+/// Runs write at multiples of this time, so that one commit is enough for several of them. In
+/// milliseconds.
+const WRITE_STEP: u64 = 50;
 /// The pause before an end that could not be written is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How often the end is tried before clients get it all the same.
@@ -167,6 +170,7 @@ impl JobLog {
                     }
                 } => {}
             }
+            sleep(until_step(System.unix_ms())).await;
             if let Err(error) = self.write().await {
                 tracing::debug!("events of {} cannot be written now: {error}", self.id);
                 sleep(WRITE_AFTER).await;
@@ -224,8 +228,13 @@ impl JobLog {
         let last = batch.last;
         match store_end(&self.store, &self.webhooks, response.clone(), batch).await {
             Ok(()) => self.events.lock().mark_written(last),
-            // The response was deleted meanwhile.
-            Err(StoreError::Gone) => {}
+            // The response was deleted meanwhile. What it has used counts all the same.
+            Err(StoreError::Gone) => {
+                let spent = response.spent.iter().cloned().collect();
+                if let Err(error) = self.store.add_spent(spent).await {
+                    tracing::debug!("what {} has used cannot be stored: {error}", self.id);
+                }
+            }
             Err(error) => {
                 tracing::debug!("the end of {} cannot be written now: {error}", self.id);
                 return false;
@@ -238,6 +247,11 @@ impl JobLog {
         let count = self.len();
         self.published.send_replace((count, has_ended));
     }
+}
+
+/// The time until runs write next, at a moment in milliseconds.
+fn until_step(now_ms: u64) -> Duration {
+    Duration::from_millis(WRITE_STEP - now_ms % WRITE_STEP)
 }
 
 /// Stores the end of a run: the response, its last events, and who is to be told of it. It continues

@@ -21,4 +21,3 @@ mod viewer;
 mod webhooks;
 
 pub use queue::{CancelOutcome, JobCounts, JobQueue};
-pub use viewer::EventsRequest;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::log::JobLog;
 use super::run::{WaitingRun, run};
-use super::viewer::{EventsRequest, viewer};
+use super::viewer::viewer;
 use super::webhooks::Webhooks;
 use crate::clock::{Clock, System};
 use crate::net::memory::{MemoryKind, ProcessMemory};
@@ -167,16 +167,17 @@ impl JobQueue {
         }
     }
 
-    /// The events of a background response, as server-sent events; `None` if the owner has no such
+    /// The events of a background response, from the first on or after the one with this number, as
+    /// server-sent events; `None` if the owner has no such
     /// response.
     pub async fn events(
         &self,
         owner: &Arc<str>,
         id: &str,
-        request: EventsRequest,
+        starting_after: Option<u64>,
     ) -> Result<Option<Response<Body>>, Fault> {
         let live = self.0.live(owner, id);
-        viewer(&self.0.store, owner, id, live, request).await
+        viewer(&self.0.store, owner, id, live, starting_after).await
     }
 
     /// Waits until no run goes on, because the server stops and begins none: until `over`, when
@@ -302,8 +303,7 @@ impl SharedQueue {
             log: Arc::clone(&log),
         });
         if accepted.stream {
-            let request = EventsRequest::default();
-            let events = viewer(&self.store, &owner, &id, Some(log), request).await?;
+            let events = viewer(&self.store, &owner, &id, Some(log), None).await?;
             return events.ok_or_else(|| storage_fault(&StoreError::Gone));
         }
         let headers = [(CONTENT_TYPE, "application/json")];

@@ -80,6 +80,7 @@ pub(super) async fn run(
     let background = BackgroundRun {
         log: Arc::new(EngineLog(Arc::clone(&log))),
         cancelled,
+        has_ended: Arc::default(),
         busy: Arc::new(Mutex::new(waiting.busy.take())),
     };
     let identity = waiting.identity.clone();

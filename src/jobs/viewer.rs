@@ -27,24 +27,16 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The most bytes of events that are sent at once.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// Which events a client wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EventsRequest {
-    /// The number of the last event that it has.
-    pub starting_after: Option<u64>,
-}
-
-/// The response with the events of a run; `None` if the owner has no such background response.
+/// The response with the events of a run, from the first on or after the one with this number;
+/// `None` if the owner has no such background response.
 pub(super) async fn viewer(
     store: &Arc<Store>,
     owner: &Arc<str>,
     id: &str,
     live: Option<Arc<JobLog>>,
-    request: EventsRequest,
+    starting_after: Option<u64>,
 ) -> Result<Option<Response<Body>>, Fault> {
-    let next = request
-        .starting_after
-        .map_or(0, |after| after.saturating_add(1));
+    let next = starting_after.map_or(0, |after| after.saturating_add(1));
     let source = if let Some(log) = live {
         EventSource::Live(log.watch(), log)
     } else {

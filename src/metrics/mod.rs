@@ -134,6 +134,8 @@ pub struct TurnFigures<'a> {
     pub usage: Usage,
     /// The cost in US dollars, if the price is known.
     pub cost: Option<f64>,
+    /// What it used is stored with its response.
+    pub spent_is_stored: bool,
     /// What it would have cost with nothing shortened. A turn that would not have fitted the window
     /// then counts as what it cost.
     pub unshortened_cost: Option<f64>,
@@ -218,11 +220,8 @@ impl Metrics {
             let route = (turn.provider, turn.model);
             let now = System.unix();
             let day = local_day(now);
-            let used = Spending {
-                tokens: turn.usage.input.saturating_add(turn.usage.output),
-                cost: turn.cost.unwrap_or_default(),
-            };
-            self.spent.add(now, turn.owner, used);
+            let used = Spending::of(turn.usage, turn.cost);
+            self.spent.add(now, turn.owner, used, turn.spent_is_stored);
             let costs = turn.cost.zip(turn.unshortened_cost);
             let bill = turn.unshortened_bill;
             self.usage
@@ -466,6 +465,7 @@ mod tests {
                 reasoning: 5,
             },
             cost: Some(0.25),
+            spent_is_stored: false,
             unshortened_cost: Some(0.75),
             unshortened_bill: Some(UnshortenedBill::TooLong),
             estimated: Some(120),

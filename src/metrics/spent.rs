@@ -1,11 +1,14 @@
 //! What each owner has used today, for the limits of a day. It is in memory, so that no turn waits
-//! for a disk, and stored with the usage of turns.
+//! for a disk to begin. What a turn has used is stored in the transaction of its response, or some
+//! seconds later if that is not stored.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use adapters::event::Usage;
 use parking_lot::Mutex;
 
+use crate::net::LOCAL_OWNER;
 use crate::store::SpentRow;
 
 /// The seconds of a day in UTC.
@@ -21,6 +24,14 @@ pub struct Spending {
 }
 
 impl Spending {
+    /// What a turn has used.
+    pub fn of(usage: Usage, cost: Option<f64>) -> Self {
+        Self {
+            tokens: usage.input.saturating_add(usage.output),
+            cost: cost.unwrap_or_default(),
+        }
+    }
+
     /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -29,6 +40,18 @@ impl Spending {
             cost: self.cost + other.cost,
         }
     }
+}
+
+/// What an owner has used, as it is stored: `None` if there is nothing to store. The operator has no
+/// limits. `now` is in seconds since 1970.
+pub fn spent_row(now: u64, owner: &str, used: Spending) -> Option<SpentRow> {
+    let counts = owner != LOCAL_OWNER && used != Spending::default() && used.cost.is_finite();
+    counts.then(|| SpentRow {
+        day: now / DAY_SECONDS,
+        owner: owner.to_owned(),
+        tokens: used.tokens,
+        cost: used.cost,
+    })
 }
 
 /// What each owner has used on the current day in UTC. Clones share it. There are as many owners as
@@ -41,21 +64,28 @@ struct SpentDay {
     /// In days since 1970.
     day: u64,
     owners: HashMap<String, Spending>,
-    /// The owners whose sums are not stored as they are now.
-    unstored: HashSet<String>,
+    /// What is not stored of that.
+    unstored: HashMap<String, Spending>,
 }
 
 impl SpentToday {
-    /// Counts what a turn has used that has ended. `now` is in seconds since 1970.
-    pub(super) fn add(&self, now: u64, owner: &str, used: Spending) {
-        if used == Spending::default() || !used.cost.is_finite() {
+    /// Counts what a turn has used that has ended, which may be stored already. `now` is in seconds
+    /// since 1970.
+    pub(super) fn add(&self, now: u64, owner: &str, used: Spending, is_stored: bool) {
+        let Some(row) = spent_row(now, owner, used) else {
             return;
-        }
+        };
         let mut today = self.0.lock();
-        today.begin(now / DAY_SECONDS);
-        let sum = today.owners.entry(owner.to_owned()).or_default();
-        *sum = sum.and(used);
-        today.unstored.insert(owner.to_owned());
+        today.begin(row.day);
+        add_to(&mut today.owners, owner, used);
+        if !is_stored {
+            add_to(&mut today.unstored, owner, used);
+        }
+    }
+
+    /// Whether something is to be stored.
+    pub(super) fn has_unstored(&self) -> bool {
+        !self.0.lock().unstored.is_empty()
     }
 
     /// What an owner has used today.
@@ -71,40 +101,41 @@ impl SpentToday {
         today.begin(now / DAY_SECONDS);
         for row in rows {
             if row.day == today.day {
-                let stored = Spending {
-                    tokens: row.tokens,
-                    cost: row.cost,
-                };
-                let sum = today.owners.entry(row.owner).or_default();
-                *sum = sum.and(stored);
+                add_to(&mut today.owners, &row.owner, used_of(&row));
             }
         }
     }
 
-    /// The sums that are not stored as they are now. They count as stored from here on.
+    /// What is not stored. It counts as stored from here on.
     pub(super) fn take_unstored(&self) -> Vec<SpentRow> {
         let mut today = self.0.lock();
-        let day = today.day;
-        let unstored = std::mem::take(&mut today.unstored);
-        let rows = unstored.into_iter().filter_map(|owner| {
-            let Spending { tokens, cost } = *today.owners.get(&owner)?;
-            Some(SpentRow {
-                day,
-                owner,
-                tokens,
-                cost,
-            })
-        });
-        rows.collect()
+        let now = today.day * DAY_SECONDS;
+        let unstored = std::mem::take(&mut today.unstored).into_iter();
+        unstored
+            .filter_map(|(owner, used)| spent_row(now, &owner, used))
+            .collect()
     }
 
-    /// The store did not take these sums.
-    pub(super) fn put_back(&self, rows: Vec<SpentRow>) {
+    /// The store did not take this.
+    pub(super) fn put_back(&self, rows: &[SpentRow]) {
         let mut today = self.0.lock();
         let day = today.day;
-        let owners = rows.into_iter().filter(|row| row.day == day);
-        today.unstored.extend(owners.map(|row| row.owner));
+        for row in rows.iter().filter(|row| row.day == day) {
+            add_to(&mut today.unstored, &row.owner, used_of(row));
+        }
     }
+}
+
+fn used_of(row: &SpentRow) -> Spending {
+    Spending {
+        tokens: row.tokens,
+        cost: row.cost,
+    }
+}
+
+fn add_to(sums: &mut HashMap<String, Spending>, owner: &str, used: Spending) {
+    let sum = sums.entry(owner.to_owned()).or_default();
+    *sum = sum.and(used);
 }
 
 impl SpentDay {
@@ -132,15 +163,20 @@ mod tests {
     fn s47_the_sums_of_a_day_end_with_it() {
         let spent = SpentToday::default();
         let evening = 8 * DAY_SECONDS - 1;
-        spent.add(evening, "alice", USED);
-        spent.add(evening, "alice", USED);
+        spent.add(evening, "alice", USED, false);
+        spent.add(evening, "alice", USED, true);
+        spent.add(evening, LOCAL_OWNER, USED, false);
         assert_eq!(spent.of(evening, "alice"), USED.and(USED));
         assert_eq!(spent.of(evening, "bob"), Spending::default());
+        assert!(spent.has_unstored());
         let rows = spent.take_unstored();
-        assert_eq!((rows.len(), rows[0].day, rows[0].tokens), (1, 7, 20));
-        assert!(spent.take_unstored().is_empty());
-        spent.put_back(rows.clone());
-        assert_eq!(spent.take_unstored(), rows);
+        assert_eq!((rows.len(), rows[0].day, rows[0].tokens), (1, 7, 10));
+        assert!(spent.take_unstored().is_empty() && !spent.has_unstored());
+        spent.add(evening, "alice", USED, false);
+        spent.put_back(&rows);
+        let rows = spent.take_unstored();
+        assert_eq!((rows.len(), rows[0].tokens), (1, 20));
+        assert_eq!(spent.of(evening, "alice").tokens, 30);
         let later = SpentToday::default();
         later.restore(evening, rows.clone());
         assert_eq!(later.of(evening, "alice"), USED.and(USED));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use adapters::event::Usage;
 use parking_lot::Mutex;
@@ -19,6 +20,10 @@ const MAX_SUMS: usize = 1024;
 
 /// The days that stay in memory if the store does not take them.
 const DAYS_IN_MEMORY: i64 = 31;
+
+/// How long what counts for the limits of a day waits for the disk, if it is not stored with a
+/// response.
+const SPENT_PERIOD: Duration = Duration::from_secs(2);
 
 /// The sums that are not stored yet. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +112,13 @@ impl UsageLog {
     /// failure is logged.
     pub async fn flush(&self) {
         let Some(store) = &self.store else { return };
+        let rows = self.spent.take_unstored();
+        if !rows.is_empty()
+            && let Err(error) = store.add_spent(rows.clone()).await
+        {
+            self.report(&error);
+            self.spent.put_back(&rows);
+        }
         let sums = self.counts.take();
         if !sums.is_empty()
             && let Err(error) = store.add_usage(sums.clone()).await
@@ -116,12 +128,15 @@ impl UsageLog {
                 self.counts.add(key, &sum);
             }
         }
-        let rows = self.spent.take_unstored();
-        if !rows.is_empty()
-            && let Err(error) = store.set_spent(rows.clone()).await
-        {
-            self.report(&error);
-            self.spent.put_back(rows);
+    }
+
+    /// Stores what counts for the limits of a day soon after it was counted. Never returns.
+    pub async fn keep_spent(&self) {
+        loop {
+            tokio::time::sleep(SPENT_PERIOD).await;
+            if self.spent.has_unstored() {
+                self.flush().await;
+            }
         }
     }
 
@@ -142,20 +157,16 @@ impl UsageLog {
         }
     }
 
-    /// The sums of an owner from a day on, by day, provider and model.
-    pub async fn since(
-        &self,
-        owner: &str,
-        day: i64,
-    ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+    /// The sums of all owners from a day on, by day, owner, provider and model.
+    pub async fn since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
         self.flush().await;
         let stored = match &self.store {
-            Some(store) => store.usage_since(owner, day).await?,
+            Some(store) => store.usage_since(day).await?,
             None => Vec::new(),
         };
         let mut sums: BTreeMap<UsageKey, UsageSum> = stored.into_iter().collect();
         for (key, sum) in &*self.counts.0.lock() {
-            if key.owner == owner && key.day >= day {
+            if key.day >= day {
                 sums.entry(key.clone()).or_default().add(sum);
             }
         }
@@ -204,7 +215,7 @@ mod tests {
         // A turn that failed before it used anything.
         counts.count(7, "local", ("acme", "m"), Usage::default(), None, None);
         let log = log(counts, None);
-        let sums = log.since("local", 7).await.unwrap();
+        let sums = log.since(7).await.unwrap();
         let [(_, sum)] = sums.as_slice() else {
             panic!("{sums:?}")
         };
@@ -213,8 +224,7 @@ mod tests {
         assert_eq!((sum.input, sum.cached, sum.output), (200, 120, 40));
         assert!((sum.cost - 0.25).abs() < 1e-9);
         assert!((sum.unshortened - 0.75).abs() < 1e-9);
-        assert!(log.since("other", 7).await.unwrap().is_empty());
-        assert!(log.since("local", 8).await.unwrap().is_empty());
+        assert!(log.since(8).await.unwrap().is_empty());
     }
 
     #[tokio::test]
@@ -244,11 +254,11 @@ mod tests {
             );
             log.flush().await;
             drop(locked);
-            assert_eq!(log.since("local", 7).await.unwrap()[0].1.turns, 2);
+            assert_eq!(log.since(7).await.unwrap()[0].1.turns, 2);
         }
         let (_, store) = store(&folder);
         let log = log(DailyUsage::default(), Some(store));
-        let sums = log.since("local", 7).await.unwrap();
+        let sums = log.since(7).await.unwrap();
         assert_eq!((sums.len(), sums[0].1.turns), (1, 2));
     }
 

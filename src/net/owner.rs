@@ -4,6 +4,11 @@ use std::sync::Arc;
 /// The owner of a server without clients, and of every request with the server's own token.
 pub const LOCAL_OWNER: &str = "local";
 
+/// [`LOCAL_OWNER`], for what names no owner.
+pub fn local_owner() -> String {
+    LOCAL_OWNER.to_owned()
+}
+
 /// The owner of a request: [`LOCAL_OWNER`], or the name of a client in the configuration.
 ///
 /// The HTTP edge puts it into the extensions of every request that it lets in, but for those that

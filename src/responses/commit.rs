@@ -9,7 +9,7 @@ use adapters::turn::Continuation;
 use super::history::origin;
 use super::{BusyConversation, ResponseBacking, ResponseStore};
 use crate::net::blocking::block_in_place_if_large;
-use crate::store::{NewItem, NewResponse, ResponseText, StoreError, StoredOrigin};
+use crate::store::{NewItem, NewResponse, ResponseText, SpentRow, StoreError, StoredOrigin};
 
 /// A turn that is stored when it ends. Made when the turn is prepared, dropped with it.
 pub struct StoredTurn {
@@ -28,20 +28,27 @@ pub struct StoredTurn {
 }
 
 impl StoredTurn {
-    /// Stores the response, which has ended. It is on the disk when this returns.
-    pub async fn commit(&self, response: &ResponseObject, now: u64) -> Result<(), StoreError> {
+    /// Stores the response, which has ended, and what its turn has used. Both are on the disk when
+    /// this returns.
+    pub async fn commit(
+        &self,
+        response: &ResponseObject,
+        now: u64,
+        spent: Option<SpentRow>,
+    ) -> Result<(), StoreError> {
         let store = match &self.responses.backing {
             ResponseBacking::Nowhere => return Err(StoreError::Closed),
             ResponseBacking::Recorded { .. } => return Ok(()),
             ResponseBacking::Disk(store) => store,
         };
-        store.put_response(self.record(response, now)).await
+        let record = self.record(response, now);
+        store.put_response(NewResponse { spent, ..record }).await
     }
 
     /// What is stored of the response.
     pub fn record(&self, response: &ResponseObject, now: u64) -> NewResponse {
         // A request that ran could be read.
-        let bytes = self.source.body_len();
+        let bytes = self.source.size();
         let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id));
         let own = own.unwrap_or_default();
         let prefixes = own.iter().map(|item| item.prefix).collect();
@@ -74,6 +81,7 @@ impl StoredTurn {
             status: response.status.map_or("in_progress", ResponseStatus::name),
             created: response.created_at,
             now,
+            spent: None,
         }
     }
 }

@@ -66,7 +66,7 @@ pub enum HistoryBefore {
     /// It is kept by the connection.
     Kept(Arc<HistorySegment>),
     /// It was loaded from the store, as a JSON list.
-    Loaded(Arc<str>),
+    Loaded(Arc<String>),
 }
 
 impl ConnectionResponses {
@@ -155,7 +155,7 @@ impl HistorySegment {
         }
         items.push(']');
         LoadedHistory {
-            items: items.into(),
+            items: Arc::new(items),
             session: self.session.clone(),
             max_message_chars: None,
         }
@@ -193,7 +193,7 @@ impl ConnectionTurn {
             }
         });
         // A request that ran could be read.
-        let bytes = self.source.body_len();
+        let bytes = self.source.size();
         let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id));
         let own = own.unwrap_or_default();
         let own = own.into_iter().map(|item| item.json);

@@ -18,7 +18,7 @@ use crate::store::{Store, StoredOrigin};
 #[serde(deny_unknown_fields)]
 pub struct LoadedHistory {
     /// The items that are sent, as a JSON list.
-    pub items: Arc<str>,
+    pub items: Arc<String>,
     /// The session of the turns before.
     pub session: String,
     /// The most characters of a user message that is added.
@@ -69,7 +69,7 @@ impl ResponseStore {
             settings.selection(),
         );
         Ok(LoadedHistory {
-            items: items.into(),
+            items: Arc::new(items),
             session: history.session,
             max_message_chars: settings.message_limit(),
         })

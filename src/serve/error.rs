@@ -86,6 +86,16 @@ pub fn unauthorized() -> Response<Body> {
     with(response, WWW_AUTHENTICATE, "Bearer")
 }
 
+/// 401 for a request with the tokens of several owners.
+pub fn several_owners() -> Response<Body> {
+    let response = invalid_request(
+        StatusCode::UNAUTHORIZED,
+        "several_api_keys",
+        "The headers Authorization, x-api-key and api-key of this request hold the tokens of different clients: send only one of them.",
+    );
+    with(response, WWW_AUTHENTICATE, "Bearer")
+}
+
 /// 403 for a client that asks for something of the whole server.
 pub fn operators_only() -> Response<Body> {
     invalid_request(

@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use strum::IntoStaticStr;
 
 use super::Token;
-use super::error::{invalid_request, unauthorized};
+use super::error::{invalid_request, several_owners, unauthorized};
 use crate::net::Owner;
 use crate::secrets::{Redactor, Secret, TokenHash};
 use axum::body::Body;
@@ -175,11 +175,14 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
     let caller = if settings.needs_token() {
         identify(settings, &head.headers)
     } else {
-        Some((Owner::local(), None))
+        Ok((Owner::local(), None))
     };
-    if caller.is_none() && !is_open {
-        return refuse(RefusalReason::Token, unauthorized());
-    }
+    let caller = match caller {
+        Err(unidentified) if !is_open => {
+            return refuse(RefusalReason::Token, unidentified.response());
+        }
+        caller => caller.ok(),
+    };
     if head.method == Method::POST && !is_json(&head.headers) && !is_empty(&head.headers) {
         return refuse(
             RefusalReason::ContentType,
@@ -385,8 +388,11 @@ fn preflight(origin: &HeaderValue, request: &HeaderMap) -> Response<Body> {
 }
 
 /// Whose token one of the headers holds in which clients send an API key, and the token itself if
-/// it is that of a client. Tokens of two owners in one request are refused like a wrong one.
-fn identify(settings: &GuardSettings, headers: &HeaderMap) -> Option<(Owner, Option<Secret>)> {
+/// it is that of a client.
+fn identify(
+    settings: &GuardSettings,
+    headers: &HeaderMap,
+) -> Result<(Owner, Option<Secret>), Unidentified> {
     let bearer = single(headers, &AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
@@ -412,11 +418,28 @@ fn identify(settings: &GuardSettings, headers: &HeaderMap) -> Option<(Owner, Opt
             }
         }
     }
-    let (owner, token) = found.pop()?;
-    found
-        .iter()
-        .all(|(other, _)| *other == owner)
-        .then_some((owner, token))
+    let (owner, token) = found.pop().ok_or(Unidentified::NoToken)?;
+    if found.iter().any(|(other, _)| *other != owner) {
+        return Err(Unidentified::SeveralOwners);
+    }
+    Ok((owner, token))
+}
+
+/// Why it is unknown whose request this is.
+enum Unidentified {
+    /// It has no token that is known here.
+    NoToken,
+    /// It has the tokens of several owners, of which none is chosen.
+    SeveralOwners,
+}
+
+impl Unidentified {
+    fn response(&self) -> Response<Body> {
+        match self {
+            Self::NoToken => unauthorized(),
+            Self::SeveralOwners => several_owners(),
+        }
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

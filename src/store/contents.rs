@@ -3,6 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
+use zstd::bulk::Decompressor;
 
 use super::error::StoreError;
 
@@ -34,24 +35,55 @@ pub(super) fn read(
     number: i64,
     text: &mut String,
 ) -> Result<(), StoreError> {
-    let mut select =
-        connection.prepare_cached("SELECT bytes, body FROM contents WHERE number = ?1")?;
-    let mut rows = select.query([number])?;
-    let row = rows
-        .next()?
-        .ok_or(StoreError::Damaged("a content is missing"))?;
-    let bytes: usize = row.get(0)?;
-    let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-    text.push_str(&decompressed(body, bytes)?);
-    Ok(())
+    ContentReader::default().read(connection, number, text)
+}
+
+/// Reads rows one after the other, with memory that is allocated once.
+#[derive(Default)]
+pub(super) struct ContentReader {
+    decompressor: Option<Decompressor<'static>>,
+    json: Vec<u8>,
+}
+
+impl ContentReader {
+    /// Appends the JSON of a row to a text.
+    pub(super) fn read(
+        &mut self,
+        connection: &Connection,
+        number: i64,
+        text: &mut String,
+    ) -> Result<(), StoreError> {
+        let mut select =
+            connection.prepare_cached("SELECT bytes, body FROM contents WHERE number = ?1")?;
+        let mut rows = select.query([number])?;
+        let row = rows
+            .next()?
+            .ok_or(StoreError::Damaged("a content is missing"))?;
+        let bytes: usize = row.get(0)?;
+        let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        text.push_str(self.decompress(body, bytes)?);
+        Ok(())
+    }
+
+    /// The text in a zstd frame, which has so many bytes.
+    fn decompress(&mut self, body: &[u8], bytes: usize) -> Result<&str, StoreError> {
+        let decompressor = match &mut self.decompressor {
+            Some(decompressor) => decompressor,
+            unused @ None => unused.insert(Decompressor::new()?),
+        };
+        self.json.clear();
+        self.json.reserve(bytes);
+        decompressor
+            .decompress_to_buffer(body, &mut self.json)
+            .map_err(|_| StoreError::Damaged("a content cannot be decompressed"))?;
+        if self.json.len() != bytes {
+            return Err(StoreError::Damaged("a content is not complete"));
+        }
+        std::str::from_utf8(&self.json).map_err(|_| StoreError::Damaged("a content is not text"))
+    }
 }
 
 /// The text in a zstd frame, which has so many bytes.
 pub(super) fn decompressed(body: &[u8], bytes: usize) -> Result<String, StoreError> {
-    let json = zstd::bulk::decompress(body, bytes)
-        .map_err(|_| StoreError::Damaged("a content cannot be decompressed"))?;
-    if json.len() != bytes {
-        return Err(StoreError::Damaged("a content is not complete"));
-    }
-    String::from_utf8(json).map_err(|_| StoreError::Damaged("a content is not text"))
+    Ok(ContentReader::default().decompress(body, bytes)?.to_owned())
 }

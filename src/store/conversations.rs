@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
 use super::error::StoreError;
-use super::responses::{find, in_transaction};
+use super::responses::find;
 use super::threads::{self, NewItem, ThreadPart};
 
 /// A conversation, without its items.
@@ -57,9 +57,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let owner = owner.to_owned();
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
-                create(connection, &owner, &conversation, &items)
-            })
+            writer.in_transaction(|connection| create(connection, &owner, &conversation, &items))
         })
         .await
     }
@@ -109,7 +107,7 @@ impl Store {
     pub async fn delete_conversation(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
-            let deleted = in_transaction(writer, |connection| delete(connection, &owner, &id))?;
+            let deleted = writer.in_transaction(|connection| delete(connection, &owner, &id))?;
             super::sweep::after_deletion(&writer.connection).ok();
             Ok(deleted)
         })
@@ -125,9 +123,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
-                add_items(connection, &owner, &id, &items)
-            })
+            writer.in_transaction(|connection| add_items(connection, &owner, &id, &items))
         })
         .await
     }
@@ -142,7 +138,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let (owner, id, item) = (owner.to_owned(), id.to_owned(), item.to_owned());
         self.write_with(move |writer| {
-            let deleted = in_transaction(writer, |connection| {
+            let deleted = writer.in_transaction(|connection| {
                 let list = ItemListOf::Conversation(id);
                 let Some(parts) = parts_of(connection, &owner, &list)? else {
                     return Ok(false);

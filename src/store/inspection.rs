@@ -151,7 +151,7 @@ impl StoreReading {
 
     /// What the turns of all owners have used since a day, the newest day first. Blocks.
     pub fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-        usage::of_all_since(&self.connection, day)
+        usage::since(&self.connection, day)
     }
 
     /// How much is stored. Blocks.

@@ -4,8 +4,9 @@ use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-use super::responses::{NewResponse, ResponseText, find, finish, in_transaction, text_bytes};
+use super::responses::{NewResponse, ResponseText, find, finish, text_bytes};
 use super::{Store, StoreError, contents, deliveries};
+use crate::net::{Owner, local_owner};
 
 /// The level of zstd for requests, which are deleted when their run ends.
 const COMPRESSION_LEVEL: i32 = 1;
@@ -99,6 +100,9 @@ pub struct UnfinishedJob {
 pub struct JobEntry {
     /// The id of the response.
     pub id: String,
+    /// The owner.
+    #[serde(default = "local_owner")]
+    pub owner: String,
     /// The state of the run.
     pub state: JobState,
     /// The status of the response.
@@ -114,7 +118,7 @@ pub struct JobEntry {
 impl Store {
     /// Stores an accepted background response and its run. Both are on the disk when this returns.
     pub async fn create_job(&self, job: NewJob) -> Result<(), StoreError> {
-        self.write_with(move |writer| in_transaction(writer, |connection| create(connection, &job)))
+        self.write_with(move |writer| writer.in_transaction(|connection| create(connection, &job)))
             .await
     }
 
@@ -128,7 +132,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
+            writer.in_transaction(|connection| {
                 let Some(number) = number_of(connection, &owner, &id)? else {
                     return Ok(false);
                 };
@@ -150,23 +154,6 @@ impl Store {
         .await
     }
 
-    /// Appends events to the log of a response.
-    pub async fn append_events(
-        &self,
-        owner: &str,
-        id: &str,
-        events: EventBatch,
-    ) -> Result<(), StoreError> {
-        let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
-                let number = number_of(connection, &owner, &id)?.ok_or(StoreError::Gone)?;
-                append(connection, number, &events)
-            })
-        })
-        .await
-    }
-
     /// Stores the end of a background response, with its last events and a delivery to each of
     /// these webhooks. Returns the webhooks for which too many deliveries wait already.
     pub async fn finish_job(
@@ -177,7 +164,7 @@ impl Store {
         now_ms: u64,
     ) -> Result<Vec<String>, StoreError> {
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| {
+            writer.in_transaction(|connection| {
                 let number = number_of(connection, &response.owner, &response.id)?;
                 let number = number.ok_or(StoreError::Gone)?;
                 append(connection, number, &events)?;
@@ -219,14 +206,22 @@ impl Store {
         .await
     }
 
-    /// The runs of an owner, the newest first.
-    pub async fn jobs(&self, owner: &str, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
-        let owner = owner.to_owned();
+    /// The runs of an owner, the newest first; whoever runs the server sees those of all.
+    pub async fn jobs(&self, owner: &Owner, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
+        let owner = (!owner.is_operator()).then(|| owner.0.to_string());
         self.run_reader(move |connection| {
+            let whose = if owner.is_some() {
+                "WHERE jobs.owner = ?2"
+            } else {
+                ""
+            };
             let mut select = connection.prepare_cached(&format!(
-                "{SELECT_JOB} WHERE jobs.owner = ?1 ORDER BY jobs.response DESC LIMIT ?2"
+                "{SELECT_JOB} {whose} ORDER BY jobs.response DESC LIMIT ?1"
             ))?;
-            let rows = select.query_and_then(params![owner, limit], read_entry)?;
+            let rows = match owner {
+                Some(owner) => select.query_and_then(params![limit, owner], read_entry)?,
+                None => select.query_and_then(params![limit], read_entry)?,
+            };
             rows.collect()
         })
         .await
@@ -278,7 +273,7 @@ pub(super) const SELECT_EVENTS: &str = "SELECT first, last, documents FROM event
      WHERE response = ?1 AND last > ?2 ORDER BY first LIMIT ?3";
 
 const SELECT_JOB: &str = "SELECT responses.id, jobs.state, responses.status, jobs.queued,
-        jobs.started, jobs.ended
+        jobs.started, jobs.ended, jobs.owner
      FROM jobs JOIN responses ON responses.number = jobs.response";
 
 /// Those that have not ended.
@@ -322,7 +317,11 @@ fn create(connection: &Connection, job: &NewJob) -> Result<(), StoreError> {
     append(connection, number, &job.events)
 }
 
-fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result<(), StoreError> {
+pub(super) fn append(
+    connection: &Connection,
+    response: i64,
+    events: &EventBatch,
+) -> Result<(), StoreError> {
     if events.documents.is_empty() {
         return Ok(());
     }
@@ -341,7 +340,11 @@ fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result
     Ok(())
 }
 
-fn number_of(connection: &Connection, owner: &str, id: &str) -> Result<Option<i64>, StoreError> {
+pub(super) fn number_of(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+) -> Result<Option<i64>, StoreError> {
     Ok(find(connection, owner, id)?.map(|row| row.number))
 }
 
@@ -353,6 +356,7 @@ fn read_entry(row: &Row<'_>) -> Result<JobEntry, StoreError> {
         queued_ms: row.get(3)?,
         started_ms: row.get(4)?,
         ended_ms: row.get(5)?,
+        owner: row.get(6)?,
     })
 }
 

@@ -23,6 +23,7 @@
 //! | `inspection` | statistics, checks, copies and the deletion of a whole database |
 //! | `transfer` | exports responses and conversations to a file, and imports them |
 //! | `jobs` | the runs of background responses, and their events |
+//! | `event_log` | appends events of several runs at once |
 //! | `deliveries` | the webhooks that are to be told of a background response |
 //! | `contents` | JSON that several rows share |
 //! | `prompts` | the prompts of the last responses, as hashes |
@@ -37,6 +38,7 @@ mod conversations;
 mod data_dir;
 mod deliveries;
 mod error;
+mod event_log;
 mod expiry;
 mod find;
 mod inspection;
@@ -87,6 +89,7 @@ pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
 pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
+use event_log::WaitingEvents;
 use readers::Readers;
 use writer::{StoreWrite, WriterState};
 
@@ -100,6 +103,7 @@ pub struct Store {
     jobs: Option<mpsc::Sender<StoreWrite>>,
     thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
+    waiting_events: WaitingEvents,
     moved_aside: Option<PathBuf>,
     // The last field, so that it is released after the connections are closed.
     _lock: DataDirLock,
@@ -168,6 +172,7 @@ impl Store {
             thread: Some(writer::start(connection, data_dir.clone(), queue)?),
             jobs: Some(jobs),
             readers: Arc::new(readers),
+            waiting_events: WaitingEvents::default(),
             data_dir: data_dir.clone(),
             moved_aside,
             _lock: lock,
@@ -239,22 +244,21 @@ impl Store {
             .await
     }
 
-    /// What the turns of an owner have used from a day on, the oldest first. The day is in days
+    /// What the turns of all owners have used from a day on, the newest first. The day is in days
     /// since 1970.
-    pub async fn usage_since(
-        &self,
-        owner: &str,
-        day: i64,
-    ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-        let owner = owner.to_owned();
-        self.run_reader(move |connection| usage::since(connection, &owner, day))
+    pub async fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+        self.run_reader(move |connection| usage::since(connection, day))
             .await
     }
 
-    /// Replaces what owners have used on a day.
-    pub async fn set_spent(&self, rows: Vec<SpentRow>) -> Result<(), StoreError> {
-        self.write_with(move |writer| spent::set(&mut writer.connection, &rows))
-            .await
+    /// Adds to what owners have used on a day.
+    pub async fn add_spent(&self, rows: Vec<SpentRow>) -> Result<(), StoreError> {
+        self.write_with(move |writer| {
+            writer.in_transaction(|connection| {
+                rows.iter().try_for_each(|row| spent::add(connection, row))
+            })
+        })
+        .await
     }
 
     /// What owners have used on a day, in days since 1970 in UTC.

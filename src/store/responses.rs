@@ -1,13 +1,12 @@
 //! Stored responses.
 
 use adapters::responses::response_object::ResponseStatus;
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::conversations;
 use super::error::StoreError;
 use super::threads::{self, NewItem, StoredItems, ThreadPlace};
-use super::writer::WriterState;
-use super::{Store, contents};
+use super::{SpentRow, Store, contents, spent};
 
 /// The bytes that the row of a response takes besides its texts, with its places in the indexes.
 const RESPONSE_BASE: u64 = 256;
@@ -85,6 +84,8 @@ pub struct NewResponse {
     pub created: u64,
     /// The time of writing, in seconds since 1970.
     pub now: u64,
+    /// What its turn has used, if that is to be stored with it.
+    pub spent: Option<SpentRow>,
 }
 
 impl NewResponse {
@@ -109,6 +110,7 @@ impl NewResponse {
             status: status.name(),
             created,
             now,
+            spent: None,
         }
     }
 }
@@ -127,8 +129,6 @@ pub struct StoredHistory {
 pub struct StoredResponse {
     /// The response as JSON.
     pub json: String,
-    /// Its status.
-    pub status: String,
     /// Whether it runs or ran in the background.
     pub background: bool,
 }
@@ -155,7 +155,7 @@ impl Store {
     /// Stores a response. It is on the disk when this returns.
     pub async fn put_response(&self, response: NewResponse) -> Result<(), StoreError> {
         self.write_with(move |writer| {
-            in_transaction(writer, |connection| put(connection, &response))
+            writer.in_transaction(|connection| put(connection, &response))
         })
         .await
     }
@@ -200,7 +200,7 @@ impl Store {
     pub async fn delete_response(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
-            let found = in_transaction(writer, |connection| {
+            let found = writer.in_transaction(|connection| {
                 let Some(row) = find(connection, &owner, &id)? else {
                     return Ok(false);
                 };
@@ -213,19 +213,6 @@ impl Store {
         })
         .await
     }
-}
-
-/// Runs changes in one transaction.
-pub(super) fn in_transaction<T>(
-    writer: &mut WriterState,
-    change: impl FnOnce(&Connection) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    let transaction = writer
-        .connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let result = change(&transaction)?;
-    transaction.commit()?;
-    Ok(result)
 }
 
 /// The row of a response of an owner.
@@ -326,6 +313,9 @@ struct PlacedItems {
 
 fn store_items(connection: &Connection, response: &NewResponse) -> Result<PlacedItems, StoreError> {
     let (owner, session) = (&*response.owner, &*response.session);
+    if let Some(spent) = &response.spent {
+        spent::add(connection, spent)?;
+    }
     let mut input = &*response.input;
     let mut first = None;
     let mut prefix = 0;
@@ -417,7 +407,7 @@ pub(super) fn read(
         return Ok(None);
     };
     let mut select = connection.prepare_cached(
-        "SELECT head, tail, parameters, status, background FROM responses WHERE number = ?1",
+        "SELECT head, tail, parameters, background FROM responses WHERE number = ?1",
     )?;
     let mut rows = select.query([row.number])?;
     let columns = rows.next()?.ok_or(StoreError::Gone)?;
@@ -432,8 +422,7 @@ pub(super) fn read(
     json += &joined(tail.map_err(rusqlite::Error::from)?, &parameters);
     Ok(Some(StoredResponse {
         json,
-        status: columns.get(3)?,
-        background: columns.get(4)?,
+        background: columns.get(3)?,
     }))
 }
 

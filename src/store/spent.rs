@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::error::StoreError;
 
-/// What an owner has used on a day.
+/// What an owner has used on a day, or what is added to that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpentRow {
     /// Days since 1970, in UTC.
@@ -17,21 +17,22 @@ pub struct SpentRow {
     pub cost: f64,
 }
 
-/// Replaces the sums of these owners and days, and deletes those of earlier days.
-pub(super) fn set(connection: &mut Connection, rows: &[SpentRow]) -> Result<(), StoreError> {
-    let transaction = connection.transaction()?;
-    for row in rows {
-        let tokens = i64::try_from(row.tokens).unwrap_or(i64::MAX);
-        transaction
-            .prepare_cached(
-                "INSERT OR REPLACE INTO spent (day, owner, tokens, cost) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![row.day, row.owner, tokens, row.cost])?;
-        transaction
-            .prepare_cached("DELETE FROM spent WHERE day < ?1")?
-            .execute([row.day])?;
-    }
-    transaction.commit()?;
+/// The largest sum of tokens, so that sums never overflow.
+const MAX_TOKENS: u64 = 1 << 53;
+
+/// Adds to the sum of an owner and a day, and deletes the sums of earlier days.
+pub(super) fn add(connection: &Connection, row: &SpentRow) -> Result<(), StoreError> {
+    let tokens = row.tokens.min(MAX_TOKENS);
+    connection
+        .prepare_cached(
+            "INSERT INTO spent (day, owner, tokens, cost) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (day, owner) DO UPDATE
+             SET tokens = min(tokens + excluded.tokens, ?5), cost = cost + excluded.cost",
+        )?
+        .execute(params![row.day, row.owner, tokens, row.cost, MAX_TOKENS])?;
+    connection
+        .prepare_cached("DELETE FROM spent WHERE day < ?1")?
+        .execute([row.day])?;
     Ok(())
 }
 
@@ -48,4 +49,28 @@ pub(super) fn of_day(connection: &Connection, day: u64) -> Result<Vec<SpentRow>,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::tests::in_memory;
+    use super::*;
+
+    #[test]
+    fn s47_what_was_used_is_added_up_and_earlier_days_are_deleted() {
+        let connection = in_memory();
+        let row = |day, tokens| SpentRow {
+            day,
+            owner: "alice".to_owned(),
+            tokens,
+            cost: 0.25,
+        };
+        for row in [row(7, 10), row(7, 20), row(8, 1), row(8, u64::MAX)] {
+            add(&connection, &row).unwrap();
+        }
+        assert_eq!(of_day(&connection, 7).unwrap(), []);
+        let mut sum = row(8, MAX_TOKENS);
+        sum.cost = 0.5;
+        assert_eq!(of_day(&connection, 8).unwrap(), [sum]);
+    }
 }

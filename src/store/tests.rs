@@ -41,6 +41,7 @@ fn response(id: &str, origin: StoredOrigin, input: &[&str], output: &[&str]) -> 
         status: "completed",
         created: 0,
         now: 0,
+        spent: None,
     }
 }
 

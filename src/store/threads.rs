@@ -9,7 +9,7 @@ use std::ops::Range;
 use adapters::stored_history::OwnItem;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::contents;
+use super::contents::{self, ContentReader};
 use super::error::StoreError;
 
 /// The bits of an item's number that are its position.
@@ -230,9 +230,10 @@ pub(super) fn each_item<E: From<rusqlite::Error> + From<StoreError>>(
     )?;
     let first = thread << POSITION_BITS;
     let mut rows = select.query([first, first + MAX_POSITION])?;
+    let mut contents = ContentReader::default();
     while let Some(row) = rows.next()? {
         let mut json = String::new();
-        push_json(connection, row, 2, &mut json)?;
+        push_json(connection, row, 2, &mut contents, &mut json)?;
         let number: i64 = row.get(0)?;
         let id = row.get(1)?;
         each(number - first, NewItem { id, json })?;
@@ -276,6 +277,7 @@ pub(super) fn read(
         "SELECT json, content FROM items WHERE number >= ?1 AND number < ?2 ORDER BY number",
     )?;
     let mut is_first = true;
+    let mut contents = ContentReader::default();
     for part in parts {
         let numbers = part.numbers();
         let mut rows = select.query([numbers.start, numbers.end])?;
@@ -284,7 +286,7 @@ pub(super) fn read(
                 text.push(',');
             }
             let start = text.len();
-            push_json(connection, row, 0, text)?;
+            push_json(connection, row, 0, &mut contents, text)?;
             each(start..text.len());
         }
     }
@@ -297,9 +299,11 @@ pub(super) fn history(
     place: ThreadPlace,
 ) -> Result<StoredItems, StoreError> {
     let parts = parts(connection, 0, place)?;
+    let (count, bytes) = size(connection, &parts)?;
     let mut items = StoredItems {
-        list: String::with_capacity(size(connection, &parts)?),
-        ranges: Vec::new(),
+        // The items, a comma after each but the last, and the two brackets.
+        list: String::with_capacity(bytes + count.max(1) + 1),
+        ranges: Vec::with_capacity(count),
     };
     items.list.push('[');
     read(connection, &parts, &mut items.list, |range| {
@@ -309,18 +313,23 @@ pub(super) fn history(
     Ok(items)
 }
 
-/// How many bytes the small items of these parts have, with commas: a text that grows is copied.
-fn size(connection: &Connection, parts: &[ThreadPart]) -> Result<usize, StoreError> {
+/// How many items these parts have, and how many bytes of JSON: a text that grows is copied.
+fn size(connection: &Connection, parts: &[ThreadPart]) -> Result<(usize, usize), StoreError> {
     let mut select = connection.prepare_cached(
-        "SELECT coalesce(sum(octet_length(json)), 0) + count(*) FROM items
-         WHERE number >= ?1 AND number < ?2",
+        "SELECT count(*), coalesce(sum(coalesce(octet_length(json),
+                (SELECT bytes FROM contents WHERE contents.number = content))), 0)
+         FROM items WHERE number >= ?1 AND number < ?2",
     )?;
-    let sizes = parts.iter().map(|part| {
+    let mut sum = (0, 0);
+    for part in parts {
         let numbers = part.numbers();
-        let size = select.query_row([numbers.start, numbers.end], |row| row.get::<_, usize>(0));
-        Ok::<_, StoreError>(size?)
-    });
-    sizes.sum()
+        let (count, bytes): (usize, usize) = select
+            .query_row([numbers.start, numbers.end], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+        sum = (sum.0 + count, sum.1 + bytes);
+    }
+    Ok(sum)
 }
 
 /// Deletes the items of a thread that nothing refers to, the thread if nothing is left, and so on
@@ -422,7 +431,7 @@ pub(super) fn item(connection: &Connection, number: i64) -> Result<Option<String
         return Ok(None);
     };
     let mut json = String::new();
-    push_json(connection, row, 0, &mut json)?;
+    push_json(connection, row, 0, &mut ContentReader::default(), &mut json)?;
     Ok(Some(json))
 }
 
@@ -441,9 +450,10 @@ pub(super) fn page(
     let numbers = part.numbers();
     let mut rows = select.query(params![numbers.start, numbers.end, limit])?;
     let mut items = Vec::new();
+    let mut contents = ContentReader::default();
     while let Some(row) = rows.next()? {
         let mut json = String::new();
-        push_json(connection, row, 1, &mut json)?;
+        push_json(connection, row, 1, &mut contents, &mut json)?;
         let id = row.get(0)?;
         items.push(NewItem { id, json });
     }
@@ -455,12 +465,13 @@ fn push_json(
     connection: &Connection,
     row: &rusqlite::Row<'_>,
     column: usize,
+    contents: &mut ContentReader,
     text: &mut String,
 ) -> Result<(), StoreError> {
     let json = row.get_ref(column)?.as_str_or_null();
     match json.map_err(rusqlite::Error::from)? {
         Some(json) => text.push_str(json),
-        None => contents::read(connection, row.get(column + 1)?, text)?,
+        None => contents.read(connection, row.get(column + 1)?, text)?,
     }
     Ok(())
 }

@@ -100,35 +100,12 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The sums of an owner from a day on, the oldest first.
+/// The sums of all owners from a day on: by day, the newest first, then by owner, provider and model.
 pub(super) fn since(
     connection: &Connection,
-    owner: &str,
     day: i64,
 ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
     let mut select = connection.prepare_cached(
-        "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned,
-                day, provider, model
-         FROM usage WHERE day >= ?1 AND owner = ?2 ORDER BY day, provider, model",
-    )?;
-    let rows = select.query_map(params![day, owner], |row| {
-        let key = UsageKey {
-            day: row.get(9)?,
-            owner: owner.to_owned(),
-            provider: row.get(10)?,
-            model: row.get(11)?,
-        };
-        Ok((key, sum(row)?))
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// The sums of all owners from a day on: by day, the newest first, then by owner, provider and model.
-pub(super) fn of_all_since(
-    connection: &Connection,
-    day: i64,
-) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-    let mut select = connection.prepare(
         "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned,
                 day, owner, provider, model
          FROM usage WHERE day >= ?1 ORDER BY day DESC, owner, provider, model",
@@ -235,7 +212,7 @@ mod tests {
             vec![
                 (key(20_000, "m"), turn(u64::MAX)),
                 (key(20_001, "m"), turn(7)),
-                (other, turn(5)),
+                (other.clone(), turn(5)),
             ],
         ] {
             add(&mut connection, &sums).unwrap();
@@ -244,10 +221,14 @@ mod tests {
         (both.turns, both.cost, both.unshortened) = (2, 1.0, 3.0);
         both.too_long = 2;
         assert_eq!(
-            since(&connection, "local", 20_000).unwrap(),
-            [(key(20_000, "m"), both), (key(20_001, "m"), turn(7))]
+            since(&connection, 20_000).unwrap(),
+            [
+                (key(20_001, "m"), turn(7)),
+                (key(20_000, "m"), both),
+                (other, turn(5)),
+            ]
         );
-        assert_eq!(since(&connection, "local", 20_001).unwrap().len(), 1);
+        assert_eq!(since(&connection, 20_001).unwrap().len(), 1);
     }
 
     #[test]
@@ -257,12 +238,12 @@ mod tests {
             let models = (0..MAX_MODELS_A_DAY * 2).map(|n| (key(day, &format!("m{n}")), turn(1)));
             add(&mut connection, &models.collect::<Vec<_>>()).unwrap();
         }
-        let first = since(&connection, "local", 0).unwrap();
+        let first = since(&connection, 0).unwrap();
         assert_eq!(first.len() as u64, 2 * (MAX_MODELS_A_DAY + 1));
         let rest = first.iter().find(|(key, _)| key.model == OTHER_MODELS);
         assert_eq!(rest.unwrap().1.turns, MAX_MODELS_A_DAY);
         add(&mut connection, &[(key(20_000 + KEPT_DAYS, "m"), turn(1))]).unwrap();
-        let days = since(&connection, "local", 0).unwrap();
+        let days = since(&connection, 0).unwrap();
         assert!(days.iter().all(|(key, _)| key.day > 20_000), "{days:?}");
     }
 }

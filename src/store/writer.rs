@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::thread::{self, JoinHandle};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use super::batch::{self, ArtifactBatch};
@@ -83,6 +83,19 @@ impl WriterState {
         let result = write(self);
         self.patience.end(&result);
         mark_if_corrupt(&self.data_dir, result)
+    }
+
+    /// Makes changes in one transaction.
+    pub(super) fn in_transaction<T>(
+        &mut self,
+        change: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let result = change(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
     }
 
     pub(super) fn write_batch(

@@ -1,8 +1,10 @@
 //! Background answers, as the engine sees them: who takes requests whose clients do not wait, and
 //! what a turn is given that runs for such a request.
 
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use adapters::fault::Fault;
 use adapters::responses::event_buffer::EventBuffer;
@@ -13,9 +15,9 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::sink::EventLog;
+use super::sink::{EventLog, LogFuture};
 use crate::responses::BusyConversation;
-use crate::store::ResponseText;
+use crate::store::{NewResponse, ResponseText};
 
 /// The headers of a request that decide how its turn runs.
 const KEPT_HEADERS: [&str; 4] = [
@@ -74,8 +76,33 @@ pub struct BackgroundRun {
     pub log: Arc<dyn EventLog>,
     /// Cancelled when the client cancels the answer.
     pub cancelled: CancellationToken,
+    /// The answer has ended and is being stored, so that it cannot be cancelled any more.
+    pub has_ended: Arc<AtomicBool>,
     /// The conversation that no other turn may use meanwhile, until the turn takes it.
     pub busy: Arc<Mutex<Option<BusyConversation>>>,
+}
+
+impl BackgroundRun {
+    /// The run of a recorded answer that is replayed: no client reads its events.
+    pub(super) fn replayed() -> Self {
+        Self {
+            log: Arc::new(UnreadLog),
+            cancelled: CancellationToken::new(),
+            has_ended: Arc::default(),
+            busy: Arc::default(),
+        }
+    }
+}
+
+/// A log that nobody reads.
+struct UnreadLog;
+
+impl EventLog for UnreadLog {
+    fn append(&self, _: &EventBuffer) {}
+
+    fn finish<'l>(&'l self, _: &'l EventBuffer, _: NewResponse) -> LogFuture<'l> {
+        Box::pin(ready(true))
+    }
 }
 
 /// Whether a request asks for a background answer. A body without the word is not parsed.

@@ -95,7 +95,7 @@ impl Caller {
     /// A hash that is the same when the client repeats a request by itself. Codex then writes the
     /// body in another order, but names the same turn. Other clients send the same bytes. The
     /// model, the last item and the length of the body stand for them: a history may be long.
-    pub(super) fn prompt(&self, turn: &Turn<'_>, body_len: usize) -> u64 {
+    pub(super) fn prompt(&self, turn: &Turn<'_>, size: usize) -> u64 {
         if let Some(turn_id) = &self.turn_id {
             return xxh3_64(turn_id.as_bytes());
         }
@@ -104,7 +104,7 @@ impl Caller {
         let json = last.and_then(Item::raw);
         hash_of_parts([
             Some(&turn.model),
-            Some(&body_len.to_string()),
+            Some(&size.to_string()),
             text.as_deref(),
             json,
         ])
@@ -223,7 +223,7 @@ mod tests {
         };
         let prompt = |caller: &Caller, body: &str| {
             let source = TurnSource::new(body.to_owned());
-            caller.prompt(&source.turn().unwrap(), source.body_len())
+            caller.prompt(&source.turn().unwrap(), source.size())
         };
         let body = r#"{"model":"m","input":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
         let reordered = r#"{"input":"a","model":"m"}"#;

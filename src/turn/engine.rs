@@ -12,6 +12,7 @@
 //! provider or sent to another one until its first *content* event, never after it.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
@@ -64,12 +65,15 @@ pub(super) async fn run<S: Sink>(
     answer: &mut Answer<'_, S>,
     first: Step,
 ) -> Result<Option<Vec<u8>>, Fault> {
-    let cancelled = answer.ctx.run.as_ref().map(|run| run.cancelled.clone());
+    let background = answer.ctx.run.clone();
     let cancelled = async {
-        match &cancelled {
-            Some(cancelled) => cancelled.cancelled().await,
-            None => std::future::pending().await,
+        if let Some(run) = &background {
+            run.cancelled.cancelled().await;
+            if !run.has_ended.load(Relaxed) {
+                return;
+            }
         }
+        std::future::pending::<()>().await;
     };
     // A panic ends this turn only, and its stream still gets a last event.
     let result = tokio::select! {

@@ -281,7 +281,7 @@ impl Failover {
         route: &Route,
     ) -> Result<PreparedAttempt, Fault> {
         match &self.source {
-            Some(source) => ctx.run_work(source.body_len(), || {
+            Some(source) => ctx.run_work(source.size(), || {
                 self.prepare_attempt(&source.turn()?, route)
             }),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),

@@ -113,7 +113,7 @@ pub(super) fn prepare(
     if let Some(history) = &loaded.history {
         session.continue_stored(&history.session);
     }
-    let prompt = ctx.caller.prompt(&turn, source.body_len());
+    let prompt = ctx.caller.prompt(&turn, source.size());
     let memory = &shared.memory;
     let hidden_rounds = memory.hidden_rounds(&ctx.owner, &session.id, || turn.call_ids());
     let proxy_tools = ctx
@@ -361,7 +361,7 @@ pub(super) fn estimate_input_tokens(
         shared: Arc::clone(shared),
         source: source.clone(),
         session: Session::from_turn(&ctx.caller, &ctx.owner, &turn),
-        prompt: ctx.caller.prompt(&turn, source.body_len()),
+        prompt: ctx.caller.prompt(&turn, source.size()),
         routes: resolve_routes(ctx, config, &turn)?,
     };
     Failover::estimate_tokens(ctx, &history, &turn).map(Preparation::Ready)

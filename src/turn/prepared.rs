@@ -71,7 +71,7 @@ impl RoutedHistory {
         source: TurnSource,
         more: impl FnOnce(&Turn<'_>, &PreparedAttempt) -> T,
     ) -> Result<(Round, T), Fault> {
-        ctx.run_work(source.body_len(), || {
+        ctx.run_work(source.size(), || {
             let turn = source.turn()?;
             let mut failover = Failover::new(ctx, self);
             let attempt = first_attempt(&mut failover, &turn)?;

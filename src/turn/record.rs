@@ -23,11 +23,21 @@ use super::running::{RunningTurn, RunningTurns};
 use super::whole_sessions::MAX_LOST_TURNS;
 use crate::config::Config;
 use crate::log::SafeText;
-use crate::metrics::spent::Spending;
+use crate::metrics::spent::{Spending, spent_row};
 use crate::metrics::{Metrics, OpenStream, UnshortenedBill};
 use crate::secrets::Redactor;
+use crate::store::SpentRow;
 
 mod report;
+
+/// Who stores what a turn has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpentStorage {
+    /// Nobody has: it is counted, and stored some seconds later.
+    Counted,
+    /// It is stored with the response.
+    WithResponse,
+}
 
 /// The record of one turn. Created with the turn. It reports when it is dropped, because a client
 /// that disconnects drops the turn at any point.
@@ -79,6 +89,8 @@ pub(super) struct Record {
     running: RunningTurn,
     /// Counts it among the turns of its owner that run at once.
     pub(super) slot: Option<OwnerSlot>,
+    /// Who stores what the turn has used.
+    pub(super) spent_storage: SpentStorage,
     _open: OpenStream,
 }
 
@@ -123,6 +135,7 @@ impl Record {
             fault: None,
             raw_fault: None,
             observer,
+            spent_storage: SpentStorage::Counted,
             _open: metrics.open_stream(),
         }
     }
@@ -240,6 +253,12 @@ impl Record {
             tokens: used.input.saturating_add(used.output),
             cost: self.earlier_cost.unwrap_or_default() + cost,
         }
+    }
+
+    /// What the turn has used, as it is stored for its owner. `now` is in seconds since 1970.
+    pub(super) fn spent(&self, now: u64) -> Option<SpentRow> {
+        let used = Spending::of(self.total_usage().unwrap_or_default(), self.cost());
+        spent_row(now, &self.owner, used)
     }
 
     /// A further upstream answer is asked for. What the one before it used stays counted.

@@ -239,8 +239,7 @@ async fn answer(
     };
     if let Some(run) = turn.ctx.run.clone() {
         whole(turn, LogSink::new(run.log)).await
-    // A recorded background answer that is replayed has no log, and no client reads its events.
-    } else if turn.request.stream && turn.ctx.identity.is_none() {
+    } else if turn.request.stream {
         stream(turn).await
     } else {
         whole(turn, JsonSink::default()).await

@@ -13,6 +13,7 @@ use crate::clock::milliseconds;
 use crate::log;
 use crate::log::SafeText;
 use crate::metrics::spent::Spending;
+use crate::net::local_owner;
 
 /// How long a turn runs before it is reported for the first time.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
@@ -34,6 +35,9 @@ pub struct RunningTurns {
 pub struct RunningTurnReport {
     /// The id of the HTTP request.
     pub request_id: String,
+    /// The owner.
+    #[serde(default = "local_owner")]
+    pub owner: String,
     /// `provider/model` of the last attempt, without secrets; `None` before the first one.
     pub route: Option<String>,
     /// How long it has been running, in milliseconds.
@@ -76,6 +80,7 @@ impl RunningTurns {
         let turns = self.turns.lock();
         let report = |turn: &RunningEntry| RunningTurnReport {
             request_id: turn.request_id.to_string(),
+            owner: turn.owner.to_string(),
             route: Some(turn.route.clone()).filter(|route| !route.is_empty()),
             running_ms: milliseconds(now.duration_since(turn.began)),
             received_bytes: turn.received.load(Relaxed),

@@ -9,7 +9,7 @@ use http::request::Parts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::background::BackgroundQueue;
+use super::background::{BackgroundQueue, BackgroundRun};
 use super::caller::{Caller, Session};
 use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 use super::owner_limits::{OwnerSlot, OwnerSlots, check_day, too_many_at_once};
@@ -184,16 +184,18 @@ impl Service {
         request_id: Arc<str>,
         environment: TurnEnvironment,
     ) -> TurnContext {
+        let identity = self.shared.recorded_identity.lock().clone();
         TurnContext {
             request_id,
             owner,
             caller: Caller::from_headers(&head.headers),
-            shutdown: self.shutdown.clone(),
+            // A token of its own, so that turns do not wait for each other to look at it.
+            shutdown: self.shutdown.child_token(),
             client: head.extensions.get().cloned(),
             deadline: Instant::now() + config.server.turn_timeout,
             stop: self.environments.stop_flag(),
-            identity: self.shared.recorded_identity.lock().clone(),
-            run: None,
+            run: identity.is_some().then(BackgroundRun::replayed),
+            identity,
             connection: None,
             environment,
         }

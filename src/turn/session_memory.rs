@@ -71,7 +71,8 @@ struct RememberedSession {
     /// The `tools` of its last turn, as a JSON list.
     tools: Option<Arc<str>>,
     calibration: Option<TokenCalibration>,
-    requests: RecentRequests,
+    /// Shared with turns that compare themselves with it, so that the lock is not held meanwhile.
+    requests: Arc<RecentRequests>,
     /// What a replay says of every comparison.
     recorded_diagnostics: Option<PromptCacheDiagnostics>,
     records: SessionRecords,
@@ -163,7 +164,10 @@ impl SessionMemory {
 
     /// Forgets the failed requests of a session, because one was answered.
     pub(super) fn forget_failed_requests(&self, owner: &Arc<str>, session: &str) {
-        self.change(owner, session, |session| session.failures = None);
+        let has_failed = self.read(owner, session, |session| session.failures.is_some());
+        if has_failed == Some(true) {
+            self.change(owner, session, |session| session.failures = None);
+        }
     }
 
     /// The session's tools as a JSON list. A client that compacts by itself asks for its summary
@@ -208,7 +212,7 @@ impl SessionMemory {
         session: &str,
         request: &RequestFingerprint,
     ) -> PrefixReport {
-        let earlier = self.read(owner, session, |session| session.requests.clone());
+        let earlier = self.read(owner, session, |session| Arc::clone(&session.requests));
         earlier.unwrap_or_default().report(request)
     }
 
@@ -220,7 +224,7 @@ impl SessionMemory {
         request: &RequestFingerprint,
         route: &Route,
     ) -> BillForecast {
-        let earlier = self.read(owner, session, |session| session.requests.clone());
+        let earlier = self.read(owner, session, |session| Arc::clone(&session.requests));
         let (cache, window) = (route.provider.prompt_cache, route.model.window());
         earlier.unwrap_or_default().forecast(request, cache, window)
     }
@@ -235,7 +239,7 @@ impl SessionMemory {
         counted: Usage,
     ) {
         self.change(owner, session, |session| {
-            session.requests.count(request, forecast, counted);
+            Arc::make_mut(&mut session.requests).count(request, forecast, counted);
         });
     }
 
@@ -251,7 +255,7 @@ impl SessionMemory {
     ) -> Option<WholeFrom> {
         let mut from = None;
         self.change(owner, session, |session| {
-            let lost = session.requests.count_lost(request, is_lost);
+            let lost = Arc::make_mut(&mut session.requests).count_lost(request, is_lost);
             if lost >= MAX_LOST_TURNS {
                 from = Some(WholeFrom::after(session.requests.outputs()));
             }
@@ -268,7 +272,7 @@ impl SessionMemory {
         response_id: &str,
     ) {
         self.change(owner, session, |session| {
-            session.requests.put(request, response_id);
+            Arc::make_mut(&mut session.requests).put(request, response_id);
         });
     }
 

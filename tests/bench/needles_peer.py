@@ -1,21 +1,16 @@
 #!/usr/bin/env python3
-"""What another context proxy shows of the same outputs: needles_peer.py FOLDER [--headroom PROGRAM] [--json]
+"""What another context proxy shows of the same outputs: needles_peer.py FOLDER PROGRAM
 
-    respondent-bench needles --write FOLDER      # writes the cases
-    pip install 'headroom-ai[proxy]'             # the peer
-    tests/bench/needles_peer.py FOLDER
-
-Sends each case through Headroom with its defaults, without its cache of answers, as one Responses request,
-and prints the tables of `respondent-bench needles`. Headroom counts tokens with tiktoken, which fetches
-its tables at the first use; where that fails it shortens nothing. TIKTOKEN_CACHE_DIR can name a folder that
-has them.
+`respondent-bench needles` runs this. FOLDER has the cases that it writes, PROGRAM is Headroom. Sends each case
+through it with its defaults, without its cache of answers, as one Responses request, and prints what was visible
+as JSON. Headroom counts tokens with tiktoken, which fetches its tables at the first use unless they are among the
+packages; where that fails it shortens nothing. TIKTOKEN_CACHE_DIR can name a folder that has them.
 """
 
 import argparse
 import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -27,7 +22,6 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-SORTS = ("failure", "odd", "instruction")
 RESPONSE = {
     "id": "resp_1",
     "object": "response",
@@ -71,16 +65,26 @@ class Upstream:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
+def token_tables(program: str) -> dict[str, str]:
+    """Where tiktoken finds its tables: the environment says it, or they are among the packages of the peer."""
+    packages = Path(program).resolve().parent.parent
+    folders = packages.glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
+    found = os.environ.get("TIKTOKEN_CACHE_DIR") or next(map(str, folders), "")
+    return {"TIKTOKEN_CACHE_DIR": found} if found else {}
+
+
 @contextlib.contextmanager
 def running(program: str, upstream: str):
     """The URL of the peer before this upstream."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    environment = os.environ | token_tables(program)
     with tempfile.TemporaryDirectory(prefix="respondent-peer-") as home:
+        environment["HOME"] = home
         command = [program, "proxy", "--port", str(port), "--openai-api-url", upstream, "--no-cache", "--no-rate-limit", "--no-telemetry"]
         with open(f"{home}/log", "wb") as log:
-            child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"HOME": home}, cwd=home)
+            child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=home)
             try:
                 url = f"http://127.0.0.1:{port}"
                 wait_until_ready(child, url, Path(log.name))
@@ -127,56 +131,22 @@ def shown(url: str, upstream: Upstream, case: dict) -> str:
 
 
 def outcome(case: dict, text: str) -> dict:
-    kept = ("id", "kind", "is_real", "sort", "kilobytes", "is_asked")
-    return {key: case[key] for key in kept} | {
-        "chars": len(case["output"]),
-        "shown_chars": len(text),
-        "is_visible": all(part in text for part in case["evidence"]),
-    }
-
-
-def row(name: str, cases: list[dict]) -> str:
-    visible = sum(case["is_visible"] for case in cases)
-    mean = sum(case["shown_chars"] for case in cases) / len(cases)
-    return f"| {name} | {visible} of {len(cases)} | {100 * visible / len(cases):.0f} % | {mean:.0f} |"
-
-
-def tables(cases: list[dict]) -> str:
-    generated = [case for case in cases if not case["is_real"]]
-    real = [case for case in cases if case["is_real"]]
-    shortened = [case for case in cases if case["shown_chars"] * 2 <= case["chars"]]
-    small = [case for case in cases if case["shown_chars"] <= 5_000]
-    groups = [("generated", generated), ("real", real), ("shortened by half or more", shortened), ("to 5,000 characters or less", small)]
-    groups += [(sort, [case for case in generated if case["sort"] == sort]) for sort in SORTS]
-    groups += [(f"{size} KB", [case for case in generated if case["kilobytes"] == size]) for size in sorted({case["kilobytes"] for case in generated})]
-    groups += [("the call asked for it", [case for case in generated if case["is_asked"]]), ("the call did not", [case for case in generated if not case["is_asked"]])]
-    lines = ["| | visible | recall | characters shown, mean |", "|---|---|---|---|"]
-    lines += [row(name, group) for name, group in groups if group]
-    for title, group in (("generated", generated), ("real", real)):
-        if group:
-            lines += ["", f"| {title} | visible | recall | characters shown, mean |", "|---|---|---|---|"]
-        for kind in sorted({case["kind"] for case in group}):
-            lines.append(row(kind, [case for case in group if case["kind"] == kind]))
-    return "\n".join(lines)
+    return {"id": case["id"], "shown_chars": len(text), "is_visible": all(part in text for part in case["evidence"])}
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("folder", type=Path)
-    options.add_argument("--headroom", default=shutil.which("headroom"))
-    options.add_argument("--json", action="store_true")
+    options.add_argument("program")
     chosen = options.parse_args()
-    if not chosen.headroom:
-        print("skipped: headroom is not installed")
-        return 0
     upstream, cases = Upstream(), []
-    with running(chosen.headroom, upstream.url) as url:
+    with running(chosen.program, upstream.url) as url:
         for path in sorted(chosen.folder.glob("*.json")):
             case = json.loads(path.read_text())["case"]
             cases.append(outcome(case, shown(url, upstream, case)))
             if len(cases) % 25 == 0:
-                print(len(cases), file=sys.stderr)
-    print(json.dumps(cases, indent=1) if chosen.json else tables(cases))
+                print(f"peer: {len(cases)}", file=sys.stderr)
+    print(json.dumps(cases))
     return 0
 
 

@@ -45,7 +45,8 @@ def run(case: dict, folder: Path):
         kit.check(kit.mismatch(named, seen, "codex"))
         if "counts" in expect:
             kinds = collections.Counter(item["type"] for item in session.items)
-            kit.check(kit.mismatch(expect["counts"], kinds, "the number of items"))
+            counted = {kind: kinds[kind] for kind in expect["counts"]}
+            kit.check(kit.mismatch(expect["counts"], counted, "the number of items"))
         if "upstream" in expect:
             check_upstream(expect["upstream"], proxy.upstream.requests(), case)
         for pattern in expect.get("log", []):
@@ -106,7 +107,8 @@ def check_upstream(expect: dict, requests: list[dict], case: dict):
     `grows`: the history of each request begins with that of the request before. `last`: for each kind of
     upstream, how often each type of item, or each role of a message, is in the last request; `ids` is the
     number of items that have an id.
-    `requests`: what is in the requests, in this order.
+    `requests`: what is in the requests, in this order. `first_bytes`: the least and the most bytes of the
+    first one.
     """
     histories = [request["json"].get("input") or request["json"].get("messages") for request in requests]
     if expect.get("grows"):
@@ -117,6 +119,10 @@ def check_upstream(expect: dict, requests: list[dict], case: dict):
         seen = collections.Counter(item.get("type") or item["role"] for item in histories[-1])
         seen["ids"] = sum("id" in item for item in histories[-1])
         kit.check(kit.mismatch(expect["last"][case.get("wire", "chat")], seen, "the last request"))
+    if "first_bytes" in expect:
+        size = len(json.dumps(requests[0]["json"], separators=(",", ":"), ensure_ascii=False).encode())
+        if not expect["first_bytes"][0] <= size <= expect["first_bytes"][1]:
+            raise kit.Failure(f"the first request has {size} bytes, expected {expect['first_bytes']}")
     kit.check(kit.mismatch(expect.get("requests", []) or requests, requests, "the requests"))
 
 
@@ -244,7 +250,12 @@ def own_provider(proxy: kit.Proxy, options: dict) -> str:
     return "\n".join(lines + [f"{key} = {kit.toml(value)}" for key, value in provider.items() if value is not None])
 
 
+SUBJECTS = ["tickets", "invoices", "calendars", "wikis", "metrics", "deploys", "mails", "contacts", "orders", "reviews"]
+
+
 def mcp(options: dict) -> str:
-    if not options.get("mcp"):
-        return ""
-    return f'[mcp_servers.demo]\ncommand = "{kit.python()}"\nargs = ["{MCP_SERVER}"]\n'
+    """The tables of the MCP servers: `demo` with one tool, or that many with twelve tools each."""
+    subjects = SUBJECTS[: options.get("mcp_servers", 0)]
+    servers = {"demo": []} if options.get("mcp") else {subject: [subject, "12"] for subject in subjects}
+    table = '[mcp_servers.{}]\ncommand = "{}"\nargs = {}\n'
+    return "".join(table.format(name, kit.python(), json.dumps([str(MCP_SERVER), *args])) for name, args in servers.items())

@@ -304,7 +304,8 @@ def proxy_for(case: dict, folder: Path):
         script = case["script"] | ({"refuse": rules} if rules else {})
         script |= strict(case["strict"]) if "strict" in case else {}
         key = case.get("key", API_KEY)
-        with Player(script, folder) as player, Proxy(folder, player.base_url, more=case.get("config", ""), key=key, kinds=kinds) as proxy:
+        models, more = case.get("models", ["scripted"]), case.get("config", "")
+        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key, kinds=kinds, models=models, more=more) as proxy:
             proxy.upstream = player
             yield proxy
             check_requests(player.requests(), kinds, "strict" in case)

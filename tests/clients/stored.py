@@ -4,9 +4,13 @@ The key `program` of a case says with which program its scenario runs. Its `upst
 the script, the sandbox, and llama.cpp (`llamacpp`). The streams that a program leaves are judged by the strict checker.
 """
 
+import base64
 import contextlib
+import http.server
+import json
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import kit
@@ -21,6 +25,9 @@ PROGRAMS = {
 }
 
 
+WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"signs the events of the tests").decode()
+
+
 def run(case: dict, folder: Path):
     kit.need(kit.VENV_PYTHON, "the OpenAI SDK for Python")
     kit.need(kit.NODE_MODULES / "openai", "the OpenAI SDK for JavaScript")
@@ -32,11 +39,35 @@ def run(case: dict, folder: Path):
         streams.mkdir(parents=True)
         expect = case["expect"] | case.get("also", {}).get(upstream, {})
         try:
-            with upstream_of(case | {"upstream": upstream, "expect": expect}, subfolder) as (one, proxy):
+            more = webhook_to(streams) if case.get("webhook") else contextlib.nullcontext("")
+            with more as config, upstream_of(case | {"upstream": upstream, "expect": expect, "config": config}, subfolder) as (one, proxy):
                 sdk.run_with(one, subfolder, proxy, [starter, kit.HERE / "programs" / program], case["program"], [streams])
             check_streams(sorted(streams.glob("*.sse")))
         except kit.Failure as reason:
             raise kit.Failure(f"{upstream}: {reason}") from None
+
+
+@contextlib.contextmanager
+def webhook_to(folder: Path):
+    """A receiver of webhooks, which leaves an event in the folder as it came, and the configuration that sends events to it."""
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"])).decode()
+            event = {"headers": dict(self.headers), "body": body, "secret": WEBHOOK_SECRET}
+            unfinished = folder / "event.unfinished"
+            unfinished.write_text(json.dumps(event))
+            unfinished.rename(folder / "event.json")
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'[webhooks.here]\nurl = "http://127.0.0.1:{server.server_port}/hook"\nsecret = "{WEBHOOK_SECRET}"\n'
+        server.shutdown()
 
 
 @contextlib.contextmanager

@@ -678,7 +678,7 @@ async fn shortened() {
     let (code, _, err) = show(None).run(proxy.folder.path()).await;
     assert_eq!(code, 1);
     assert!(err.contains("--listen"), "{err}");
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_exit().await;
     let (code, whole, err) = show(None).run(proxy.folder.path()).await;
     assert_eq!(code, 0, "{err}");

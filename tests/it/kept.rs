@@ -132,7 +132,7 @@ async fn purged_store() {
         .unwrap()
         .to_owned();
     assert_eq!(proxy.get(&format!("/v1/responses/{id}")).await.status, 200);
-    proxy.terminate().await;
+    proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
     output(&proxy, &setup, &["store", "purge", "--yes"]).await;
     let stats = output(&proxy, &setup, &["store", "stats"]).await;

@@ -37,6 +37,7 @@ mod status;
 mod store;
 mod stored;
 mod supply;
+mod terminal;
 mod texts;
 mod trial;
 mod trust;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         store::trials(),
         stored::trials(),
         supply::trials(),
+        terminal::trials(),
         texts::trials(),
         turns::trials(),
         websocket::trials(),

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use kit::player::{Player, PlayerWire};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -242,8 +243,10 @@ impl Proxy {
         let mut first_line = None;
         if setup.is_unnamed {
             first_line = Some(line.trim_end().to_owned());
-            line.clear();
-            greeting.read_line(&mut line).await.unwrap();
+            while !line.is_empty() && !line.contains(" http://") {
+                line.clear();
+                greeting.read_line(&mut line).await.unwrap();
+            }
         }
         let address = line
             .trim_end()
@@ -466,10 +469,13 @@ impl Proxy {
     }
 
     /// Sends SIGTERM.
-    pub async fn terminate(&self) {
-        let kill = format!("kill -TERM {}", self.child.id().unwrap());
-        let status = Command::new("/bin/sh").args(["-c", &kill]).status().await;
-        assert!(status.unwrap().success());
+    pub fn terminate(&self) {
+        self.send_signal(Signal::TERM);
+    }
+
+    pub fn send_signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
     /// Sends SIGKILL.

@@ -151,7 +151,7 @@ async fn after_the_server() {
     let setup = setup();
     let mut proxy = Proxy::start_with(&player, setup.clone()).await;
     run_turns(&proxy).await;
-    proxy.terminate().await;
+    proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
     let offline = status(&proxy, &setup).await;
     assert_eq!(offline["server"], Value::Null);

@@ -271,7 +271,7 @@ async fn restarted_server() {
     let data = tempfile::tempdir().unwrap();
     let setup = setup_with_data_dir(&data);
     let mut first = Proxy::start_for_url(UNUSED_URL, setup.clone()).await;
-    first.terminate().await;
+    first.terminate();
     first.wait_for_exit().await;
     let second = Proxy::start_for_url(UNUSED_URL, setup).await;
     assert!(!second.log().contains("ARTIFACT_STORE"), "{}", second.log());

@@ -9,9 +9,11 @@ use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Reply, Setup};
 
 mod background;
+mod clients;
 mod conversations;
 mod owners;
 mod responses;
+mod two_owners;
 mod webhooks;
 
 pub fn trials() -> Vec<Trial> {
@@ -19,6 +21,8 @@ pub fn trials() -> Vec<Trial> {
         responses::trials(),
         conversations::trials(),
         owners::trials(),
+        two_owners::trials(),
+        clients::trials(),
         background::trials(),
         webhooks::trials(),
     ];
@@ -69,8 +73,15 @@ fn id(object: &Value) -> String {
 
 /// Stops the program with SIGTERM and starts it again in the same folder.
 async fn restarted(mut proxy: Proxy, setup: &Setup) -> Proxy {
-    proxy.terminate().await;
+    proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
+    Proxy::start_in_folder(proxy.folder, setup).await
+}
+
+/// Kills the program and starts it again in the same folder.
+async fn killed(mut proxy: Proxy, setup: &Setup) -> Proxy {
+    proxy.kill().await;
+    proxy.wait_for_exit().await;
     Proxy::start_in_folder(proxy.folder, setup).await
 }
 

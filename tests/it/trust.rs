@@ -254,17 +254,13 @@ async fn found_file() {
     assert!(!out.contains("up (up)"), "{out}");
     assert!(err.contains("./proxy-config.toml is not read"), "{err}");
     let (_, named, _) = Setup::new().arg("check").run(folder().path()).await;
-    assert!(named.starts_with("listen "), "{named}");
+    assert!(named.starts_with("  listen "), "{named}");
     let proxy = Proxy::start_with(&player, Setup::new().unnamed()).await;
-    assert_eq!(proxy.first_line, Some(notice_line(notice)));
+    assert_eq!(proxy.first_line.as_deref(), Some(notice));
     let response = proxy
         .response(&json!({"model": "up/m", "input": "go"}))
         .await;
     assert_eq!(response["output"][0]["content"][0]["text"], "a");
-}
-
-fn notice_line(begin: &str) -> String {
-    format!("{begin} Only serve and check read it; name it with --config for the other commands.")
 }
 
 async fn own_file() {

@@ -3,16 +3,14 @@
 //! usage}`. `output` is "all user messages, followed by a single compaction item"
 //! (OpenAI's API reference).
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
+use super::request::TurnSource;
 use super::response_object::{item_id, push_usage};
 use crate::event::Usage;
 use crate::json;
 use crate::members::EditedObject;
 
 /// The answer of `POST /v1/responses/compact`, except for the user messages, which
-/// [`Self::to_json`] copies from the request.
+/// [`Self::to_json`] copies from the request and the stored history that it continues.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactionResponse<'a> {
     /// The response id: `resp_` and a token, from which the id of the item is made.
@@ -27,18 +25,11 @@ pub struct CompactionResponse<'a> {
     pub max_message_bytes: usize,
 }
 
-/// The part of the request body that is repeated.
-#[derive(Deserialize)]
-struct CompactRequestBody<'a> {
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-}
-
 impl CompactionResponse<'_> {
-    /// The JSON of the answer to `body`, and the number of user messages that were left out
+    /// The JSON of the answer to this request, and the number of user messages that were left out
     /// because of [`Self::max_message_bytes`].
-    pub fn to_json(&self, body: &str) -> (Vec<u8>, usize) {
-        let (mut messages, dropped) = self.user_messages(body);
+    pub fn to_json(&self, request: &TurnSource) -> (Vec<u8>, usize) {
+        let (mut messages, dropped) = self.user_messages(request);
         // Open Responses requires an id and a status of every message.
         for (index, message) in messages.iter_mut().enumerate() {
             let id = item_id("msg", self.id, index);
@@ -67,20 +58,16 @@ impl CompactionResponse<'_> {
     }
 
     /// The newest user messages that fit, and the number of older ones.
-    fn user_messages<'b>(&self, body: &'b str) -> (Vec<EditedObject<'b>>, usize) {
-        let body: Option<CompactRequestBody<'b>> = serde_json::from_str(body).ok();
-        let Some(input) = body.and_then(|body| body.input) else {
+    fn user_messages<'b>(&self, request: &'b TurnSource) -> (Vec<EditedObject<'b>>, usize) {
+        let Some(found) = request.raw_items() else {
             return (Vec::new(), 0);
         };
-        if input.get().starts_with('"') {
-            let message = EditedObject::read(r#"{"type":"message","role":"user"}"#)
-                .map(|message| with_text(message, input.get()))
-                .into_iter()
-                .collect();
-            return (message, 0);
-        }
-        let items: Vec<&'b RawValue> = serde_json::from_str(input.get()).unwrap_or_default();
-        let all: Vec<EditedObject<'b>> = items.into_iter().filter_map(user_message).collect();
+        let text = found.text.and_then(|text| {
+            let message = EditedObject::read(r#"{"type":"message","role":"user"}"#)?;
+            Some(with_text(message, text))
+        });
+        let messages = found.items.into_iter().filter_map(user_message);
+        let all: Vec<EditedObject<'b>> = messages.chain(text).collect();
         let mut room = self.max_message_bytes;
         let kept = all.iter().rev().take_while(|message| {
             let bytes = message.to_json().len();
@@ -95,8 +82,8 @@ impl CompactionResponse<'_> {
 
 /// The item, with `type` and content parts added if it is a user message in a short form;
 /// `None` if it is something else.
-fn user_message(raw: &RawValue) -> Option<EditedObject<'_>> {
-    let mut item = EditedObject::read(raw.get())?;
+fn user_message(raw: &str) -> Option<EditedObject<'_>> {
+    let mut item = EditedObject::read(raw)?;
     let is_message = item.get("type").is_none() || item.is("type", "message");
     if !is_message || !item.is("role", "user") {
         return None;
@@ -119,11 +106,21 @@ fn with_text<'a>(mut message: EditedObject<'a>, text: &str) -> EditedObject<'a> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
     use super::*;
 
     fn answer(body: &Value, max_message_bytes: usize) -> (Value, usize) {
+        answer_with(None, body, max_message_bytes)
+    }
+
+    fn answer_with(
+        history: Option<&Value>,
+        body: &Value,
+        max_message_bytes: usize,
+    ) -> (Value, usize) {
         let compacted = CompactionResponse {
             id: "resp_7",
             created_at: 9,
@@ -135,7 +132,12 @@ mod tests {
             },
             max_message_bytes,
         };
-        let (json, dropped) = compacted.to_json(&body.to_string());
+        let history = history.map(|history| Arc::from(history.to_string()));
+        let mut source = TurnSource::new(body.to_string());
+        if let Some(history) = history {
+            source = source.with_history(history);
+        }
+        let (json, dropped) = compacted.to_json(&source);
         (serde_json::from_slice(&json).unwrap(), dropped)
     }
 
@@ -181,6 +183,21 @@ mod tests {
         assert_eq!(answer["output"][0]["id"], "msg_7_0");
         assert_eq!(answer["output"][0]["status"], "completed");
         assert_eq!(answer["output"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn the_messages_of_a_stored_history_come_first_and_share_the_room() {
+        let say = |text: &str| json!({"role": "user", "content": text.repeat(100)});
+        let all = json!([say("a"), {"type": "reasoning"}, say("b"), say("c")]);
+        let (whole, _) = answer(&json!({"input": all}), 400);
+        let history = json!([say("a"), {"type": "reasoning"}, say("b")]);
+        for own in [json!([say("c")]), json!("c".repeat(100))] {
+            let (answer, dropped) = answer_with(Some(&history), &json!({"input": own}), 400);
+            assert_eq!(dropped, 1);
+            assert_eq!(answer, whole);
+        }
+        let (answer, _) = answer_with(Some(&history), &json!({}), 1 << 20);
+        assert_eq!(answer["output"].as_array().unwrap().len(), 3);
     }
 
     #[test]

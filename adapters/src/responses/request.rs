@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parameters::{
@@ -15,6 +16,7 @@ use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
 use crate::json::{self, string_value};
+use crate::members::Members;
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::stop_flag::StopFlag;
@@ -45,7 +47,7 @@ pub struct TurnSource {
     /// The JSON of the items that the body refers to, by item id.
     items: HashMap<String, Arc<str>>,
     /// The stored items that the request continues, as a JSON list.
-    history: Option<Arc<str>>,
+    history: Option<Arc<String>>,
     /// The most characters of a user message.
     max_message_chars: Option<usize>,
     purpose: Purpose,
@@ -57,6 +59,21 @@ pub struct TurnSource {
     rounds: Vec<Arc<str>>,
     /// Ends the work on the request early.
     stop: StopFlag,
+}
+
+/// The items of a request as they were written.
+pub(crate) struct RawItems<'a> {
+    /// The JSON of each item.
+    pub(crate) items: Vec<&'a str>,
+    /// The JSON of the input behind them, if it is a text.
+    pub(crate) text: Option<&'a str>,
+}
+
+/// The part of a request body that has its items.
+#[derive(Deserialize)]
+struct BodyInput<'a> {
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
 }
 
 impl TurnSource {
@@ -86,9 +103,10 @@ impl TurnSource {
         Self { stop, ..self }
     }
 
-    /// The size of the request body in bytes.
-    pub fn body_len(&self) -> usize {
-        self.body.len()
+    /// The size in bytes of the request body and of the stored history that it continues.
+    pub fn size(&self) -> usize {
+        let history = self.history.as_ref().map_or(0, |history| history.len());
+        self.body.len().saturating_add(history)
     }
 
     /// The same request, with the items that its `item_reference` items refer to: their
@@ -103,7 +121,7 @@ impl TurnSource {
 
     /// The same request, with the stored items that it continues: a JSON list.
     #[must_use]
-    pub fn with_history(&self, history: Arc<str>) -> Self {
+    pub fn with_history(&self, history: Arc<String>) -> Self {
         Self {
             history: Some(history),
             ..self.clone()
@@ -120,7 +138,7 @@ impl TurnSource {
     }
 
     /// The stored items that the request continues, as a JSON list.
-    pub fn history(&self) -> Option<&Arc<str>> {
+    pub fn history(&self) -> Option<&Arc<String>> {
         self.history.as_ref()
     }
 
@@ -164,9 +182,40 @@ impl TurnSource {
         }
     }
 
-    /// The request body, as the client sent it.
-    pub fn body(&self) -> &str {
-        &self.body
+    /// The items of the request as they were written: those of the history that it continues, then
+    /// those of its body, references resolved. `None` if they cannot be read.
+    pub(crate) fn raw_items(&self) -> Option<RawItems<'_>> {
+        let mut items = match &self.history {
+            Some(history) => serde_json::from_str(history).ok()?,
+            None => Vec::new(),
+        };
+        let body: BodyInput<'_> = serde_json::from_str(&self.body).ok()?;
+        let mut text = None;
+        match body.input.map(RawValue::get) {
+            Some(json) if json.starts_with('"') => text = Some(json),
+            Some(json) => {
+                let own: Vec<&RawValue> = serde_json::from_str(json).ok()?;
+                items.extend(own);
+            }
+            None => {}
+        }
+        let items = items.into_iter().map(|raw| self.resolved(raw.get()));
+        Some(RawItems {
+            items: items.collect(),
+            text,
+        })
+    }
+
+    /// The item that this one refers to, or itself.
+    fn resolved<'a>(&'a self, raw: &'a str) -> &'a str {
+        if self.items.is_empty() {
+            return raw;
+        }
+        let reference = Members::read(raw);
+        let reference = reference.filter(|it| it.text("type").as_deref() == Some("item_reference"));
+        let id = reference.and_then(|reference| reference.text("id"));
+        let known = id.and_then(|id| self.items.get(&*id));
+        known.map_or(raw, |item| &**item)
     }
 
     /// Parses the request. An error is an invalid request of the client and names the

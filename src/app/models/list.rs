@@ -34,6 +34,8 @@ pub struct CatalogEntry {
     pub reasoning: Vec<String>,
     /// The effort when none is requested, one of `reasoning`.
     pub default_reasoning: Option<String>,
+    /// Whether Codex leaves out the tools of MCP servers, which the model then has to search.
+    pub tool_search: bool,
 }
 
 impl CatalogEntry {
@@ -199,7 +201,7 @@ fn codex_info(at: usize, model: &CatalogEntry, instructions: &str) -> Value {
         "effective_context_window_percent": SHOWN_PERCENT,
         "experimental_supported_tools": [],
         "input_modalities": if model.images { json!(["text", "image"]) } else { json!(["text"]) },
-        "supports_search_tool": false,
+        "supports_search_tool": model.tool_search,
         "base_instructions": instructions,
     });
     if let Some(fields) = info.as_object_mut() {

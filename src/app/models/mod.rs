@@ -96,12 +96,8 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
                 .and_then(|learned_quirks| learned_quirks.window(&provider.id, &model.id))
                 .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
             let window = learned.unwrap_or_else(|| model.window()).tokens;
-            entry(
-                provider,
-                model,
-                registry.public_name(provider, model),
-                window,
-            )
+            let name = registry.public_name(provider, model);
+            entry(config, provider, model, name, window)
         })
         .collect();
     if let Some(default) = &registry.default_model
@@ -125,13 +121,25 @@ pub fn catalog_with(config: &Config, name: &str) -> Vec<CatalogEntry> {
         let window = route.model.window().tokens;
         entries.push(CatalogEntry {
             other_slug: None,
-            ..entry(&route.provider, &route.model, name.to_owned(), window)
+            ..entry(
+                config,
+                &route.provider,
+                &route.model,
+                name.to_owned(),
+                window,
+            )
         });
     }
     entries
 }
 
-fn entry(provider: &Provider, model: &Model, slug: String, window: u64) -> CatalogEntry {
+fn entry(
+    config: &Config,
+    provider: &Provider,
+    model: &Model,
+    slug: String,
+    window: u64,
+) -> CatalogEntry {
     CatalogEntry {
         other_slug: Some(provider.prefixed_name(&model.id)).filter(|name| *name != slug),
         slug,
@@ -147,6 +155,7 @@ fn entry(provider: &Provider, model: &Model, slug: String, window: u64) -> Catal
         images: model.images,
         reasoning: model.reasoning.clone(),
         default_reasoning: model.default_reasoning.clone(),
+        tool_search: config.codex.tool_search,
     }
 }
 
@@ -172,7 +181,6 @@ pub fn first_model(config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
-
     use adapters::quirk_patch::ModelPatch;
 
     use super::*;
@@ -204,6 +212,21 @@ mod tests {
             windows(),
             [(200_000, 176_000), (4_096, 2_991), (200_000, 176_000)]
         );
+    }
+
+    #[test]
+    fn s4_dl_codex_is_told_to_search_for_tools() {
+        let lab = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\n\
+            key_required = false\nmodels = [{ id = \"one\" }]\n";
+        for (settings, is_told) in [("", false), ("[codex]\ntool_search = true", true)] {
+            let entries = catalog(&config_of(&format!("{lab}{settings}")), None);
+            let infos: Vec<_> = list::codex_infos(&entries, "").collect();
+            // The model has two names.
+            assert_eq!(infos.len(), 2);
+            for info in infos {
+                assert_eq!(info["supports_search_tool"], is_told, "{settings}");
+            }
+        }
     }
 
     #[test]

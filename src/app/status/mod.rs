@@ -13,7 +13,7 @@ use crate::clock::{Clock, System, local_day};
 use crate::config::Config;
 use crate::diagnostics::bundle::BundleFolder;
 use crate::metrics::usage::UsageLog;
-use crate::net::{LOCAL_OWNER, Owner};
+use crate::net::Owner;
 use crate::store::DataDir;
 use report::{DiskReport, ServerReport, StatusReport, UsageReport, WEEK};
 
@@ -56,7 +56,7 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
 /// What was used today and this week; `None` if it cannot be read.
 pub async fn usage(log: &UsageLog) -> Option<UsageReport> {
     let today = local_day(System.unix());
-    let sums = log.since(LOCAL_OWNER, today - WEEK + 1).await;
+    let sums = log.since(today - WEEK + 1).await;
     match sums {
         Ok(sums) => Some(UsageReport::new(&sums, today, log.is_stored())),
         Err(error) => {

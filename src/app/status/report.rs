@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::selection::ListedTurn;
+use crate::net::local_owner;
 use crate::store::{UsageKey, UsageSum};
 use crate::turn::RunningTurnReport;
 use crate::upstream::ProviderReport;
@@ -59,10 +60,13 @@ pub struct UsageReport {
     pub week: Vec<ModelUsage>,
 }
 
-/// What the turns of one model have used.
+/// What the turns of an owner with a model have used.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(expecting = "struct ModelSum")]
 pub struct ModelUsage {
+    /// The owner.
+    #[serde(default = "local_owner")]
+    pub owner: String,
     /// The provider's id.
     pub provider: String,
     /// The provider's name of the model.
@@ -115,18 +119,18 @@ impl UsageReport {
     }
 }
 
-/// The sums of each model from a day on.
+/// The sums of each owner and model from a day on.
 fn by_model(sums: &[(UsageKey, UsageSum)], since: i64) -> Vec<ModelUsage> {
     let mut models = std::collections::BTreeMap::<_, UsageSum>::new();
     for (key, sum) in sums.iter().filter(|(key, _)| key.day >= since) {
         models
-            .entry((&key.provider, &key.model))
+            .entry((&key.owner, &key.provider, &key.model))
             .or_default()
             .add(sum);
     }
     let mut models: Vec<ModelUsage> = models
         .into_iter()
-        .map(|((provider, model), sum)| ModelUsage::new(provider, model, &sum))
+        .map(|((owner, provider, model), sum)| ModelUsage::new(owner, (provider, model), &sum))
         .collect();
     models.sort_by(|one, other| {
         let order = |model: &ModelUsage| (model.cost.unwrap_or(0.0), model.input_tokens);
@@ -137,10 +141,11 @@ fn by_model(sums: &[(UsageKey, UsageSum)], since: i64) -> Vec<ModelUsage> {
 }
 
 impl ModelUsage {
-    /// What the turns of a model have used.
-    pub fn new(provider: &str, model: &str, sum: &UsageSum) -> Self {
+    /// What the turns of an owner with a provider and its model have used.
+    pub fn new(owner: &str, (provider, model): (&str, &str), sum: &UsageSum) -> Self {
         let is_known = sum.cost > 0.0 || sum.unpriced == 0;
         Self {
+            owner: owner.to_owned(),
             provider: provider.to_owned(),
             model: model.to_owned(),
             turns: sum.turns,

@@ -7,7 +7,7 @@ use comfy_table::CellAlignment::{Left, Right};
 
 use super::report::{DiskReport, ModelUsage, ServerReport, StatusReport};
 use crate::diagnostics::listing::{TurnListing, age, short_duration};
-use crate::log::{ByteCount, Dollars, SafeText, short_id, table};
+use crate::log::{ByteCount, ClientColumn, Dollars, SafeText, short_id, table};
 use crate::upstream::ProviderReport;
 
 /// The most models of a period that have a line of their own.
@@ -68,12 +68,14 @@ impl ServerReport {
             let count = self.running.len();
             let turns = if count == 1 { "turn is" } else { "turns are" };
             let _ = writeln!(text, "{count} {turns} running.");
+            let clients = ClientColumn::of(self.running.iter().map(|turn| turn.owner.as_str()));
             let rows = self.running.iter().take(MAX_RUNNING).map(|turn| {
                 [
                     short_duration(turn.running_ms.saturating_mul(1000)),
-                    route(turn.route.as_deref().unwrap_or("-")),
+                    route(turn.route.as_deref().unwrap_or("-"), MAX_ROUTE_CHARS),
                     ByteCount(turn.received_bytes).to_string(),
                     SafeText::new(&short_id(&turn.request_id)).to_string(),
+                    clients.cell(&turn.owner),
                 ]
             });
             let columns = [
@@ -81,6 +83,7 @@ impl ServerReport {
                 ("route", Left, 5),
                 ("received", Right, 9),
                 ("request", Left, 8),
+                ("client", Left, 6),
             ];
             text += &table(columns, rows);
         }
@@ -176,23 +179,28 @@ fn usage_table(period: &str, models: &[ModelUsage]) -> String {
     if models.is_empty() {
         return format!("{period}: no turns.\n");
     }
-    let mut lines: Vec<(String, ModelUsage)> = models
+    let clients = ClientColumn::of(models.iter().map(|model| model.owner.as_str()));
+    let route_chars = clients.left_of(MAX_ROUTE_CHARS);
+    let mut lines: Vec<(String, String, ModelUsage)> = models
         .iter()
         .take(MAX_MODELS)
         .map(|model| {
             let name = format!("{}/{}", model.provider, model.model);
-            (route(&name), model.clone())
+            let client = clients.cell(&model.owner);
+            (client, route(&name, route_chars), model.clone())
         })
         .collect();
     let others = models.get(MAX_MODELS..).unwrap_or_default();
     if !others.is_empty() {
-        lines.push((format!("{} others", others.len()), sum(others)));
+        let name = format!("{} others", others.len());
+        lines.push((String::new(), name, sum(others)));
     }
     if models.len() > 1 {
-        lines.push(("all".to_owned(), sum(models)));
+        lines.push((String::new(), "all".to_owned(), sum(models)));
     }
     let columns = [
-        (period, Left, u16::try_from(MAX_ROUTE_CHARS).unwrap_or(0)),
+        (period, Left, u16::try_from(route_chars).unwrap_or(0)),
+        ("client", Left, 6),
         ("turns", Right, 5),
         ("tokens in", Right, 9),
         ("cached", Right, 6),
@@ -200,10 +208,19 @@ fn usage_table(period: &str, models: &[ModelUsage]) -> String {
         ("cost", Right, 7),
         ("whole", Right, 7),
     ];
-    let rows = lines.into_iter().map(|(name, usage)| {
+    let rows = lines.into_iter().map(|(client, name, usage)| {
         let [turns, input, cached, output, cost_of_all] = usage.cells();
         let whole = cost(usage.unshortened_cost, &usage);
-        [name, turns, input, cached, output, cost_of_all, whole]
+        [
+            name,
+            client,
+            turns,
+            input,
+            cached,
+            output,
+            cost_of_all,
+            whole,
+        ]
     });
     table(columns, rows)
 }
@@ -245,6 +262,7 @@ fn uncompared(week: &ModelUsage) -> String {
 /// The sum of several models, under no name.
 fn sum(models: &[ModelUsage]) -> ModelUsage {
     let mut all = ModelUsage {
+        owner: String::new(),
         provider: String::new(),
         model: String::new(),
         turns: 0,
@@ -312,8 +330,8 @@ fn short_count(count: u64) -> String {
     }
 }
 
-fn route(name: &str) -> String {
-    SafeText::up_to(name, MAX_ROUTE_CHARS - 1).to_string()
+fn route(name: &str, chars: usize) -> String {
+    SafeText::up_to(name, chars - 1).to_string()
 }
 
 #[cfg(test)]
@@ -328,6 +346,7 @@ mod tests {
 
     fn usage(model: &str, cost: Option<f64>, unpriced: u64) -> ModelUsage {
         ModelUsage {
+            owner: "local".to_owned(),
             provider: "moonshot".to_owned(),
             model: model.to_owned(),
             turns: 1234,
@@ -372,6 +391,7 @@ mod tests {
                 started_ms: 500_000,
                 running: vec![RunningTurnReport {
                     request_id: "req_9f5a19f7c2d3e4f5".to_owned(),
+                    owner: "local".to_owned(),
                     route: Some("moonshot/a-model-with-a-name-that-does-not-fit".to_owned()),
                     running_ms: 12_345,
                     received_bytes: 45_678,
@@ -471,6 +491,26 @@ Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns
   in /home/me/.local/share/respondent
 "
         );
+    }
+
+    #[test]
+    fn s48_clients_are_named_if_there_are_any() {
+        let mut report = report();
+        let name = "a-client-with-a-long-name";
+        let (server, usage) = (
+            report.server.as_mut().unwrap(),
+            report.usage.as_mut().unwrap(),
+        );
+        name.clone_into(&mut server.running[0].owner);
+        name.clone_into(&mut server.recent[0].owner);
+        name.clone_into(&mut usage.today[0].owner);
+        name.clone_into(&mut usage.week[0].owner);
+        let text = text_of(&report);
+        let headings = text.split_whitespace().filter(|word| *word == "client");
+        assert_eq!(headings.count(), 4, "{text}");
+        assert_eq!(text.matches("a-client-").count(), 4, "{text}");
+        let local = text.lines().find(|line| line.contains(" local "));
+        assert!(local.is_some_and(|line| line.contains("1234")), "{text}");
     }
 
     #[test]

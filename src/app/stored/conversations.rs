@@ -13,6 +13,7 @@ use super::{StoredReply, items, store};
 use crate::app::owner::RequestOwner;
 use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, Random, System};
+use crate::net::Owner;
 use crate::serve::DecodedRequest;
 use crate::store::{ItemListOf, ListedItems, NewItem, StoredConversation};
 
@@ -68,7 +69,7 @@ impl<'a> ConversationBody<'a> {
 /// `POST /v1/conversations`.
 pub(in crate::app) async fn create(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     request: DecodedRequest,
 ) -> StoredReply {
     let store = store(&app)?;
@@ -89,7 +90,7 @@ pub(in crate::app) async fn create(
 /// `GET /v1/conversations/{id}`.
 pub(in crate::app) async fn retrieve(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
 ) -> StoredReply {
     check_id(&id)?;
@@ -100,7 +101,7 @@ pub(in crate::app) async fn retrieve(
 /// `POST /v1/conversations/{id}`: replaces the metadata.
 pub(in crate::app) async fn update(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
     request: DecodedRequest,
 ) -> StoredReply {
@@ -124,7 +125,7 @@ pub(in crate::app) async fn update(
 /// `DELETE /v1/conversations/{id}`.
 pub(in crate::app) async fn remove(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
 ) -> StoredReply {
     check_id(&id)?;
@@ -139,7 +140,7 @@ pub(in crate::app) async fn remove(
 /// `POST /v1/conversations/{id}/items`.
 pub(in crate::app) async fn add_items(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
     request: DecodedRequest,
 ) -> StoredReply {
@@ -165,7 +166,7 @@ pub(in crate::app) async fn add_items(
 /// `GET /v1/conversations/{id}/items`.
 pub(in crate::app) async fn list_items(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> StoredReply {
@@ -183,7 +184,7 @@ pub(in crate::app) async fn list_items(
 /// `GET /v1/conversations/{id}/items/{item}`.
 pub(in crate::app) async fn retrieve_item(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path((id, item)): Path<(String, String)>,
 ) -> StoredReply {
     check_id(&id)?;
@@ -199,7 +200,7 @@ pub(in crate::app) async fn retrieve_item(
 /// `DELETE /v1/conversations/{id}/items/{item}`: the conversation.
 pub(in crate::app) async fn remove_item(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path((id, item)): Path<(String, String)>,
 ) -> StoredReply {
     check_id(&id)?;

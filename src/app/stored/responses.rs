@@ -12,13 +12,14 @@ use crate::app::owner::RequestOwner;
 use crate::app::query::{ParameterError, QueryParams};
 use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, System};
-use crate::jobs::{CancelOutcome, EventsRequest};
+use crate::jobs::CancelOutcome;
+use crate::net::Owner;
 use crate::store::{ItemListOf, ListedItems, NewItem};
 
 /// `GET /v1/responses/{id}`: the response, or its events with `stream=true`.
 pub(in crate::app) async fn retrieve(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> StoredReply {
@@ -46,11 +47,10 @@ async fn events(
     starting_after: Option<u64>,
 ) -> StoredReply {
     let store = store(app)?;
-    if let Some(jobs) = &app.jobs {
-        let request = EventsRequest { starting_after };
-        if let Some(events) = jobs.events(owner, id, request).await? {
-            return Ok(events);
-        }
+    if let Some(jobs) = &app.jobs
+        && let Some(events) = jobs.events(owner, id, starting_after).await?
+    {
+        return Ok(events);
     }
     match store.response(owner, id).await? {
         Some(_) => Err(StoredHttpError::NotBackground("streamed again")),
@@ -61,7 +61,7 @@ async fn events(
 /// `DELETE /v1/responses/{id}`. A background response that has not ended is cancelled first.
 pub(in crate::app) async fn remove(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
 ) -> StoredReply {
     check_id(&id)?;
@@ -85,7 +85,7 @@ pub(in crate::app) async fn remove(
 /// `POST /v1/responses/{id}/cancel`: the response when it has ended.
 pub(in crate::app) async fn cancel(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
 ) -> StoredReply {
     check_id(&id)?;
@@ -107,7 +107,7 @@ pub(in crate::app) async fn cancel(
 /// `GET /v1/responses/{id}/input_items`.
 pub(in crate::app) async fn input_items(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> StoredReply {

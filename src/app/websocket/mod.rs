@@ -27,7 +27,7 @@ use super::owner::RequestOwner;
 use crate::metrics::OpenStream;
 use crate::net::blocking::block_in_place_if_large;
 use crate::net::websocket_frame::FrameKind;
-use crate::net::{ClientConnection, LOCAL_OWNER, RequestId};
+use crate::net::{ClientConnection, LOCAL_OWNER, Owner, RequestId};
 use crate::responses::ConnectionResponses;
 use crate::serve::BodyLimits;
 use crate::serve::error::upgrade_required;
@@ -40,7 +40,7 @@ const MAX_ERRORS: usize = 64;
 /// `GET /v1/responses` that asks for a WebSocket.
 pub(super) async fn connect(
     State(app): State<AppState>,
-    RequestOwner(owner): RequestOwner,
+    RequestOwner(Owner(owner)): RequestOwner,
     request: Request<Body>,
 ) -> Response<Body> {
     let config = app.service.config.load_full();

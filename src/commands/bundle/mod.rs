@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 
-use super::{print_error, print_text};
+use super::{print_error, print_json, print_text};
 use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::commands::progress::Progress;
 use crate::config::Config;
@@ -128,7 +128,7 @@ fn file_name(select: &Selection, turns: &[BundleTurn]) -> String {
 pub async fn list(config: &Config, json: bool) -> anyhow::Result<()> {
     let (listing, note) = listing(config).await?;
     if json {
-        return print_text(&(serde_json::to_string_pretty(&listing)? + "\n"));
+        return print_json(&listing);
     }
     if let Some(note) = note {
         print_text(&(note + "\n"))?;

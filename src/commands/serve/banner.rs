@@ -8,7 +8,7 @@ use crate::config::{CaptureMode, Config, KeyOrigin, address};
 use crate::log::{TERMINAL_WIDTH, labelled};
 
 /// The width of the column with the labels, in characters.
-const LABEL_WIDTH: u16 = 9;
+const LABEL_WIDTH: usize = 9;
 /// The models of one provider that are named; of the others only the number.
 const MAX_MODELS: usize = 3;
 
@@ -82,7 +82,7 @@ fn provider_text(config: &Config, provider: &Provider) -> String {
 
 /// The command that sets up Codex and the one that uses it, on one line if they fit.
 fn codex_text(setup: &str) -> String {
-    let room = usize::from(TERMINAL_WIDTH - LABEL_WIDTH - 4);
+    let room = usize::from(TERMINAL_WIDTH) - LABEL_WIDTH - 4;
     let line = format!("{setup}     then: codex -p respondent");
     if line.chars().count() <= room {
         line

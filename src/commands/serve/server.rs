@@ -191,7 +191,7 @@ impl Server {
         let watched = self.watch.run(crate::config::watch::POLL_INTERVAL, applied);
         let responses = self.app.service.responses().clone();
         let kept = clean_up(live, self.artifacts, responses, usage.clone());
-        let told = jobs.clone();
+        let (told, spent) = (jobs.clone(), usage.clone());
         let _tasks = [
             AbortOnDropHandle::new(tokio::spawn(async move {
                 if let Some(jobs) = told {
@@ -199,6 +199,7 @@ impl Server {
                 }
             })),
             AbortOnDropHandle::new(tokio::spawn(kept)),
+            AbortOnDropHandle::new(tokio::spawn(async move { spent.keep_spent().await })),
             AbortOnDropHandle::new(tokio::spawn(watched)),
             AbortOnDropHandle::new(tokio::spawn(async move {
                 running.report_long_turns().await;

@@ -296,7 +296,7 @@ fn the_error_for_an_unknown_key_names_its_line_and_a_similar_key() {
         ),
         (
             "[codex]\nprompt = 1",
-            "proxy-config.toml:2: unknown key `prompt`; known are instructions_file",
+            "proxy-config.toml:2: unknown key `prompt`; known are instructions_file, tool_search",
         ),
     ] {
         assert_eq!(error(config), expected);
@@ -551,13 +551,13 @@ fn the_report_lists_what_would_run() {
     for line in [
         "listen     http://127.0.0.1:9797",
         "proxy-config.toml",
-        "  address  http://127.0.0.1:8000/v1",
-        "  key      environment OPENAI_API_KEY",
-        "  model    gpt-5 (272000 tokens)",
-        "  model    vllm/... (any other name)",
-        "  keys     2 from configuration file",
-        "  weights  3, 1",
-        "  limit    4 at once",
+        "  address    http://127.0.0.1:8000/v1",
+        "  key        environment OPENAI_API_KEY",
+        "  model      gpt-5 (272000 tokens)",
+        "  model      vllm/... (any other name)",
+        "  keys       2 from configuration file",
+        "  weights    3, 1",
+        "  limit      4 at once",
         "The configuration is valid. No provider was asked.",
         "alias      best = gpt-5",
         "fallback   best -> vllm/a, vllm/b",

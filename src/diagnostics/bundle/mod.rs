@@ -32,11 +32,11 @@ pub use diff::diff;
 pub use error::BundleError;
 pub use folder::{BundleFolder, RetentionLimits, StoredBundle};
 pub use show::show;
+pub(super) use turn::is_local;
 pub use turn::{
     BodyChunk, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
     OmittedPart, RerunReport,
 };
-pub(super) use turn::{is_local, local_owner};
 
 /// The contents of one file, in memory. It has no `Debug`: it contains conversations.
 #[derive(Clone, Default, PartialEq)]

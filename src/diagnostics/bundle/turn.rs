@@ -12,7 +12,7 @@ use adapters::notes::Notes;
 use registry::{RegistrySnapshot, Window};
 use serde::{Deserialize, Serialize};
 
-use crate::net::LOCAL_OWNER;
+use crate::net::{LOCAL_OWNER, local_owner};
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 
@@ -76,11 +76,6 @@ pub struct BundleTurn {
     /// The plan of the first attempt as JSON; empty if there was no attempt.
     #[serde(skip)]
     pub plan: Vec<u8>,
-}
-
-/// The owner of a turn that names none.
-pub(in crate::diagnostics) fn local_owner() -> String {
-    LOCAL_OWNER.to_owned()
 }
 
 /// Whether a turn need not name its owner.

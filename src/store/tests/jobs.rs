@@ -3,10 +3,11 @@
 use tempfile::TempDir;
 
 use super::{OWNER, number, response, text};
+use crate::net::Owner;
 use crate::store::responses::text_bytes;
 use crate::store::{
-    DataDir, EventBatch, JobState, NewJob, NewResponse, ResponseText, Store, StoredOrigin,
-    count_rows,
+    DataDir, EventBatch, JobState, NewJob, NewResponse, ResponseText, Store, StoreError,
+    StoredOrigin, count_rows,
 };
 
 struct TestStore {
@@ -141,7 +142,6 @@ async fn the_end_of_a_run_is_stored_with_its_last_events_and_forgets_its_request
     assert_eq!(test.state("r1").await, Some(JobState::Ended));
     let found = test.store.response(OWNER, "r1").await.unwrap().unwrap();
     assert!(found.background);
-    assert_eq!(found.status, "completed");
     assert!(found.json.contains("\"id\":\"out\""), "{}", found.json);
     assert_eq!(
         count_rows(&test.data_dir, "jobs WHERE request IS NOT NULL"),
@@ -164,7 +164,10 @@ async fn the_end_of_a_run_is_stored_with_its_last_events_and_forgets_its_request
         []
     );
     assert_eq!(test.store.job("another", "r1").await.unwrap(), None);
-    assert_eq!(test.store.jobs("another", 10).await.unwrap(), []);
+    assert_eq!(
+        test.store.jobs(&Owner("another".into()), 10).await.unwrap(),
+        []
+    );
 }
 
 #[tokio::test]
@@ -197,4 +200,69 @@ async fn a_run_and_its_events_go_with_their_response() {
             .is_err()
     );
     assert_eq!(count_rows(&test.data_dir, "items"), 0);
+}
+
+/// How many pages were written since this was asked last.
+fn pages_written(store: &TestStore) -> i64 {
+    let connection = rusqlite::Connection::open(store.data_dir.database_path()).unwrap();
+    let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+    connection
+        .query_row(checkpoint, [], |row| row.get(1))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction() {
+    const RUNS: usize = 10;
+    let store = TestStore::new();
+    let ids: Vec<String> = (0..RUNS).map(|run| format!("r{run}")).collect();
+    for id in &ids {
+        store.accept(id).await;
+    }
+    pages_written(&store);
+    for id in &ids {
+        let appended = store.store.append_events(OWNER, id, events(2..3)).await;
+        appended.unwrap();
+    }
+    let apart = pages_written(&store);
+    // All of them wait for the thread that writes, with one whose response was deleted.
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let busy = store.store.write_with(move |_| {
+        wait.recv().unwrap();
+        Ok(())
+    });
+    let appends = ids.iter().map(String::as_str).chain(["gone"]);
+    let appends = appends.map(|id| store.store.append_events(OWNER, id, events(3..4)));
+    let appends = futures_util::future::join_all(appends);
+    let release = async { go_on.send(()).unwrap() };
+    let (_, appended, ()) = tokio::join!(busy, appends, release);
+    let together = pages_written(&store);
+    assert!(together * 3 < apart, "{together} pages, {apart} apart");
+    for (id, appended) in ids.iter().zip(&appended) {
+        assert!(appended.is_ok());
+        let log = store.store.events_after(OWNER, id, Some(1)).await.unwrap();
+        assert_eq!(log, [events(2..3), events(3..4)]);
+    }
+    assert!(matches!(appended[RUNS], Err(StoreError::Gone)));
+}
+
+#[tokio::test]
+async fn s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs() {
+    let store = TestStore::new();
+    store.accept("good").await;
+    store.accept("bad").await;
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let busy = store.store.write_with(move |_| {
+        wait.recv().unwrap();
+        Ok(())
+    });
+    let good = store.store.append_events(OWNER, "good", events(2..4));
+    // These are there already.
+    let bad = store.store.append_events(OWNER, "bad", events(0..2));
+    let release = async { go_on.send(()).unwrap() };
+    let (_, good, bad, ()) = tokio::join!(busy, good, bad, release);
+    good.unwrap();
+    assert!(bad.is_err());
+    let log = store.store.events_after(OWNER, "good", Some(1)).await;
+    assert_eq!(log.unwrap(), [events(2..4)]);
 }

@@ -171,6 +171,8 @@ impl Model {
             };
             let found = history(connection, it.owner, &origin).unwrap().unwrap();
             assert_eq!(found.items.list, format!("[{}]", it.history.join(",")));
+            // A text that grows is copied.
+            assert_eq!(found.items.list.capacity(), found.items.list.len());
             let ranges = found.items.ranges.iter();
             let each: Vec<&str> = ranges
                 .map(|at| found.items.list.get(at.clone()).unwrap())

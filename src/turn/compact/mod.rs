@@ -133,7 +133,7 @@ impl Compaction {
         let source = &self.history.source;
         let (document, dropped) = answer
             .ctx
-            .run_work(source.body_len(), || compacted.to_json(source.body()));
+            .run_work(source.size(), || compacted.to_json(source));
         let record = &mut *answer.record;
         if dropped > 0 {
             let detail = format!("{dropped} of the oldest: there is no room for them");

@@ -131,7 +131,7 @@ impl Summarizer<'_> {
         let history = self.history;
         let bounds = self.bounds();
         let ctx = answer.ctx;
-        let (turn, plan) = ctx.run_work(history.source.body_len(), || {
+        let (turn, plan) = ctx.run_work(history.source.size(), || {
             let mut turn = history.source.turn()?;
             if self.trigger == CompactionTrigger::LocalPrompt {
                 // The summary prompt is not part of the history.
@@ -151,9 +151,8 @@ impl Summarizer<'_> {
                     .notes
                     .add("compaction_extracted", attempts.failure);
                 let max_chars = MAX_EXTRACT_CHARS.min(bounds.window_bytes() / 8);
-                let extracted = ctx.run_work(history.source.body_len(), || {
-                    extract(&turn, &plan, max_chars)
-                });
+                let extracted =
+                    ctx.run_work(history.source.size(), || extract(&turn, &plan, max_chars));
                 turn.stop.check()?;
                 (extracted, "extract")
             }

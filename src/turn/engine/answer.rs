@@ -3,6 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use adapters::coalescer::Coalescer;
 use adapters::event::Usage;
@@ -15,9 +16,10 @@ use tokio::time::{Instant, sleep_until};
 use super::{StreamTiming, ToolLoop};
 use crate::net::memory;
 use crate::responses::{self, ConnectionTurn, StoredTurn};
+use crate::store::NewResponse;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
-use crate::turn::record::Record;
+use crate::turn::record::{Record, SpentStorage};
 use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::shared::SharedState;
 use crate::turn::sink::Sink;
@@ -193,17 +195,25 @@ impl<'a, S: Sink> Answer<'a, S> {
         let now = self.ctx.environment.clock.unix();
         let response = self.assembler.response();
         let stored = self.stored.take();
+        let spent = self.record.spent(now);
         if let Some(run) = &self.ctx.run {
+            run.has_ended.store(true, Relaxed);
             let record = match &stored {
                 Some(stored) => stored.record(response, now),
                 None => responses::unrun_record(&self.ctx.owner, response, now),
             };
+            let record = NewResponse { spent, ..record };
+            // An end that cannot be stored now is tried again, with what was used.
+            self.record.spent_storage = SpentStorage::WithResponse;
             let is_stored = run.log.finish(&self.events, record).await;
             self.record.metrics.stored_response(is_stored);
         } else if let Some(stored) = stored {
-            let committed = stored.commit(response, now).await;
+            // The client may leave meanwhile, which does not stop what is being written.
+            self.record.spent_storage = SpentStorage::WithResponse;
+            let committed = stored.commit(response, now, spent).await;
             self.record.metrics.stored_response(committed.is_ok());
             if let Err(error) = committed {
+                self.record.spent_storage = SpentStorage::Counted;
                 responses::report_unstored(&error);
                 self.record.notes.add("not_stored", error.to_string());
                 self.assembler.set_stored(false, &mut self.events);

@@ -58,7 +58,7 @@ impl<S: Sink> Answer<'_, S> {
                     Err(_) if reader.is_complete() => None,
                     Err(fault) => return Err(fault),
                 },
-                () = sleep_until(flush_at.unwrap_or(ctx.deadline)), if flush_at.is_some() => {
+                () = wait_until(flush_at), if flush_at.is_some() => {
                     flush_at = None;
                     self.flush_pieces()?;
                     self.send_round(round).await;
@@ -214,6 +214,15 @@ impl<S: Sink> Answer<'_, S> {
         } else {
             commit_at
         }
+    }
+}
+
+/// Waits until then, if that is ever. Makes its timer when it is polled: most answers have nothing to
+/// wait for, and ask for each piece of them.
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -369,7 +369,10 @@ impl<S: Sink> Answer<'_, S> {
                 }
             }
         }
-        round.failover.store_prompt(&round.attempt);
+        // Nothing is kept of a request that says `store: false`.
+        if self.stored.is_some() {
+            round.failover.store_prompt(&round.attempt);
+        }
         if round.hidden.is_some() {
             self.record.notes.extend(assembler.notes());
         }

@@ -35,6 +35,8 @@ pub(in crate::turn) struct RecentRequests {
     /// The part of the reusable tokens that the provider read from its cache for each of the last
     /// two requests that had some.
     hit_rates: [Option<f64>; 2],
+    /// The memory that the requests take.
+    bytes: usize,
 }
 
 /// A request that is being answered, or was.
@@ -77,6 +79,16 @@ impl AnsweredRequest {
             context: &self.context,
             request: self.beginning_of(self.history.sent()),
         }
+    }
+
+    /// Memory use. The hashes of a history count with its newest request.
+    fn bytes(&self) -> usize {
+        let hashes = if self.is_newest() {
+            self.history.parts() * PART_BYTES
+        } else {
+            0
+        };
+        REQUEST_BASE + self.context.route.len() + self.response_id.len() + hashes
     }
 
     /// This request in a form of its history.
@@ -208,6 +220,7 @@ impl RecentRequests {
             lost_turns,
         });
         self.forget_oldest();
+        self.bytes = self.requests.iter().map(AnsweredRequest::bytes).sum();
     }
 
     /// How many turns in a row were lost in the history that a new request continues, from its end
@@ -233,8 +246,16 @@ impl RecentRequests {
 
     fn forget_oldest(&mut self) {
         let mut more = self.requests.len().saturating_sub(MAX_REQUESTS);
+        // The newest request of a history is kept for the next one, however old it is.
+        while more > 0
+            && self
+                .requests
+                .pop_front_if(|oldest| !oldest.is_newest())
+                .is_some()
+        {
+            more -= 1;
+        }
         if more > 0 {
-            // The newest request of a history is kept for the next one, however old it is.
             self.requests.retain(|request| {
                 let is_kept = more == 0 || request.is_newest();
                 more = more.saturating_sub(1);
@@ -320,17 +341,7 @@ impl RecentRequests {
 
     /// Memory use.
     pub(in crate::turn) fn bytes(&self) -> usize {
-        let requests = self.requests.iter();
-        requests
-            .map(|request| {
-                let hashes = if request.is_newest() {
-                    request.history.parts() * PART_BYTES
-                } else {
-                    0
-                };
-                REQUEST_BASE + request.context.route.len() + request.response_id.len() + hashes
-            })
-            .sum()
+        self.bytes
     }
 
     /// The newest request of each history that goes where this one goes.

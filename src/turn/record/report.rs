@@ -2,7 +2,7 @@
 
 use adapters::event::Usage;
 
-use super::Record;
+use super::{Record, SpentStorage};
 use crate::clock::milliseconds;
 use crate::log;
 use crate::log::SafeText;
@@ -46,6 +46,7 @@ impl Record {
             cost: self.cost(),
             unshortened_cost: self.unshortened_cost(),
             unshortened_bill: self.unshortened_bill(),
+            spent_is_stored: self.spent_storage == SpentStorage::WithResponse,
             estimated: is_comparable
                 .then(|| self.earlier_estimate.saturating_add(self.estimated_input)),
             prefix: self.prefix.map(|prefix| PrefixFigures {

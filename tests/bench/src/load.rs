@@ -32,6 +32,8 @@ pub(crate) struct Tally {
     pub(crate) first_ns: Vec<u64>,
     /// The time of each event from the upstream to the loader, ns.
     pub(crate) latency_ns: Vec<u64>,
+    /// The same of the last event of each delta, which has waited for no other.
+    pub(crate) newest_latency_ns: Vec<u64>,
 }
 
 impl Tally {
@@ -43,9 +45,12 @@ impl Tally {
                 self.first_ns.extend(stream.first_ns);
                 if stream.counts.is_exact(expected) {
                     self.latency_ns.extend(stream.counts.latency_ns);
+                    self.newest_latency_ns
+                        .extend(stream.counts.newest_latency_ns);
                 } else {
                     let seen = StreamCounts {
                         latency_ns: Vec::new(),
+                        newest_latency_ns: Vec::new(),
                         ..stream.counts
                     };
                     self.fault(format!("expected {expected} events, saw {seen:?}"));
@@ -63,6 +68,7 @@ impl Tally {
         self.reason = self.reason.take().or(more.reason);
         self.first_ns.extend(more.first_ns);
         self.latency_ns.extend(more.latency_ns);
+        self.newest_latency_ns.extend(more.newest_latency_ns);
     }
 
     fn fault(&mut self, reason: String) {
@@ -206,7 +212,8 @@ pub(crate) async fn hold_streams(target: Target, count: u32, size: usize) -> Hel
     held
 }
 
-async fn first_event(target: Target, request: &[u8]) -> anyhow::Result<Conn> {
+/// Sends a request, and returns its connection after the first event.
+pub(crate) async fn first_event(target: Target, request: &[u8]) -> anyhow::Result<Conn> {
     let mut conn = Conn::open(target.addr).await?;
     let mut reply = conn.send(request).await?;
     anyhow::ensure!(reply.status == 200, "status {}", reply.status);

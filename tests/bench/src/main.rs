@@ -6,8 +6,8 @@
 //! - Loader: [`request`] and [`history`] build the requests; [`conn`], [`dechunk`], [`scan`] and
 //!   [`marker`] read the responses; [`load`] runs many of them.
 //! - Figures: [`clock`] and [`measure`] take them; [`report`] and [`capture`] print the tables.
-//! - Commands: [`run`], [`large`], [`store`] and [`plan`] (with the outputs of [`texts`]), and [`needles`].
-//!   [`limits`] first raises the limit of open files.
+//! - Commands: [`run`], [`large`], [`store`], [`responses`] and [`plan`] (with the outputs of [`texts`]), and
+//!   [`needles`]. [`limits`] first raises the limit of open files.
 
 mod capture;
 mod clock;
@@ -25,6 +25,7 @@ mod pass;
 mod plan;
 mod report;
 mod request;
+mod responses;
 mod run;
 mod scan;
 mod script;
@@ -52,6 +53,11 @@ use crate::{
     scan::ClientApi,
     script::Script,
 };
+
+/// The allocator of the proxy, parts of which are measured in this process.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Measures the proxy against a bare pass-through
 #[derive(Debug, Parser)]
@@ -82,6 +88,8 @@ enum Command {
     Large(large::LargeOptions),
     /// Measure what keeping tool outputs costs a turn
     Store(store::StoreOptions),
+    /// Measure stored and background responses beside the same work without a store
+    Responses(responses::ResponsesOptions),
     /// Measure what planning and encoding histories costs, in this process
     Plan(plan::PlanOptions),
     /// Measure how often the line that matters is still visible in a long output
@@ -123,6 +131,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         Command::Needles(options) => until_signal(needles::run(&options)).await?,
         Command::Plan(options) => plan::run(&options)?,
         Command::Store(options) => until_signal(store::run(&options)).await?,
+        Command::Responses(options) => until_signal(responses::run(&options)).await?,
         Command::Run(options) => until_signal(run::run(&options)).await?,
     };
     Ok(if exact {

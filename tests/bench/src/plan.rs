@@ -113,16 +113,16 @@ impl PlanBench {
         let planned = plan(&turn, &self.bounds);
         let options = EncodeOptions::new(&self.dialect, &self.model, "m");
         let read = || source.turn().map(drop);
-        let reading = self.median_ms(source.body_len(), || Ok(read()?))?;
-        let planning = self.median_ms(source.body_len(), || {
+        let reading = self.median_ms(source.size(), || Ok(read()?))?;
+        let planning = self.median_ms(source.size(), || {
             black_box(plan(&turn, &self.bounds));
             Ok(())
         })?;
-        let encoding = self.median_ms(source.body_len(), || {
+        let encoding = self.median_ms(source.size(), || {
             black_box(encode(&turn, &planned, &options)?);
             Ok(())
         })?;
-        let megabytes = to_f64(source.body_len() as u64) / 1e6;
+        let megabytes = to_f64(source.size() as u64) / 1e6;
         let rate = megabytes * 1e3 / (planning + encoding);
         print_line(&format!(
             "| {name} | {megabytes:.1} | {reading:.2} | {planning:.2} | {encoding:.2} | {rate:.0} |"
@@ -139,12 +139,12 @@ impl PlanBench {
             tools: None,
         });
         let options = EncodeOptions::new(&self.dialect, &self.model, "m");
-        let cutting = self.median_ms(source.body_len(), || {
+        let cutting = self.median_ms(source.size(), || {
             let turn = cut.turn()?;
             black_box(encode(&turn, &plan(&turn, &self.bounds), &options)?);
             Ok(())
         })?;
-        let extracting = self.median_ms(source.body_len(), || {
+        let extracting = self.median_ms(source.size(), || {
             let turn = source.turn()?;
             let plan = plan(&turn, &self.bounds);
             black_box(extract(&turn, &plan, 16_000));
@@ -152,7 +152,7 @@ impl PlanBench {
         })?;
         print_line(&format!(
             "\ncompaction of {:.1} MB: {cutting:.0} ms read, plan and encode, {extracting:.0} ms read, plan and extract (aim: 100)",
-            to_f64(source.body_len() as u64) / 1e6
+            to_f64(source.size() as u64) / 1e6
         ));
         Ok(())
     }

@@ -17,6 +17,8 @@ pub(crate) enum Arm {
     All,
     /// The proxy without stored tool outputs.
     Unkept,
+    /// The proxy with 50 background responses at once.
+    Jobs,
 }
 
 impl Arm {
@@ -30,6 +32,7 @@ impl Arm {
             Self::Off => "[capture]\nmode = \"off\"\n",
             Self::Unkept => "[artifacts]\nmode = \"off\"\n",
             Self::All => "[capture]\nmode = \"all\"\n",
+            Self::Jobs => "[jobs]\nrunning = 50\n",
         }
     }
 }

@@ -22,6 +22,16 @@ impl Target {
         self.post(&self.turn(&model, true, &text))
     }
 
+    /// A streamed request for a response that plays `script`, with these members besides.
+    pub(crate) fn response_request(self, script: Script, more: &Value) -> Vec<u8> {
+        let mut body = self.turn(&script.to_string(), true, "a ");
+        if let (Some(body), Some(more)) = (body.as_object_mut(), more.as_object()) {
+            body.remove("store");
+            body.extend(more.clone());
+        }
+        self.post(&body)
+    }
+
     /// A small request that is not streamed.
     pub(crate) fn small_request(self) -> Vec<u8> {
         self.post(&self.turn("bench", false, "Say something short."))
@@ -52,8 +62,14 @@ impl Target {
 
     /// A GET of the health path.
     pub(crate) fn health_request(self) -> Vec<u8> {
+        self.get("/healthz")
+    }
+
+    /// A GET of a path.
+    pub(crate) fn get(self, path: &str) -> Vec<u8> {
         let addr = self.addr;
-        format!("GET /healthz HTTP/1.1\r\nhost: {addr}\r\n\r\n").into_bytes()
+        format!("GET {path} HTTP/1.1\r\nhost: {addr}\r\nauthorization: Bearer bench\r\n\r\n")
+            .into_bytes()
     }
 
     fn model(self, model: &str) -> String {

@@ -40,6 +40,8 @@ pub(crate) struct StreamCounts {
     pub(crate) done: u64,
     /// The times of the events from the upstream to the loader, ns.
     pub(crate) latency_ns: Vec<u64>,
+    /// The same of the last event of each delta.
+    pub(crate) newest_latency_ns: Vec<u64>,
 }
 
 impl StreamCounts {
@@ -111,11 +113,15 @@ impl Scanner {
 
     fn text(&mut self, data: &[u8], now_ns: u64) {
         let seen = &mut self.counts;
+        let mut newest = None;
         marker::for_each(data, |marker| {
             seen.misplaced += u64::from(marker.index != seen.events);
             seen.events += 1;
-            seen.latency_ns.push(now_ns.saturating_sub(marker.sent_ns));
+            let latency = now_ns.saturating_sub(marker.sent_ns);
+            seen.latency_ns.push(latency);
+            newest = Some(latency);
         });
+        seen.newest_latency_ns.extend(newest);
     }
 }
 
@@ -172,14 +178,19 @@ mod tests {
 
     #[test]
     fn every_event_is_counted_once_however_the_bytes_are_split() {
-        let exact = StreamCounts {
-            events: 2,
-            completed: 1,
-            done: 1,
-            latency_ns: vec![60, 40],
-            ..StreamCounts::default()
-        };
-        for (wire, text) in [(ClientApi::Chat, CHAT), (ClientApi::Responses, RESPONSES)] {
+        for (wire, text, newest) in [
+            (ClientApi::Chat, CHAT, vec![60, 40]),
+            (ClientApi::Responses, RESPONSES, vec![40]),
+        ] {
+            let exact = StreamCounts {
+                events: 2,
+                completed: 1,
+                done: 1,
+                latency_ns: vec![60, 40],
+                newest_latency_ns: newest,
+                ..StreamCounts::default()
+            };
+            assert!(exact.is_exact(2));
             for size in [1, 7, 64, text.len()] {
                 let body = chunked(text, size);
                 for at in 0..=body.len() {
@@ -188,7 +199,6 @@ mod tests {
                 }
             }
         }
-        assert!(exact.is_exact(2));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Launcher {
     proxy: Option<PathBuf>,
     /// The window of the proxy's model, tokens, if it is not the one of an unknown model.
     window: Option<u64>,
+    /// The data folder of the proxy, if it is not a new one.
+    data_dir: Option<PathBuf>,
 }
 
 /// A running server. Dropping it kills the process.
@@ -45,7 +47,16 @@ impl Launcher {
             own_binary: std::env::current_exe()?,
             proxy,
             window: None,
+            data_dir: None,
         })
+    }
+
+    /// Gives the proxy this data folder. Only one can run at a time.
+    pub(crate) fn with_data_dir(self, data_dir: PathBuf) -> Self {
+        Self {
+            data_dir: Some(data_dir),
+            ..self
+        }
     }
 
     /// Gives the model of the proxies this window.
@@ -71,7 +82,7 @@ impl Launcher {
                 command.args(["--upstream", &upstream.to_string()]);
                 ClientApi::Chat
             }
-            Arm::Ours | Arm::Off | Arm::All | Arm::Unkept => {
+            Arm::Ours | Arm::Off | Arm::All | Arm::Unkept | Arm::Jobs => {
                 command = Command::new(self.proxy.as_ref().context("no proxy to start")?);
                 let config = self.write_config(arm, addr, upstream)?;
                 command.args(["serve", "--config"]).arg(config);
@@ -130,8 +141,13 @@ impl Launcher {
             }
             None => String::new(),
         };
+        let data_dir = match &self.data_dir {
+            Some(data_dir) => data_dir.clone(),
+            None => format!("data-{port}").into(),
+        };
+        let data_dir = data_dir.display();
         let text = format!(
-            "[server]\nlisten = \"{addr}\"\ndata_dir = \"data-{port}\"\n\n{capture}\n\
+            "[server]\nlisten = \"{addr}\"\ndata_dir = \"{data_dir}\"\n\n{capture}\n\
              [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n{window}"
         );
         fs::write(&path, text)?;

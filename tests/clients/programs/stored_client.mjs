@@ -2,11 +2,12 @@
 // The last line of its output is a JSON object with the results.
 
 import { Agent, OpenAIConversationsSession, OpenAIResponsesModel, run, setTracingDisabled, tool } from '@openai/agents';
+import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import OpenAI from 'openai';
 import { z } from 'zod';
 
-const [baseURL, model, scenario] = process.argv.slice(2);
+const [baseURL, model, scenario, folder] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey: 'any', maxRetries: 0, timeout: 45_000 });
 setTracingDisabled(true);
 
@@ -46,6 +47,33 @@ async function polled(response) {
 }
 
 const scenarios = {
+  // The event of a webhook as it was sent, changed, and signed by another secret.
+  async webhook() {
+    const ended = await polled(await create('Say it.', { background: true }));
+    const path = `${folder}/event.json`;
+    for (let tries = 0; !existsSync(path) && tries < 1500; tries++) await pause(20);
+    const { body, headers, secret } = JSON.parse(readFileSync(path, 'utf8'));
+    const event = await client.webhooks.unwrap(body, headers, secret);
+    const isRefused = async (changed, of = headers, by = secret) => {
+      try {
+        await client.webhooks.unwrap(changed, of, by);
+        return false;
+      } catch (error) {
+        return error instanceof OpenAI.InvalidWebhookSignatureError;
+      }
+    };
+    return {
+      type: event.type,
+      same: event.data.id === ended.id,
+      refused: [
+        await isRefused(body.replace('completed', 'failed')),
+        await isRefused(`${body} `),
+        await isRefused(body, { ...headers, 'webhook-id': 'evt_1' }),
+        await isRefused(body, headers, 'whsec_b3RoZXI='),
+        await isRefused(body),
+      ],
+    };
+  },
   // Responses: read back, continued, listed, deleted.
   async responses() {
     const first = await create('My word is aloe.');

@@ -157,6 +157,38 @@ def background_stream(session):
     }
 
 
+def webhook(session):
+    """The SDK takes the event of a webhook as it was sent, and refuses it when it was changed or signed by another secret."""
+    client = session.client
+    ended = session.polled(session.create("Say it.", background=True))
+    path, end = session.folder / "event.json", time.monotonic() + 30
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    sent = json.loads(path.read_text())
+    body, headers, secret = sent["body"], sent["headers"], sent["secret"]
+    event = client.webhooks.unwrap(body, headers, secret=secret)
+
+    def is_refused(body, headers=headers, secret=secret):
+        try:
+            client.webhooks.unwrap(body, headers, secret=secret)
+        except openai.InvalidWebhookSignatureError:
+            return True
+        return False
+
+    return {
+        "type": event.type,
+        "class": type(event).__name__,
+        "same": event.data.id == ended.id,
+        "refused": [
+            is_refused(body.replace("completed", "failed")),
+            is_refused(body + " "),
+            is_refused(body, {**headers, "webhook-id": "evt_1"}),
+            is_refused(body, secret="whsec_b3RoZXI="),
+            is_refused(body),
+        ],
+    }
+
+
 def cancel(session):
     """A background response is cancelled while it runs, and again; others cannot be."""
     client = session.client
@@ -265,7 +297,7 @@ def caught(request) -> dict:
     return {}
 
 
-SCENARIOS = [background, background_stream, cancel, chain, conversations, input_items, retrieve, unknown]
+SCENARIOS = [background, background_stream, cancel, chain, conversations, input_items, retrieve, unknown, webhook]
 
 
 def main():

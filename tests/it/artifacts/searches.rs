@@ -112,7 +112,7 @@ async fn search_at_the_end() {
     search.write_all(request.as_bytes()).await.unwrap();
     let reply = tokio::time::timeout(BEGUN, search.read_u8()).await;
     assert!(reply.is_err(), "{reply:?}");
-    proxy.terminate().await;
+    proxy.terminate();
     let exit = tokio::time::timeout(STOPPED, proxy.wait_for_exit()).await;
     let exit = exit.expect("the search keeps the server from ending");
     assert_eq!(exit.code(), Some(0));

@@ -197,6 +197,10 @@ async fn several_turns_back() {
     let (player, mut proxy) = proxy().await;
     let mut random = SeededRandom::new(7);
     let mut body = request("long", &mut random);
+    body["store"] = json!(true);
+    let mut unstored = body.clone();
+    unstored["store"] = json!(false);
+    let unstored = proxy.response(&unstored).await;
     let mut earlier = Vec::new();
     for number in 0..4 {
         earlier.push(proxy.response(&body).await);
@@ -209,7 +213,7 @@ async fn several_turns_back() {
     items[at] = json!({"role": "user", "content": "Something else."});
     for is_restarted in [false, true] {
         if is_restarted {
-            proxy.terminate().await;
+            proxy.terminate();
             assert!(proxy.wait_for_exit().await.success());
             proxy = Proxy::start_in_folder(proxy.folder, &setup().wire_of(&player)).await;
         }
@@ -228,6 +232,10 @@ async fn several_turns_back() {
         other["tools"] = json!([]);
         let later = proxy.response(&other).await;
         assert_eq!(diagnostics(&later)["reason"], "tools_changed");
+        // Nothing of it was written to the disk.
+        let later = proxy.response(&next(&body, &unstored)).await;
+        let is_found = diagnostics(&later)["type"] == "cache_hit";
+        assert_eq!(is_found, !is_restarted, "{}", diagnostics(&later));
     }
 }
 

@@ -112,7 +112,7 @@ async fn losing_session() {
     );
     assert_eq!(proxy.log().matches(LOG).count(), 1);
 
-    proxy.terminate().await;
+    proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
     let next = Proxy::start_in_folder(proxy.folder, &setup.clone().wire_of(&player)).await;
     assert!(is_sent_whole(&turn(&next, 6).await));

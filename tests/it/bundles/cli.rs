@@ -16,6 +16,10 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case("a failed turn is bundled, shown and replayed", bundled),
+        case(
+            "S41 a background response that failed is replayed with the same events",
+            background,
+        ),
         case("a bundle is written once, for its owner", written_once),
         case("turns are selected", selected),
         case(
@@ -144,6 +148,30 @@ async fn bundled() {
     let replayed = run(&proxy, &format!("replay {name}")).await.ok();
     assert!(replayed.contains("equal"), "{replayed}");
     assert_eq!(player.requests().len(), 2, "a replay went to the provider");
+}
+
+async fn background() {
+    let (player, proxy) = server().await;
+    let mut body = body();
+    body["background"] = json!(true);
+    body["stream"] = json!(true);
+    player.push(answer(json!([{"text": "begun"}, {"cut": "fin"}])));
+    let reply = proxy.post(&body).await;
+    let stream = reply.stream();
+    assert_eq!(stream.response["status"], "failed");
+    let asked = player.requests().len();
+    run(&proxy, "bundle create --output a.tar.zst").await.ok();
+    let replayed = run(&proxy, "replay a.tar.zst --events").await.ok();
+    assert!(replayed.contains(": equal"), "{replayed}");
+    // What is printed of a run is the response with which its last event ends.
+    let printed = replayed.lines().find(|line| line.starts_with('{'));
+    let printed: Value = serde_json::from_str(printed.unwrap()).unwrap();
+    assert_eq!(printed, stream.response);
+    assert_eq!(
+        player.requests().len(),
+        asked,
+        "a replay went to the provider"
+    );
 }
 
 async fn written_once() {
@@ -321,7 +349,7 @@ async fn folder() {
     let first = request_id(&bad(&player, &proxy).await);
     let second = request_id(&bad(&player, &proxy).await);
     good(&player, &proxy).await;
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_exit().await;
     let list = run(&proxy, "bundle list").await.ok();
     assert!(list.starts_with("No server runs on "), "{list}");
@@ -354,7 +382,7 @@ async fn mistakes() {
     proxy.post(&reference).await.error(400);
     proxy.post_bytes("{", &[]).await.error(400);
     let failed = request_id(&bad(&player, &proxy).await);
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_exit().await;
     let kept = files(&proxy.folder.path().join("data/bundles"));
     assert_eq!(kept.len(), 1, "{kept:?}");

@@ -191,7 +191,7 @@ async fn shutdown() {
     let mut reply = proxy.open(body.to_string(), &[]).await;
     reply.read_until("response.created").await;
     player.wait_requests(1).await;
-    proxy.terminate().await;
+    proxy.terminate();
     let stream = reply.read_to_end().await.stream();
     assert_eq!(stream.terminal, "response.failed");
     assert_eq!(stream.response["output"], json!([]));

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use kit::player::PlayerWire;
 use libtest_mimic::Trial;
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::fs::OpenOptions;
 use tokio::net::TcpStream;
@@ -31,7 +32,7 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
         ),
         wire_case(
             wire,
-            "R15 a second SIGTERM does not wait for running turns",
+            "R15 a second SIGTERM or Ctrl-C does not wait for running turns",
             second_signal,
         ),
     ]
@@ -63,7 +64,7 @@ async fn fifty_streams(wire: PlayerWire) {
         reply.read_until("begun").await;
         replies.push(reply);
     }
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_log("stopping").await;
     // The listener is closed first, but nothing reports when.
     while TcpStream::connect(proxy.address).await.is_ok() {
@@ -100,7 +101,7 @@ async fn idle(wire: PlayerWire) {
     let setup = Setup::new().server("grace = \"10m\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
     assert_eq!(proxy.get("/healthz").await.status, 200);
-    proxy.terminate().await;
+    proxy.terminate();
     assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
 }
 
@@ -115,7 +116,7 @@ async fn blocking_file(wire: PlayerWire) {
     std::fs::rename(&pipe, &file).unwrap();
     // This waits for the reader, who then waits for what is never written.
     let opened = OpenOptions::new().write(true).open(&file).await;
-    proxy.terminate().await;
+    proxy.terminate();
     assert_eq!(exit_code(&mut proxy).await, Some(0));
     drop(opened.unwrap());
 }
@@ -123,16 +124,24 @@ async fn blocking_file(wire: PlayerWire) {
 async fn second_signal(wire: PlayerWire) {
     let player = player(wire).await;
     let setup = Setup::new().server("grace = \"10m\"");
-    let mut proxy = Proxy::start_with(&player, setup).await;
-    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
-    let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
-    reply.read_until("begun").await;
-    proxy.terminate().await;
-    let waiting = "stopping: 1 turn is still running, waiting up to 600 s";
-    proxy.wait_for_log(waiting).await;
-    proxy.terminate().await;
-    proxy.wait_for_log("stopping now").await;
-    let stream = reply.read_to_end().await.stream();
-    assert_eq!(stream.terminal, "response.failed");
-    assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+    // Ctrl-C sends SIGINT.
+    for (first, second) in [
+        (Signal::TERM, Signal::TERM),
+        (Signal::INT, Signal::INT),
+        (Signal::TERM, Signal::INT),
+        (Signal::INT, Signal::TERM),
+    ] {
+        let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+        player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+        let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
+        reply.read_until("begun").await;
+        proxy.send_signal(first);
+        let waiting = "stopping: 1 turn is still running, waiting up to 600 s";
+        proxy.wait_for_log(waiting).await;
+        proxy.send_signal(second);
+        proxy.wait_for_log("stopping now").await;
+        let stream = reply.read_to_end().await.stream();
+        assert_eq!(stream.terminal, "response.failed");
+        assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+    }
 }

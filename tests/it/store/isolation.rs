@@ -54,7 +54,7 @@ pub async fn untouched_home() {
     proxy.response(&turn).await;
     let artifact = proxy.get(&format!("/v1/artifacts/{id}")).await;
     assert_eq!(artifact.header("x-artifact-persistent"), Some("true"));
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_exit().await;
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 

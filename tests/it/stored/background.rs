@@ -1,10 +1,12 @@
 //! Background responses: they run whether or not anybody waits, and outlive the process.
 
+use std::time::Duration;
+
 use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{asks, get, id, messages, ok, provider, says};
+use super::{asks, get, id, killed, messages, ok, provider, says};
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Reply, Setup};
 use crate::trial::case;
@@ -41,6 +43,10 @@ pub fn trials() -> Vec<Trial> {
             queued_at_restart,
         ),
         case("R14 a run that was interrupted ends as failed", interrupted),
+        case(
+            "S3-3.3b a run that is cancelled while its end is stored has ended once",
+            cancelled_at_its_end,
+        ),
         case("S3-7.2b a run ends at its limit", limit),
         case(
             "a run in a conversation adds its items when it ends",
@@ -143,9 +149,7 @@ async fn resumed() {
             let rest = events(&proxy, &run, Some(after as u64)).await;
             assert_eq!(frames(&rest), whole[after + 1..], "after {after}");
         }
-        proxy.kill().await;
-        proxy.wait_for_exit().await;
-        proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+        proxy = killed(proxy, &setup).await;
     }
 }
 
@@ -188,6 +192,42 @@ async fn cancelled() {
     let second = ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     assert_eq!(second, first);
     assert_eq!(player.requests().len(), 1);
+}
+
+async fn cancelled_at_its_end() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(answer(
+        json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
+    ));
+    let setup = Setup::new().server("data_dir = \"data\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    let path = format!("{}?stream=true", path_of(&run));
+    let mut live = proxy.open_events(&path).await;
+    live.read_until("\"one \"").await;
+    // Somebody else writes, so that the end has to wait.
+    let database = proxy.folder.path().join("data/artifacts/artifacts.db");
+    let writer = rusqlite::Connection::open(database).unwrap();
+    writer.busy_timeout(Duration::from_secs(10)).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    while !player.requests()[0].finished {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    proxy.wait_until_idle().await;
+    let cancel = format!("{}/cancel", path_of(&run));
+    let body = json!({});
+    let cancelling = async { proxy.post_to(&cancel, &body, &[]).await };
+    let unlocking = async {
+        proxy.wait_until_idle().await;
+        writer.execute_batch("COMMIT").unwrap();
+    };
+    let (cancelled, ()) = tokio::join!(cancelling, unlocking);
+    assert_eq!(ok(&cancelled)["status"], "completed");
+    let stream = live.read_to_end().await.stream();
+    assert_eq!(stream.text(), "one two");
+    assert_eq!(ended(&proxy, &run).await["status"], "completed");
+    let items = get(&proxy, &format!("{}/input_items", path_of(&run))).await;
+    assert_eq!(items["data"].as_array().unwrap().len(), 1);
 }
 
 async fn coalesced() {
@@ -277,7 +317,7 @@ async fn queued_at_restart() {
     player.push(says("second"));
     player.push(says("third"));
     let setup = Setup::new().tables("[jobs]\nrunning = 1").wire_of(&player);
-    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let first = begin(&proxy, "a", json!({})).await;
     let mut live = proxy
         .open_events(&format!("{}?stream=true", path_of(&first)))
@@ -285,9 +325,7 @@ async fn queued_at_restart() {
     live.read_until("begun").await;
     let second = begin(&proxy, "b", json!({})).await;
     let third = begin(&proxy, "c", json!({})).await;
-    proxy.kill().await;
-    proxy.wait_for_exit().await;
-    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let proxy = killed(proxy, &setup).await;
     assert_eq!(ended(&proxy, &first).await["status"], "failed");
     for (run, text) in [(&second, "second"), (&third, "third")] {
         let response = ended(&proxy, run).await;
@@ -305,15 +343,13 @@ async fn interrupted() {
         {"reasoning": "I think."}, {"text": "begun"}, {"stall": true}
     ])));
     let setup = Setup::new().wire_of(&player);
-    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let run = begin(&proxy, "x", json!({})).await;
     let mut live = proxy
         .open_events(&format!("{}?stream=true", path_of(&run)))
         .await;
     live.read_until("begun").await;
-    proxy.kill().await;
-    proxy.wait_for_exit().await;
-    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let proxy = killed(proxy, &setup).await;
     let stored = ended(&proxy, &run).await;
     assert_eq!(stored["status"], "failed");
     let message = stored["error"]["message"].as_str().unwrap();

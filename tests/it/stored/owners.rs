@@ -7,7 +7,7 @@ use libtest_mimic::Trial;
 use respondent::secrets::TokenHash;
 use serde_json::{Value, json};
 
-use super::{asks, id, restarted};
+use super::{asks, id, killed, restarted};
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Proxy, Reply, Setup};
 use crate::trial::case;
@@ -22,6 +22,10 @@ pub fn trials() -> Vec<Trial> {
             "S47 S48 a limit of the day outlives a restart, and usage is shown by client",
             limit_of_a_day,
         ),
+        case(
+            "S47 what was acknowledged counts for the day after a kill",
+            counted_after_a_kill,
+        ),
     ]
 }
 
@@ -32,9 +36,12 @@ pub fn client(name: &str, limits: &str) -> String {
 }
 
 /// A request of a client, or of whoever runs the server.
-async fn send(proxy: &Proxy, who: &str, route: &str, body: &Value) -> Reply {
+pub async fn send(proxy: &Proxy, who: &str, route: &str, body: &Value) -> Reply {
     let bearer = format!("Bearer {who}-token-1");
-    let headers = [("authorization", bearer.as_str())];
+    let mut headers = vec![("authorization", bearer.as_str())];
+    if route == "POST /mcp" {
+        headers.push(("accept", "application/json, text/event-stream"));
+    }
     match route.split_once(' ').unwrap() {
         ("GET", path) => proxy.get_with(path, &headers).await,
         ("POST", path) => proxy.post_to(path, body, &headers).await,
@@ -139,7 +146,7 @@ async fn owned(proxy: &Proxy, who: &str) -> Owned {
 }
 
 /// An id that nothing has, of the form of another one.
-fn unknown(id: &str) -> String {
+pub fn unknown(id: &str) -> String {
     let (prefix, digits) = id.rsplit_once('_').unwrap();
     format!("{prefix}_{}", "0".repeat(digits.len()))
 }
@@ -239,6 +246,55 @@ async fn isolated() {
     let refused = send(&proxy, "bob", "POST /v1/responses", &continued).await;
     assert_eq!(refused.status, 400);
     assert!(refused.body.contains("previous_response_not_found"));
+}
+
+async fn counted_after_a_kill() {
+    let usage = json!({"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000});
+    let said = answer(json!([{"text": "seen"}, {"usage": usage}]));
+    let player = repeating_player(PlayerWire::Chat, said).await;
+    let setup = Setup::new()
+        .env("RESPONDENT_TOKEN", "local-token-1")
+        .tables(&client("alice", "max_tokens_per_day = 4000"))
+        .wire_of(&player);
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    for (number, more) in [
+        json!({}),
+        json!({"stream": true}),
+        json!({"background": true}),
+        json!({"store": false}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let body = asks("x", more.clone());
+        let reply = send(&proxy, "alice", "POST /v1/responses", &body).await;
+        assert_eq!(reply.status, 200, "{more}: {}", reply.body);
+        if more["background"] == true {
+            let run: Value = serde_json::from_str(&reply.body).unwrap();
+            let events = format!("GET /v1/responses/{}?stream=true", id(&run));
+            let ended = send(&proxy, "alice", &events, &json!({})).await.stream();
+            assert_eq!(ended.response["status"], "completed");
+        }
+        if more["store"] == false {
+            // What is not stored is counted on the disk a moment later, at the latest when
+            // `respondent usage` shows it.
+            let usage = setup.clone().arg("usage").arg("--json");
+            loop {
+                let (_, out, _) = usage.run(proxy.folder.path()).await;
+                let usage: Value = serde_json::from_str(&out).unwrap();
+                let turns = usage["owners"][0]["turns"].as_u64().unwrap_or(0);
+                if turns > 0 {
+                    break;
+                }
+            }
+        }
+        proxy = killed(proxy, &setup).await;
+        assert_eq!(player.requests().len(), number + 1);
+    }
+    let refused = send(&proxy, "alice", "POST /v1/responses", &asks("x", json!({}))).await;
+    let error = refused.error(429);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("has used 4000 of its 4000"), "{message}");
 }
 
 async fn limit_of_a_day() {

@@ -4,7 +4,7 @@ use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{asks, get, id, messages, ok, provider, restarted};
+use super::{asks, get, id, killed, messages, ok, provider, restarted};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::case;
@@ -29,7 +29,47 @@ pub fn trials() -> Vec<Trial> {
         case("what Codex sends is not stored", codex),
         case("without a store responses say so", without_store),
         case("an item is found by its id after a restart", references),
+        case(
+            "S2-Ea a stored history is compacted like the same items in the request",
+            compacted,
+        ),
     ]
+}
+
+async fn compacted() {
+    let summary = "The user is Ada and likes tea. Nothing is to be done; go on from here.";
+    let player = provider(&["Hello Ada.", "Noted.", summary, summary]).await;
+    let proxy = Proxy::start(&player).await;
+    let first = proxy.response(&asks("I am Ada.", json!({}))).await;
+    let more = json!({"previous_response_id": id(&first)});
+    let second = proxy.response(&asks("I like tea.", more)).await;
+    let stored = asks("Go on.", json!({"previous_response_id": id(&second)}));
+    let user = |text: &str| json!({"type": "message", "role": "user", "content": text});
+    let input = json!([
+        user("I am Ada."),
+        first["output"][0],
+        user("I like tea."),
+        second["output"][0],
+        user("Go on."),
+    ]);
+    let mut outputs = Vec::new();
+    for body in [stored, asks(input, json!({}))] {
+        let path = "/v1/responses/compact";
+        let compacted = ok(&proxy.post_to(path, &body, &[]).await);
+        let output = compacted["output"].as_array().unwrap().iter();
+        let shown = output.map(|item| (item["type"].clone(), item["content"][0]["text"].clone()));
+        outputs.push(shown.collect::<Vec<_>>());
+    }
+    let message = |text: &str| (json!("message"), json!(text));
+    let expected = [
+        message("I am Ada."),
+        message("I like tea."),
+        message("Go on."),
+        (json!("compaction"), Value::Null),
+    ];
+    assert_eq!(outputs, [&expected, &expected]);
+    assert_eq!(messages(&player, 2), messages(&player, 3));
+    assert_eq!(player.requests().len(), 4);
 }
 
 async fn is_stored() {
@@ -114,15 +154,13 @@ async fn calls() {
 async fn reads_back() {
     let player = provider(&["one", "two", "three"]).await;
     let setup = Setup::new().wire_of(&player);
-    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let first = proxy.response(&asks("1", json!({}))).await;
     let second = proxy
         .stream(&asks("2", json!({"previous_response_id": id(&first)})))
         .await
         .response;
-    proxy.kill().await;
-    proxy.wait_for_exit().await;
-    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let proxy = killed(proxy, &setup).await;
     for response in [&first, &second] {
         let path = format!("/v1/responses/{}", id(response));
         assert_eq!(get(&proxy, &path).await, *response);

@@ -8,7 +8,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::background::{begin, ended, path_of};
-use super::{asks, id, ok, says};
+use super::{asks, id, killed, ok, says};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
@@ -170,11 +170,10 @@ async fn told_after_kill() {
     let player = player(PlayerWire::Chat).await;
     player.push(says("done"));
     let setup = setup.wire_of(&player);
-    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let run = begin(&proxy, "x", json!({})).await;
     receiver.wait_requests(1).await;
-    proxy.kill().await;
-    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    let proxy = killed(proxy, &setup).await;
     receiver.wait_requests(2).await;
     proxy
         .wait_for_metric("respondent_webhook_attempts_total", "delivered", 1.0)

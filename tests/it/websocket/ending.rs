@@ -39,7 +39,7 @@ async fn idle() {
     let setup = Setup::new().server("grace = \"10m\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
     let mut socket = Socket::open(&proxy).await;
-    proxy.terminate().await;
+    proxy.terminate();
     assert_eq!(
         socket.closed().await,
         (1012, "the server is restarting".to_owned())
@@ -59,7 +59,7 @@ async fn running() {
     socket.create(&asks("go", json!({}))).await;
     let mut events = vec![socket.event().await];
     socket.create(&asks("waits", json!({}))).await;
-    proxy.terminate().await;
+    proxy.terminate();
     proxy.wait_for_log("stopping").await;
     let mut refused = 0;
     while !super::client::is_terminal(events.last().unwrap()) {
@@ -87,7 +87,7 @@ async fn failing() {
     let mut socket = Socket::open(&proxy).await;
     socket.create(&asks("go", json!({}))).await;
     let first = socket.event().await;
-    proxy.terminate().await;
+    proxy.terminate();
     let mut events = vec![first];
     while !super::client::is_terminal(events.last().unwrap()) {
         events.push(socket.event().await);

@@ -2,7 +2,8 @@
 //!
 //! [`case`] makes the outputs: [`kind`] names the kinds, and the modules beside it generate them from
 //! the [`words`] of a [`scene`] by the choices of [`dice`]. [`real`] takes them from commands. [`rig`] sends
-//! each through the proxy, or [`planner`] plans it here, [`summary`] prints what was visible, and [`speed`] measures the time.
+//! each through the proxy, or [`planner`] plans it here, and [`peer`] sends it through another proxy;
+//! [`summary`] prints what was visible, and [`speed`] measures the time.
 
 mod builds;
 mod case;
@@ -12,6 +13,7 @@ mod foreign_logs;
 mod kind;
 mod logs;
 mod pages;
+mod peer;
 mod planner;
 mod real;
 mod rig;
@@ -73,6 +75,9 @@ pub(crate) struct NeedlesOptions {
     /// Plan and encode the outputs in this process instead of sending them through the proxy
     #[arg(long, conflicts_with = "proxy")]
     in_process: bool,
+    /// Headroom, to print beside it what that shows, or `none` [default: headroom on the search path]
+    #[arg(long, value_name = "FILE")]
+    peer: Option<PathBuf>,
     /// Measure the time of planning instead, in this process
     #[arg(long, conflicts_with_all = ["json", "write", "proxy"])]
     speed: bool,
@@ -88,6 +93,12 @@ pub(crate) async fn run(options: &NeedlesOptions) -> anyhow::Result<bool> {
         return speed::run(&options.generated_kinds()?, options.window, seed);
     }
     let (cases, skipped) = options.cases(seed)?;
+    let wants_peer = options.peer.as_deref() != Some(Path::new("none"));
+    let peer = if wants_peer {
+        peer::program(options.peer.as_ref())?
+    } else {
+        None
+    };
     let planner = Planner::new(options.window);
     let mut rig = if options.in_process {
         None
@@ -111,6 +122,12 @@ pub(crate) async fn run(options: &NeedlesOptions) -> anyhow::Result<bool> {
     if let Some(rig) = rig {
         rig.stop().await?;
     }
+    if let Some(program) = &peer {
+        let shown = peer::outcomes(program, &cases).await?;
+        for outcome in &mut outcomes {
+            outcome.add_peer(&shown);
+        }
+    }
     let summary = Summary::new(outcomes, skipped);
     if options.json {
         let figures = json!({"seed": seed, "window": options.window, "summary": summary});
@@ -122,6 +139,9 @@ pub(crate) async fn run(options: &NeedlesOptions) -> anyhow::Result<bool> {
             options.window
         ));
         print_line(&summary.tables());
+        if peer.is_none() && wants_peer {
+            print_line(peer::SKIPPED);
+        }
     }
     Ok(true)
 }
@@ -157,7 +177,7 @@ impl NeedlesOptions {
     }
 }
 
-/// Writes a case as a JSON file, which the scripts of peers read.
+/// Writes a case as a JSON file, which the script of the peer reads.
 fn write(folder: &Path, case: &Case, shown: &str) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     let path = folder.join(format!("{}.json", case.id));

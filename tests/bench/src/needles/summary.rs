@@ -1,10 +1,10 @@
 //! What was visible of the cases, by kind, size, sort and question.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-use super::{case::Case, real::Skipped, scene::NeedleSort};
+use super::{case::Case, peer::PeerOutcome, real::Skipped, scene::NeedleSort};
 use crate::measure::to_f64;
 
 /// What was shown of a case.
@@ -17,8 +17,11 @@ pub(super) struct Outcome {
     kilobytes: Option<usize>,
     is_asked: bool,
     bytes: usize,
+    chars: usize,
     shown_chars: usize,
     is_visible: bool,
+    /// What the peer showed, if it was run.
+    peer: Option<PeerOutcome>,
 }
 
 impl Outcome {
@@ -31,9 +34,21 @@ impl Outcome {
             kilobytes: case.kilobytes,
             is_asked: case.is_asked,
             bytes: case.output.len(),
+            chars: case.output.chars().count(),
             shown_chars: shown.chars().count(),
             is_visible: case.is_visible_in(shown),
+            peer: None,
         }
+    }
+
+    /// Adds what the peer showed of this case.
+    pub(super) fn add_peer(&mut self, shown: &BTreeMap<String, PeerOutcome>) {
+        self.peer = shown.get(&self.id).copied();
+    }
+
+    /// Whether the peer left at most so much of it.
+    fn is_shortened_by_peer(&self, is_short: impl Fn(usize) -> bool) -> bool {
+        self.peer.is_some_and(|peer| is_short(peer.shown_chars))
     }
 }
 
@@ -45,22 +60,43 @@ struct Group {
     visible: usize,
     recall: f64,
     mean_chars: f64,
+    peer: Option<PeerGroup>,
+}
+
+/// What the peer showed of the same outcomes.
+#[derive(Debug, Serialize)]
+struct PeerGroup {
+    visible: usize,
+    recall: f64,
+    mean_chars: f64,
 }
 
 impl Group {
     fn of<'o>(name: &str, outcomes: impl Iterator<Item = &'o Outcome>) -> Option<Self> {
         let (mut cases, mut visible, mut chars) = (0, 0, 0);
+        let (mut peer_cases, mut peer_visible, mut peer_chars) = (0, 0, 0);
         for outcome in outcomes {
             cases += 1;
             visible += usize::from(outcome.is_visible);
             chars += outcome.shown_chars;
+            if let Some(peer) = outcome.peer {
+                peer_cases += 1;
+                peer_visible += usize::from(peer.is_visible);
+                peer_chars += peer.shown_chars;
+            }
         }
+        let peer = PeerGroup {
+            visible: peer_visible,
+            recall: ratio(peer_visible, peer_cases),
+            mean_chars: ratio(peer_chars, peer_cases),
+        };
         (cases > 0).then(|| Self {
             name: name.to_owned(),
             cases,
             visible,
             recall: ratio(visible, cases),
             mean_chars: ratio(chars, cases),
+            peer: (peer_cases == cases).then_some(peer),
         })
     }
 
@@ -71,10 +107,23 @@ impl Group {
             visible,
             recall,
             mean_chars,
+            peer,
         } = self;
+        let peer = peer.as_ref().map(|peer| {
+            let PeerGroup {
+                visible,
+                recall,
+                mean_chars,
+            } = peer;
+            format!(
+                " {visible} of {cases} | {:.0} % | {mean_chars:.0} |",
+                recall * 100.0
+            )
+        });
         format!(
-            "| {name} | {visible} of {cases} | {:.0} % | {mean_chars:.0} |",
-            recall * 100.0
+            "| {name} | {visible} of {cases} | {:.0} % | {mean_chars:.0} |{}",
+            recall * 100.0,
+            peer.unwrap_or_default()
         )
     }
 }
@@ -108,8 +157,18 @@ impl Summary {
 
     /// The tables in Markdown.
     pub(super) fn tables(&self) -> String {
-        let mut text =
-            "| | visible | recall | characters shown, mean |\n|---|---|---|---|\n".to_owned();
+        let has_peer = self.totals.iter().any(|group| group.peer.is_some());
+        let (peer, peer_line) = if has_peer {
+            (
+                " the peer: visible | recall | characters shown, mean |",
+                "---|---|---|",
+            )
+        } else {
+            ("", "")
+        };
+        let mut text = format!(
+            "| | visible | recall | characters shown, mean |{peer}\n|---|---|---|---|{peer_line}\n"
+        );
         for group in &self.totals {
             text.push_str(&group.row());
             text.push('\n');
@@ -127,7 +186,7 @@ impl Summary {
             let sorts = NeedleSort::ALL.map(NeedleSort::name).join(" | ");
             let _ = writeln!(
                 text,
-                "\n| {title} | visible | recall | characters shown, mean | {sorts} |\n|---|---|---|---|---|---|---|"
+                "\n| {title} | visible | recall | characters shown, mean |{peer} {sorts} |\n|---|---|---|---|{peer_line}---|---|---|"
             );
             for kind in kinds {
                 text.push_str(&kind.all.row());
@@ -188,6 +247,16 @@ fn totals(cases: &[Outcome]) -> Vec<Group> {
             generated().filter(|case| case.is_asked == is_asked),
         ));
     }
+    let half = |case: &&Outcome| case.is_shortened_by_peer(|shown| shown * 2 <= case.chars);
+    let few = |case: &&Outcome| case.is_shortened_by_peer(|shown| shown <= 5_000);
+    groups.push(Group::of(
+        "shortened by the peer, by half or more",
+        cases.iter().filter(half),
+    ));
+    groups.push(Group::of(
+        "shortened by the peer, to 5,000 characters or less",
+        cases.iter().filter(few),
+    ));
     groups.push(Group::of("real", real()));
     for (name, is_asked) in [("real, asked for", true), ("real, not asked for", false)] {
         groups.push(Group::of(

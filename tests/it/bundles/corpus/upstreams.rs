@@ -368,7 +368,7 @@ async fn shutdown(wire: PlayerWire) -> BundleFiles {
     let ends = async {
         begun.wait_requests(CALLERS.len()).await;
         silent.wait_requests(CALLERS.len()).await;
-        recording.proxy.terminate().await;
+        recording.proxy.terminate();
     };
     tokio::join!(turns, ends);
     recording.stop().await;

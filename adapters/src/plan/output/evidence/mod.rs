@@ -246,6 +246,53 @@ fn search<'t>(
     finder
 }
 
+/// Counts the tokens of a unit.
+struct Counter<'f> {
+    bytes: &'f [u8],
+    model: &'f mut RarityModel,
+    marks: &'f mut Marks,
+    unit: u32,
+    least: u32,
+    /// Whether the unit holds something new, or a word that is looked for.
+    is_candidate: bool,
+}
+
+impl Counter<'_> {
+    /// Counts a token, and returns the context of the next.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called for each word of an output"
+    )]
+    fn count(&mut self, context: Context, token: &TextToken, is_first: bool) -> Context {
+        if is_first {
+            self.model.count_context(context);
+        }
+        match self.model.count_frequent(context, token) {
+            Some(false) => {}
+            Some(true) => self.count_mark(context, token),
+            None => self.count_rare(context, token),
+        }
+        context.after(token)
+    }
+
+    #[inline(never)]
+    fn count_rare(&mut self, context: Context, token: &TextToken) {
+        let counted = self.model.count(context, token, self.least);
+        self.is_candidate |= counted.is_new;
+        let is_looked_for = counted.may_be_marked || counted.before < NEW_COUNT;
+        if is_looked_for || !token.is_word() && self.marks.has_exact() {
+            self.count_mark(context, token);
+        }
+    }
+
+    fn count_mark(&mut self, context: Context, token: &TextToken) {
+        if let Some(id) = self.marks.find(self.bytes, token, context.pair(token)) {
+            self.is_candidate |= self.marks.count(id, token, self.unit);
+        }
+    }
+}
+
 impl Finder<'_> {
     /// Counts a unit, and keeps it if it holds something new.
     #[inline]
@@ -259,29 +306,21 @@ impl Finder<'_> {
             self.add_unchanged(start, end);
             return;
         }
-        let (bytes, form, units) = (self.bytes, self.form, self.units);
-        let (model, marks) = (&mut self.model, &mut self.marks);
-        let least = if start < FIRST_BYTES { 3 } else { self.least };
-        let mut is_candidate = false;
+        let mut counter = Counter {
+            bytes: self.bytes,
+            model: &mut self.model,
+            marks: &mut self.marks,
+            unit: self.units,
+            least: if start < FIRST_BYTES { 3 } else { self.least },
+            is_candidate: false,
+        };
         let mut pattern = 0;
         let count = |context: Context, token: &TextToken, is_first: bool| {
-            if is_first {
-                model.count_context(context);
-            }
-            let counted = model.count(context, token, least);
-            let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Character);
-            pattern = mix(pattern, if is_word { token.hash } else { 0 });
-            is_candidate |= counted.is_new;
-            if counted.may_be_marked || counted.before < NEW_COUNT || !is_word && marks.has_exact()
-            {
-                let pair = context.pair(token);
-                if let Some(id) = marks.find(bytes, token, pair) {
-                    is_candidate |= marks.count(id, token, units);
-                }
-            }
-            counted.next
+            pattern = mix(pattern, if token.is_word() { token.hash } else { 0 });
+            counter.count(context, token, is_first)
         };
-        read(bytes, &mut self.tokens, form, (start, end), count);
+        read(self.bytes, &mut self.tokens, self.form, (start, end), count);
+        let is_candidate = counter.is_candidate;
         self.patterns.count(pattern);
         if is_candidate {
             self.keep((start, end), pattern, false);
@@ -457,8 +496,7 @@ pub(super) fn pattern_of(text: &str, form: Form, line: (usize, usize)) -> u64 {
     let mut pattern = 0;
     let mut tokens = Tokens::new(bytes);
     read(bytes, &mut tokens, form, line, |context, token, _| {
-        let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Character);
-        pattern = mix(pattern, if is_word { token.hash } else { 0 });
+        pattern = mix(pattern, if token.is_word() { token.hash } else { 0 });
         context.after(token)
     });
     pattern
@@ -484,62 +522,74 @@ fn read(
     unit: (usize, usize),
     mut token: impl FnMut(Context, &TextToken, bool) -> Context,
 ) {
-    let separator = form.separator();
+    if let Some(separator) = form.separator() {
+        read_cells(bytes, tokens, separator, unit, token);
+        return;
+    }
     let least_word = form.least_word();
-    let mut context = Context::short();
+    let mut context = Context::line_start(0);
     let mut is_first = true;
-    let (mut column, mut quotes) = (0_usize, Quotes::default());
     form.for_each_piece(bytes, unit, |start, end| {
         let mut at = start;
-        // Behind the signs at the start of a line: its first word.
-        let mut waiting = None;
+        let mut begins = is_first;
         loop {
-            let found = match waiting.take() {
-                Some(found) => Some(found),
-                None => tokens.next(at, end),
-            };
-            let mut begins = is_first;
-            let found = if is_first {
+            let mut found = tokens.next(at, end);
+            if is_first {
                 is_first = false;
                 let word = found.map_or(end, |found| found.start);
-                context = Context::line_start(0);
-                if let Some(separator) = separator {
-                    let gap = bytes.get(at..word).unwrap_or_default();
-                    column = quotes.count_outside(gap, separator);
-                }
-                match signs(bytes, at, word) {
-                    Some(signs) => {
-                        waiting = found;
-                        Some(signs)
-                    }
-                    None => found,
-                }
-            } else {
-                found
-            };
+                // Its first word is found again in the next round.
+                found = signs(bytes, at, word).or(found);
+            }
             let Some(found) = found else {
                 return;
             };
-            if let Some(separator) = separator
-                && !begins
-            {
-                let gap = bytes.get(at..found.start).unwrap_or_default();
-                let cells = quotes.count_outside(gap, separator);
-                if cells > 0 {
-                    column += cells;
-                    begins = true;
-                    context = Context::cell(column as u64);
-                }
-            }
             at = found.end;
-            quotes.skip_word();
-            context = if found.end - found.start < least_word && found.kind == TokenKind::Word {
+            let is_short = found.end - found.start < least_word;
+            context = if is_short && found.kind == TokenKind::Word {
                 Context::short()
             } else {
                 token(context, &found, begins)
             };
+            begins = false;
         }
     });
+}
+
+/// Reads the tokens of a row of a table as [`read`] does.
+#[inline]
+fn read_cells(
+    bytes: &[u8],
+    tokens: &mut Tokens<'_>,
+    separator: u8,
+    (start, end): (usize, usize),
+    mut token: impl FnMut(Context, &TextToken, bool) -> Context,
+) {
+    let mut context = Context::line_start(0);
+    let (mut column, mut quotes) = (0_usize, Quotes::default());
+    let mut at = start;
+    let mut is_first = true;
+    loop {
+        let mut found = tokens.next(at, end);
+        let word = found.map_or(end, |found| found.start);
+        let gap = bytes.get(at..word).unwrap_or_default();
+        let cells = quotes.count_outside(gap, separator);
+        column += cells;
+        let mut begins = cells > 0;
+        if is_first {
+            is_first = false;
+            begins = true;
+            // Its first word is found again in the next round.
+            found = signs(bytes, at, word).or(found);
+        } else if begins {
+            context = Context::cell(column as u64);
+        }
+        let Some(found) = found else {
+            return;
+        };
+        at = found.end;
+        quotes.skip_word();
+        context = token(context, &found, begins);
+    }
 }
 
 /// Whether a word stands out: in capital letters, behind a bracket, or before a colon.

@@ -131,7 +131,6 @@ fn token_name(token: &TextToken) -> u64 {
 /// What was found out about a token as it was counted.
 #[derive(Clone, Copy)]
 pub(super) struct Counted {
-    pub(super) next: Context,
     /// How often the token occurred before.
     pub(super) before: u32,
     pub(super) may_be_marked: bool,
@@ -185,30 +184,36 @@ impl RarityModel {
         }
     }
 
-    /// Counts a token behind `context`. The result says, among others, whether it was a surprise
-    /// so far: it is new where only one in `least` tokens is.
+    /// Counts a word that is frequent behind `context`, and says whether it may be one that is
+    /// looked for. `None` if the token is to be counted as a rare one.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called for each word of an output"
+    )]
+    pub(super) fn count_frequent(&mut self, context: Context, token: &TextToken) -> Option<bool> {
+        if !token.is_word() {
+            return None;
+        }
+        let slot = Self::slot(mix(context.0, token.hash), self.pair_shift);
+        let pair = self.pairs.get_mut(slot)?;
+        if *pair & PAIR_COUNT < FREQUENT {
+            return None;
+        }
+        *pair += 1;
+        let may_be_marked = *pair & PAIR_MARKED != 0;
+        if *pair & PAIR_COUNT == FREQUENT + AT_A_TIME {
+            *pair -= AT_A_TIME;
+            self.add_frequent(token.hash);
+        }
+        Some(may_be_marked)
+    }
+
+    /// Counts a token that is not frequent behind `context`. The result says, among others, whether
+    /// it was a surprise so far: it is new where only one in `least` tokens is.
     #[inline]
     pub(super) fn count(&mut self, context: Context, token: &TextToken, least: u32) -> Counted {
-        let next = context.after(token);
-        let is_word = matches!(token.kind, TokenKind::Word | TokenKind::Character);
-        let slot = Self::slot(context.pair(token), self.pair_shift);
-        if is_word
-            && let Some(pair) = self.pairs.get_mut(slot)
-            && *pair & PAIR_COUNT >= FREQUENT
-        {
-            let may_be_marked = *pair & PAIR_MARKED != 0;
-            *pair += 1;
-            if *pair & PAIR_COUNT == FREQUENT + AT_A_TIME {
-                *pair -= AT_A_TIME;
-                self.add_frequent(next);
-            }
-            return Counted {
-                next,
-                before: u32::MAX,
-                may_be_marked,
-                is_new: false,
-            };
-        }
+        let is_word = token.is_word();
         let mut is_new = self.count_pair(context, context, token, least);
         if let Some((place, value)) = context.value(token) {
             is_new |= self.count_pair(place, context, &value, least);
@@ -219,11 +224,13 @@ impl RarityModel {
             self.count_context(signs);
         }
         let mut before = WordCount::default();
-        if let Some(word) = self.words.get_mut(Self::slot(next.0, self.word_shift)) {
+        let next = context.after(token).0;
+        if let Some(word) = self.words.get_mut(Self::slot(next, self.word_shift)) {
             before = *word;
             word.count += 1;
         }
         if is_word {
+            let slot = Self::slot(context.pair(token), self.pair_shift);
             if before.singles >= MARKED
                 && let Some(pair) = self.pairs.get_mut(slot)
             {
@@ -238,7 +245,6 @@ impl RarityModel {
             }
         }
         Counted {
-            next,
             before: if is_word { before.count } else { u32::MAX },
             may_be_marked: is_word && before.singles >= MARKED,
             is_new,
@@ -247,9 +253,9 @@ impl RarityModel {
 
     /// Counts a word that occurred a few times more in a frequent pair.
     #[cold]
-    fn add_frequent(&mut self, next: Context) {
+    fn add_frequent(&mut self, name: u64) {
         let count = u32::from(AT_A_TIME);
-        if let Some(word) = self.words.get_mut(Self::slot(next.0, self.word_shift)) {
+        if let Some(word) = self.words.get_mut(Self::slot(name, self.word_shift)) {
             word.count += count;
         }
         self.total += count;

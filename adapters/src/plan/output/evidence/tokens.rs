@@ -28,6 +28,14 @@ pub(super) struct TextToken {
     pub(super) hash: u64,
 }
 
+impl TextToken {
+    /// Whether its words are told apart, and not only its place.
+    #[inline]
+    pub(super) fn is_word(&self) -> bool {
+        matches!(self.kind, TokenKind::Word | TokenKind::Character)
+    }
+}
+
 const ONES: u64 = 0x0101_0101_0101_0101;
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -75,6 +83,12 @@ pub(super) fn first_bytes(chunk: u64, count: usize) -> u64 {
         return chunk;
     }
     chunk & !(u64::MAX << (count * 8))
+}
+
+/// The last bytes of a word: one to eight of a chunk, in small letters, moved to its end.
+#[inline]
+fn last_bytes(chunk: u64, count: usize) -> u64 {
+    fold_case(chunk) << (64 - count * 8)
 }
 
 /// Letters of a chunk in small letters. Other bytes change too, but not digits.
@@ -128,6 +142,7 @@ impl BytesAhead {
                 | is(WORD, byte >= 0x80)
                 | is(WIDE, byte >= 0xe0);
         }
+        let has_wide = block.iter().fold(0, |all, byte| all | byte) >= 0xe0;
         let mut window = Self::default();
         for (index, chunk) in classes.as_chunks::<8>().0.iter().enumerate() {
             let chunk = u64::from_le_bytes(*chunk);
@@ -138,7 +153,9 @@ impl BytesAhead {
             };
             window.word |= bits(WORD) << (index * 8);
             window.digit |= bits(DIGIT) << (index * 8);
-            window.wide |= bits(WIDE) << (index * 8);
+            if has_wide {
+                window.wide |= bits(WIDE) << (index * 8);
+            }
         }
         window
     }
@@ -242,15 +259,7 @@ impl<'t> Tokens<'t> {
         }
         let digits = self.window.digit >> offset & !(u64::MAX << length);
         if digits == 0 {
-            let mut hash = 0;
-            let (mut from, mut left) = (start, length);
-            while left > 8 {
-                hash = mix(hash, fold_case(load(self.bytes, from)));
-                (from, left) = (from + 8, left - 8);
-            }
-            // The start of eight bytes, moved to their end.
-            let last = fold_case(load(self.bytes, from)) << (64 - left * 8);
-            hash = mix(hash, last);
+            let hash = self.word_hash(start, length);
             return TextToken {
                 start,
                 end: at,
@@ -259,6 +268,35 @@ impl<'t> Tokens<'t> {
             };
         }
         self.run_with_digits(start, digits, at, end)
+    }
+
+    /// The hash of a run of letters.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called for each word of an output"
+    )]
+    fn word_hash(&self, start: usize, length: usize) -> u64 {
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        if length <= 16
+            && let Some(block) = rest.first_chunk::<16>()
+            && let ([first, second], _) = block.as_chunks::<8>()
+        {
+            let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
+            // Without a branch, since nobody can foresee the length of a word.
+            let is_long = length > 8;
+            let long = u64::from(is_long).wrapping_neg();
+            let last = first ^ (first ^ second) & long;
+            let hash = mix(0, fold_case(first)) & long;
+            return mix(hash, last_bytes(last, length - 8 * usize::from(is_long)));
+        }
+        let mut hash = 0;
+        let (mut from, mut left) = (start, length);
+        while left > 8 {
+            hash = mix(hash, fold_case(load(self.bytes, from)));
+            (from, left) = (from + 8, left - 8);
+        }
+        mix(hash, last_bytes(load(self.bytes, from), left))
     }
 
     /// Skips the rest of a run that is too long for a word.
@@ -358,8 +396,12 @@ impl<'t> Tokens<'t> {
         let (kind, hash) = if is_id {
             (TokenKind::Id, ID_HASH)
         } else {
-            let letters = run.iter().filter(|byte| !byte.is_ascii_digit());
-            let hash = letters.fold(3, |hash, byte| mix(hash, u64::from(byte | 0x20)));
+            let bytes = run.iter().enumerate();
+            let hash = bytes.fold(3, |hash, (at, byte)| {
+                // Not a branch, since nobody can foresee it.
+                let letter = (digits >> at & 1).wrapping_sub(1);
+                hash & !letter | mix(hash, u64::from(byte | 0x20)) & letter
+            });
             (TokenKind::Word, hash)
         };
         TextToken {

@@ -16,7 +16,7 @@ mod table;
 use super::html;
 use super::line_cut::one_line;
 use crate::plan::output::OutputKind;
-use crate::plan::output::evidence::{BIT, Bits, Form, Spot};
+use crate::plan::output::evidence::{Bits, Form, Spot};
 
 pub(super) use hits::{HitCounts, hit};
 
@@ -37,7 +37,7 @@ impl Overview {
             OutputKind::CommandOutput | OutputKind::FileOrCodeOutput
         );
         if form == Form::Minified {
-            return (Self::Nothing, minified_spots(text));
+            return (Self::Nothing, Vec::new());
         }
         if is_text && diff::is_diff(text) {
             let (files, spots) = diff::read(text);
@@ -79,34 +79,6 @@ impl Overview {
             }
             Self::Page(_, sites) => sites.count() + &sites.text(room / 10),
         }
-    }
-}
-
-/// The errors that a minified script throws, and its addresses, if they are few.
-fn minified_spots(text: &str) -> Vec<Spot> {
-    const MOST: usize = 24;
-    let bytes = text.as_bytes();
-    let mut spots = Vec::new();
-    for (sign, score) in [("throw ", 14 * BIT), ("://", 12 * BIT)] {
-        let found: Vec<usize> = memchr::memmem::find_iter(bytes, sign).take(MOST).collect();
-        if found.len() < MOST {
-            let places = found
-                .iter()
-                .map(|at| spot(text, *at, worth(score, found.len())));
-            spots.extend(places);
-        }
-    }
-    spots
-}
-
-/// A place in a long line.
-fn spot(text: &str, at: usize, score: Bits) -> Spot {
-    const AROUND: usize = 60;
-    Spot {
-        start: text.floor_char_boundary(at.saturating_sub(AROUND / 4)),
-        end: text.ceil_char_boundary((at + AROUND).min(text.len())),
-        focus: at,
-        score,
     }
 }
 

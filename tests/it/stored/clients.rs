@@ -1,0 +1,319 @@
+//! Clients that are added, changed and removed while the server runs, and what several of them ask
+//! for at the same time.
+
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::owners::{client, send, unknown};
+use super::{asks, id, messages, ok, says};
+use crate::faults::{answer, player, repeating_player};
+use crate::proxy::{OpenReply, Proxy, Setup, streaming, write};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S35 S47 clients are added, limited and removed while the server runs",
+            reloaded,
+        ),
+        case(
+            "S47 a client has as many turns at once as it may, and others are not held up",
+            at_once,
+        ),
+        case("S47 runs of several clients begin in turn", in_turn),
+        case("S47 a client at its limit is passed over", passed_over),
+        case(
+            "S35 the tokens of two owners in one request are refused, wherever they are",
+            two_tokens,
+        ),
+        case(
+            "S48 whoever runs the server sees the runs and the usage of every client",
+            operator,
+        ),
+        case(
+            "S35 an item of another client is no place in a list",
+            foreign_cursor,
+        ),
+    ]
+}
+
+/// A server for these clients, which whoever runs it has another token for.
+fn setup(player: &Player, clients: &[String]) -> Setup {
+    let setup = Setup::new().env("RESPONDENT_TOKEN", "local-token-1");
+    let setup = clients.iter().fold(setup, |setup, it| setup.tables(it));
+    setup.wire_of(player)
+}
+
+/// Replaces the clients in the configuration, and waits until that is in force.
+async fn reload(proxy: &Proxy, player: &Player, clients: &[String], change: &str) {
+    let text = setup(player, clients).config(&player.base_url());
+    write(proxy.folder.path(), "proxy-config.toml", &text);
+    proxy.wait_for_log(change).await;
+}
+
+async fn create(proxy: &Proxy, who: &str, more: Value) -> crate::proxy::Reply {
+    send(proxy, who, "POST /v1/responses", &asks("x", more)).await
+}
+
+async fn reloaded() {
+    let player = repeating_player(PlayerWire::Chat, says("seen")).await;
+    let (alice, bob) = (client("alice", ""), client("bob", ""));
+    let proxy = Proxy::start_with(&player, setup(&player, std::slice::from_ref(&alice))).await;
+    let hers = id(&ok(&create(&proxy, "alice", json!({})).await));
+    let hers = format!("GET /v1/responses/{hers}");
+    assert_eq!(create(&proxy, "bob", json!({})).await.status, 401);
+    reload(&proxy, &player, &[alice.clone(), bob.clone()], "bob added").await;
+    assert_eq!(create(&proxy, "bob", json!({})).await.status, 200);
+    assert_eq!(send(&proxy, "bob", &hers, &Value::Null).await.status, 404);
+    // What was used before the limit counts.
+    let limited = client("alice", "max_tokens_per_day = 1");
+    reload(&proxy, &player, &[limited, bob.clone()], "alice changed").await;
+    let refused = create(&proxy, "alice", json!({})).await;
+    let error = refused.error(429);
+    assert!(error["message"].as_str().unwrap().contains("of its 1 tok"));
+    assert_eq!(create(&proxy, "bob", json!({})).await.status, 200);
+    ok(&send(&proxy, "alice", &hers, &Value::Null).await);
+    reload(&proxy, &player, std::slice::from_ref(&bob), "alice removed").await;
+    for route in ["POST /v1/responses", &hers, "GET /v1/models"] {
+        let refused = send(&proxy, "alice", route, &asks("x", json!({}))).await;
+        assert_eq!(refused.status, 401, "{route}: {}", refused.body);
+    }
+    let asked = player.requests().len();
+    assert_eq!(asked, 3);
+    reload(&proxy, &player, &[alice, bob], "alice added").await;
+    ok(&send(&proxy, "alice", &hers, &Value::Null).await);
+    assert_eq!(create(&proxy, "alice", json!({})).await.status, 200);
+}
+
+/// A stream of a client which has begun and goes on until it is dropped.
+async fn open(proxy: &Proxy, who: &str) -> OpenReply {
+    let bearer = format!("Bearer {who}-token-1");
+    let body = streaming(&asks("x", json!({}))).to_string();
+    let headers = [("authorization", bearer.as_str())];
+    let mut open = proxy.open(body, &headers).await;
+    open.read_until("begun").await;
+    open
+}
+
+fn stalls() -> ScriptedAnswer {
+    answer(json!([{"text": "begun"}, {"stall": true}]))
+}
+
+async fn at_once() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(stalls());
+    player.push(ScriptedAnswer {
+        repeat: true,
+        ..says("seen")
+    });
+    let limited = client("alice", "max_concurrent_requests = 1");
+    let proxy = Proxy::start_with(&player, setup(&player, &[limited, client("bob", "")])).await;
+    let running = open(&proxy, "alice").await;
+    let refused = create(&proxy, "alice", json!({})).await;
+    let error = refused.error(429);
+    assert_eq!(error["code"], "rate_limit_exceeded");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("(max_concurrent_requests)"), "{message}");
+    assert_eq!(refused.header("retry-after"), Some("2"));
+    assert_eq!(player.requests().len(), 1);
+    assert_eq!(create(&proxy, "bob", json!({})).await.status, 200);
+    // A run in the background waits instead.
+    let queued = ok(&create(&proxy, "alice", json!({"background": true})).await);
+    assert_eq!(queued["status"], "queued");
+    drop(running);
+    let events = format!("GET /v1/responses/{}?stream=true", id(&queued));
+    let ended = send(&proxy, "alice", &events, &Value::Null).await.stream();
+    assert_eq!(ended.response["status"], "completed");
+}
+
+/// What the provider was asked, without the roles.
+fn asked(player: &Player) -> Vec<String> {
+    let numbers = 0..player.requests().len();
+    let texts = numbers.map(|number| messages(player, number).concat());
+    texts.map(|text| text.replace("user: ", "")).collect()
+}
+
+/// Sends background requests with these texts, and returns the ids of the responses.
+async fn queue(proxy: &Proxy, who: &str, texts: &[&str]) -> Vec<String> {
+    let mut ids = Vec::new();
+    for text in texts {
+        let body = asks(*text, json!({"background": true}));
+        let queued = ok(&send(proxy, who, "POST /v1/responses", &body).await);
+        assert_eq!(queued["status"], "queued");
+        ids.push(id(&queued));
+    }
+    ids
+}
+
+async fn cancel(proxy: &Proxy, who: &str, id: &str) {
+    let route = format!("POST /v1/responses/{id}/cancel");
+    ok(&send(proxy, who, &route, &json!({})).await);
+}
+
+async fn in_turn() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(stalls());
+    player.push(ScriptedAnswer {
+        repeat: true,
+        ..says("seen")
+    });
+    let setup = setup(&player, &[client("alice", ""), client("bob", "")]);
+    let setup = setup.tables("[jobs]\nrunning = 1");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let first = queue(&proxy, "alice", &["a0"]).await;
+    player.wait_requests(1).await;
+    queue(&proxy, "alice", &["a1", "a2", "a3"]).await;
+    queue(&proxy, "bob", &["b0", "b1"]).await;
+    cancel(&proxy, "alice", &first[0]).await;
+    player.wait_requests(6).await;
+    assert_eq!(asked(&player), ["a0", "a1", "b0", "a2", "b1", "a3"]);
+}
+
+async fn passed_over() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(stalls());
+    player.push(ScriptedAnswer {
+        repeat: true,
+        ..says("seen")
+    });
+    let limited = client("alice", "max_concurrent_requests = 1");
+    let setup = setup(&player, &[limited, client("bob", "")]).tables("[jobs]\nrunning = 2");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let hers = queue(&proxy, "alice", &["a0", "a1"]).await;
+    player.wait_requests(1).await;
+    queue(&proxy, "bob", &["b0"]).await;
+    player.wait_requests(2).await;
+    assert_eq!(asked(&player), ["a0", "b0"]);
+    cancel(&proxy, "alice", &hers[0]).await;
+    player.wait_requests(3).await;
+    assert_eq!(asked(&player), ["a0", "b0", "a1"]);
+}
+
+async fn two_tokens() {
+    let player = repeating_player(PlayerWire::Chat, says("seen")).await;
+    let clients = [client("alice", ""), client("bob", "")];
+    let proxy = Proxy::start_with(&player, setup(&player, &clients)).await;
+    let bearer = |who: &str| ("authorization", format!("Bearer {who}-token-1"));
+    let bare = |name: &'static str, who: &str| (name, format!("{who}-token-1"));
+    for (headers, is_allowed) in [
+        ([bearer("alice"), bare("x-api-key", "bob")], false),
+        ([bearer("bob"), bare("x-api-key", "alice")], false),
+        ([bare("api-key", "alice"), bare("x-api-key", "bob")], false),
+        ([bearer("local"), bare("x-api-key", "bob")], false),
+        ([bearer("alice"), bare("x-api-key", "alice")], true),
+        ([bearer("nobody"), bare("x-api-key", "alice")], true),
+    ] {
+        let headers = headers.each_ref().map(|(name, token)| (*name, &**token));
+        let reply = proxy.post_with(&asks("x", json!({})), &headers).await;
+        if is_allowed {
+            assert_eq!(reply.status, 200, "{headers:?}: {}", reply.body);
+            continue;
+        }
+        let error = reply.error(401);
+        assert_eq!(error["code"], "several_api_keys", "{headers:?}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("send only one"), "{message}");
+        let listed = proxy.get_with("/v1/artifacts", &headers).await;
+        assert_eq!(listed.error(401)["code"], "several_api_keys");
+    }
+    assert_eq!(player.requests().len(), 2);
+}
+
+/// The output of a command of whoever runs the server, and whether it succeeded.
+async fn command(proxy: &Proxy, setup: &Setup, args: &str) -> (bool, String) {
+    let setup = setup.clone().arg("--listen");
+    let setup = setup.arg(&proxy.address.to_string());
+    let setup = args.split(' ').fold(setup, Setup::arg);
+    let (code, out, err) = setup.run(proxy.folder.path()).await;
+    (code == 0, out + &err)
+}
+
+async fn operator() {
+    let player = repeating_player(PlayerWire::Chat, says("seen")).await;
+    let clients = [client("alice", ""), client("bob", "")];
+    let with_clients = setup(&player, &clients);
+    let proxy = Proxy::start_with(&player, with_clients.clone()).await;
+    let mut runs = Vec::new();
+    for who in ["alice", "bob", "local"] {
+        let run = queue(&proxy, who, &["x"]).await.remove(0);
+        let events = format!("GET /v1/responses/{run}?stream=true");
+        send(&proxy, who, &events, &Value::Null).await.stream();
+        runs.push((who, run));
+    }
+    let owners = |listed: &Value| -> Vec<(String, String)> {
+        let of = |job: &Value| {
+            let owner = job["owner"].as_str().unwrap().to_owned();
+            (owner, id(job))
+        };
+        listed["data"].as_array().unwrap().iter().map(of).collect()
+    };
+    for (who, run) in &runs {
+        let jobs = send(&proxy, who, "GET /diagnostics/jobs", &Value::Null).await;
+        let mut seen = owners(&ok(&jobs));
+        seen.reverse();
+        let expected = match *who {
+            "local" => runs.iter().collect(),
+            _ => vec![runs.iter().find(|(_, own)| own == run).unwrap()],
+        };
+        let expected = expected
+            .into_iter()
+            .map(|(who, run)| ((*who).to_owned(), run.clone()));
+        assert_eq!(seen, expected.collect::<Vec<_>>());
+    }
+    for args in ["jobs list", "status", "bundle list", "usage"] {
+        let (is_done, text) = command(&proxy, &with_clients, args).await;
+        assert!(is_done, "{args}: {text}");
+        for who in ["alice", "bob", "local"] {
+            assert!(text.contains(who), "{args}: {text}");
+        }
+    }
+    let (_, hers) = &runs[0];
+    let (is_done, text) = command(&proxy, &with_clients, &format!("jobs show {hers}")).await;
+    assert!(!is_done && text.contains("of the client alice"), "{text}");
+    let (_, own) = &runs[2];
+    let (is_done, text) = command(&proxy, &with_clients, &format!("jobs show {own}")).await;
+    assert!(is_done && text.contains("completed"), "{text}");
+    // Without clients nobody is named.
+    let alone = Setup::new().wire_of(&player);
+    let proxy = Proxy::start_with(&player, alone.clone()).await;
+    ok(&proxy.post(&asks("x", json!({}))).await);
+    for args in ["status", "bundle list"] {
+        let (is_done, text) = command(&proxy, &alone, args).await;
+        assert!(is_done && !text.contains("client"), "{args}: {text}");
+    }
+}
+
+async fn foreign_cursor() {
+    let player = repeating_player(PlayerWire::Chat, says("seen")).await;
+    let clients = [client("alice", ""), client("bob", "")];
+    let proxy = Proxy::start_with(&player, setup(&player, &clients)).await;
+    let items = json!({"items": [{"type": "message", "role": "user", "content": "x"}]});
+    let mut lists = Vec::new();
+    let mut items_of = Vec::new();
+    for who in ["alice", "bob"] {
+        let response = id(&ok(&create(&proxy, who, json!({})).await));
+        let made = send(&proxy, who, "POST /v1/conversations", &items).await;
+        let conversation = id(&ok(&made));
+        let own = [
+            format!("GET /v1/responses/{response}/input_items"),
+            format!("GET /v1/conversations/{conversation}/items"),
+        ];
+        for list in &own {
+            let listed = ok(&send(&proxy, who, list, &Value::Null).await);
+            items_of.push(id(&listed["data"][0]));
+        }
+        lists.extend(own);
+    }
+    for list in &lists[2..] {
+        for theirs in &items_of[..2] {
+            let ask = async |item: &str| {
+                let path = format!("{list}?after={item}");
+                send(&proxy, "bob", &path, &Value::Null).await
+            };
+            let (asked, none) = (ask(theirs).await, ask(&unknown(theirs)).await);
+            assert_eq!((asked.status, &asked.body), (400, &none.body));
+            assert_eq!(none.error(400)["param"], "after");
+        }
+    }
+}

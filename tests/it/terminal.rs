@@ -1,0 +1,110 @@
+//! What the program shows on a terminal, and what in a pipe.
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+
+use libtest_mimic::Trial;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::proxy::Setup;
+use crate::trial::case;
+
+const UNUSED_URL: &str = "http://127.0.0.1:1/v1";
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S4-Di labels have a colour on a terminal alone",
+            labels_have_a_colour,
+        ),
+        case(
+            "S4-Dj the configuration is reported in lines that fit a terminal",
+            lines_fit,
+        ),
+    ]
+}
+
+/// What the program writes to a terminal as its standard output, up to `end`.
+async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String {
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
+    let terminal = open(name, flags, Mode::empty()).unwrap();
+    let setup = setup.clone().env("TERM", "xterm");
+    let output = Stdio::from(terminal);
+    let child = setup.command(folder).stdout(output).spawn().unwrap();
+    let mut controller = File::from(controller);
+    let read = move || {
+        let mut shown = Vec::new();
+        let mut buffer = [0; 4096];
+        // When the program has ended, reading fails or returns nothing, depending on the system.
+        while let Ok(length @ 1..) = controller.read(&mut buffer) {
+            shown.extend_from_slice(&buffer[..length]);
+            if String::from_utf8_lossy(&shown).contains(end) {
+                break;
+            }
+        }
+        String::from_utf8(shown).unwrap()
+    };
+    let shown = tokio::task::spawn_blocking(read).await.unwrap();
+    drop(child);
+    assert!(shown.contains(end), "{shown:?}");
+    shown
+}
+
+async fn labels_have_a_colour() {
+    for (command, label, end) in [
+        ("serve", "Status", "Ctrl-C to stop"),
+        ("check", "listen", "No provider was asked."),
+    ] {
+        let setup = Setup::new().arg(command);
+        let folder = setup.folder(UNUSED_URL);
+        let colored = format!("  \u{1b}[36m{label}\u{1b}[0m  ");
+        let shown = on_terminal(&setup, folder.path(), end).await;
+        assert!(shown.contains(&colored), "{shown:?}");
+        for plain in [
+            setup.clone().env("NO_COLOR", "1"),
+            setup.clone().arg("--color").arg("never"),
+        ] {
+            let shown = on_terminal(&plain, folder.path(), end).await;
+            assert!(!shown.contains('\u{1b}'), "{shown:?}");
+        }
+    }
+    let check = Setup::new().arg("check").env("TERM", "xterm");
+    let folder = check.folder(UNUSED_URL);
+    let (_, shown, _) = check.run(folder.path()).await;
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    let (_, shown, _) = check.arg("--color=always").run(folder.path()).await;
+    assert!(shown.contains("  \u{1b}[36mlisten\u{1b}[0m  "), "{shown:?}");
+}
+
+async fn lines_fit() {
+    let room = "r".repeat(60);
+    let long = "l".repeat(90);
+    for (data, capture) in [(&room, "failures"), (&long, "all")] {
+        let others = (0..12).map(|number| format!("\"up/model-{number}\""));
+        let others: Vec<String> = others.collect();
+        let setup = Setup::new()
+            .arg("check")
+            .server(&format!("data_dir = \"/{data}\""))
+            .tables(&format!(
+                "[capture]\nmode = \"{capture}\"\n[routing.fallbacks]\n\"*\" = [{}]",
+                others.join(", ")
+            ));
+        let (code, shown, err) = setup.run(setup.folder(UNUSED_URL).path()).await;
+        assert_eq!(code, 0, "{err}");
+        for folder in ["bundles", "artifacts"] {
+            let line = format!("             /{data}/{folder}\n");
+            assert!(shown.contains(&line), "{shown}");
+        }
+        let is_too_long = |line: &&str| {
+            let (_, text) = line.split_at_checked(13).unwrap_or_default();
+            line.chars().count() > 80 && text.contains(' ')
+        };
+        assert_eq!(shown.lines().find(is_too_long), None);
+    }
+}
