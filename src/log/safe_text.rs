@@ -27,15 +27,18 @@ impl<'a> SafeText<'a> {
 
 impl fmt::Display for SafeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut characters = self.text.chars();
-        for character in characters.by_ref().take(self.max_chars) {
-            escape(character, f)?;
-        }
-        if characters.next().is_some() {
-            f.write_char('…')
+        let (shown, is_cut) = match self.text.char_indices().nth(self.max_chars) {
+            Some((end, _)) => (self.text.get(..end).unwrap_or_default(), true),
+            None => (self.text, false),
+        };
+        if shown.contains(is_risky) {
+            for character in shown.chars() {
+                escape(character, f)?;
+            }
         } else {
-            Ok(())
+            f.write_str(shown)?;
         }
+        if is_cut { f.write_char('…') } else { Ok(()) }
     }
 }
 
