@@ -25,23 +25,13 @@ pub(super) fn find_paths(text: &str, limit: usize) -> Vec<&str> {
     found
 }
 
-/// The ASCII characters that end a word, as bits: blanks, control characters and some signs.
-const ENDS_WORD: u128 = {
-    let mut ends: u128 = ((1 << 33) - 1) | (1 << 127);
-    let mut signs: &[u8] = b"()[]{}<>\"'`,;=|*";
-    while let [sign, rest @ ..] = signs {
-        ends |= 1 << *sign;
-        signs = rest;
-    }
-    ends
-};
-
-#[inline]
 fn ends_word(character: char) -> bool {
-    if character.is_ascii() {
-        ENDS_WORD >> u32::from(character) & 1 != 0
-    } else {
-        character.is_whitespace() || character.is_control()
+    const SIGNS: &[u8] = b"()[]{}<>\"'`,;=|*";
+    match u8::try_from(character) {
+        Ok(byte) if byte.is_ascii() => {
+            byte.is_ascii_whitespace() || byte.is_ascii_control() || SIGNS.contains(&byte)
+        }
+        Ok(_) | Err(_) => character.is_whitespace() || character.is_control(),
     }
 }
 

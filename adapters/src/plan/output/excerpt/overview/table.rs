@@ -153,9 +153,6 @@ impl Column {
 
 /// A number without a unit. One of more than 15 digits is not exact as `f64`; mostly it is an id.
 fn number(cell: &[u8]) -> Option<f64> {
-    if !matches!(cell.first()?, b'0'..=b'9' | b'+' | b'-' | b'.') {
-        return None;
-    }
     let digits = cell.iter().filter(|byte| byte.is_ascii_digit()).count();
     if cell.len() > 24 || !(1..=15).contains(&digits) {
         return None;
