@@ -1,7 +1,8 @@
 //! The events of a run: in memory for those who read them live, and on their way to the disk.
 //!
 //! One task writes them, half a second after the first that is not written or once they have a
-//! kilobyte, and at the same moments as those of other runs. The last ones are written together with the response.
+//! kilobyte, and at the same moments as those of other runs. The last ones are written together with
+//! the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +18,9 @@ use crate::clock::System;
 use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
 
-/// How long an event waits for others before it is written, without [`WRITE_STEP`].
+/// How long an event waits for others of its run; then it waits for other runs, up to [`WRITE_STEP`].
 const WRITE_AFTER: Duration = Duration::from_millis(450);
-/// Events of so many bytes do not wait for others.
+/// Events of so many bytes do not wait for others of their run.
 const WRITE_BYTES: usize = 1024;
 /// Runs write at multiples of this time, so that one commit is enough for several of them. In
 /// milliseconds.

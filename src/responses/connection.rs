@@ -188,8 +188,10 @@ impl ConnectionTurn {
         let before = self.before.map(|before| match before {
             HistoryBefore::Kept(segment) => segment,
             HistoryBefore::Loaded(list) => {
-                let items = list.trim().trim_start_matches('[').trim_end_matches(']');
-                HistorySegment::new(None, items.to_owned(), self.session.clone(), &counted)
+                let items = list.trim().strip_prefix('[');
+                let items = items.and_then(|items| items.strip_suffix(']'));
+                let items = items.unwrap_or_default().to_owned();
+                HistorySegment::new(None, items, self.session.clone(), &counted)
             }
         });
         // A request that ran could be read.

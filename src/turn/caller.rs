@@ -1,5 +1,6 @@
 //! The client of a turn, and the conversation that the turn belongs to.
 
+use adapters::responses::client_event::CODEX_METADATA;
 use adapters::turn::{Item, ItemKind, Turn};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::net::bounded_id;
 
 /// What Codex says about a turn.
-const TURN_METADATA: HeaderName = HeaderName::from_static("x-codex-turn-metadata");
+const TURN_METADATA: HeaderName = HeaderName::from_static(CODEX_METADATA);
 
 /// Sets Codex's header about the turn. On a WebSocket each message has its own.
 pub(super) fn set_turn_metadata(headers: &mut HeaderMap, metadata: &str) {

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::net::ClientConnection;
 use crate::responses::ConnectionResponses;
 
-/// The context of one turn. Made for each HTTP request; clones share what is behind the pointers.
+/// The context of one turn. Made for each request; clones share what is behind the pointers.
 #[derive(Clone)]
 pub struct TurnContext {
     /// The id of the HTTP request.

@@ -1,5 +1,5 @@
-//! Answers the HTTP requests that run turns: `POST /v1/responses` and `/v1/responses/compact`, and
-//! the token estimate of `/v1/responses/input_tokens`.
+//! Answers the requests that run turns: `POST /v1/responses` and `/v1/responses/compact`, the
+//! messages of a WebSocket, and the token estimate of `/v1/responses/input_tokens`.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
@@ -450,8 +450,7 @@ async fn whole<S: WholeSink>(turn: BegunTurn, mut sink: S) -> Response<Body> {
     }
 }
 
-/// A request for a response on a WebSocket, whose earlier responses are in `connection`. Its
-/// `body` is that of the event.
+/// A request for a response on a WebSocket.
 pub struct MessageRequest {
     /// The owner of the turn.
     pub owner: Arc<str>,
@@ -461,7 +460,7 @@ pub struct MessageRequest {
     pub event: CreateEvent,
     /// The memory of its body.
     pub memory: MemoryShare,
-    /// The responses of the connection.
+    /// The earlier responses of the connection, which the request may continue.
     pub connection: Arc<ConnectionResponses>,
 }
 

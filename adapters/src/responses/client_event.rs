@@ -14,8 +14,9 @@ const MAX_LANE_NAME: usize = 256;
 /// The members of `response.create` that are about the transport. Everything is streamed, so
 /// `stream` and its options say nothing here.
 const TRANSPORT: [&str; 5] = ["type", "stream_id", "generate", "stream", "stream_options"];
-/// The header that is the same as the member of its name in Codex's `client_metadata`.
-const CODEX_METADATA: &str = "x-codex-turn-metadata";
+/// The header in which Codex describes a turn. `client_metadata` in its bodies has a member of the same
+/// name and value.
+pub const CODEX_METADATA: &str = "x-codex-turn-metadata";
 
 /// A message of a client.
 #[derive(Debug, PartialEq, Eq)]

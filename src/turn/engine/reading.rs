@@ -217,8 +217,8 @@ impl<S: Sink> Answer<'_, S> {
     }
 }
 
-/// Waits until then, if that is ever. Makes its timer when it is polled: most answers have nothing to
-/// wait for, and ask for each piece of them.
+/// Waits until a time, or for ever without one. The timer is made when this is polled first: each
+/// chunk of an answer makes this future, and most answers never poll it.
 async fn wait_until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

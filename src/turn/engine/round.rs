@@ -369,7 +369,7 @@ impl<S: Sink> Answer<'_, S> {
                 }
             }
         }
-        // Nothing is kept of a request that says `store: false`.
+        // What a response that is not stored was asked is not stored either.
         if self.stored.is_some() {
             round.failover.store_prompt(&round.attempt);
         }
