@@ -67,7 +67,7 @@ pub enum CliCommand {
         /// List the models of this provider only
         #[arg(long, value_name = "ID")]
         provider: Option<String>,
-        /// List the providers that are off, too, and how to turn them on
+        /// Also list the providers that are off, and how to turn them on
         #[arg(long)]
         all: bool,
         /// Print JSON
@@ -100,7 +100,7 @@ pub enum CliCommand {
     /// List recorded turns, and write them to files that can be reported and replayed
     #[command(subcommand)]
     Bundle(BundleCommand),
-    /// Read and delete the full tool outputs that models were sent in a shortened form
+    /// Read and delete the full text of tool outputs that were shortened for the model
     #[command(subcommand)]
     Artifacts(ArtifactsCommand),
     /// List, read and cancel background responses
@@ -458,7 +458,7 @@ pub enum CodexCommand {
         #[arg(long, value_name = "PROGRAM", default_value = "codex")]
         codex: std::ffi::OsString,
     },
-    /// Undo `codex setup`: take out what it wrote, and nothing else
+    /// Undo `codex setup`: remove what it wrote, and nothing else
     #[command(after_help = examples::CODEX_REMOVE)]
     Remove,
     /// Show whether Codex is set up for this server, and with which model

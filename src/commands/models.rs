@@ -13,7 +13,7 @@ use crate::config::inputs::CONFIG_FILE_NAME;
 pub struct ModelListOptions<'a> {
     /// List the models of this provider only.
     pub provider: Option<&'a str>,
-    /// List the providers that are off, too.
+    /// Also list the providers that are off.
     pub all: bool,
     /// Return JSON instead of tables.
     pub json: bool,

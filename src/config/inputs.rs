@@ -58,7 +58,7 @@ pub struct Flags {
     /// RESPONDENT_TOKEN for the token itself]
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     pub token_file: Option<PathBuf>,
-    /// The directory of recorded turns and stored tool outputs
+    /// The directory for data: tool outputs, responses, recorded turns
     #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL_OPTIONS)]
     pub data_dir: Option<PathBuf>,
     /// What the server logs, such as warn or info,respondent=debug

@@ -4,7 +4,7 @@
 pub(super) const TOP: &str = "\
 Examples:
   respondent                               start the server
-  respondent run codex                     run Codex with it, and set nothing up
+  respondent run codex                     run Codex with it, without any setup
   respondent codex setup                   set Codex up for it
   respondent check                         see what it would serve
   respondent status                        see what it is doing, and the costs
@@ -148,7 +148,7 @@ Examples:
   respondent run codex exec 'fix the tests'    any arguments of Codex
   respondent run codex resume --last           go on with the last session
 
-Exit code: that of Codex; 128 and the number of the signal if a signal ended it.";
+Exit code: that of Codex, or 128 plus the number of the signal that ended it.";
 
 pub(super) const CODEX_SETUP: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal as ProcessSignal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs a program to its end and returns its exit code, or as a shell does 128 and the number of
+/// Runs a program to its end and returns its exit code, or as a shell does 128 plus the number of
 /// the signal that ended it. This process outlives the program: signals do not end it meanwhile.
 pub(super) async fn run(mut command: Command) -> io::Result<u8> {
     // A terminal sends these two to the program as well.
