@@ -58,6 +58,9 @@ MAX_UNCOUNTED = 0.2  # of the memory above that of the idle server
 # An idle server is one that has worked for so long and rests: its code, stacks and database caches are in memory.
 WARM_UP = 20  # seconds
 
+# Freed memory goes back to the system some time later. It has settled when it has not shrunk for so long.
+SETTLED, MAX_SETTLING = 12, 60  # seconds
+
 
 class Lost(Exception):
     """A turn that did not end as it must."""
@@ -257,7 +260,7 @@ class Soak:
         yield
         self.running.set()
 
-    def sample(self, minute: float) -> "Sample":
+    def sample(self, minute: float, settles: bool = False) -> "Sample":
         connection = self.connect()
         rng, times = random.Random(0), []
         for _ in range(PROBES):
@@ -273,7 +276,7 @@ class Soak:
         process = Path(f"/proc/{self.proxy.child.pid}")
         return Sample(
             minute=minute,
-            rss=rss(process),
+            rss=settled_rss(process) if settles else rss(process),
             descriptors=len(os.listdir(process / "fd")),
             threads=len(os.listdir(process / "task")),
             tasks=tasks(self.proxy),
@@ -347,6 +350,18 @@ def rss(process: Path) -> float:
     return int(status["VmRSS"].split()[0]) / 1024
 
 
+def settled_rss(process: Path) -> float:
+    """The least memory, once no more of it goes back to the system."""
+    least, begin = rss(process), time.monotonic()
+    changed = begin
+    while time.monotonic() < min(changed + SETTLED, begin + MAX_SETTLING):
+        time.sleep(0.5)
+        now = rss(process)
+        if now < least - 0.1:
+            least, changed = now, time.monotonic()
+    return least
+
+
 def counted_memory(proxy: kit.Proxy) -> float | None:
     """The sum of what the server counts of its own memory, in MB; None if it counts none."""
     lines = [line for line in proxy.get("/metrics").splitlines() if line.startswith("respondent_memory_bytes{")]
@@ -377,8 +392,8 @@ def edit(config: Path, soak: Soak):
         config.write_text(f"{text}\n[routing.aliases]\nedit{number} = \"chat/scripted\"\n{broken}")
 
 
-def verdict(samples: list[Sample], idle: float, lost: list[str]) -> list[str]:
-    """What is wrong after the first third of the samples, in which memories fill."""
+def verdict(samples: list[Sample], rest: Sample, idle: float, lost: list[str]) -> list[str]:
+    """What is wrong after the first third of the samples, in which memories fill, and at rest."""
     wrong = [f"{len(lost)} turns were lost: {lost[:5]}"] if lost else []
     settled = samples[len(samples) // 3 :]
     if settled[-1].minute - settled[0].minute < MIN_MINUTES:
@@ -398,12 +413,11 @@ def verdict(samples: list[Sample], idle: float, lost: list[str]) -> list[str]:
     print(f"p99 of a plain turn: {early:.1f} ms, then {late:.1f} ms")
     if late > MAX_P99_GROWTH * early:
         wrong.append(f"p99 grew from {early:.1f} ms to {late:.1f} ms")
-    last = settled[-1]
-    if last.counted is not None:
-        used = last.rss - idle
-        print(f"counted: {last.counted:.1f} MB of the {used:.1f} MB above idle")
-        if abs(used - last.counted) > MAX_UNCOUNTED * used:
-            wrong.append(f"{last.counted:.1f} MB are counted, and {used:.1f} MB used")
+    if rest.counted is not None:
+        used = rest.rss - idle
+        print(f"counted: {rest.counted:.1f} MB of the {used:.1f} MB above idle")
+        if abs(used - rest.counted) > MAX_UNCOUNTED * used:
+            wrong.append(f"{rest.counted:.1f} MB are counted, and {used:.1f} MB used")
     return wrong
 
 
@@ -418,6 +432,7 @@ def main() -> int:
     more = "".join(IDLE.format(name=name) for name in kinds) + LIMITS
     begin = time.monotonic()
     interval = min(60.0, max(5.0, chosen.minutes * 60 / 6))
+    is_judged = chosen.minutes > MIN_MINUTES
     wrong = []
     try:
         with kit.Player(script(), folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds, more=more) as proxy:
@@ -429,7 +444,7 @@ def main() -> int:
                 thread.start()
             time.sleep(min(WARM_UP, chosen.minutes * 10))
             with soak.pause():
-                warm = soak.sample((time.monotonic() - begin) / 60)
+                warm = soak.sample((time.monotonic() - begin) / 60, settles=is_judged)
             idle = warm.rss - (warm.counted or 0)
             print(f"when idle: RSS {warm.rss:.1f} MB with what is counted, {idle:.1f} MB without", flush=True)
             samples = []
@@ -440,6 +455,7 @@ def main() -> int:
                 print(samples[-1].line(), flush=True)
             for thread in threads:
                 thread.join()
+            rest = soak.sample((time.monotonic() - begin) / 60, settles=is_judged)
             print(", ".join(f"{count} {kind}" for kind, count in soak.done.most_common()))
             proxy.child.terminate()
             try:
@@ -450,7 +466,7 @@ def main() -> int:
                 wrong.append(f"the server ended with {code} after SIGTERM")
             if "panicked" in proxy.text():
                 wrong.append("a thread panicked")
-            wrong += verdict(samples, idle, soak.lost)
+            wrong += verdict(samples, rest, idle, soak.lost)
     finally:
         if chosen.keep:
             print(f"kept {folder}")
