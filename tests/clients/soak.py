@@ -226,7 +226,10 @@ class Soak:
         kinds, weights = zip(*KINDS.items())
         connection = self.connect()
         while not self.is_over():
-            self.running.wait()
+            if not self.running.is_set():
+                # The server closes a connection on which nothing is sent for long.
+                connection.close()
+                self.running.wait()
             with self.lock:
                 if not self.running.is_set():
                     continue
