@@ -304,7 +304,7 @@ impl Registry {
             return Some(format!(" The provider '{id}' is off: {remedy}."));
         }
         if !suggestions.is_empty() {
-            return Some(format!(" Did you mean {}?", suggestions.join(" or ")));
+            return Some(format!(" Did you mean {}?", suggest::one_of(&suggestions)));
         }
         let open: Vec<String> = self
             .providers
@@ -313,7 +313,7 @@ impl Registry {
             .map(|provider| provider.prefixed_name(requested))
             .collect();
         if !open.is_empty() {
-            return Some(format!(" Name its provider: {}.", open.join(" or ")));
+            return Some(format!(" Name its provider: {}.", suggest::one_of(&open)));
         }
         let is_off = |id: &str| self.provider(id).is_none();
         if prefix.is_none_or(is_off)

@@ -34,9 +34,28 @@ pub fn similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
         .collect()
 }
 
+/// The words as a choice in a sentence: `a`, `a or b`, `a, b or c`.
+pub fn one_of(words: &[impl AsRef<str>]) -> String {
+    let Some((last, before)) = words.split_last() else {
+        return String::new();
+    };
+    let before: Vec<&str> = before.iter().map(AsRef::as_ref).collect();
+    if before.is_empty() {
+        return last.as_ref().to_owned();
+    }
+    format!("{} or {}", before.join(", "), last.as_ref())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_choice_is_a_part_of_a_sentence() {
+        assert_eq!(one_of(&["a"]), "a");
+        assert_eq!(one_of(&["a", "b"]), "a or b");
+        assert_eq!(one_of(&["a", "b", "c"]), "a, b or c");
+    }
 
     #[test]
     fn a_misspelt_word_finds_the_right_one() {

@@ -35,7 +35,7 @@ pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Res
             let hint = if near.is_empty() {
                 "`respondent models --all` lists the known ones".to_owned()
             } else {
-                format!("did you mean {}?", near.join(" or "))
+                format!("did you mean {}?", suggest::one_of(&near))
             };
             anyhow::bail!("there is no provider '{id}'; {hint}");
         }
