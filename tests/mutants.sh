@@ -588,6 +588,15 @@ row S1-2a "the whole history is sent in every mode" src/responses/history.rs \
 row S0-Ub "every id is looked up" adapters/src/responses/request.rs \
   's/^    if !is_resource_id(&id, "resp_") {/    if id.is_empty() {/' \
   adapters an_invalid_request_names_the_parameter
+row S0-Uc "the responses of all owners are listed" src/store/response_list.rs \
+  's/WHERE owner = ?1 AND number > ?2/WHERE ?1 = ?1 AND number > ?2/' \
+  lib s0_uc_the_pages_of_responses_are_all_of_them_once
+row S0-Uc "a page of responses has any size" src/store/response_list.rs \
+  's/ || bytes >= max_bytes {/ {/' \
+  lib s0_uc_a_page_of_responses_ends_where_it_is_large
+row S0-Uc "a page of responses begins anywhere" src/app/stored/responses.rs \
+  's/let listed = listed.ok_or_else(items::unknown_after)?;/let listed = listed.unwrap_or_default();/' it \
+  "S0-Uc a client lists its stored responses in pages"
 row S1-5a "results are sent without their calls" adapters/src/stored_history/select.rs \
   's/^            first = first.max(result + 1);/            let _ = result;/' \
   adapters s1_5a_no_cut_is_between_a_call_and_its_result

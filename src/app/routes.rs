@@ -21,6 +21,7 @@ const API_PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
 pub fn routes(state: &AppState) -> RouteService {
     let api = [
         post("/responses", responses::create).or_websocket(websocket::connect),
+        get("/responses", stored::responses::list),
         post("/responses/compact", responses::create),
         post("/responses/input_tokens", responses::count_input_tokens),
         get("/responses/{id}", stored::responses::retrieve),

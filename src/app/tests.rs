@@ -154,7 +154,7 @@ async fn the_address_of_the_server_says_how_to_use_it() {
 async fn every_path_allows_its_methods() {
     let service = service();
     for (path, allow) in [
-        ("/v1/responses", "POST"),
+        ("/v1/responses", "POST, GET, HEAD"),
         ("/responses/compact", "POST"),
         ("/openai/v1/responses/input_tokens", "POST"),
         ("/v1/models", "GET, HEAD"),

@@ -66,6 +66,7 @@ fn access(route: &str) -> Access {
     match route {
         "GET /v1/models" | "GET /v1/models/{id}" | "GET /healthz" | "GET /" => Access::Same,
         "POST /v1/responses"
+        | "GET /v1/responses"
         | "POST /v1/responses/compact"
         | "POST /v1/responses/input_tokens"
         | "GET /v1/responses/{id}"
@@ -242,6 +243,8 @@ async fn isolated() {
         assert_eq!(send(&proxy, "alice", &path, &json!({})).await.status, 200);
         assert_eq!(send(&proxy, "local", &path, &json!({})).await.status, 404);
     }
+    let listed = send(&proxy, "bob", "GET /v1/responses", &json!({})).await;
+    assert!(listed.body.contains(&bob.response) && !listed.body.contains(&alice.response));
     let continued = asks("x", json!({"previous_response_id": alice.response}));
     let refused = send(&proxy, "bob", "POST /v1/responses", &continued).await;
     assert_eq!(refused.status, 400);
