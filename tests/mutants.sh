@@ -597,6 +597,21 @@ row S0-Uc "a page of responses has any size" src/store/response_list.rs \
 row S0-Uc "a page of responses begins anywhere" src/app/stored/responses.rs \
   's/let listed = listed.ok_or_else(items::unknown_after)?;/let listed = listed.unwrap_or_default();/' it \
   "S0-Uc a client lists its stored responses in pages"
+row S0-Ud "a template is not filled in" src/turn/respond.rs \
+  's/^    if config.prompts.is_empty() {/    if true || config.prompts.is_empty() {/' it \
+  "S0-Ud a prompt is filled in on every way to a turn"
+row S0-Ud "a template counts more than its request" adapters/src/responses/prompt_templates.rs \
+  's/if body.present(name).is_none() {/if !name.is_empty() {/' \
+  adapters s0_ud_a_template_takes_the_place_of_the_prompt
+row S0-Ud "a request leaves out variables" adapters/src/responses/prompt_templates.rs \
+  's/let (message, code) = if !missing.is_empty() {/let (message, code) = if missing.len() > 99 {/' \
+  adapters s0_ud_what_cannot_be_filled_in_is_refused_with_what_there_is
+row S0-Ud "any file is a template" src/config/load/prompts.rs \
+  's/if !is_prompt_id(&id) || !path.is_dir() {/if !path.is_dir() {/' \
+  lib s0_ud_what_is_no_template_is_told
+row S0-Ud "a new version is not noticed" src/config/load/prompts.rs \
+  's/Entry::Folder(path) => self.config.source_files.push(path),/Entry::Folder(_) => {}/' \
+  lib s0_ud_a_new_version_of_a_prompt_is_noticed
 row S1-5a "results are sent without their calls" adapters/src/stored_history/select.rs \
   's/^            first = first.max(result + 1);/            let _ = result;/' \
   adapters s1_5a_no_cut_is_between_a_call_and_its_result

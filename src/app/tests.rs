@@ -269,7 +269,7 @@ async fn a_404_says_what_is_served() {
     assert_eq!(
         reply.message(),
         "There is nothing at \"/v1/nowhere\". Served are POST /v1/responses, \
-         POST /v1/responses/compact, POST /v1/responses/input_tokens, \
+         GET /v1/responses, POST /v1/responses/compact, POST /v1/responses/input_tokens, \
          GET /v1/responses/{id}, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, \
          GET /v1/responses/{id}/input_items, POST /v1/conversations, \
          GET /v1/conversations/{id}, POST /v1/conversations/{id}, \

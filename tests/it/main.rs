@@ -25,6 +25,7 @@ mod kept;
 mod layers;
 mod literals;
 mod prefix;
+mod prompts;
 mod proxy;
 mod recordings;
 mod relay;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         layers::trials(),
         literals::trials(),
         prefix::trials(),
+        prompts::trials(),
         recordings::trials(),
         relay::trials(),
         trust::trials(),

@@ -4,7 +4,7 @@
 //! `tool_choice`. [`assembler`] writes the events of the answer into an
 //! [`event_buffer::EventBuffer`]; [`response_object`] is the response around the output, with the
 //! parameters that `echo` repeats and what [`prompt_cache`] says of the prompt. [`client_event`]
-//! reads the messages of a WebSocket, [`patch`] repairs the input of `apply_patch` calls, and
+//! reads the messages of a WebSocket, [`prompt_templates`] fills in what the `prompt` of a request names, [`patch`] repairs the input of `apply_patch` calls, and
 //! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
@@ -15,6 +15,7 @@ pub mod event_buffer;
 mod parameters;
 pub mod patch;
 pub mod prompt_cache;
+pub mod prompt_templates;
 pub mod request;
 pub(crate) mod request_body;
 pub mod response_object;
