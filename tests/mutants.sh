@@ -612,6 +612,15 @@ row S0-Ud "any file is a template" src/config/load/prompts.rs \
 row S0-Ud "a new version is not noticed" src/config/load/prompts.rs \
   's/Entry::Folder(path) => self.config.source_files.push(path),/Entry::Folder(_) => {}/' \
   lib s0_ud_a_new_version_of_a_prompt_is_noticed
+row S0-Ue "a route is missing in the OpenAPI document" src/app/openapi.json \
+  's|^    "/healthz": {|    "/health": {|' it \
+  "S0-Ue the OpenAPI document has every route and no other"
+row S0-Ue "a parameter of the OpenAPI document is not read" src/app/stored/responses.rs \
+  's/parse_some(query.as_deref(), &\["status"\])?;/parse_some(query.as_deref(), \&["state"])?;/' it \
+  "S0-Ue each parameter of the OpenAPI document is read"
+row S0-Ue "a documented status does not occur" src/app/artifacts/error.rs \
+  's/StatusCode::RANGE_NOT_SATISFIABLE,/StatusCode::BAD_REQUEST,/' it \
+  "S0-Ue each status of the OpenAPI document occurs"
 row S1-5a "results are sent without their calls" adapters/src/stored_history/select.rs \
   's/^            first = first.max(result + 1);/            let _ = result;/' \
   adapters s1_5a_no_cut_is_between_a_call_and_its_result

@@ -24,6 +24,7 @@ mod faults;
 mod kept;
 mod layers;
 mod literals;
+mod openapi;
 mod prefix;
 mod prompts;
 mod proxy;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         kept::trials(),
         layers::trials(),
         literals::trials(),
+        openapi::trials(),
         prefix::trials(),
         prompts::trials(),
         recordings::trials(),

@@ -64,7 +64,11 @@ enum Access {
 /// The decision about every route of the router.
 fn access(route: &str) -> Access {
     match route {
-        "GET /v1/models" | "GET /v1/models/{id}" | "GET /healthz" | "GET /" => Access::Same,
+        "GET /v1/models"
+        | "GET /v1/models/{id}"
+        | "GET /healthz"
+        | "GET /"
+        | "GET /openapi.json" => Access::Same,
         "POST /v1/responses"
         | "GET /v1/responses"
         | "POST /v1/responses/compact"
@@ -98,7 +102,7 @@ fn access(route: &str) -> Access {
 }
 
 /// The routes of the router, as its 404 lists them.
-async fn routes(proxy: &Proxy) -> Vec<String> {
+pub async fn routes(proxy: &Proxy) -> Vec<String> {
     let message = send(proxy, "alice", "GET /nothing", &json!({})).await.body;
     let (_, list) = message.split_once("Served are ").unwrap();
     let (list, _) = list.split_once(". See ").unwrap();

@@ -9,8 +9,7 @@ use kit::session::SeededRandom;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::owners::{client, send, unknown};
-use super::{asks, id, ok, says};
+use super::{asks, client, id, ok, says, send, unknown};
 use crate::proxy::{Proxy, Reply, Setup};
 use crate::trial::case;
 
