@@ -621,6 +621,15 @@ row S0-Ue "a parameter of the OpenAPI document is not read" src/app/stored/respo
 row S0-Ue "a documented status does not occur" src/app/artifacts/error.rs \
   's/StatusCode::RANGE_NOT_SATISFIABLE,/StatusCode::BAD_REQUEST,/' it \
   "S0-Ue each status of the OpenAPI document occurs"
+row S0-Uf "a table of the docs is old" docs/requests.md \
+  's/^| `max_tool_calls`, `safety_identifier`, `user` | echoed |/| `max_tool_calls`, `safety_identifier` | echoed |/' \
+  adapters s0_uf_the_tables_of_the_docs_are_those_of_the_code
+row S0-Uf "a parameter is read that no table has" adapters/src/responses/request_body.rs \
+  's/^    moderation,/    moderation, verbosity,/' \
+  adapters s0_uf_every_parameter_that_is_read_is_in_the_table_and_no_other
+row S0-Uf "a parameter is noted that means nothing" adapters/src/responses/request_body.rs \
+  's/ \&\& !is_ignored(other) {/ {/' \
+  adapters s0_uf_a_parameter_is_left_out_as_the_table_says
 row S1-5a "results are sent without their calls" adapters/src/stored_history/select.rs \
   's/^            first = first.max(result + 1);/            let _ = result;/' \
   adapters s1_5a_no_cut_is_between_a_call_and_its_result

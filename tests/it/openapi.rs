@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use adapters::responses::fates::{FateRow, PARAMETERS};
 use kit::player::{Player, PlayerWire};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
@@ -16,6 +17,10 @@ pub fn trials() -> Vec<Trial> {
         case(
             "S0-Ue the OpenAPI document has every route and no other",
             routes_agree,
+        ),
+        case(
+            "S0-Uf the OpenAPI document has the parameters that are read",
+            request_parameters,
         ),
         case("S0-Ue the OpenAPI document is sound", is_sound),
         case(
@@ -129,6 +134,21 @@ async fn routes_agree() {
     let served: BTreeSet<String> = routes(&proxy).await.into_iter().collect();
     let documented: BTreeSet<String> = document.operations().into_keys().collect();
     assert_eq!(documented, served);
+}
+
+async fn request_parameters() {
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start(&player).await;
+    let document = Document::of(&proxy).await;
+    let documented = &document.0["components"]["schemas"]["CreateResponse"]["properties"];
+    let documented: BTreeSet<&str> = documented
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let read: BTreeSet<&str> = PARAMETERS.iter().flat_map(FateRow::names).collect();
+    assert_eq!(documented, read);
 }
 
 /// Every reference in a value.
