@@ -101,10 +101,10 @@ async fn accept(
         headers: ResponseHeaders::default(),
         observer: None,
     };
+    let filled = fill_in_prompt(&ctx, config, &mut body);
     if is_handed_over(body.text.len()) {
         ctx.stop = StopFlag::new();
     }
-    let filled = fill_in_prompt(&ctx, config, &mut body);
     let ReceivedBody {
         text: body,
         memory: _memory,
@@ -279,10 +279,10 @@ async fn begin(
     head: &Parts,
     mut body: ReceivedBody,
 ) -> Result<BegunTurn, (Fault, ReplyBuilder)> {
+    let filled = fill_in_prompt(&ctx, config, &mut body);
     if is_handed_over(body.text.len()) {
         ctx.stop = StopFlag::new();
     }
-    let filled = fill_in_prompt(&ctx, config, &mut body);
     let ReceivedBody { text: body, memory } = body;
     let body = Arc::new(body);
     ctx.observe(TurnEvent::ClientRequest {
@@ -384,10 +384,10 @@ pub async fn input_tokens(
         headers: ResponseHeaders::default(),
         observer: None,
     };
+    let filled = fill_in_prompt(&ctx, &config, &mut body);
     if is_handed_over(body.text.len()) {
         ctx.stop = StopFlag::new();
     }
-    let filled = fill_in_prompt(&ctx, &config, &mut body);
     // The memory counts until the estimate is made.
     let ReceivedBody {
         text: body,

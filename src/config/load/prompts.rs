@@ -104,9 +104,9 @@ fn template_files(folder: &Path) -> Result<Vec<PromptEntry>, String> {
         found.push(PromptEntry::Folder(path));
         for (name, path) in versions {
             let version = name.strip_suffix(".toml").and_then(prompt_version);
-            let Some(version) = version else {
+            let Some(version) = version.filter(|_| path.is_file()) else {
                 return Err(format!(
-                    "{} is no version of a prompt: the name of its file is a number, such as 1.toml",
+                    "{} is no version of a prompt: it is a file with a number as its name, such as 1.toml",
                     path.display()
                 ));
             };

@@ -37,6 +37,7 @@ fn s0_ud_what_is_no_template_is_told() {
         ("a b/1.toml", "", "a b is no folder of a prompt"),
         ("a/one.toml", "", "one.toml is no version of a prompt"),
         ("a/01.toml", "", "01.toml is no version of a prompt"),
+        ("a/1.toml/x", "", "1.toml is no version of a prompt"),
         ("a/1.toml", "", "it needs `instructions` or `messages`"),
         (
             "a/1.toml",
