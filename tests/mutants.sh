@@ -588,6 +588,48 @@ row S1-2a "the whole history is sent in every mode" src/responses/history.rs \
 row S0-Ub "every id is looked up" adapters/src/responses/request.rs \
   's/^    if !is_resource_id(&id, "resp_") {/    if id.is_empty() {/' \
   adapters an_invalid_request_names_the_parameter
+row S0-Uc "the responses of all owners are listed" src/store/response_list.rs \
+  's/WHERE owner = ?1 AND number > ?2/WHERE ?1 = ?1 AND number > ?2/' \
+  lib s0_uc_the_pages_of_responses_are_all_of_them_once
+row S0-Uc "a page of responses has any size" src/store/response_list.rs \
+  's/ || bytes >= max_bytes {/ {/' \
+  lib s0_uc_a_page_of_responses_ends_where_it_is_large
+row S0-Uc "a page of responses begins anywhere" src/app/stored/responses.rs \
+  's/let listed = listed.ok_or_else(items::unknown_after)?;/let listed = listed.unwrap_or_default();/' it \
+  "S0-Uc a client lists its stored responses in pages"
+row S0-Ud "a template is not filled in" src/turn/respond.rs \
+  's/^    if config.prompts.is_empty() {/    if true || config.prompts.is_empty() {/' it \
+  "S0-Ud a prompt is filled in on every way to a turn"
+row S0-Ud "a template counts more than its request" adapters/src/responses/prompt_templates.rs \
+  's/if body.present(name).is_none() {/if !name.is_empty() {/' \
+  adapters s0_ud_a_template_takes_the_place_of_the_prompt
+row S0-Ud "a request leaves out variables" adapters/src/responses/prompt_templates.rs \
+  's/let (message, code) = if !missing.is_empty() {/let (message, code) = if missing.len() > 99 {/' \
+  adapters s0_ud_what_cannot_be_filled_in_is_refused_with_what_there_is
+row S0-Ud "any file is a template" src/config/load/prompts.rs \
+  's/if !is_prompt_id(&id) || !path.is_dir() {/if !path.is_dir() {/' \
+  lib s0_ud_what_is_no_template_is_told
+row S0-Ud "a new version is not noticed" src/config/load/prompts.rs \
+  's/Entry::Folder(path) => self.config.source_files.push(path),/Entry::Folder(_) => {}/' \
+  lib s0_ud_a_new_version_of_a_prompt_is_noticed
+row S0-Ue "a route is missing in the OpenAPI document" src/app/openapi.json \
+  's|^    "/healthz": {|    "/health": {|' it \
+  "S0-Ue the OpenAPI document has every route and no other"
+row S0-Ue "a parameter of the OpenAPI document is not read" src/app/stored/responses.rs \
+  's/parse_some(query.as_deref(), &\["status"\])?;/parse_some(query.as_deref(), \&["state"])?;/' it \
+  "S0-Ue each parameter of the OpenAPI document is read"
+row S0-Ue "a documented status does not occur" src/app/artifacts/error.rs \
+  's/StatusCode::RANGE_NOT_SATISFIABLE,/StatusCode::BAD_REQUEST,/' it \
+  "S0-Ue each status of the OpenAPI document occurs"
+row S0-Uf "a table of the docs is old" docs/requests.md \
+  's/^| `max_tool_calls`, `safety_identifier`, `user` | echoed |/| `max_tool_calls`, `safety_identifier` | echoed |/' \
+  adapters s0_uf_the_tables_of_the_docs_are_those_of_the_code
+row S0-Uf "a parameter is read that no table has" adapters/src/responses/request_body.rs \
+  's/^    moderation,/    moderation, verbosity,/' \
+  adapters s0_uf_every_parameter_that_is_read_is_in_the_table_and_no_other
+row S0-Uf "a parameter is noted that means nothing" adapters/src/responses/request_body.rs \
+  's/ \&\& !is_ignored(other) {/ {/' \
+  adapters s0_uf_a_parameter_is_left_out_as_the_table_says
 row S1-5a "results are sent without their calls" adapters/src/stored_history/select.rs \
   's/^            first = first.max(result + 1);/            let _ = result;/' \
   adapters s1_5a_no_cut_is_between_a_call_and_its_result

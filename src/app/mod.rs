@@ -9,6 +9,7 @@
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
 //! | [`jobs`] | background runs |
+//! | `openapi` | the description of all routes |
 //! | [`status`] | what the server is doing and has done |
 //! | [`store`] | deletes everything that is stored |
 
@@ -16,6 +17,7 @@ pub mod artifacts;
 pub mod diagnostics;
 pub mod jobs;
 pub mod models;
+mod openapi;
 mod owner;
 mod query;
 mod responses;
@@ -131,7 +133,8 @@ async fn index(headers: HeaderMap) -> Response<Body> {
          Base URL for clients: http://{}/v1\n\n\
          GET /v1/models       the models\n\
          GET /healthz         whether the server runs\n\
-         GET /metrics         figures for Prometheus\n\n\
+         GET /metrics         figures for Prometheus\n\
+         GET /openapi.json    all routes\n\n\
          respondent codex setup    in a terminal sets Codex up for it\n\
          respondent status         what it does\n\
          respondent --help         all commands\n",

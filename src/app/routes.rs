@@ -5,8 +5,8 @@ use http::{Request, Response};
 use tower::ServiceExt;
 
 use super::{
-    AppState, artifacts, diagnostics, health, index, jobs, mcp, metrics, models, responses, status,
-    store, stored, websocket,
+    AppState, artifacts, diagnostics, health, index, jobs, mcp, metrics, models, openapi,
+    responses, status, store, stored, websocket,
 };
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::net::Owner;
@@ -21,6 +21,7 @@ const API_PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
 pub fn routes(state: &AppState) -> RouteService {
     let api = [
         post("/responses", responses::create).or_websocket(websocket::connect),
+        get("/responses", stored::responses::list),
         post("/responses/compact", responses::create),
         post("/responses/input_tokens", responses::count_input_tokens),
         get("/responses/{id}", stored::responses::retrieve),
@@ -61,6 +62,7 @@ pub fn routes(state: &AppState) -> RouteService {
         get("/diagnostics/bundle", diagnostics::bundle),
         get("/diagnostics/status", status::status).for_operator(),
         get("/", index),
+        get("/openapi.json", openapi::document),
         get("/diagnostics/jobs", jobs::list),
         delete("/diagnostics/store", store::purge).for_operator(),
     ];

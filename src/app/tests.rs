@@ -154,7 +154,7 @@ async fn the_address_of_the_server_says_how_to_use_it() {
 async fn every_path_allows_its_methods() {
     let service = service();
     for (path, allow) in [
-        ("/v1/responses", "POST"),
+        ("/v1/responses", "POST, GET, HEAD"),
         ("/responses/compact", "POST"),
         ("/openai/v1/responses/input_tokens", "POST"),
         ("/v1/models", "GET, HEAD"),
@@ -269,7 +269,7 @@ async fn a_404_says_what_is_served() {
     assert_eq!(
         reply.message(),
         "There is nothing at \"/v1/nowhere\". Served are POST /v1/responses, \
-         POST /v1/responses/compact, POST /v1/responses/input_tokens, \
+         GET /v1/responses, POST /v1/responses/compact, POST /v1/responses/input_tokens, \
          GET /v1/responses/{id}, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, \
          GET /v1/responses/{id}/input_items, POST /v1/conversations, \
          GET /v1/conversations/{id}, POST /v1/conversations/{id}, \
@@ -280,7 +280,7 @@ async fn a_404_says_what_is_served() {
          GET /v1/artifacts/{id}/search, DELETE /v1/artifacts/{id}, \
          DELETE /v1/artifacts/expired, POST /mcp, GET /healthz, GET /metrics, \
          GET /diagnostics/turns, GET /diagnostics/bundle, \
-             GET /diagnostics/status, GET /, GET /diagnostics/jobs, \
+             GET /diagnostics/status, GET /, GET /openapi.json, GET /diagnostics/jobs, \
              DELETE /diagnostics/store. See GET /v1/models for the models."
     );
     for path in [

@@ -31,6 +31,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         ("[responses]", old.responses != new.responses),
         ("[history]", old.history != new.history),
         ("[jobs]", old.jobs != new.jobs),
+        ("[prompts]", old.prompts != new.prompts),
         ("[webhooks]", old.webhooks != new.webhooks),
         ("[capture]", old.capture != new.capture),
         ("[codex]", old.codex != new.codex),

@@ -40,6 +40,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use adapters::responses::prompt_templates::PromptTemplates;
 use regex::bytes::Regex;
 use registry::Registry;
 
@@ -98,6 +99,8 @@ pub struct Config {
     pub responses: ResponseConfig,
     /// How much of a stored history is sent: `[history]`.
     pub history: HistoryConfig,
+    /// The prompt templates that a request may name: `[prompts]`.
+    pub prompts: Arc<PromptTemplates>,
     /// How background responses run: `[jobs]`.
     pub jobs: JobConfig,
     /// Whom the server tells that a background response has ended: `[webhooks]`.
@@ -108,7 +111,8 @@ pub struct Config {
     pub sandbox: bool,
     /// Where the configuration file is.
     pub paths: ConfigPaths,
-    /// Every file that was read, including key files and the instructions file.
+    /// Every file that was read, including key files and the instructions file, and the folders of
+    /// prompt templates.
     pub source_files: Vec<PathBuf>,
     /// Problems that do not prevent serving, as sentences for the log and for `check`.
     pub warnings: Vec<String>,

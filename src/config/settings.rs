@@ -43,6 +43,8 @@ pub struct ConfigFile {
     pub history: HistoryConfig,
     /// `[jobs]`
     pub jobs: JobConfig,
+    /// `[prompts]`
+    pub prompts: PromptConfig,
     /// `[webhooks.<name>]`
     pub webhooks: Pairs<WebhookSpec>,
     /// `[capture]`
@@ -141,6 +143,14 @@ impl ServerConfig {
     pub fn bundles_dir(&self) -> PathBuf {
         self.data_dir.join("bundles")
     }
+}
+
+/// `[prompts]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct PromptConfig {
+    /// The folder with the prompt templates; there are none if it is not set.
+    pub folder: Option<PathBuf>,
 }
 
 /// `[routing]`

@@ -76,7 +76,7 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         self
     }
 
-    /// Lets this handler answer a WebSocket handshake at this path, instead of 405.
+    /// Lets this handler answer the WebSocket handshakes at this path.
     #[must_use]
     pub fn or_websocket<H, T>(mut self, handler: H) -> Self
     where
@@ -172,27 +172,29 @@ impl RouteTable {
         let unroutable = Router::new().fallback(fallback.clone());
         let mut router = Router::new().fallback(fallback);
         for path in self.paths {
-            router = router.route(&path.path, other_methods(&path).merge(path.handlers));
+            router = router.route(&path.path.clone(), handlers(path));
         }
         RouteService { router, unroutable }
     }
 }
 
-/// Answers the methods that a path has no endpoint for, and the handshakes of WebSockets.
+/// The handlers of a path: for its methods, for all others, and for the handshakes of WebSockets,
+/// which have the method `GET`.
 ///
 /// Made with [`routing::any`], because axum adds an `Allow` header of its own to other
 /// fallbacks, the answers to handshakes included.
-fn other_methods(path: &PathRoutes) -> MethodRouter {
+fn handlers(path: PathRoutes) -> MethodRouter {
     let allow: Arc<str> = allow(&path.methods).into();
-    let websocket = path.websocket.clone();
+    let other_methods = routing::any(move || ready(method_not_allowed(&allow)));
+    let methods = other_methods.merge(path.handlers);
+    let Some(websocket) = path.websocket else {
+        return methods;
+    };
     routing::any(move |request: Request<Body>| async move {
-        match websocket {
-            Some(handler) if is_handshake(request.method(), request.headers()) => {
-                let Ok(response) = handler.oneshot(request).await;
-                response
-            }
-            _ => method_not_allowed(&allow),
-        }
+        let is_handshake = is_handshake(request.method(), request.headers());
+        let handler = if is_handshake { websocket } else { methods };
+        let Ok(response) = handler.oneshot(request).await;
+        response
     })
 }
 

@@ -27,12 +27,12 @@ pub enum ItemListOf {
     Input(String),
 }
 
-/// A page of a list of items.
+/// A page of a list of items or of responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemPage {
-    /// The id of the item after which the page begins, in the order of the page.
+pub struct ListPage {
+    /// The id of the item or response after which the page begins, in the order of the page.
     pub after: Option<String>,
-    /// The most items.
+    /// The most that the page has.
     pub limit: usize,
     /// The newest first.
     pub newest_first: bool,
@@ -161,7 +161,7 @@ impl Store {
         &self,
         owner: &str,
         list: &ItemListOf,
-        page: &ItemPage,
+        page: &ListPage,
     ) -> Result<Option<ListedItems>, StoreError> {
         let (owner, list, page) = (owner.to_owned(), list.clone(), page.clone());
         self.run_reader(move |connection| list_items(connection, &owner, &list, &page))
@@ -331,7 +331,7 @@ pub(super) fn list_items(
     connection: &Connection,
     owner: &str,
     list: &ItemListOf,
-    page: &ItemPage,
+    page: &ListPage,
 ) -> Result<Option<ListedItems>, StoreError> {
     let Some(mut parts) = parts_of(connection, owner, list)? else {
         return Ok(None);

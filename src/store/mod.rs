@@ -18,6 +18,7 @@
 //! | `sweep` | deletes artifacts and gives their disk space back |
 //! | `expiry` | deletes responses that were not used for long |
 //! | `responses` | stored responses |
+//! | `response_list` | lists of responses |
 //! | `conversations` | conversations, and lists of items |
 //! | `threads` | the sequences of items of responses and conversations |
 //! | `inspection` | statistics, checks, copies and the deletion of a whole database |
@@ -48,6 +49,7 @@ mod model;
 mod pending;
 mod prompts;
 mod readers;
+mod response_list;
 mod responses;
 mod schema;
 mod spent;
@@ -67,7 +69,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 pub use batch::ArtifactBatch;
-pub use conversations::{ItemListOf, ItemPage, ListedItems, StoredConversation};
+pub use conversations::{ItemListOf, ListPage, ListedItems, StoredConversation};
 pub use data_dir::{DataDir, DataDirInUse};
 pub use deliveries::WaitingDelivery;
 pub use error::{OpenError, StoreError, UnusableStore};
@@ -79,6 +81,7 @@ pub use model::{
 };
 pub use pending::PendingWrite;
 pub use prompts::{AnsweredPrompt, FoundPrompt, MAX_PROMPTS_OF_SESSION};
+pub use response_list::{ListedResponses, ResponseFilter};
 pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, StoredResponse};
 pub use spent::SpentRow;
 pub use sweep::{SweepLimits, SweepStep};

@@ -91,12 +91,8 @@ async fn accept(
     owner: Arc<str>,
     config: &Arc<Config>,
     head: &Parts,
-    body: ReceivedBody,
+    mut body: ReceivedBody,
 ) -> Response<Body> {
-    let ReceivedBody {
-        text: body,
-        memory: _memory,
-    } = body;
     let request_id = request_id(head);
     let environment = System.create(&request_id, config);
     let mut ctx = service.context_with(owner, head, config, request_id, environment);
@@ -105,11 +101,17 @@ async fn accept(
         headers: ResponseHeaders::default(),
         observer: None,
     };
-    let body = Arc::new(body);
-    if is_handed_over(body.len()) {
+    let filled = fill_in_prompt(&ctx, config, &mut body);
+    if is_handed_over(body.text.len()) {
         ctx.stop = StopFlag::new();
     }
-    let prepared = match service.check_day(&ctx.owner, config) {
+    let ReceivedBody {
+        text: body,
+        memory: _memory,
+    } = body;
+    let body = Arc::new(body);
+    let allowed = filled.and_then(|()| service.check_day(&ctx.owner, config));
+    let prepared = match allowed {
         Ok(()) => prepare_stored(service, &ctx, config, &body, false).await,
         Err(fault) => Err(fault),
     };
@@ -147,6 +149,28 @@ async fn accept(
             reply.fault(&fault)
         }
     }
+}
+
+/// Puts the template that a request names in the place of its `prompt`, so that what is stored,
+/// recorded and replayed needs no template.
+fn fill_in_prompt(
+    ctx: &TurnContext,
+    config: &Config,
+    body: &mut ReceivedBody,
+) -> Result<(), Fault> {
+    if config.prompts.is_empty() {
+        return Ok(());
+    }
+    let max_bytes = config.server.body_limit;
+    let filled = ctx.run_work(body.text.len(), || {
+        config.prompts.expand(&body.text, max_bytes)
+    });
+    if let Some(text) = filled? {
+        // As a body that was received: itself and a working copy of it.
+        body.memory.set(text.len().saturating_mul(2));
+        body.text = text;
+    }
+    Ok(())
 }
 
 /// Prepares a request, with what it needs from the store.
@@ -253,13 +277,14 @@ async fn begin(
     mut ctx: TurnContext,
     config: &Arc<Config>,
     head: &Parts,
-    body: ReceivedBody,
+    mut body: ReceivedBody,
 ) -> Result<BegunTurn, (Fault, ReplyBuilder)> {
-    let ReceivedBody { text: body, memory } = body;
-    let body = Arc::new(body);
-    if is_handed_over(body.len()) {
+    let filled = fill_in_prompt(&ctx, config, &mut body);
+    if is_handed_over(body.text.len()) {
         ctx.stop = StopFlag::new();
     }
+    let ReceivedBody { text: body, memory } = body;
+    let body = Arc::new(body);
     ctx.observe(TurnEvent::ClientRequest {
         owner: &ctx.owner,
         head,
@@ -287,7 +312,7 @@ async fn begin(
         Some(_) => service.check_day(&ctx.owner, config).map(|()| None),
         None => service.admit(&ctx.owner, config).map(Some),
     };
-    let prepared = match admitted {
+    let prepared = match filled.and(admitted) {
         Ok(slot) => {
             record.slot = slot;
             prepare_stored(service, &ctx, config, &body, at_endpoint).await
@@ -348,13 +373,8 @@ pub async fn input_tokens(
     service: &Arc<Service>,
     owner: Arc<str>,
     head: &Parts,
-    body: ReceivedBody,
+    mut body: ReceivedBody,
 ) -> Response<Body> {
-    // The memory counts until the estimate is made.
-    let ReceivedBody {
-        text: body,
-        memory: _memory,
-    } = body;
     let config = service.config.load_full();
     let request_id = request_id(head);
     let environment = System.create(&request_id, &config);
@@ -364,14 +384,24 @@ pub async fn input_tokens(
         headers: ResponseHeaders::default(),
         observer: None,
     };
-    if is_handed_over(body.len()) {
+    let filled = fill_in_prompt(&ctx, &config, &mut body);
+    if is_handed_over(body.text.len()) {
         ctx.stop = StopFlag::new();
     }
+    // The memory counts until the estimate is made.
+    let ReceivedBody {
+        text: body,
+        memory: _memory,
+    } = body;
     let body = Arc::new(body);
     let estimate = |source: &TurnSource, loaded: &mut LoadedParts| {
         estimate_input_tokens(&ctx, &config, &service.shared, source, loaded)
     };
-    match with_stored(service, &ctx, &config, &body, false, estimate).await {
+    let estimated = match filled {
+        Ok(()) => with_stored(service, &ctx, &config, &body, false, estimate).await,
+        Err(fault) => Err(fault),
+    };
+    match estimated {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
             reply.json(json.into_bytes())

@@ -24,7 +24,9 @@ mod faults;
 mod kept;
 mod layers;
 mod literals;
+mod openapi;
 mod prefix;
+mod prompts;
 mod proxy;
 mod recordings;
 mod relay;
@@ -68,7 +70,9 @@ fn main() -> ExitCode {
         kept::trials(),
         layers::trials(),
         literals::trials(),
+        openapi::trials(),
         prefix::trials(),
+        prompts::trials(),
         recordings::trials(),
         relay::trials(),
         trust::trials(),

@@ -2,7 +2,7 @@
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
-pub use owners::client;
+pub use owners::{client, routes, send, unknown};
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player};

@@ -1,7 +1,7 @@
 //! The Responses API over WebSockets. The client is written by hand, because it has to send what
 //! no library does.
 
-mod client;
+pub mod client;
 mod continuing;
 mod ending;
 mod hostile;

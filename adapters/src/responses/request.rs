@@ -303,6 +303,7 @@ fn parse<'a>(
         notes.add("parameter_unknown", name);
     }
 
+    refuse_prompt(&body)?;
     let model = match body.model.map(RawValue::get) {
         None => {
             return Err(Fault::invalid("model", "The parameter 'model' is missing.")
@@ -320,7 +321,6 @@ fn parse<'a>(
     }
     let continues = read_continuation(&body)?;
     let background = read_background(&body)?;
-    refuse_prompt(&body)?;
     check_metadata(body.metadata)?;
     let mut items = match body.input.take() {
         Some(RequestInput::Items(items)) => items,
@@ -576,12 +576,12 @@ fn read_background(body: &RequestBody<'_>) -> Result<bool, Fault> {
     Ok(background)
 }
 
-/// Refuses stored prompts: there are none.
+/// Refuses a prompt: where there are templates, one of them has taken its place.
 fn refuse_prompt(body: &RequestBody<'_>) -> Result<(), Fault> {
     if body.prompt.is_some() {
         return Err(Fault::invalid(
             "prompt",
-            "Stored prompts are not available: send 'instructions' and 'input'.",
+            "This server has no prompt templates: name their folder in [prompts] of its configuration, or send 'instructions' and 'input'.",
         )
         .with_code("unsupported_parameter"));
     }

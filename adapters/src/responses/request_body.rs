@@ -7,6 +7,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::fates::is_ignored;
 use crate::stop_flag::StopFlag;
 use crate::text::Text;
 use crate::turn::{Item, ItemFields};
@@ -36,6 +37,10 @@ macro_rules! body {
         }
 
         impl<'a> RequestBody<'a> {
+            /// The names of all parameters except `input`.
+            #[cfg(test)]
+            pub(super) const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
             /// The values of all parameters except `input`.
             pub(super) fn parameters(&self) -> impl Iterator<Item = &'a RawValue> {
                 let unread = self.unread.iter().copied();
@@ -60,7 +65,7 @@ macro_rules! body {
                     }
                     $(stringify!($name) => set_once(&mut self.$name, stringify!($name), map.next_value()?),)*
                     other => {
-                        if !IGNORED.contains(&other) && self.unknown.len() < MAX_NAMED_UNKNOWN {
+                        if self.unknown.len() < MAX_NAMED_UNKNOWN && !is_ignored(other) {
                             self.unknown.push(other.chars().take(64).collect());
                         }
                         self.unread.extend(map.next_value::<Option<&'a RawValue>>()?);
@@ -104,10 +109,6 @@ body! {
     context_management,
     moderation,
 }
-
-/// Parameters that are ignored without a note because they mean nothing to a provider:
-/// Codex's metadata, and options of the event stream.
-const IGNORED: [&str; 2] = ["client_metadata", "stream_options"];
 
 fn set_once<T, E: de::Error>(
     field: &mut Option<T>,

@@ -2,9 +2,9 @@
 //!
 //! | module | handlers |
 //! |---|---|
-//! | `responses` | `/v1/responses/{id}`: read, deleted, cancelled, its events |
+//! | `responses` | the list of `/v1/responses`; `/v1/responses/{id}`: read, deleted, cancelled, its events |
 //! | `conversations` | `/v1/conversations` |
-//! | `items` | lists of items |
+//! | `items` | lists |
 //! | `error` | why such a request fails |
 
 pub(in crate::app) mod conversations;

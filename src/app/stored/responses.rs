@@ -1,4 +1,4 @@
-//! `/v1/responses/{id}` and what is below it.
+//! The list of `/v1/responses`, `/v1/responses/{id}` and what is below it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,40 @@ use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, System};
 use crate::jobs::CancelOutcome;
 use crate::net::Owner;
-use crate::store::{ItemListOf, ListedItems, NewItem};
+use crate::store::{ItemListOf, ListedItems, NewItem, ResponseFilter};
+
+/// What the parameter `status` of a list may be.
+const STATUSES: [&str; 6] = [
+    "completed",
+    "incomplete",
+    "failed",
+    "cancelled",
+    "queued",
+    "in_progress",
+];
+
+/// `GET /v1/responses`: the responses of the caller, a page of them. OpenAI has no such route.
+pub(in crate::app) async fn list(
+    State(app): State<AppState>,
+    RequestOwner(Owner(owner)): RequestOwner,
+    RawQuery(query): RawQuery,
+) -> StoredReply {
+    let page = items::page(query.as_deref())?;
+    let params = QueryParams::parse_some(query.as_deref(), &["status"])?;
+    let status = params.text("status").map(str::to_owned);
+    if let Some(status) = &status
+        && !STATUSES.contains(&status.as_str())
+    {
+        let expected = format!("one of {}", STATUSES.join(", "));
+        return Err(ParameterError::new("status", &expected).into());
+    }
+    let store = store(&app)?;
+    let filter = ResponseFilter { status };
+    let listed = store.list_responses(&owner, &filter, &page).await?;
+    let listed = listed.ok_or_else(items::unknown_after)?;
+    let entries = listed.responses.iter().map(|(id, json)| (&**id, json));
+    Ok(items::list_of(entries, listed.has_more))
+}
 
 /// `GET /v1/responses/{id}`: the response, or its events with `stream=true`.
 pub(in crate::app) async fn retrieve(

@@ -1,6 +1,7 @@
 //! Reads files, environment and flags, checks them, and builds a [`Config`].
 
 mod clients;
+mod prompts;
 mod provider;
 mod routing;
 mod server;
@@ -62,6 +63,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     loader.add_providers_by_environment();
     loader.add_sandbox_if_alone();
     loader.webhooks(&main, file.webhooks.0);
+    loader.prompts(&main, &file.prompts);
     loader.routing(&main, file.routing);
     let sandbox = loader.config.registry.provider(registry::SANDBOX);
     let has_sandbox = sandbox.is_some_and(|provider| provider.base_url.is_empty());

@@ -9,6 +9,7 @@ use crate::config::{ConfigErrors, Flags, UserDirs};
 use crate::secrets::Secret;
 
 mod mistakes;
+mod prompts;
 mod trust;
 mod webhooks;
 

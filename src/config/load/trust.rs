@@ -33,6 +33,7 @@ impl ConfigLoader<'_> {
                 ["codex", "instructions_file"],
                 file.codex.instructions_file.is_some(),
             ),
+            (["prompts", "folder"], file.prompts.folder.is_some()),
         ] {
             if is_set {
                 let [_, key] = path;

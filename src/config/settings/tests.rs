@@ -85,6 +85,7 @@ fn the_example_contains_every_key() {
         ("[responses]", &all["responses"]),
         ("[history]", &all["history"]),
         ("[jobs]", &all["jobs"]),
+        ("[prompts]", &all["prompts"]),
         ("[webhooks.x]", &all["webhooks"]["example"]),
         ("[providers.x]", provider),
         ("[providers.x.timeouts]", &provider["timeouts"]),

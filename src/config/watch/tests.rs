@@ -127,6 +127,34 @@ fn an_edited_instructions_file_is_noticed() {
 }
 
 #[test]
+fn s0_ud_a_new_version_of_a_prompt_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = format!("[prompts]\nfolder = \"prompts\"\n{LAB}");
+    write(dir.path(), CONFIG_FILE_NAME, &config);
+    let folder = dir.path().join("prompts/greeting");
+    std::fs::create_dir_all(&folder).unwrap();
+    write(&folder, "1.toml", "instructions = \"one\"");
+    let mut watcher = watcher(dir.path());
+    for (file, text, newest) in [
+        ("1.toml", "instructions = \"one, longer\"", "one, longer"),
+        ("2.toml", "instructions = \"two\"", "two"),
+    ] {
+        write(&folder, file, text);
+        let ReloadOutcome::Applied { changes, .. } = watcher.poll() else {
+            panic!("{file} is good");
+        };
+        assert_eq!(changes, ["[prompts] changed"]);
+        let prompts = &watcher.live.load().prompts;
+        let filled = prompts.expand(r#"{"prompt":{"id":"greeting"}}"#, 1_000);
+        let expected = format!(r#"{{"instructions":"{newest}"}}"#);
+        assert_eq!(filled, Ok(Some(expected)));
+    }
+    write(&folder, "2.toml", "no template");
+    assert!(matches!(watcher.poll(), ReloadOutcome::Rejected(_)));
+    assert!(!watcher.live.load().prompts.is_empty());
+}
+
+#[test]
 fn a_changed_token_is_told_without_its_value() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), CONFIG_FILE_NAME, LAB);

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use super::{OWNER, after, conversation, items, left, plan, put_all, response};
 use crate::store::expiry::{self, ResponseLimits, SELECT_OLDEST, SELECT_SIZE};
 use crate::store::jobs::{SELECT_EVENTS, SELECT_UNFINISHED};
+use crate::store::response_list::select_ids;
 use crate::store::responses::SELECT_ROW;
 use crate::store::schema::tests::in_memory;
 use crate::store::sweep::{self, SweepLimits};
@@ -133,6 +134,14 @@ fn s3_4_3a_what_is_looked_for_is_found_by_indexes() {
         ("SELECT number FROM items WHERE id = ?1", "items_by_id"),
         (SELECT_UNFINISHED, "jobs_by_state"),
         (SELECT_EVENTS, "SEARCH events USING PRIMARY KEY"),
+        (
+            &select_ids(true),
+            "SEARCH responses USING INDEX responses_by_owner",
+        ),
+        (
+            &select_ids(false),
+            "SEARCH responses USING INDEX responses_by_owner",
+        ),
     ] {
         let plan = plan(&connection, select);
         assert!(plan.contains(index), "{select}: {plan}");

@@ -9,7 +9,7 @@ use super::{after, conversation, item, items, number, put_all, response, text};
 use crate::store::conversations::{self, list_items};
 use crate::store::responses::{delete, find, history, put, read};
 use crate::store::schema::tests::in_memory;
-use crate::store::{ItemListOf, ItemPage, NewItem, NewResponse, StoredOrigin};
+use crate::store::{ItemListOf, ListPage, NewItem, NewResponse, StoredOrigin};
 
 /// Something that is stored, and the JSON of the items that it must have.
 #[derive(Clone, Debug)]
@@ -189,7 +189,7 @@ impl Model {
             let expected = [&*text.head, &output, &text.rest()].concat();
             assert_eq!(whole.json, expected);
             assert_eq!(read(connection, other, &it.id).unwrap(), None);
-            let page = ItemPage {
+            let page = ListPage {
                 after: None,
                 limit: 1000,
                 newest_first: false,

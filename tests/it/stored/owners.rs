@@ -64,8 +64,13 @@ enum Access {
 /// The decision about every route of the router.
 fn access(route: &str) -> Access {
     match route {
-        "GET /v1/models" | "GET /v1/models/{id}" | "GET /healthz" | "GET /" => Access::Same,
+        "GET /v1/models"
+        | "GET /v1/models/{id}"
+        | "GET /healthz"
+        | "GET /"
+        | "GET /openapi.json" => Access::Same,
         "POST /v1/responses"
+        | "GET /v1/responses"
         | "POST /v1/responses/compact"
         | "POST /v1/responses/input_tokens"
         | "GET /v1/responses/{id}"
@@ -97,7 +102,7 @@ fn access(route: &str) -> Access {
 }
 
 /// The routes of the router, as its 404 lists them.
-async fn routes(proxy: &Proxy) -> Vec<String> {
+pub async fn routes(proxy: &Proxy) -> Vec<String> {
     let message = send(proxy, "alice", "GET /nothing", &json!({})).await.body;
     let (_, list) = message.split_once("Served are ").unwrap();
     let (list, _) = list.split_once(". See ").unwrap();
@@ -242,6 +247,8 @@ async fn isolated() {
         assert_eq!(send(&proxy, "alice", &path, &json!({})).await.status, 200);
         assert_eq!(send(&proxy, "local", &path, &json!({})).await.status, 404);
     }
+    let listed = send(&proxy, "bob", "GET /v1/responses", &json!({})).await;
+    assert!(listed.body.contains(&bob.response) && !listed.body.contains(&alice.response));
     let continued = asks("x", json!({"previous_response_id": alice.response}));
     let refused = send(&proxy, "bob", "POST /v1/responses", &continued).await;
     assert_eq!(refused.status, 400);

@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
             "S0-Ub ids that cannot exist or do not exist are not found",
             unknown_ids,
         ),
+        case("S0-Uc a client lists its stored responses in pages", listed),
         case("what Codex sends is not stored", codex),
         case("without a store responses say so", without_store),
         case("an item is found by its id after a restart", references),
@@ -234,6 +235,62 @@ async fn unknown_ids() {
     assert!(player.requests().is_empty());
 }
 
+async fn listed() {
+    let player = provider(&["one", "two", "three"]).await;
+    let proxy = Proxy::start(&player).await;
+    let empty =
+        json!({"object": "list", "data": [], "first_id": null, "last_id": null, "has_more": false});
+    assert_eq!(get(&proxy, "/v1/responses").await, empty);
+    let first = proxy.response(&asks("1", json!({}))).await;
+    proxy
+        .response(&asks("not kept", json!({"store": false})))
+        .await;
+    let more = json!({"background": true, "previous_response_id": id(&first)});
+    let run = ok(&proxy.post(&asks("3", more)).await);
+    let run = id(&run);
+    let path = format!("/v1/responses/{run}?stream=true");
+    let second = proxy.get(&path).await.stream().response;
+    let page = |data: &[&Value], has_more: bool| {
+        let id = |at: Option<&&Value>| at.map(|it| it["id"].clone());
+        json!({"object": "list", "data": data, "first_id": id(data.first()),
+            "last_id": id(data.last()), "has_more": has_more})
+    };
+    for (query, expected) in [
+        ("", page(&[&second, &first], false)),
+        ("?limit=1", page(&[&second], true)),
+        (&format!("?limit=1&after={run}"), page(&[&first], false)),
+        ("?order=asc", page(&[&first, &second], false)),
+        ("?order=asc&limit=1", page(&[&first], true)),
+        (&format!("?order=asc&after={run}"), empty.clone()),
+        ("?status=completed&limit=1", page(&[&second], true)),
+        ("?status=failed", empty.clone()),
+    ] {
+        assert_eq!(
+            get(&proxy, &format!("/v1/responses{query}")).await,
+            expected,
+            "{query}"
+        );
+    }
+    for (query, param) in [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("order=up", "order"),
+        ("status=good", "status"),
+        ("after=resp_1", "after"),
+    ] {
+        let error = proxy
+            .get(&format!("/v1/responses?{query}"))
+            .await
+            .error(400);
+        assert_eq!(
+            (&error["param"], &error["code"]),
+            (&json!(param), &json!("invalid_value"))
+        );
+    }
+    ok(&proxy.delete(&format!("/v1/responses/{run}")).await);
+    assert_eq!(get(&proxy, "/v1/responses").await, page(&[&first], false));
+}
+
 async fn codex() {
     let player = provider(&["a"]).await;
     let proxy = Proxy::start(&player).await;
@@ -254,6 +311,13 @@ async fn without_store() {
     let path = format!("/v1/responses/{}", id(&response));
     proxy.get(&path).await.error(404);
     proxy.get("/v1/conversations/conv_1").await.error(404);
+    let error = proxy.get("/v1/responses").await.error(404);
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("stores no responses")
+    );
     let more = json!({"previous_response_id": id(&response)});
     let error = proxy.post(&asks("y", more)).await.error(400);
     assert_eq!(error["code"], "previous_response_not_found");

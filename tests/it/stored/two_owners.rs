@@ -9,8 +9,7 @@ use kit::session::SeededRandom;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::owners::{client, send, unknown};
-use super::{asks, id, ok, says};
+use super::{asks, client, id, ok, says, send, unknown};
 use crate::proxy::{Proxy, Reply, Setup};
 use crate::trial::case;
 
@@ -46,6 +45,7 @@ enum Kind {
 /// what the caller owns.
 const OPERATIONS_ON: &[(Kind, &str)] = &[
     (Kind::Response, "GET /v1/responses/{id}"),
+    (Kind::Response, "GET /v1/responses?after={id}"),
     (Kind::Response, "GET /v1/responses/{id}?stream=true"),
     (Kind::Response, "DELETE /v1/responses/{id}"),
     (Kind::Response, "POST /v1/responses/{id}/cancel"),
@@ -108,8 +108,9 @@ const OPERATIONS_ON: &[(Kind, &str)] = &[
 ];
 
 /// What is listed.
-const LISTINGS: [&str; 4] = [
+const LISTINGS: [&str; 5] = [
     "GET /v1/artifacts",
+    "GET /v1/responses?limit=100",
     "GET /diagnostics/jobs",
     "GET /diagnostics/turns",
     "GET /v1/models",
@@ -392,7 +393,18 @@ impl TwoOwners {
             data.map(|it| it["id"].as_str().unwrap().to_owned())
                 .collect()
         };
-        if listed["object"] == "job.list" {
+        if listed["data"][0]["object"] == "response" {
+            let things = self.models[who].things.iter();
+            for thing in things.filter(|it| matches!(it.kind, Kind::Response | Kind::Run)) {
+                let is_listed = listed_ids("data").contains(&thing.id);
+                let may_be_listed = !thing.is_deleted;
+                let is_cut = listed["has_more"] == true;
+                assert!(
+                    is_listed == may_be_listed || (may_be_listed && is_cut),
+                    "{thing:?}"
+                );
+            }
+        } else if listed["object"] == "job.list" {
             let things = self.models[who].things.iter();
             let runs = things.filter(|thing| thing.kind == Kind::Run && !thing.is_deleted);
             let runs: BTreeSet<String> = runs.map(|thing| thing.id.clone()).collect();

@@ -88,11 +88,13 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
             "[codex]\ninstructions_file = \"secret\"".to_owned(),
             "instructions_file",
         ),
+        ("[prompts]\nfolder = \"prompts\"".to_owned(), "folder"),
     ] {
         let inputs = TestInputs::found(&config)
             .set("OPENAI_API_KEY", "sk-1")
             .set("AZURE_OPENAI_API_KEY", "k-2");
         inputs.write("here/secret", "of-the-user");
+        inputs.write("here/prompts/a/1.toml", "instructions = \"of the user\"");
         let why = inputs.error();
         let end = format!(
             "{refused} is not allowed in a file that was found in the working directory; if you \
@@ -105,6 +107,7 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
         // The same file may do it where it is named.
         let named = TestInputs::new(&config).set("OPENAI_API_KEY", "sk-1");
         named.write("here/secret", "of-the-user");
+        named.write("here/prompts/a/1.toml", "instructions = \"of the user\"");
         assert!(named.load().is_ok(), "{config}");
     }
     let replaced = TestInputs::found(&format!("[providers.openai]\n{evil}"));

@@ -1,0 +1,144 @@
+//! Prompt templates: what a provider gets for a request that names one.
+
+use kit::player::Player;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::proxy::{Proxy, Setup};
+use crate::stored::{messages, provider};
+use crate::trial::case;
+use crate::websocket::client::Socket;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S0-Ud a prompt is filled in on every way to a turn",
+            every_way,
+        ),
+        case(
+            "S0-Ud a prompt that cannot be filled in is refused on every way",
+            refused,
+        ),
+    ]
+}
+
+const GREETING: &str = r#"
+model = "up/m"
+temperature = 0.5
+instructions = "You greet the customers of {{shop}}."
+
+[[messages]]
+role = "user"
+content = "Greet {{name}}."
+"#;
+
+async fn greeter(player: &Player) -> Proxy {
+    let setup = Setup::new()
+        .tables("[prompts]\nfolder = \"prompts\"")
+        .file("prompts/greeting/1.toml", "instructions = \"old\"")
+        .file("prompts/greeting/2.toml", GREETING)
+        .wire_of(player);
+    Proxy::start_with(player, setup).await
+}
+
+fn asks(more: Value) -> Value {
+    let mut body =
+        json!({"prompt": {"id": "greeting", "variables": {"shop": "Bear & Co", "name": "Ada"}}});
+    let Value::Object(more) = more else {
+        panic!("{more}")
+    };
+    body.as_object_mut().unwrap().extend(more);
+    body
+}
+
+async fn every_way() {
+    let player = provider(&["one", "two", "three", "four", "five"]).await;
+    let proxy = greeter(&player).await;
+    let filled = [
+        "system: You greet the customers of Bear & Co.",
+        "user: Greet Ada.",
+    ];
+    let first = proxy.response(&asks(json!({}))).await;
+    assert_eq!(
+        first["instructions"],
+        "You greet the customers of Bear & Co."
+    );
+    assert_eq!(first["model"], "up/m");
+    assert_eq!(first["temperature"], 0.5);
+    proxy.stream(&asks(json!({"temperature": 1}))).await;
+    let run = proxy.post(&asks(json!({"background": true}))).await;
+    let run: Value = serde_json::from_str(&run.body).unwrap();
+    let events = format!("/v1/responses/{}?stream=true", run["id"].as_str().unwrap());
+    proxy.get(&events).await.stream();
+    let mut socket = Socket::open(&proxy).await;
+    socket.turn(&asks(json!({}))).await;
+    for number in 0..4 {
+        assert_eq!(messages(&player, number), filled, "request {number}");
+        let temperature = &player.requests()[number].json()["temperature"];
+        assert_eq!(
+            temperature.as_f64(),
+            Some(if number == 1 { 1.0 } else { 0.5 })
+        );
+    }
+    // Its messages are in the history of what continues it, and its instructions are not.
+    let more = json!({"model": "up/m", "input": "Again.", "previous_response_id": first["id"]});
+    proxy.response(&more).await;
+    assert_eq!(
+        messages(&player, 4),
+        ["user: Greet Ada.", "assistant: one", "user: Again."]
+    );
+    // An estimate counts what is filled in.
+    let mut counted = Vec::new();
+    for name in ["Ada", &"Ada ".repeat(500)] {
+        let variables = json!({"shop": "s", "name": name});
+        let body = json!({"prompt": {"id": "greeting", "variables": variables}});
+        let reply = proxy
+            .post_to("/v1/responses/input_tokens", &body, &[])
+            .await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let count: Value = serde_json::from_str(&reply.body).unwrap();
+        counted.push(count["input_tokens"].as_u64().unwrap());
+    }
+    assert!(counted[1] > counted[0] + 300, "{counted:?}");
+}
+
+async fn refused() {
+    let player = provider(&[]).await;
+    let proxy = greeter(&player).await;
+    let unknown = json!({"prompt": {"id": "../../proxy-config"}});
+    for (path, more) in [
+        ("/v1/responses", json!({})),
+        ("/v1/responses", json!({"stream": true})),
+        ("/v1/responses", json!({"background": true})),
+        ("/v1/responses/compact", json!({})),
+        ("/v1/responses/input_tokens", json!({})),
+    ] {
+        let mut body = unknown.clone();
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let error = proxy.post_to(path, &body, &[]).await.error(400);
+        assert_eq!(
+            (&error["code"], &error["param"]),
+            (&json!("prompt_not_found"), &json!("prompt.id")),
+            "{path} {body}"
+        );
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.ends_with("this server has the prompts 'greeting'."),
+            "{message}"
+        );
+    }
+    let mut socket = Socket::open(&proxy).await;
+    socket.create(&unknown).await;
+    assert_eq!(socket.error(400).await, "prompt_not_found");
+    // A server without templates says how to have some.
+    let proxy = Proxy::start(&player).await;
+    let error = proxy.post(&asks(json!({}))).await.error(400);
+    assert_eq!(error["param"], "prompt");
+    assert!(
+        error["message"].as_str().unwrap().contains("[prompts]"),
+        "{error}"
+    );
+    assert!(player.requests().is_empty());
+}
