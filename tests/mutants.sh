@@ -537,6 +537,15 @@ row S3-4.2a "each run has a transaction of its own" src/store/event_log.rs \
 row S3-4.2a "one that cannot be written fails the others" src/store/event_log.rs \
   's/^    for append in appends {/    for append in appends.into_iter().take(0) {/' \
   lib s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs
+row S3-4.2b "a kilobyte waits for half a second" src/jobs/log.rs \
+  's/unwritten_bytes >= WRITE_BYTES;/unwritten_bytes >= WRITE_BYTES * 9;/' \
+  lib s3_4_2b_events_wait_for_half_a_second_or_a_kilobyte
+row S3-4.2b "the terminal event is written before the response" src/jobs/log.rs \
+  's/if events.is_ending || events.written/if events.written/' \
+  lib s3_4_2b_the_last_events_are_written_with_the_response
+row S3-4.2b "the last events are not written" src/jobs/log.rs \
+  's/webhooks, response.clone(), batch).await {/webhooks, response.clone(), EventBatch::default()).await {/' \
+  lib s3_4_2b_the_last_events_are_written_with_the_response
 row S3-0d "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
   's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \
   it "S3-0d an event is told again after the program was killed"

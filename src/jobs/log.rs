@@ -1,8 +1,8 @@
 //! The events of a run: in memory for those who read them live, and on their way to the disk.
 //!
-//! One task writes them, half a second after the first that is not written or once they have a
-//! kilobyte, and at the same moments as those of other runs. The last ones are written together with
-//! the response.
+//! One task writes them: half a second after the first that is not written, or within 50 ms once they
+//! have a kilobyte, so that those of other runs are written at the same moment. The last ones are
+//! written together with the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,23 +161,28 @@ impl JobLog {
     /// Writes the events while the run goes on. Never returns.
     pub(super) async fn write_events(&self) {
         loop {
-            self.unwritten.notified().await;
-            let is_large = || self.events.lock().unwritten_bytes >= WRITE_BYTES;
-            tokio::select! {
-                () = sleep(WRITE_AFTER) => {}
-                () = async {
-                    while !is_large() {
-                        self.unwritten.notified().await;
-                    }
-                } => {}
-            }
-            sleep(until_step(System.unix_ms())).await;
+            self.until_write().await;
             if let Err(error) = self.write().await {
                 tracing::debug!("events of {} cannot be written now: {error}", self.id);
                 sleep(WRITE_AFTER).await;
                 self.unwritten.notify_one();
             }
         }
+    }
+
+    /// Waits for events, then for others of their run, then for other runs.
+    async fn until_write(&self) {
+        self.unwritten.notified().await;
+        let is_large = || self.events.lock().unwritten_bytes >= WRITE_BYTES;
+        tokio::select! {
+            () = sleep(WRITE_AFTER) => {}
+            () = async {
+                while !is_large() {
+                    self.unwritten.notified().await;
+                }
+            } => {}
+        }
+        sleep(until_step(System.unix_ms())).await;
     }
 
     async fn write(&self) -> Result<(), StoreError> {
@@ -299,5 +304,127 @@ impl EventLog for EngineLog {
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {
         self.0.push_last(events);
         Box::pin(self.0.end(response))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use adapters::responses::response_object::ResponseStatus;
+    use arc_swap::ArcSwap;
+    use tempfile::TempDir;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::metrics::Metrics;
+    use crate::store::{DataDir, NewJob, ResponseText};
+
+    const OWNER: &str = "me";
+    const ID: &str = "resp_1";
+
+    /// The log of a run that has begun.
+    struct TestLog {
+        log: Arc<JobLog>,
+        _folder: TempDir,
+    }
+
+    impl TestLog {
+        async fn new() -> Self {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let folder = tempfile::tempdir().unwrap();
+            let store = Arc::new(Store::open(&DataDir::new(folder.path()), 0).unwrap());
+            let job = NewJob {
+                id: ID.to_owned(),
+                owner: OWNER.to_owned(),
+                text: text(),
+                created: 0,
+                request: String::new(),
+                headers: "{}".to_owned(),
+                events: EventBatch::default(),
+                now_ms: 0,
+            };
+            store.create_job(job).await.unwrap();
+            assert!(store.claim_job(OWNER, ID, text(), 0).await.unwrap());
+            let webhooks = Webhooks::new(
+                Arc::new(ArcSwap::from_pointee(Config::default())),
+                Arc::clone(&store),
+                Arc::new(Metrics::new()),
+                Arc::new(System),
+                Arc::new(System),
+            );
+            let log = JobLog::new(OWNER.into(), ID.to_owned(), (store, webhooks), []);
+            Self {
+                log: Arc::new(log),
+                _folder: folder,
+            }
+        }
+
+        fn append(&self, document: &str) {
+            self.log.events.lock().push(document.as_bytes());
+            self.log.unwritten.notify_one();
+        }
+
+        /// The time until events are written, in milliseconds.
+        async fn wait(&self) -> u128 {
+            let start = Instant::now();
+            self.log.until_write().await;
+            start.elapsed().as_millis()
+        }
+
+        /// What is on the disk.
+        async fn written(&self) -> String {
+            let batches = self.log.store.events_after(OWNER, ID, None).await.unwrap();
+            batches.into_iter().map(|batch| batch.documents).collect()
+        }
+    }
+
+    fn text() -> ResponseText {
+        ResponseText {
+            head: "{\"output\":[".to_owned(),
+            tail: "]".to_owned(),
+            parameters: "}".to_owned(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s3_4_2b_events_wait_for_half_a_second_or_a_kilobyte() {
+        let test = TestLog::new().await;
+        test.append("small");
+        let waited = test.wait().await;
+        assert!((451..=501).contains(&waited), "{waited} ms");
+        assert_eq!(test.written().await, "");
+        test.log.write().await.unwrap();
+        assert_eq!(test.written().await, "small\n");
+
+        test.append("small");
+        let grow = async {
+            for document in [WRITE_BYTES - 6, 1] {
+                sleep(Duration::from_millis(100)).await;
+                test.append(&"a".repeat(document));
+            }
+        };
+        let (waited, ()) = tokio::join!(test.wait(), grow);
+        assert!((201..=251).contains(&waited), "{waited} ms");
+        test.log.write().await.unwrap();
+
+        test.append(&"a".repeat(WRITE_BYTES));
+        let waited = test.wait().await;
+        assert!((1..=51).contains(&waited), "{waited} ms");
+    }
+
+    #[tokio::test]
+    async fn s3_4_2b_the_last_events_are_written_with_the_response() {
+        let test = TestLog::new().await;
+        test.append("first");
+        test.log.write().await.unwrap();
+        test.append("last");
+        test.log.push_last(&EventBuffer::default());
+        test.log.write().await.unwrap();
+        assert_eq!(test.written().await, "first\n");
+        let status = ResponseStatus::Failed;
+        let response = NewResponse::without_items(OWNER, ID, 0, text(), status, 0);
+        assert!(test.log.end(response).await);
+        assert_eq!(test.written().await, "first\nlast\n");
+        assert!(test.log.store.unfinished_jobs().await.unwrap().is_empty());
     }
 }
