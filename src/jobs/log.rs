@@ -1,8 +1,7 @@
 //! The events of a run: in memory for those who read them live, and on their way to the disk.
 //!
-//! One task writes them: half a second after the first that is not written, or within 50 ms once they
-//! have a kilobyte, so that those of other runs are written at the same moment. The last ones are
-//! written together with the response.
+//! One task writes them, within half a second, or within half of that once they have a kilobyte, and
+//! at the same moments as those of other runs. The last ones are written together with the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +17,11 @@ use crate::clock::System;
 use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
 
-/// How long an event waits for others of its run; then it waits for other runs, up to [`WRITE_STEP`].
-const WRITE_AFTER: Duration = Duration::from_millis(450);
-/// Events of so many bytes do not wait for others of their run.
-const WRITE_BYTES: usize = 1024;
-/// Runs write at multiples of this time, so that one commit is enough for several of them. In
+/// Runs write at multiples of this time, so that one commit is enough for all of them. In
 /// milliseconds.
-const WRITE_STEP: u64 = 50;
+const WRITE_STEP: u64 = 250;
+/// Events of fewer bytes wait for others of their run for one more [`WRITE_STEP`].
+const WRITE_BYTES: usize = 1024;
 /// The pause before an end that could not be written is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How often the end is tried before clients get it all the same.
@@ -164,25 +161,18 @@ impl JobLog {
             self.until_write().await;
             if let Err(error) = self.write().await {
                 tracing::debug!("events of {} cannot be written now: {error}", self.id);
-                sleep(WRITE_AFTER).await;
                 self.unwritten.notify_one();
             }
         }
     }
 
-    /// Waits for events, then for others of their run, then for other runs.
+    /// Waits for events, and then for others.
     async fn until_write(&self) {
         self.unwritten.notified().await;
-        let is_large = || self.events.lock().unwritten_bytes >= WRITE_BYTES;
-        tokio::select! {
-            () = sleep(WRITE_AFTER) => {}
-            () = async {
-                while !is_large() {
-                    self.unwritten.notified().await;
-                }
-            } => {}
-        }
         sleep(until_step(System.unix_ms())).await;
+        if self.events.lock().unwritten_bytes < WRITE_BYTES {
+            sleep(Duration::from_millis(WRITE_STEP)).await;
+        }
     }
 
     async fn write(&self) -> Result<(), StoreError> {
@@ -391,25 +381,20 @@ mod tests {
         let test = TestLog::new().await;
         test.append("small");
         let waited = test.wait().await;
-        assert!((451..=501).contains(&waited), "{waited} ms");
+        assert!((251..=501).contains(&waited), "{waited} ms");
         assert_eq!(test.written().await, "");
         test.log.write().await.unwrap();
         assert_eq!(test.written().await, "small\n");
 
         test.append("small");
-        let grow = async {
-            for document in [WRITE_BYTES - 6, 1] {
-                sleep(Duration::from_millis(100)).await;
-                test.append(&"a".repeat(document));
-            }
-        };
-        let (waited, ()) = tokio::join!(test.wait(), grow);
-        assert!((201..=251).contains(&waited), "{waited} ms");
+        test.append(&"a".repeat(WRITE_BYTES - 5));
+        let waited = test.wait().await;
+        assert!((1..=251).contains(&waited), "{waited} ms");
         test.log.write().await.unwrap();
 
-        test.append(&"a".repeat(WRITE_BYTES));
+        test.append(&"a".repeat(WRITE_BYTES - 1));
         let waited = test.wait().await;
-        assert!((1..=51).contains(&waited), "{waited} ms");
+        assert!((251..=501).contains(&waited), "{waited} ms");
     }
 
     #[tokio::test]
