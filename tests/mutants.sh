@@ -537,6 +537,18 @@ row S3-4.2a "each run has a transaction of its own" src/store/event_log.rs \
 row S3-4.2a "one that cannot be written fails the others" src/store/event_log.rs \
   's/^    for append in appends {/    for append in appends.into_iter().take(0) {/' \
   lib s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs
+row S3-4.2b "a kilobyte waits for half a second" src/jobs/log.rs \
+  's/unwritten_bytes < WRITE_BYTES {/unwritten_bytes < WRITE_BYTES * 9 {/' \
+  lib s3_4_2b_events_wait_for_half_a_second_or_a_kilobyte
+row S3-4.2b "events are written one by one" src/jobs/log.rs \
+  's/^        sleep(until_step(System.unix_ms())).await;/        let _ = until_step(System.unix_ms());/' \
+  lib s3_4_2b_events_wait_for_half_a_second_or_a_kilobyte
+row S3-4.2b "the terminal event is written before the response" src/jobs/log.rs \
+  's/if events.is_ending || events.written/if events.written/' \
+  lib s3_4_2b_the_last_events_are_written_with_the_response
+row S3-4.2b "the last events are not written" src/jobs/log.rs \
+  's/webhooks, response.clone(), batch).await {/webhooks, response.clone(), EventBatch::default()).await {/' \
+  lib s3_4_2b_the_last_events_are_written_with_the_response
 row S3-0d "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
   's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \
   it "S3-0d an event is told again after the program was killed"
@@ -642,6 +654,12 @@ row S0-2c "a text has no limit" adapters/src/stored_history/select.rs \
 row S0-2b "the whole history is sent as text" adapters/src/stored_history/select.rs \
   's/messages.take(max_messages)/messages.take(max_messages + 99)/' \
   it "S0-2b S0-6a mode text sends the last twenty messages"
+row S3-4.1b "pieces wait for the next one" src/turn/engine/reading.rs \
+  's/^                if timer.deadline() > at {/                if false {/' it \
+  "S3-4.1b pieces that wait are sent although nothing follows"
+row S3-4.1b "pieces are sent once" src/turn/engine/reading.rs \
+  's/let next = next.min(flush_at.unwrap_or(next));/let _ = flush_at;/' it \
+  "S3-4.1b pieces that wait are sent although nothing follows"
 row S3-4.1c "any number of pieces are joined" adapters/src/coalescer.rs \
   's/^const MAX_PIECES: usize = 10;/const MAX_PIECES: usize = 1000;/' \
   adapters s3_4_1c_ten_pieces_are_one_event

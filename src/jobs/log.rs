@@ -1,8 +1,7 @@
 //! The events of a run: in memory for those who read them live, and on their way to the disk.
 //!
-//! One task writes them, half a second after the first that is not written or once they have a
-//! kilobyte, and at the same moments as those of other runs. The last ones are written together with
-//! the response.
+//! One task writes them, within half a second, or within half of that once they have a kilobyte, and
+//! at the same moments as those of other runs. The last ones are written together with the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +17,11 @@ use crate::clock::System;
 use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
 
-/// How long an event waits for others of its run; then it waits for other runs, up to [`WRITE_STEP`].
-const WRITE_AFTER: Duration = Duration::from_millis(450);
-/// Events of so many bytes do not wait for others of their run.
-const WRITE_BYTES: usize = 1024;
-/// Runs write at multiples of this time, so that one commit is enough for several of them. In
+/// Runs write at multiples of this time, so that one commit is enough for all of them. In
 /// milliseconds.
-const WRITE_STEP: u64 = 50;
+const WRITE_STEP: u64 = 250;
+/// Events of fewer bytes wait for others of their run for one more [`WRITE_STEP`].
+const WRITE_BYTES: usize = 1024;
 /// The pause before an end that could not be written is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How often the end is tried before clients get it all the same.
@@ -161,22 +158,20 @@ impl JobLog {
     /// Writes the events while the run goes on. Never returns.
     pub(super) async fn write_events(&self) {
         loop {
-            self.unwritten.notified().await;
-            let is_large = || self.events.lock().unwritten_bytes >= WRITE_BYTES;
-            tokio::select! {
-                () = sleep(WRITE_AFTER) => {}
-                () = async {
-                    while !is_large() {
-                        self.unwritten.notified().await;
-                    }
-                } => {}
-            }
-            sleep(until_step(System.unix_ms())).await;
+            self.until_write().await;
             if let Err(error) = self.write().await {
                 tracing::debug!("events of {} cannot be written now: {error}", self.id);
-                sleep(WRITE_AFTER).await;
                 self.unwritten.notify_one();
             }
+        }
+    }
+
+    /// Waits for events, and then for others.
+    async fn until_write(&self) {
+        self.unwritten.notified().await;
+        sleep(until_step(System.unix_ms())).await;
+        if self.events.lock().unwritten_bytes < WRITE_BYTES {
+            sleep(Duration::from_millis(WRITE_STEP)).await;
         }
     }
 
@@ -299,5 +294,122 @@ impl EventLog for EngineLog {
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {
         self.0.push_last(events);
         Box::pin(self.0.end(response))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use adapters::responses::response_object::ResponseStatus;
+    use arc_swap::ArcSwap;
+    use tempfile::TempDir;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::metrics::Metrics;
+    use crate::store::{DataDir, NewJob, ResponseText};
+
+    const OWNER: &str = "me";
+    const ID: &str = "resp_1";
+
+    /// The log of a run that has begun.
+    struct TestLog {
+        log: Arc<JobLog>,
+        _folder: TempDir,
+    }
+
+    impl TestLog {
+        async fn new() -> Self {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let folder = tempfile::tempdir().unwrap();
+            let store = Arc::new(Store::open(&DataDir::new(folder.path()), 0).unwrap());
+            let job = NewJob {
+                id: ID.to_owned(),
+                owner: OWNER.to_owned(),
+                text: text(),
+                created: 0,
+                request: String::new(),
+                headers: "{}".to_owned(),
+                events: EventBatch::default(),
+                now_ms: 0,
+            };
+            store.create_job(job).await.unwrap();
+            assert!(store.claim_job(OWNER, ID, text(), 0).await.unwrap());
+            let webhooks = Webhooks::new(
+                Arc::new(ArcSwap::from_pointee(Config::default())),
+                Arc::clone(&store),
+                Arc::new(Metrics::new()),
+                Arc::new(System),
+                Arc::new(System),
+            );
+            let log = JobLog::new(OWNER.into(), ID.to_owned(), (store, webhooks), []);
+            Self {
+                log: Arc::new(log),
+                _folder: folder,
+            }
+        }
+
+        fn append(&self, document: &str) {
+            self.log.events.lock().push(document.as_bytes());
+            self.log.unwritten.notify_one();
+        }
+
+        /// The time until events are written, in milliseconds.
+        async fn wait(&self) -> u128 {
+            let start = Instant::now();
+            self.log.until_write().await;
+            start.elapsed().as_millis()
+        }
+
+        /// What is on the disk.
+        async fn written(&self) -> String {
+            let batches = self.log.store.events_after(OWNER, ID, None).await.unwrap();
+            batches.into_iter().map(|batch| batch.documents).collect()
+        }
+    }
+
+    fn text() -> ResponseText {
+        ResponseText {
+            head: "{\"output\":[".to_owned(),
+            tail: "]".to_owned(),
+            parameters: "}".to_owned(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s3_4_2b_events_wait_for_half_a_second_or_a_kilobyte() {
+        let test = TestLog::new().await;
+        test.append("small");
+        let waited = test.wait().await;
+        assert!((251..=501).contains(&waited), "{waited} ms");
+        assert_eq!(test.written().await, "");
+        test.log.write().await.unwrap();
+        assert_eq!(test.written().await, "small\n");
+
+        test.append("small");
+        test.append(&"a".repeat(WRITE_BYTES - 5));
+        let waited = test.wait().await;
+        assert!((1..=251).contains(&waited), "{waited} ms");
+        test.log.write().await.unwrap();
+
+        test.append(&"a".repeat(WRITE_BYTES - 1));
+        let waited = test.wait().await;
+        assert!((251..=501).contains(&waited), "{waited} ms");
+    }
+
+    #[tokio::test]
+    async fn s3_4_2b_the_last_events_are_written_with_the_response() {
+        let test = TestLog::new().await;
+        test.append("first");
+        test.log.write().await.unwrap();
+        test.append("last");
+        test.log.push_last(&EventBuffer::default());
+        test.log.write().await.unwrap();
+        assert_eq!(test.written().await, "first\n");
+        let status = ResponseStatus::Failed;
+        let response = NewResponse::without_items(OWNER, ID, 0, text(), status, 0);
+        assert!(test.log.end(response).await);
+        assert_eq!(test.written().await, "first\nlast\n");
+        assert!(test.log.store.unfinished_jobs().await.unwrap().is_empty());
     }
 }

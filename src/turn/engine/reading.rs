@@ -58,15 +58,14 @@ impl<S: Sink> Answer<'_, S> {
                     Err(_) if reader.is_complete() => None,
                     Err(fault) => return Err(fault),
                 },
-                () = wait_until(flush_at), if flush_at.is_some() => {
-                    flush_at = None;
-                    self.flush_pieces()?;
-                    self.send_round(round).await;
-                    continue;
-                }
                 () = &mut timer => {
                     self.check_deadline()?;
                     let now = Instant::now();
+                    if flush_at.is_some_and(|at| now >= at) {
+                        flush_at = None;
+                        self.flush_pieces()?;
+                        self.send_round(round).await;
+                    }
                     if now >= last_chunk + max_silence(&reader, idle) {
                         if !reader.is_complete() {
                             let predicate = format!("was silent for {} seconds.", idle.as_secs());
@@ -86,6 +85,7 @@ impl<S: Sink> Answer<'_, S> {
                         last_chunk + idle
                     };
                     let next = next.min(last_chunk + max_silence(&reader, idle));
+                    let next = next.min(flush_at.unwrap_or(next));
                     timer.as_mut().reset(next.min(ctx.deadline));
                     continue;
                 }
@@ -121,7 +121,13 @@ impl<S: Sink> Answer<'_, S> {
             if !self.coalescer.as_ref().is_some_and(|it| it.is_waiting()) {
                 flush_at = None;
             } else if flush_at.is_none() {
-                flush_at = Some(last_chunk + COALESCE_FOR);
+                let at = last_chunk + COALESCE_FOR;
+                flush_at = Some(at);
+                // The timer stays as it is when the pieces go earlier: to set it again for each
+                // event would cost more than to wake now and then for nothing.
+                if timer.deadline() > at {
+                    timer.as_mut().reset(at);
+                }
             }
             if reader.is_complete() {
                 let end = last_chunk + max_silence(&reader, idle);
@@ -214,15 +220,6 @@ impl<S: Sink> Answer<'_, S> {
         } else {
             commit_at
         }
-    }
-}
-
-/// Waits until a time, or for ever without one. The timer is made when this is polled first: each
-/// chunk of an answer makes this future, and most answers never poll it.
-async fn wait_until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -31,6 +31,10 @@ pub fn trials() -> Vec<Trial> {
             coalesced,
         ),
         case(
+            "S3-4.1b pieces that wait are sent although nothing follows",
+            flushed,
+        ),
+        case(
             "S3-7.2c twenty run at the same time and the rest wait in order",
             queue,
         ),
@@ -241,6 +245,29 @@ async fn coalesced() {
     // Ten at a time; the provider may have paused for 100 ms on a busy machine.
     let deltas = stream.count("response.output_text.delta");
     assert!((5..50).contains(&deltas), "{deltas}");
+}
+
+async fn flushed() {
+    let player = player(PlayerWire::Chat).await;
+    // The tenth piece takes the others with it; the last one has no other to wait for.
+    let mut steps = vec![json!({"text": "a"}); 10];
+    steps.extend([
+        json!({"delay_ms": 20}),
+        json!({"text": "b"}),
+        json!({"stall": true}),
+    ]);
+    player.push(answer(json!(steps)));
+    let setup = Setup::new().server("heartbeat = \"1h\"\ncommit_after = \"1h\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let run = begin(&proxy, "x", json!({})).await;
+    let mut live = proxy
+        .open_events(&format!("{}?stream=true", path_of(&run)))
+        .await;
+    live.read_until("b\",").await;
+    let cancel = format!("{}/cancel", path_of(&run));
+    ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
+    let text = live.read_to_end().await.stream().text();
+    assert_eq!(text, "aaaaaaaaaab");
 }
 
 async fn queue() {
