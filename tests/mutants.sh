@@ -849,6 +849,12 @@ row S2-Dc "a message that is no JSON is of the wrong media type" src/mcp/mod.rs 
 row R31 "long ids are remembered as they are" src/net/bounded_id.rs \
   's/^const MAX_BYTES: usize = 256;/const MAX_BYTES: usize = usize::MAX \/ 2;/' \
   lib r31_a_long_session_id_is_hashed
+row R32 "page caches are not counted" src/store/page_caches.rs \
+  's/^        bytes.min(WRITER_CACHE) + readers/        0 * bytes.min(WRITER_CACHE) + 0 * readers/' \
+  lib r32_page_caches_are_limited_and_count_as_memory
+row R32 "the cache of the writer has no limit" src/store/schema.rs \
+  's/^    page_caches::limit(&connection, WRITER_CACHE)?;/    page_caches::limit(\&connection, 9 * WRITER_CACHE)?;/' \
+  lib r32_page_caches_are_limited_and_count_as_memory
 row R32 "memory has no limit" src/net/memory.rs \
   's/^        let fits = self.memory.used() <= self.memory.limit();/        let fits = true;/' \
   it "R32 a body beyond the memory of the process is refused"

@@ -304,7 +304,7 @@ impl Registry {
             return Some(format!(" The provider '{id}' is off: {remedy}."));
         }
         if !suggestions.is_empty() {
-            return Some(format!(" Did you mean {}?", suggest::one_of(&suggestions)));
+            return Some(format!(" Did you mean {}?", suggest::one_of(suggestions)));
         }
         let open: Vec<String> = self
             .providers

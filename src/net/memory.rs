@@ -33,7 +33,8 @@ pub enum MemoryKind {
     Answers,
     /// Recorded turns.
     Recordings,
-    /// What is remembered of sessions and outputs, and artifacts that are not on disk.
+    /// What is remembered of sessions and outputs, artifacts that are not on disk, and what the
+    /// connections of the database cache.
     Memories,
 }
 

@@ -10,6 +10,7 @@
 //! | `model` | artifacts as they are written, listed and read |
 //! | `batch` | writes artifacts |
 //! | `pending` | waits until a batch is written |
+//! | `page_caches` | the memory of what connections cache |
 //! | `readers` | the connections that read |
 //! | `chunks` | stores a text in compressed chunks |
 //! | `text_range` | finds a range of bytes or lines in a text |
@@ -46,6 +47,7 @@ mod inspection;
 mod jobs;
 mod lock_patience;
 mod model;
+mod page_caches;
 mod pending;
 mod prompts;
 mod readers;
@@ -93,6 +95,7 @@ pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
 use event_log::WaitingEvents;
+use page_caches::DatabaseSize;
 use readers::Readers;
 use writer::{StoreWrite, WriterState};
 
@@ -106,6 +109,7 @@ pub struct Store {
     jobs: Option<mpsc::Sender<StoreWrite>>,
     thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
+    size: DatabaseSize,
     waiting_events: WaitingEvents,
     moved_aside: Option<PathBuf>,
     // The last field, so that it is released after the connections are closed.
@@ -163,6 +167,16 @@ impl Store {
         self.moved_aside.as_deref()
     }
 
+    /// Tells the most memory that the page caches of the connections hold, in bytes. Does not keep
+    /// the store open.
+    pub fn cache_bytes(&self) -> impl Fn() -> usize + Send + Sync + use<> {
+        let (size, readers) = (self.size.clone(), Arc::downgrade(&self.readers));
+        move || {
+            let readers = readers.upgrade();
+            readers.map_or(0, |readers| size.cached(readers.connections()))
+        }
+    }
+
     fn start(
         data_dir: &DataDir,
         lock: DataDirLock,
@@ -171,10 +185,13 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let readers = Readers::open(data_dir)?;
         let (jobs, queue) = mpsc::channel(QUEUED_JOBS);
+        let size = DatabaseSize::default();
+        let thread = writer::start(connection, data_dir.clone(), size.clone(), queue)?;
         Ok(Self {
-            thread: Some(writer::start(connection, data_dir.clone(), queue)?),
+            thread: Some(thread),
             jobs: Some(jobs),
             readers: Arc::new(readers),
+            size,
             waiting_events: WaitingEvents::default(),
             data_dir: data_dir.clone(),
             moved_aside,

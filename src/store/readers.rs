@@ -51,6 +51,12 @@ impl Readers {
         result.unwrap_or(Err(StoreError::Closed))
     }
 
+    /// How many connections are open.
+    pub(super) fn connections(&self) -> usize {
+        let in_use = MAX_READERS.saturating_sub(self.permits.available_permits());
+        in_use + self.idle.lock().len()
+    }
+
     fn take(&self) -> Result<Connection, StoreError> {
         let idle = self.idle.lock().pop();
         idle.map_or_else(|| schema::reader(&self.data_dir), Ok)

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::data_dir::DataDir;
 use super::error::StoreError;
 use super::lock_patience::LOCK_TIMEOUT;
+use super::page_caches::{self, READER_CACHE, WRITER_CACHE};
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
 const MIGRATIONS: [&str; 8] = [
@@ -32,6 +33,7 @@ pub(super) fn writer(data_dir: &DataDir) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "secure_delete", "FAST")?;
     connection.pragma_update(None, "journal_size_limit", WAL_SIZE_LIMIT)?;
+    page_caches::limit(&connection, WRITER_CACHE)?;
     migrate(&mut connection)?;
     Ok(connection)
 }
@@ -41,6 +43,7 @@ pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
     connection.busy_timeout(LOCK_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
+    page_caches::limit(&connection, READER_CACHE)?;
     Ok(connection)
 }
 

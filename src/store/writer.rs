@@ -11,6 +11,7 @@ use super::data_dir::DataDir;
 use super::error::StoreError;
 use super::lock_patience::LockPatience;
 use super::model::NewArtifact;
+use super::page_caches::DatabaseSize;
 use super::sweep;
 
 /// What the writer thread owns.
@@ -41,12 +42,14 @@ pub struct UnwrittenBatch {
     pub error: StoreError,
 }
 
-/// Starts the thread. It ends when all senders of jobs are gone and the queue is empty.
+/// Starts the thread, which keeps `size` up to date. It ends when all senders of jobs are gone and the queue is empty.
 pub(super) fn start(
     connection: Connection,
     data_dir: DataDir,
+    size: DatabaseSize,
     mut jobs: mpsc::Receiver<StoreWrite>,
 ) -> Result<JoinHandle<()>, StoreError> {
+    size.update(&data_dir);
     let mut writer = WriterState {
         connection,
         data_dir,
@@ -57,6 +60,7 @@ pub(super) fn start(
     Ok(thread.spawn(move || {
         while let Some(job) = jobs.blocking_recv() {
             job(&mut writer);
+            size.update(&writer.data_dir);
         }
     })?)
 }

@@ -21,7 +21,7 @@ use crate::jobs::JobQueue;
 use crate::log;
 use crate::metrics::Metrics;
 use crate::metrics::usage::UsageLog;
-use crate::net::memory::ProcessMemory;
+use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::sandbox::Sandbox;
 use crate::serve::{
@@ -110,6 +110,9 @@ impl Server {
         if let Some(store) = &opened {
             service.keep_prompts(store);
             service.keep_whole_sessions(store).await;
+        }
+        if let Some(store) = &opened {
+            memory.add_store(MemoryKind::Memories, store.cache_bytes());
         }
         service.count_memory(&memory);
         capture.count_memory(&memory);
