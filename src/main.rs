@@ -100,7 +100,11 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
                 json,
             };
             let config = load_without_keys(&inputs)?;
-            print_text(&commands::models::model_list(&config, options)?)?;
+            let listing = async {
+                let (config, unknown) = commands::with_discovered_models(&inputs, config).await?;
+                commands::models::model_list(&config, &unknown, options)
+            };
+            print_text(&block_on(listing)?)?;
         }
         CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
         CliCommand::Status { json } => {
@@ -183,7 +187,10 @@ fn codex(command: CodexCommand, inputs: &Inputs) -> anyhow::Result<String> {
                 dry_run,
                 codex: &codex,
             };
-            block_on(commands::codex::setup(&config, &inputs.flags, options))
+            block_on(async {
+                let (config, _) = commands::with_discovered_models(inputs, config).await?;
+                commands::codex::setup(&config, &inputs.flags, options).await
+            })
         }
         CodexCommand::Remove => commands::codex::remove(),
         CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?, &inputs.flags),

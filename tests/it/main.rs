@@ -19,6 +19,7 @@ mod codex_setup;
 mod compaction;
 mod config;
 mod dialects;
+mod discovery;
 mod edge;
 mod faults;
 mod kept;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         compaction::trials(),
         config::trials(),
         dialects::trials(),
+        discovery::trials(),
         edge::trials(),
         faults::trials(),
         adapting::trials(),

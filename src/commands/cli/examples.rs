@@ -40,7 +40,8 @@ Examples:
   respondent models --provider moonshot    those of one provider
   respondent models --json
 
-Prices are US dollars for a million tokens; + marks higher prices for long requests.";
+Local servers, and providers of your own without a list of models, are asked for theirs. Prices are \
+US dollars for a million tokens; + marks higher prices for long requests.";
 
 pub(super) const USAGE: &str = "\
 Examples:
