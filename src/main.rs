@@ -106,6 +106,20 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             };
             print_text(&block_on(listing)?)?;
         }
+        CliCommand::Doctor(args) => {
+            // Tells of a file that is not read.
+            load_without_keys(&inputs)?;
+            let options = commands::doctor::DoctorOptions {
+                provider: args.provider,
+                model: args.model,
+                url: args.url,
+                key_env: args.key_env,
+                codex: args.codex,
+                json: args.json,
+                write: args.write,
+            };
+            return block_on(commands::doctor::run(inputs, options));
+        }
         CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
         CliCommand::Status { json } => {
             let config = load_without_keys(&inputs)?;

@@ -894,6 +894,18 @@ row R71 "models are forgotten at the first failure" src/upstream/discovery/keepe
 row R71 "a list is asked for without the key" src/upstream/discovery/mod.rs \
   's/            headers.insert(name, value);/            drop((name, value));/' it \
   "R71 a list gets the key, and its answer does not leave us"
+row R72 "what was measured is not in the file" src/commands/doctor/file.rs \
+  's/        file.insert("quirks".to_owned(), Value::Table(changed));/        drop(changed);/' it \
+  "R72 doctor: a tool loop runs on the file that it writes"
+row R72 "an unknown server is asked in one wire only" src/commands/doctor/mod.rs \
+  's/    if is_unknown \&\& measured.is_wrong_wire {/    if false {/' it \
+  "R72 doctor: the wire of an unknown server is found"
+row R72 "no history of another model is tried" src/commands/doctor/measure.rs \
+  's/foreign.into_iter().chain(history).chain(more).collect();/history.into_iter().chain(more).collect();/' it \
+  "R72 doctor: a configured provider gets advice, and no file"
+row R73 "a failed check is no failure" src/commands/doctor/mod.rs \
+  's/    Ok(if has_failed { EXIT_FAILED } else { EXIT_OK })/    Ok(if has_failed \&\& EXIT_FAILED > 1 { EXIT_FAILED } else { EXIT_OK })/' it \
+  "R73 doctor: what fails is told with its remedy"
 row R23 "an answer ends before it began when the clock is set back" $assembler/end.rs \
   's/Some(now.max(response.created_at))/Some(now)/' \
   lib r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back

@@ -20,6 +20,7 @@ mod compaction;
 mod config;
 mod dialects;
 mod discovery;
+mod doctor;
 mod edge;
 mod faults;
 mod kept;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         config::trials(),
         dialects::trials(),
         discovery::trials(),
+        doctor::trials(),
         edge::trials(),
         faults::trials(),
         adapting::trials(),

@@ -28,25 +28,28 @@ pub struct OllamaTag {
 pub fn ollama_tags(body: &[u8]) -> Option<Vec<OllamaTag>> {
     #[derive(Deserialize)]
     struct Tags {
-        models: Vec<Tag>,
+        models: Vec<ListedTag>,
     }
     #[derive(Deserialize)]
-    struct Tag {
+    struct ListedTag {
         #[serde(default)]
         name: String,
         #[serde(default)]
         digest: String,
     }
     let tags: Tags = serde_json::from_slice(body).ok()?;
-    let usable = tags.models.into_iter().filter_map(|Tag { name, digest }| {
-        reported_model(&name)?;
-        let digest = if is_plain(&digest) {
-            digest
-        } else {
-            String::new()
-        };
-        Some(OllamaTag { name, digest })
-    });
+    let usable = tags
+        .models
+        .into_iter()
+        .filter_map(|ListedTag { name, digest }| {
+            reported_model(&name)?;
+            let digest = if is_plain(&digest) {
+                digest
+            } else {
+                String::new()
+            };
+            Some(OllamaTag { name, digest })
+        });
     Some(usable.take(MAX_MODELS).collect())
 }
 

@@ -34,7 +34,7 @@ pub struct DiscoveryKeeper {
     config: Arc<ArcSwap<Config>>,
     /// Connections of its own: what the lists of models do says nothing about turns.
     upstreams: Upstreams,
-    states: Mutex<HashMap<String, ProviderState>>,
+    states: Mutex<HashMap<String, DiscoveryState>>,
     /// Notified when a list is wanted earlier, or the configuration has changed.
     wanted: Notify,
     /// Notified when a provider was asked.
@@ -42,7 +42,7 @@ pub struct DiscoveryKeeper {
 }
 
 /// What was asked of a provider, and when.
-struct ProviderState {
+struct DiscoveryState {
     /// The provider as it was asked.
     provider: Arc<Provider>,
     /// When it is asked next.
@@ -58,7 +58,7 @@ struct ProviderState {
 }
 
 /// The result of asking a provider.
-struct Outcome {
+struct AskedProvider {
     provider: Arc<Provider>,
     details: ModelDetails,
     listed: Result<ModelSet, DiscoveryError>,
@@ -78,7 +78,7 @@ impl DiscoveryKeeper {
 
     /// Asks the providers until the future is dropped.
     pub async fn run(&self) {
-        let mut running: JoinSet<Outcome> = JoinSet::new();
+        let mut running: JoinSet<AskedProvider> = JoinSet::new();
         loop {
             let wanted = self.wanted.notified();
             let next = self.start_due(&mut running);
@@ -137,7 +137,7 @@ impl DiscoveryKeeper {
     }
 
     /// Asks the providers whose time has come. Returns when the next one is due.
-    fn start_due(&self, running: &mut JoinSet<Outcome>) -> Instant {
+    fn start_due(&self, running: &mut JoinSet<AskedProvider>) -> Instant {
         let config = self.config.load_full();
         let now = Instant::now();
         let mut states = self.states.lock();
@@ -148,9 +148,9 @@ impl DiscoveryKeeper {
         for provider in discoverable(&config) {
             let state = states
                 .entry(provider.id.clone())
-                .or_insert_with(|| ProviderState::new(provider, now));
+                .or_insert_with(|| DiscoveryState::new(provider, now));
             if !state.is_of(provider) && !state.is_running {
-                *state = ProviderState::new(provider, now);
+                *state = DiscoveryState::new(provider, now);
             }
             if state.is_running {
                 continue;
@@ -167,12 +167,9 @@ impl DiscoveryKeeper {
                 let mut details = details;
                 let listed = match upstream {
                     Ok(upstream) => discover(&upstream, PATIENCE, &mut details).await,
-                    Err(fault) => Err(DiscoveryError {
-                        message: fault.message,
-                        status: None,
-                    }),
+                    Err(fault) => Err(fault.into()),
                 };
-                Outcome {
+                AskedProvider {
                     provider,
                     details,
                     listed,
@@ -183,8 +180,8 @@ impl DiscoveryKeeper {
     }
 
     /// Puts the list of a provider into the registry.
-    fn take(&self, outcome: Outcome) {
-        let Outcome {
+    fn take(&self, outcome: AskedProvider) {
+        let AskedProvider {
             provider,
             details,
             listed,
@@ -227,7 +224,7 @@ impl DiscoveryKeeper {
     }
 }
 
-impl ProviderState {
+impl DiscoveryState {
     fn new(provider: &Arc<Provider>, now: Instant) -> Self {
         Self {
             provider: Arc::clone(provider),
@@ -273,10 +270,7 @@ pub async fn discover_once(
         async move {
             let listed = match upstream {
                 Ok(upstream) => discover(&upstream, patience, &mut ModelDetails::new()).await,
-                Err(fault) => Err(DiscoveryError {
-                    message: fault.message,
-                    status: None,
-                }),
+                Err(fault) => Err(fault.into()),
             };
             let error = match listed {
                 Ok(models) => {

@@ -7,6 +7,7 @@ pub mod keeper;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use adapters::fault::Fault;
 use adapters::model_list::{self, OllamaModel, ServedContext};
 use http::Method;
 use http::header::ACCEPT;
@@ -28,6 +29,15 @@ pub struct DiscoveryError {
     message: String,
     /// The status of the answer; `None` if there was none.
     pub status: Option<u16>,
+}
+
+impl From<Fault> for DiscoveryError {
+    fn from(fault: Fault) -> Self {
+        Self {
+            message: fault.message,
+            status: None,
+        }
+    }
 }
 
 /// What a server told of each of its models, by name and version. It is asked for each once.
