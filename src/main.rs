@@ -100,7 +100,25 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
                 json,
             };
             let config = load_without_keys(&inputs)?;
-            print_text(&commands::models::model_list(&config, options)?)?;
+            let listing = async {
+                let (config, unknown) = commands::with_discovered_models(&inputs, config).await?;
+                commands::models::model_list(&config, &unknown, options)
+            };
+            print_text(&block_on(listing)?)?;
+        }
+        CliCommand::Doctor(args) => {
+            // Tells of a file that is not read.
+            load_without_keys(&inputs)?;
+            let options = commands::doctor::DoctorOptions {
+                provider: args.provider,
+                model: args.model,
+                url: args.url,
+                key_env: args.key_env,
+                codex: args.codex,
+                json: args.json,
+                write: args.write,
+            };
+            return block_on(commands::doctor::run(inputs, options));
         }
         CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
         CliCommand::Status { json } => {
@@ -183,7 +201,10 @@ fn codex(command: CodexCommand, inputs: &Inputs) -> anyhow::Result<String> {
                 dry_run,
                 codex: &codex,
             };
-            block_on(commands::codex::setup(&config, &inputs.flags, options))
+            block_on(async {
+                let (config, _) = commands::with_discovered_models(inputs, config).await?;
+                commands::codex::setup(&config, &inputs.flags, options).await
+            })
         }
         CodexCommand::Remove => commands::codex::remove(),
         CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?, &inputs.flags),

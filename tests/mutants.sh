@@ -936,6 +936,42 @@ row R41 "stored prompts have no limit" src/store/prompts.rs \
 row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
   's/        let removed = std::mem::take(&mut round.attempt.removed_reasoning);/        let removed = Vec::new();/' \
   it "R41 reasoning that a model does not get is listed"
+row R70 "what is discovered wins over what is configured" registry/src/lookup.rs \
+  's/        if model.window.is_some() {/        if false {/' it \
+  "R70 what is configured wins over what is discovered"
+row R70 "a discovered model is known only with its provider in front" registry/src/lookup.rs \
+  's/        known.or_else(|| providers.find_map(discovered))/        known.or_else(|| providers.find_map(listed))/' it \
+  "R70 a discovered model answers under its own name"
+row R70 "a model has the window that it was made for" adapters/src/model_list/mod.rs \
+  's/        model.window = self.given.or(model.window).or(limit);/        model.window = self.limit.or(self.given).or(limit);/' it \
+  "R70 discovery: the models and windows of"
+row R71 "the list of another address is used" registry/src/discovery.rs \
+  's/        (known.base_url == provider.base_url).then(/        true.then(/' it \
+  "R71 another address has other models"
+row R71 "a list has any length" adapters/src/model_list/mod.rs \
+  's/    Some(models.take(MAX_MODELS).collect())/    Some(models.collect())/' it \
+  "R71 thousands of models are listed within the limits"
+row R71 "a list is not asked for again when it is shown" src/upstream/discovery/keeper.rs \
+  's/                state.next = now;/                state.next = now + REFRESH;/' it \
+  "R71 models that change are noticed"
+row R71 "models are forgotten at the first failure" src/upstream/discovery/keeper.rs \
+  's/                    if state.arrived.is_some_and(is_old) {/                    if state.arrived.is_some() {/' it \
+  "R71 models that change are noticed"
+row R71 "a list is asked for without the key" src/upstream/discovery/mod.rs \
+  's/            headers.insert(name, value);/            drop((name, value));/' it \
+  "R71 a list gets the key, and its answer does not leave us"
+row R72 "what was measured is not in the file" src/commands/doctor/file.rs \
+  's/        file.insert("quirks".to_owned(), Value::Table(changed));/        drop(changed);/' it \
+  "R72 doctor: a tool loop runs on the file that it writes"
+row R72 "an unknown server is asked in one wire only" src/commands/doctor/mod.rs \
+  's/    if is_unknown \&\& measured.is_wrong_wire {/    if false {/' it \
+  "R72 doctor: the wire of an unknown server is found"
+row R72 "no history of another model is tried" src/commands/doctor/measure.rs \
+  's/foreign.into_iter().chain(history).chain(more).collect();/history.into_iter().chain(more).collect();/' it \
+  "R72 doctor: a configured provider gets advice, and no file"
+row R73 "a failed check is no failure" src/commands/doctor/mod.rs \
+  's/    Ok(if has_failed { EXIT_FAILED } else { EXIT_OK })/    Ok(if has_failed \&\& EXIT_FAILED > 1 { EXIT_FAILED } else { EXIT_OK })/' it \
+  "R73 doctor: what fails is told with its remedy"
 row R23 "an answer ends before it began when the clock is set back" $assembler/end.rs \
   's/Some(now.max(response.created_at))/Some(now)/' \
   lib r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back

@@ -13,7 +13,8 @@
 //!
 //! Shared types: [`text`] is text that stays escaped, [`json`] reads and writes JSON
 //! without a tree, [`tools`] maps tool names, [`baggage`] is provider state that the client
-//! keeps, and [`notes::Note`] records every change of a turn. Every error is a
+//! keeps, [`model_list`] reads the lists of models that providers give, and [`notes::Note`]
+//! records every change of a turn. Every error is a
 //! [`fault::Fault`]; [`provider_error`] makes one of what a provider answers, with a
 //! [`quirk_patch::QuirkPatch`] if the request can be adapted.
 
@@ -36,6 +37,7 @@ pub mod item_text;
 pub mod json;
 mod media;
 mod members;
+pub mod model_list;
 pub mod notes;
 pub mod origin;
 mod output_kind;

@@ -117,6 +117,15 @@ pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model
     }
 }
 
+/// Sets the quirks that an answer shows. `body` is its whole body.
+pub fn observe_answer(quirks: &mut WireQuirks, body: &str) {
+    match quirks {
+        WireQuirks::Chat(quirks) => chat::observe::observe(quirks, body),
+        // Items go back as they came, whatever is in them.
+        WireQuirks::Responses(_) => {}
+    }
+}
+
 /// Decodes the data of an answer into [`Event`]s. [`crate::reader::UpstreamReader`] makes one for
 /// each upstream response, and splits its body into data.
 #[derive(Debug)]

@@ -11,6 +11,7 @@
 //! | [`relay_quirks`] | how a provider differs from OpenAI's own Responses API |
 //! | [`dialect`] | [`Dialect`]: quirks and extra body fields; [`ModelFamily`]: those of some models |
 //! | [`model`] | [`Model`], [`Price`] and [`Window`] |
+//! | [`discovery`] | the models that providers list themselves |
 //! | [`builtin`] | the embedded TOML files, and a configuration laid over them |
 //! | [`snapshot`] | the routes of one turn, stored in diagnostics and restored for a replay |
 //! | [`duration`] | durations in TOML, such as `"10s"` |
@@ -23,6 +24,7 @@ pub mod builtin;
 pub mod chat_quirks;
 pub mod check;
 pub mod dialect;
+pub mod discovery;
 pub mod duration;
 pub mod enum_set;
 pub mod lists;
@@ -43,6 +45,7 @@ pub use chat_quirks::{
 };
 pub use check::{RegistryError, UnresolvedName};
 pub use dialect::{Dialect, ModelFamily, ModelPatterns};
+pub use discovery::{DiscoveredModels, Discovery, ModelSet};
 pub use enum_set::EnumSet;
 pub use lookup::{EVERY_MODEL, Registry, ResolvedBy, Route, UnknownModel};
 pub use model::{Model, Price, Window, WindowSource};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::builtin;
 use crate::dialect::Dialect;
+use crate::discovery::DiscoveredModels;
 use crate::model::Model;
 use crate::provider::Provider;
 use crate::suggest;
@@ -25,6 +26,8 @@ pub struct Registry {
     /// Fallbacks, as (model name or [`EVERY_MODEL`], the model names to try instead, in
     /// order).
     pub fallbacks: Vec<(String, Vec<String>)>,
+    /// The models that the providers have listed themselves. What is configured comes first.
+    pub discovered: Arc<DiscoveredModels>,
 }
 
 /// The provider and model that answer a turn. Made by [`Registry::resolve`] and
@@ -33,7 +36,7 @@ pub struct Registry {
 pub struct Route {
     /// The provider.
     pub provider: Arc<Provider>,
-    /// The listed model, or [`Model::unlisted`].
+    /// The listed model, one that the provider has listed itself, or [`Model::unlisted`].
     pub model: Arc<Model>,
     /// The dialect of the model.
     pub dialect: Arc<Dialect>,
@@ -101,8 +104,8 @@ impl Registry {
     /// 1. The name is an alias.
     /// 2. It is `provider/model` of an enabled provider that lists the model or accepts any
     ///    name.
-    /// 3. It is a model id (ids may contain slashes); the first provider that lists it
-    ///    answers.
+    /// 3. It is a model id (ids may contain slashes); the first provider whose configuration
+    ///    lists it answers, else the first one that has listed it itself.
     /// 4. The default model answers, for Codex only. Codex requests helper models by fixed
     ///    names, which a provider that accepts any name would refuse or misunderstand.
     /// 5. Exactly one provider accepts any name, and the name does not begin with the id of
@@ -193,11 +196,54 @@ impl Registry {
         }
     }
 
-    /// All listed models with their providers, in the order of resolution.
-    pub fn models(&self) -> impl Iterator<Item = (&Arc<Provider>, &Arc<Model>)> {
-        self.providers
-            .iter()
-            .flat_map(|provider| provider.models.iter().map(move |model| (provider, model)))
+    /// All listed models with their providers, in the order of resolution: those of the
+    /// configuration, then those that the providers have listed themselves.
+    pub fn models(&self) -> impl Iterator<Item = (&Arc<Provider>, Arc<Model>)> {
+        let listed = self.providers.iter().flat_map(move |provider| {
+            let models = provider.models.iter();
+            models.map(move |model| (provider, self.with_reported_window(provider, model)))
+        });
+        let discovered = self.providers.iter().flat_map(|provider| {
+            let models = self.discovered_models(provider);
+            models.into_iter().map(move |model| (provider, model))
+        });
+        listed.chain(discovered)
+    }
+
+    /// The models that a provider has listed itself and its configuration has not, in its order.
+    pub fn discovered_models(&self, provider: &Provider) -> Vec<Arc<Model>> {
+        let Some(found) = self.discovered.of(provider) else {
+            return Vec::new();
+        };
+        let is_new = |model: &&Arc<Model>| provider.model(&model.id).is_none();
+        found.models().iter().filter(is_new).cloned().collect()
+    }
+
+    /// A model of the configuration. If that has no window, it gets the one that its provider has
+    /// told.
+    pub fn with_reported_window(&self, provider: &Provider, model: &Arc<Model>) -> Arc<Model> {
+        if model.window.is_some() {
+            return Arc::clone(model);
+        }
+        let found = self.discovered.of(provider);
+        let found = found.as_ref().and_then(|found| found.get(&model.id));
+        match found.and_then(|found| found.window) {
+            None => Arc::clone(model),
+            window => Arc::new(Model {
+                window,
+                reported: true,
+                ..Model::clone(model)
+            }),
+        }
+    }
+
+    /// The model of a provider with this id: that of the configuration, or one that it has listed
+    /// itself.
+    pub fn model(&self, provider: &Provider, id: &str) -> Option<Arc<Model>> {
+        if let Some(model) = provider.model(id) {
+            return Some(self.with_reported_window(provider, model));
+        }
+        self.discovered.of(provider)?.get(id).cloned()
     }
 
     /// The provider with this id, if it is enabled.
@@ -231,8 +277,8 @@ impl Registry {
     fn resolve_prefixed(&self, name: &str) -> Option<Route> {
         let (prefix, rest) = name.split_once('/')?;
         let provider = self.provider(prefix)?;
-        match provider.model(rest) {
-            Some(model) => Some(route(provider, Arc::clone(model), ResolvedBy::Prefixed)),
+        match self.model(provider, rest) {
+            Some(model) => Some(route(provider, model, ResolvedBy::Prefixed)),
             None if provider.passthrough && !rest.is_empty() => {
                 let model = Arc::new(Model::unlisted(rest));
                 Some(route(provider, model, ResolvedBy::Prefixed))
@@ -242,10 +288,18 @@ impl Registry {
     }
 
     fn resolve_exact(&self, name: &str) -> Option<Route> {
-        self.providers.iter().find_map(|provider| {
-            let model = provider.model(name)?;
-            Some(route(provider, Arc::clone(model), ResolvedBy::Exact))
-        })
+        let listed = |provider: &Arc<Provider>| {
+            let model = self.with_reported_window(provider, provider.model(name)?);
+            Some(route(provider, model, ResolvedBy::Exact))
+        };
+        let discovered = |provider: &Arc<Provider>| {
+            let found = self.discovered.of(provider)?;
+            let model = Arc::clone(found.get(name)?);
+            Some(route(provider, model, ResolvedBy::Exact))
+        };
+        let mut providers = self.providers.iter();
+        let known = providers.clone().find_map(listed);
+        known.or_else(|| providers.find_map(discovered))
     }
 
     fn resolve_passthrough(&self, name: &str) -> Option<Route> {

@@ -6,6 +6,10 @@ use smart_default::SmartDefault;
 /// A model of one provider.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, expecting = "a table")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about a model"
+)]
 pub struct Model {
     /// The id in requests to the provider; may contain slashes.
     pub id: String,
@@ -40,6 +44,9 @@ pub struct Model {
     /// of a configuration: a model with a table is listed.
     #[serde(skip)]
     pub unlisted: bool,
+    /// Whether its window is one that the provider has told. No key of a configuration.
+    #[serde(skip)]
+    pub reported: bool,
 }
 
 impl Model {
@@ -58,11 +65,15 @@ impl Model {
         }
     }
 
-    /// The listed window, or the assumed one if none is listed.
+    /// The listed window, the one that the provider has told, or else the assumed one.
     pub fn window(&self) -> Window {
         self.window.map_or_else(Window::assumed, |tokens| Window {
             tokens,
-            source: WindowSource::Listed,
+            source: if self.reported {
+                WindowSource::Reported
+            } else {
+                WindowSource::Listed
+            },
         })
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::dialect::{BodyFields, Dialect, ModelFamily, ModelPatterns};
+use crate::discovery::Discovery;
 use crate::duration;
 use crate::lists::{OneOrMany, Pairs};
 use crate::model::Model;
@@ -40,6 +41,8 @@ pub struct Provider {
     pub models: Vec<Arc<Model>>,
     /// Whether model names that are not in `models` are passed to the provider.
     pub passthrough: bool,
+    /// How the provider is asked for models that are not in `models`.
+    pub discovery: Discovery,
     /// The name of the header that carries the key, for servers that do not use
     /// `Authorization: Bearer`.
     pub key_header: Option<String>,
@@ -185,6 +188,9 @@ pub struct ProviderSpec {
     pub max_concurrent: Option<u32>,
     /// See [`Provider::passthrough`].
     pub passthrough: bool,
+    /// See [`Provider::discovery`]. If left out, a provider without `models` is asked for its
+    /// list.
+    pub discover: Option<Discovery>,
     /// See [`Provider::headers`].
     pub headers: Pairs<String>,
     /// See [`Provider::query`].
@@ -241,6 +247,11 @@ impl ProviderSpec {
                 .collect(),
             models: self.models.iter().cloned().map(Arc::new).collect(),
             passthrough: self.passthrough,
+            discovery: self.discover.unwrap_or(if self.models.is_empty() {
+                Discovery::Models
+            } else {
+                Discovery::Off
+            }),
             headers: self.headers.0.clone(),
             query: self.query.0.clone(),
             proxy: self.proxy.clone(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::{Dialect, ModelPatterns};
+use crate::discovery::Discovery;
 use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::model::Model;
 use crate::provider::{PromptCache, Provider, ProviderSpec, Timeouts};
@@ -44,6 +45,9 @@ pub struct RouteSnapshot {
     /// See [`Model::unlisted`], which a stored model does not tell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
+    /// See [`Model::reported`], which a stored model does not tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
     pub dialect: Dialect,
     pub key_required: bool,
     pub key_header: Option<String>,
@@ -138,6 +142,7 @@ impl RouteSnapshot {
             upstream_model: route.upstream_model.clone(),
             model: Model::clone(&route.model),
             unlisted: route.model.unlisted,
+            reported: route.model.reported,
             dialect: Dialect::clone(&route.dialect),
             key_required: provider.key_required,
             key_header: provider.key_header.clone(),
@@ -162,6 +167,7 @@ impl RouteSnapshot {
         );
         let model = Arc::new(Model {
             unlisted: self.unlisted,
+            reported: self.reported,
             ..self.model.clone()
         });
         if let Some(known) = providers
@@ -183,6 +189,7 @@ impl RouteSnapshot {
             families: vec![family],
             models: vec![model],
             passthrough: false,
+            discovery: Discovery::Off,
             key_header: self.key_header.clone(),
             key_weights: self.key_weights.clone(),
             max_concurrent: None,

@@ -46,6 +46,7 @@ use crate::secrets::Secret;
 use crate::serve::error::internal;
 use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
 use crate::turn::{Caller, Service};
+use crate::upstream::discovery::keeper::DiscoveryKeeper;
 use axum::body::Body;
 
 use owner::RequestArtifacts;
@@ -64,6 +65,8 @@ pub struct AppState {
     pub memory: ProcessMemory,
     /// What turns have used.
     pub usage: UsageLog,
+    /// Asks the providers for their models.
+    pub discovery: Arc<DiscoveryKeeper>,
     /// The background responses, if responses are stored.
     pub jobs: Option<Arc<JobQueue>>,
     /// Whether the server ends with a program that `respondent run` runs.

@@ -17,6 +17,7 @@ use crate::net::Owner;
 use crate::net::memory::ProcessMemory;
 use crate::responses::ResponseStore;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
+use crate::upstream::discovery::keeper::DiscoveryKeeper;
 
 const CONFIG: &str = r#"
 [routing.aliases]
@@ -43,8 +44,10 @@ fn app() -> AppState {
     std::fs::write(folder.path().join("proxy-config.toml"), CONFIG).unwrap();
     let inputs = Inputs::under(folder.path());
     let config = load(&inputs, LoadPurpose::Serve);
+    let live = Arc::new(ArcSwap::from_pointee(config.unwrap()));
+    let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
     let service = Service::new(
-        Arc::new(ArcSwap::from_pointee(config.unwrap())),
+        live,
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(TurnCapture::default()),
@@ -57,6 +60,7 @@ fn app() -> AppState {
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
         usage: UsageLog::new(DailyUsage::default(), SpentToday::default(), None),
+        discovery,
         jobs: None,
         temporary: false,
     }

@@ -1,5 +1,6 @@
 //! The command-line grammar: flags, commands, their help texts, and the exit codes.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ColorChoice, Parser, Subcommand};
@@ -14,6 +15,9 @@ pub const EXIT_OK: u8 = 0;
 
 /// Exit code for turns that differ. Any error without a code of its own ends with 1, too.
 pub const EXIT_DIFFERENT: u8 = 1;
+
+/// Exit code for checks of which one failed.
+pub const EXIT_FAILED: u8 = 1;
 
 /// Exit code for a replay that could not be run to its end; `EX_SOFTWARE` of sysexits.
 pub const EXIT_REPLAY_FAILED: u8 = 70;
@@ -51,6 +55,32 @@ pub struct Cli {
     pub command: Option<CliCommand>,
 }
 
+/// The options of `respondent doctor`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct DoctorArgs {
+    /// Ask this provider only; with --url, the name to give the provider
+    #[arg(long, value_name = "ID")]
+    pub provider: Option<String>,
+    /// Ask for this model instead of the first one
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Ask the provider at this address, which need not be configured
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The environment variable with the key for --url
+    #[arg(long, value_name = "NAME", requires = "url")]
+    pub key_env: Option<String>,
+    /// Write the provider file, beside the configuration, if it does not exist
+    #[arg(long)]
+    pub write: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The Codex program
+    #[arg(long, value_name = "FILE", default_value = "codex")]
+    pub codex: OsString,
+}
+
 /// The commands of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Subcommand)]
 pub enum CliCommand {
@@ -74,6 +104,12 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Check this machine and the providers with real requests, and measure how a provider differs
+    ///
+    /// Each model gets at most 12 small requests, 20,000 tokens and a minute. What was measured is
+    /// shown as a provider file in difference to what is known.
+    #[command(after_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
     /// Show what the server is doing, and the tokens and costs of today and this week
     #[command(after_help = examples::STATUS)]
     Status {

@@ -8,6 +8,7 @@ pub mod bundle;
 pub mod cli;
 pub mod clients;
 pub mod codex;
+pub mod doctor;
 mod ids;
 mod invocation;
 pub mod jobs;
@@ -22,20 +23,25 @@ pub mod status;
 pub mod store;
 pub mod usage;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Effects};
 use anyhow::Context;
 use bytes::Bytes;
 use clap::ColorChoice;
 use http::StatusCode;
+use registry::Provider;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use crate::control::ApiError;
 use crate::log::{SafeText, escape_lines, style_labels};
+use crate::upstream::discovery::{DiscoveryError, keeper};
 use progress::Progress;
 
 /// Loads the configuration of a server, and shows when that takes long, as a command that prints a
@@ -44,6 +50,33 @@ pub fn load_for_check(inputs: &Inputs) -> Result<Config, ConfigErrors> {
     let _progress = Progress::begin("Reading the configuration and the keys");
     config::load(inputs, LoadPurpose::Serve)
 }
+
+/// The configuration of a command that shows models, with those that the providers list themselves,
+/// and why some list none, by the id of the provider. `config` was loaded without keys; they are
+/// read if a provider that is asked has one.
+pub async fn with_discovered_models(
+    inputs: &Inputs,
+    mut config: Config,
+) -> Result<(Config, BTreeMap<String, DiscoveryError>), ConfigErrors> {
+    let _progress = Progress::begin("Asking the providers for their models");
+    let lacks_key = |provider: &Arc<Provider>| {
+        let id = &provider.id;
+        config.key_origins.contains_key(id) && !config.keys.contains_key(id)
+    };
+    if keeper::discoverable(&config).any(lacks_key) {
+        let inputs = inputs.clone();
+        let loaded =
+            tokio::task::spawn_blocking(move || config::load(&inputs, LoadPurpose::AskProvider));
+        if let Ok(loaded) = loaded.await {
+            config = loaded?;
+        }
+    }
+    let unknown = keeper::discover_once(&config, DISCOVERY_PATIENCE).await;
+    Ok((config, unknown))
+}
+
+/// How long a command waits for the models of providers.
+const DISCOVERY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sets when the program uses colours; `auto` means on a terminal, unless the environment says no.
 pub fn set_color(choice: ColorChoice) {

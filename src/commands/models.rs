@@ -1,12 +1,16 @@
 //! `respondent models`: lists the models of the providers that are on, or of all.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use registry::{Model, Provider, builtin, suggest};
 use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::config::inputs::CONFIG_FILE_NAME;
+use crate::log::{TERMINAL_WIDTH, wrapped};
+use crate::upstream::discovery::DiscoveryError;
 
 /// The options of `respondent models`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,10 +28,14 @@ const NAME_WIDTH: usize = 22;
 /// The width of the column with the reasoning levels.
 const REASONING_WIDTH: usize = 13;
 
-/// The list as text: a table for each provider, or JSON. The error of an unknown provider
-/// names similar ids.
-pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Result<String> {
-    let mut providers = all_providers(config)?;
+/// The list as text: a table for each provider, or JSON. `unknown` says why the models of a provider
+/// are not known, by its id. The error of an unknown provider names similar ids.
+pub fn model_list(
+    config: &Config,
+    unknown: &BTreeMap<String, DiscoveryError>,
+    options: ModelListOptions<'_>,
+) -> anyhow::Result<String> {
+    let mut providers = all_providers(config, unknown)?;
     if let Some(id) = options.provider {
         if !providers.iter().any(|status| status.provider.id == id) {
             let known = providers.iter().map(|status| status.provider.id.as_str());
@@ -75,25 +83,41 @@ pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Res
 struct ProviderStatus {
     provider: Provider,
     on: bool,
+    /// The models that it lists itself.
+    discovered: Vec<Arc<Model>>,
+    /// Why these are not known.
+    unknown: Option<String>,
 }
 
 /// The enabled providers in their order, then the other built-in ones.
-fn all_providers(config: &Config) -> anyhow::Result<Vec<ProviderStatus>> {
-    let mut providers: Vec<ProviderStatus> = config
-        .registry
-        .providers
-        .iter()
-        .map(|provider| ProviderStatus {
-            provider: Provider::clone(provider),
+fn all_providers(
+    config: &Config,
+    unknown: &BTreeMap<String, DiscoveryError>,
+) -> anyhow::Result<Vec<ProviderStatus>> {
+    let registry = &config.registry;
+    let status = |provider: &Arc<Provider>| {
+        let listed = provider.models.iter();
+        ProviderStatus {
             on: true,
-        })
-        .collect();
+            discovered: registry.discovered_models(provider),
+            unknown: unknown.get(&provider.id).map(ToString::to_string),
+            provider: Provider {
+                models: listed
+                    .map(|model| registry.with_reported_window(provider, model))
+                    .collect(),
+                ..Provider::clone(provider)
+            },
+        }
+    };
+    let mut providers: Vec<ProviderStatus> = registry.providers.iter().map(status).collect();
     for id in builtin::ids() {
         if config.registry.provider(id).is_none() {
             let provider = registry::build(id, toml::Table::new())?.to_provider(id);
             providers.push(ProviderStatus {
                 provider,
                 on: false,
+                discovered: Vec::new(),
+                unknown: None,
             });
         }
     }
@@ -101,7 +125,12 @@ fn all_providers(config: &Config) -> anyhow::Result<Vec<ProviderStatus>> {
 }
 
 fn write_provider(status: &ProviderStatus, out: &mut String) -> std::fmt::Result {
-    let ProviderStatus { provider, on } = status;
+    let ProviderStatus {
+        provider,
+        on,
+        discovered,
+        unknown,
+    } = status;
     let id = &provider.id;
     writeln!(
         out,
@@ -122,17 +151,23 @@ fn write_provider(status: &ProviderStatus, out: &mut String) -> std::fmt::Result
             }
         }
     }
-    let width = provider.models.iter().map(|model| model.id.len());
+    let models = || provider.models.iter().chain(discovered);
+    let width = models().map(|model| model.id.len());
     let width = width.max().unwrap_or(0).clamp(5, NAME_WIDTH);
-    if !provider.models.is_empty() {
+    if models().next().is_some() {
         let line = format!(
             "  {:<width$} {:>6} {:>6} {:<5} {:<REASONING_WIDTH$} {:>6} {:>6} {:>6}",
             "model", "window", "output", "image", "reasoning", "in", "cached", "out"
         );
         writeln!(out, "{line}")?;
     }
-    for model in &provider.models {
+    for model in models() {
         write_model(model, width, out)?;
+    }
+    if let Some(reason) = unknown {
+        for line in wrapped(reason, usize::from(TERMINAL_WIDTH) - 2) {
+            writeln!(out, "  {line}")?;
+        }
     }
     if provider.passthrough {
         writeln!(out, "  any other name: {}", provider.prefixed_name("..."))?;
@@ -199,8 +234,9 @@ fn dollars(price: f64) -> String {
 }
 
 /// A provider in the JSON output.
-fn provider_json(ProviderStatus { provider, on }: &ProviderStatus) -> Value {
-    let models = provider.models.iter();
+fn provider_json(status: &ProviderStatus) -> Value {
+    let ProviderStatus { provider, on, .. } = status;
+    let models = provider.models.iter().chain(&status.discovered);
     json!({
         "id": provider.id,
         "name": provider.name,
@@ -209,6 +245,7 @@ fn provider_json(ProviderStatus { provider, on }: &ProviderStatus) -> Value {
         "base_url": provider.base_url,
         "api_key_env": provider.key_env,
         "passthrough": provider.passthrough,
+        "models_unknown": status.unknown,
         "models": models.map(|model| model_json(provider, model)).collect::<Vec<_>>(),
     })
 }
@@ -222,6 +259,7 @@ fn model_json(provider: &Provider, model: &Model) -> Value {
         "full_name": provider.prefixed_name(&model.id),
         "name": model.display_name(),
         "description": model.description,
+        "discovered": model.unlisted,
         "window": model.window,
         "max_output": model.max_output,
         "images": model.images,
@@ -235,9 +273,6 @@ fn model_json(provider: &Provider, model: &Model) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-    use std::sync::Arc;
-
     use super::*;
     use crate::config::{Flags, Inputs, LoadPurpose, UserDirs};
 
@@ -266,10 +301,14 @@ mod tests {
                 config: Some(file),
                 ..Flags::default()
             },
-            environment: Arc::new(HashMap::<String, String>::new()),
+            environment: Arc::new(std::collections::HashMap::<String, String>::new()),
             dirs,
         };
         crate::config::load(&inputs, LoadPurpose::NeedNoKey).unwrap()
+    }
+
+    fn list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Result<String> {
+        model_list(config, &BTreeMap::new(), options)
     }
 
     fn only(id: &str) -> ModelListOptions<'_> {
@@ -282,7 +321,7 @@ mod tests {
     #[test]
     fn a_provider_is_printed_as_a_table() {
         assert_eq!(
-            model_list(&config(), only("acme")).unwrap(),
+            list(&config(), only("acme")).unwrap(),
             "\
 acme (acme), on
   model                  window output image reasoning         in cached    out
@@ -296,7 +335,7 @@ acme (acme), on
 
     #[test]
     fn the_list_has_the_providers_that_are_on_and_counts_the_others() {
-        let text = model_list(&config(), ModelListOptions::default()).unwrap();
+        let text = list(&config(), ModelListOptions::default()).unwrap();
         assert!(text.starts_with("acme (acme), on\n"), "{text}");
         assert_eq!(text.matches("), o").count(), 1, "{text}");
         let hidden = format!("\n{} more providers are off: ", builtin::ids().count());
@@ -309,7 +348,7 @@ acme (acme), on
             all: true,
             ..ModelListOptions::default()
         };
-        let text = model_list(&config(), options).unwrap();
+        let text = list(&config(), options).unwrap();
         for off in [
             "openai (OpenAI), off\n  to turn it on: set OPENAI_API_KEY\n",
             "azure-openai (Azure OpenAI), off\n  to turn it on: add `[providers.azure-openai]` to proxy-config.toml\n",
@@ -326,7 +365,7 @@ acme (acme), on
 
     #[test]
     fn the_error_for_an_unknown_provider_names_similar_ones() {
-        let error = |id| model_list(&config(), only(id)).unwrap_err().to_string();
+        let error = |id| list(&config(), only(id)).unwrap_err().to_string();
         assert_eq!(
             error("opnai"),
             "there is no provider 'opnai'; did you mean openai?"
@@ -341,12 +380,12 @@ acme (acme), on
             json: true,
             ..ModelListOptions::default()
         };
-        let read: Value = serde_json::from_str(&model_list(&config(), options).unwrap()).unwrap();
+        let read: Value = serde_json::from_str(&list(&config(), options).unwrap()).unwrap();
         assert_eq!(
             read[0]["models"][1],
             serde_json::json!({
                 "id": "a-1", "full_name": "acme/a-1", "name": "a-1", "description": "",
-                "window": 200_000, "max_output": 65_536, "images": true,
+                "discovered": false, "window": 200_000, "max_output": 65_536, "images": true,
                 "reasoning": ["none", "minimal", "low", "medium", "high"],
                 "default_reasoning": null, "sampling": true, "bytes_per_token": null,
                 "price": {

@@ -142,6 +142,7 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     } else {
         new.sandbox_address = old.sandbox_address;
     }
+    new.registry.discovered = Arc::clone(&old.registry.discovered);
     macro_rules! keep {
         ($($setting:ident)*) => {$(
             if new.server.$setting != old.server.$setting {

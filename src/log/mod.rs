@@ -25,7 +25,7 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 pub use safe_text::{SafeText, escape_lines};
 pub use short_id::{is_id_prefix, short_id};
-pub use table::{ClientColumn, TERMINAL_WIDTH, labelled, style_labels, table};
+pub use table::{ClientColumn, TERMINAL_WIDTH, labelled, style_labels, table, wrapped};
 pub use turn_sentence::{ByteCount, Dollars};
 
 use file::LogFile;

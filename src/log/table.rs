@@ -104,7 +104,7 @@ pub fn labelled<'a>(label_width: usize, rows: impl Iterator<Item = (&'a str, Str
 
 /// The lines of a text, wrapped at `width` characters. A longer word, such as a path, has a line of
 /// its own, so that it can be copied.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {
         let mut line = String::new();

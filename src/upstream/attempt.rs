@@ -153,7 +153,10 @@ pub async fn send_request(
     let sent = tokio::time::timeout(patience, sending.send()).await;
     let response = match sent {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(transport::fault(upstream, &path, &error)),
+        Ok(Err(error)) => {
+            let request = blame::post(&upstream.provider, &path);
+            return Err(transport::fault(upstream, &request, &error));
+        }
         Err(_) => {
             let seconds = upstream.provider.timeouts.first_byte.as_secs();
             return Err(Fault::new(

@@ -5,6 +5,7 @@
 //! so that a replay makes the same message.
 
 use adapters::fault::{Fault, Kind, Statement};
+use http::Method;
 use registry::Provider;
 
 use super::{KeyIndex, Upstream};
@@ -216,7 +217,12 @@ impl FailedRequest<'_> {
 
 /// The request as a person writes it, without the query, which may contain secrets.
 pub(super) fn post(provider: &Provider, path: &str) -> String {
-    format!("POST {}{path}", provider.base_url.trim_end_matches('/'))
+    address(&Method::POST, &provider.base_url, path)
+}
+
+/// A request to the address `base` as a person writes it.
+pub(super) fn address(method: &Method, base: &str, path: &str) -> String {
+    format!("{method} {}{path}", base.trim_end_matches('/'))
 }
 
 /// What a provider said, as the end of a sentence.

@@ -11,12 +11,14 @@
 //! | `keys` | chooses a key for a session; keys at their limit cool down |
 //! | `health` | whether a provider is worth asking |
 //! | `concurrency` | the limit of concurrent requests |
+//! | [`discovery`] | asks a provider for its models |
 //! | `learned_quirks` | quirk patches learned from refusals, and what models have answered |
 
 mod attempt;
 mod blame;
 mod client;
 mod concurrency;
+pub mod discovery;
 mod health;
 mod keys;
 mod learned_quirks;
@@ -85,6 +87,14 @@ impl Upstream {
     pub fn url(&self, path: &str) -> reqwest::Url {
         let mut url = self.base_url.clone();
         let base = self.base_url.path().trim_end_matches('/');
+        url.set_path(&format!("{base}{path}"));
+        url
+    }
+
+    /// The URL of a request to its server with this path, beside the API at the base URL.
+    fn server_url(&self, path: &str) -> reqwest::Url {
+        let mut url = self.base_url.clone();
+        let base = discovery::server_address(self.base_url.path()).to_owned();
         url.set_path(&format!("{base}{path}"));
         url
     }

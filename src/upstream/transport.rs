@@ -6,7 +6,7 @@ use std::io;
 use adapters::fault::{Fault, Kind, Retry};
 use rustls::CertificateError;
 
-use super::{Upstream, blame};
+use super::Upstream;
 
 /// Why no answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,10 @@ enum TransportFailure {
     Closed,
 }
 
-/// The fault of a request that was not answered.
-pub(super) fn fault(upstream: &Upstream, path: &str, error: &reqwest::Error) -> Fault {
+/// The fault of a request that was not answered: its method and address, as a person writes them.
+pub(super) fn fault(upstream: &Upstream, request: &str, error: &reqwest::Error) -> Fault {
     let failure = TransportFailure::of(error);
-    let fault = Fault::new(failure.kind(), failure.message(upstream, path));
+    let fault = Fault::new(failure.kind(), failure.message(upstream, request));
     Fault {
         retry: if failure.is_permanent() {
             Retry::Never
@@ -148,7 +148,7 @@ impl TransportFailure {
         }
     }
 
-    fn message(self, upstream: &Upstream, path: &str) -> String {
+    fn message(self, upstream: &Upstream, request: &str) -> String {
         let provider = upstream.provider();
         let id = &provider.id;
         let (host, server) = upstream.host_and_port();
@@ -205,7 +205,7 @@ impl TransportFailure {
                 format!("The provider '{id}' closed the connection before it answered.")
             }
         };
-        format!("{what} The request was {}.", blame::post(provider, path))
+        format!("{what} The request was {request}.")
     }
 }
 

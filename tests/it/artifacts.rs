@@ -31,6 +31,7 @@ use respondent::serve::{
 };
 use respondent::store::NewArtifact;
 use respondent::turn::Service;
+use respondent::upstream::discovery::keeper::DiscoveryKeeper;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -122,8 +123,10 @@ async fn server(texts: &[&str]) -> Server {
             .await;
     }
     let shutdown = Shutdown::new(std::time::Duration::ZERO);
+    let live = Arc::new(ArcSwap::from_pointee(config));
+    let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
     let service = Service::new(
-        Arc::new(ArcSwap::from_pointee(config)),
+        live,
         Arc::new(Metrics::new()),
         shutdown.ending.clone(),
         Arc::new(TurnCapture::default()),
@@ -136,6 +139,7 @@ async fn server(texts: &[&str]) -> Server {
         started_ms: 0,
         memory: ProcessMemory::unlimited(),
         usage: UsageLog::new(DailyUsage::default(), SpentToday::default(), None),
+        discovery,
         jobs: None,
         temporary: false,
     };

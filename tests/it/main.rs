@@ -19,6 +19,8 @@ mod codex_setup;
 mod compaction;
 mod config;
 mod dialects;
+mod discovery;
+mod doctor;
 mod edge;
 mod faults;
 mod kept;
@@ -64,6 +66,8 @@ fn main() -> ExitCode {
         compaction::trials(),
         config::trials(),
         dialects::trials(),
+        discovery::trials(),
+        doctor::trials(),
         edge::trials(),
         faults::trials(),
         adapting::trials(),

@@ -41,6 +41,8 @@ pub struct Setup {
     files: Vec<(String, String)>,
     /// Whether the program has to find its configuration in the working directory.
     is_unnamed: bool,
+    /// Whether the providers are asked for their models.
+    is_discovering: bool,
 }
 
 impl Setup {
@@ -82,8 +84,9 @@ impl Setup {
     pub fn other(self, id: &str, player: &Player, more: &str) -> Self {
         let wire = player.wire().map_or("chat", PlayerWire::name);
         let base_url = player.base_url();
+        let discover = self.discover();
         self.tables(&format!(
-            "[providers.{id}]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\nkey_required = false\n{more}"
+            "[providers.{id}]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\nkey_required = false\n{discover}{more}"
         ))
     }
 
@@ -103,6 +106,13 @@ impl Setup {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Lets the program ask the providers for their models.
+    #[must_use]
+    pub fn discovering(mut self) -> Self {
+        self.is_discovering = true;
         self
     }
 
@@ -129,6 +139,7 @@ impl Setup {
             ..
         } = self;
         let wire = self.wire.unwrap_or("chat");
+        let discover = self.discover();
         let key = if provider.contains("api_key") {
             ""
         } else {
@@ -136,8 +147,18 @@ impl Setup {
         };
         format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n{server}\n\
-             [providers.up]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n{key}\n{provider}\n{tables_toml}\n"
+             [providers.up]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n{key}\n{discover}{provider}\n{tables_toml}\n"
         )
+    }
+
+    /// Whether a provider is asked for its models, as a line of its table. Players count their
+    /// connections, so most are not.
+    fn discover(&self) -> &'static str {
+        if self.is_discovering {
+            ""
+        } else {
+            "discover = \"off\"\n"
+        }
     }
 
     /// Creates a folder with this configuration and the other files.

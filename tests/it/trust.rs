@@ -39,10 +39,11 @@ pub fn trials() -> Vec<Trial> {
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 33] = [
+const COMMANDS: [(&str, bool); 34] = [
     ("serve", true),
     ("check", true),
     ("models", false),
+    ("doctor --provider nobody", false),
     ("status", false),
     ("usage", false),
     ("run codex --listen 127.0.0.1:0 --codex true", false),
@@ -132,7 +133,7 @@ async fn hostile_folder() {
         })
         .await;
     }
-    let own = "base_url = \"https://mine.example/v1\"\napi_key_command = \"touch ran\"";
+    let own = "base_url = \"http://127.0.0.1:1/v1\"\napi_key_command = \"touch ran\"";
     let table = format!("[providers.mine]\n{own}");
     write(home.path(), "own.toml", &table);
     try_all_commands(home.path(), "a link to a file of the user", || {
@@ -269,9 +270,9 @@ async fn found_file() {
 
 async fn own_file() {
     let home = home();
-    let own = "[providers.mine]\nbase_url = \"https://mine.example/v1\"\n\
+    let own = "[providers.mine]\nbase_url = \"http://127.0.0.1:1/v1\"\n\
         api_key_command = \"touch ran; echo k\"\n\
-        [providers.lab]\nbase_url = \"https://lab.example/v1\"\napi_key_file = \"/nonexistent\"";
+        [providers.lab]\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_file = \"/nonexistent\"";
     write(home.path(), ".config/respondent/proxy-config.toml", own);
     for (line, _) in COMMANDS {
         let folder = tempfile::tempdir().unwrap();
@@ -279,7 +280,9 @@ async fn own_file() {
         if line == "serve" {
             continue;
         }
-        let needs_key = line == "check" || line.contains("--live") || line.starts_with("run");
+        // What shows models asks the providers for theirs.
+        let asks = ["check", "models", "doctor", "codex setup", "run"];
+        let needs_key = asks.iter().any(|name| line.starts_with(name)) || line.contains("--live");
         let (code, out, err) = command(line, home.path()).run(folder.path()).await;
         let ran = folder.path().join("ran").exists();
         assert_eq!(ran, needs_key, "{line}: {out}{err}");

@@ -16,6 +16,7 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 mod group;
 mod history;
+pub(crate) mod observe;
 mod options;
 mod parts;
 pub(crate) mod patch;

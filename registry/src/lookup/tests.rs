@@ -189,12 +189,12 @@ fn the_error_suggests_similar_names() {
 #[test]
 fn a_shadowed_model_is_listed_as_provider_and_model() {
     let two = two();
-    let names: Vec<String> = two.models().map(|(p, m)| two.public_name(p, m)).collect();
+    let names: Vec<String> = two.models().map(|(p, m)| two.public_name(p, &m)).collect();
     assert!(names.contains(&"gpt-5".to_owned()) && names.contains(&"lab/gpt-5".to_owned()));
     assert!(names.contains(&"meta-llama/Llama-3".to_owned()));
     for (provider, model) in two.models() {
         let route = two
-            .resolve(&two.public_name(provider, model), false)
+            .resolve(&two.public_name(provider, &model), false)
             .unwrap();
         assert_eq!(
             (&route.provider.id, &route.model.id),

@@ -6,6 +6,8 @@
 pub mod list;
 pub mod prompt;
 
+use std::time::Duration;
+
 use adapters::fault::{Fault, Kind};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -20,8 +22,13 @@ use crate::config::Config;
 use crate::upstream::LearnedQuirks;
 use axum::body::Body;
 
+/// How long the list waits, after the start, for providers that were never asked for their models.
+/// Codex waits five seconds for it.
+const FIRST_LISTS: Duration = Duration::from_secs(2);
+
 /// `GET /v1/models`.
 pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {
+    app.discovery.shown(FIRST_LISTS).await;
     let config = app.service.config.load();
     let instructions = config.codex.instructions.as_deref();
     let body = list::build(
@@ -45,6 +52,7 @@ pub(super) async fn retrieve(
     State(app): State<AppState>,
     id: Result<Path<String>, PathRejection>,
 ) -> Response<Body> {
+    app.discovery.shown(FIRST_LISTS).await;
     let config = app.service.config.load();
     // Rejected is an id that is not UTF-8.
     let id = id.map_or_else(|_| String::new(), |Path(id)| id);
@@ -84,7 +92,7 @@ fn model_not_found(message: String) -> Response<Body> {
     response
 }
 
-/// The listed models, the default one first, because Codex takes the order as a
+/// The listed models, also those that their providers have listed themselves; the default one first, because Codex takes the order as a
 /// preference. A window that an overflow error revealed replaces the listed one if it is
 /// smaller or none is listed.
 pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<CatalogEntry> {
@@ -96,8 +104,8 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
                 .and_then(|learned_quirks| learned_quirks.window(&provider.id, &model.id))
                 .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
             let window = learned.unwrap_or_else(|| model.window()).tokens;
-            let name = registry.public_name(provider, model);
-            entry(config, provider, model, name, window)
+            let name = registry.public_name(provider, &model);
+            entry(config, provider, &model, name, window)
         })
         .collect();
     if let Some(default) = &registry.default_model

@@ -7,6 +7,7 @@ Examples:
   respondent run codex                     run Codex with it, without any setup
   respondent codex setup                   set Codex up for it
   respondent check                         see what it would serve
+  respondent doctor                        find out what is wrong, with real requests
   respondent status                        see what it is doing, and the costs
   respondent models                        list the models that can be used
   respondent bundle create                 save the newest failed turn, to report it
@@ -40,7 +41,17 @@ Examples:
   respondent models --provider moonshot    those of one provider
   respondent models --json
 
-Prices are US dollars for a million tokens; + marks higher prices for long requests.";
+Local servers, and providers of your own without a list of models, are asked for theirs. Prices are \
+US dollars for a million tokens; + marks higher prices for long requests.";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  respondent doctor                        this machine, and all providers that are on
+  respondent doctor --provider moonshot    this machine and one provider
+  respondent doctor --url https://llm.example/v1 --key-env LLM_KEY
+  respondent doctor --url https://llm.example/v1 --key-env LLM_KEY --provider llm --write
+
+The exit code is 1 if a check failed.";
 
 pub(super) const USAGE: &str = "\
 Examples:

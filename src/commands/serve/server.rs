@@ -29,6 +29,7 @@ use crate::serve::{
 };
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::turn::{RunningTurns, Service};
+use crate::upstream::discovery::keeper::DiscoveryKeeper;
 
 /// Why a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,7 @@ impl Server {
         );
         let shutdown = Shutdown::new(config.server.grace);
         let capture = TurnCapture::default();
+        let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
         let service = Service::new(
             live,
             metrics,
@@ -116,6 +118,8 @@ impl Server {
         }
         service.count_memory(&memory);
         capture.count_memory(&memory);
+        let discovered = Arc::clone(&config.registry.discovered);
+        memory.add_store(MemoryKind::Memories, move || discovered.bytes());
         let service = Arc::new(service);
         let jobs = service.responses().store().cloned().map(|store| {
             let drain = shutdown.drain.clone();
@@ -131,6 +135,7 @@ impl Server {
             started_ms: now_ms(),
             memory,
             usage,
+            discovery,
             temporary: kind == ServerKind::Temporary,
         };
         Ok(Self {
@@ -178,7 +183,10 @@ impl Server {
         let slots = Arc::clone(self.app.service.slots());
         let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
         let reloaded = jobs.clone();
+        let discovery = Arc::clone(&self.app.discovery);
+        let asking = Arc::clone(&discovery);
         let applied = move |config: &Config| {
+            discovery.config_changed();
             if let Some(jobs) = &reloaded {
                 jobs.webhooks_changed();
             }
@@ -202,6 +210,7 @@ impl Server {
                 }
             })),
             AbortOnDropHandle::new(tokio::spawn(kept)),
+            AbortOnDropHandle::new(tokio::spawn(async move { asking.run().await })),
             AbortOnDropHandle::new(tokio::spawn(async move { spent.keep_spent().await })),
             AbortOnDropHandle::new(tokio::spawn(watched)),
             AbortOnDropHandle::new(tokio::spawn(async move {

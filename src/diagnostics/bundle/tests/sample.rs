@@ -160,6 +160,7 @@ fn route() -> RouteSnapshot {
             ..Model::unlisted("one")
         },
         unlisted: true,
+        reported: true,
         dialect: Dialect::default(),
         key_required: true,
         key_header: None,

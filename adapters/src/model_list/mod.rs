@@ -1,0 +1,157 @@
+//! Reads the lists of models that providers give. What a list does not say stays unknown; an entry
+//! that cannot be read is left out.
+
+mod local;
+
+use registry::{Model, Window};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+pub use local::{
+    OllamaModel, OllamaTag, ServedContext, loaded_contexts, ollama_model, ollama_tags, props,
+    server_info,
+};
+
+/// At most this many models of a list are read.
+pub const MAX_MODELS: usize = 5_000;
+/// A longer id is not read, in bytes.
+const MAX_ID: usize = 256;
+/// No window has more tokens; a larger number is something else.
+const MAX_WINDOW: u64 = 100_000_000;
+
+/// The kinds of models that answer no prompt, as lists name them.
+const OTHER_KINDS: [&str; 9] = [
+    "embedding",
+    "embeddings",
+    "rerank",
+    "image",
+    "audio",
+    "transcribe",
+    "moderation",
+    "video",
+    "speech",
+];
+
+/// A list in the form of OpenAI's `GET /models`, with or without the object around it. `None` if
+/// the body is no list.
+pub fn listed_models(body: &[u8]) -> Option<Vec<Model>> {
+    #[derive(Deserialize)]
+    struct Whole<'a> {
+        #[serde(borrow, default)]
+        data: Option<Vec<&'a RawValue>>,
+        #[serde(borrow, default)]
+        models: Option<Vec<&'a RawValue>>,
+    }
+    let entries = match serde_json::from_slice::<Whole<'_>>(body) {
+        Ok(whole) => whole.data.or(whole.models)?,
+        Err(_) => serde_json::from_slice::<Vec<&RawValue>>(body).ok()?,
+    };
+    let models = entries.into_iter().filter_map(|entry| {
+        let entry: Value = serde_json::from_str(entry.get()).ok()?;
+        listed_model(&entry)
+    });
+    Some(models.take(MAX_MODELS).collect())
+}
+
+/// One entry of a list; `None` if it has no usable id, or answers no prompt.
+fn listed_model(entry: &Value) -> Option<Model> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    let id = text("id").or_else(|| text("name"))?;
+    let kind = text("type").unwrap_or_default();
+    let refuses_chat = entry.pointer("/capabilities/completion_chat") == Some(&Value::Bool(false));
+    if OTHER_KINDS.contains(&kind) || refuses_chat {
+        return None;
+    }
+    let mut model = reported_model(id)?;
+    let name = text("display_name").or_else(|| text("name"));
+    if let Some(name) = name.filter(|name| is_plain(name)) {
+        name.clone_into(&mut model.name);
+    }
+    model.images = takes_images(entry, kind).unwrap_or(model.images);
+    model.max_output = tokens(
+        entry,
+        &[
+            "/max_completion_tokens",
+            "/max_output_tokens",
+            "/top_provider/max_completion_tokens",
+        ],
+    );
+    let context = if entry.get("state").is_some() {
+        // A server that loads models when they are asked for: until then, only their limit is known.
+        ServedContext {
+            given: tokens(entry, &["/loaded_context_length"]),
+            limit: tokens(entry, &["/max_context_length"]),
+        }
+    } else {
+        ServedContext {
+            given: tokens(
+                entry,
+                &[
+                    "/max_model_len",
+                    "/context_length",
+                    "/context_window",
+                    "/max_context_length",
+                    "/meta/n_ctx",
+                ],
+            ),
+            limit: tokens(entry, &["/meta/n_ctx_train"]),
+        }
+    };
+    context.apply(&mut model);
+    Some(model)
+}
+
+/// Whether a model takes images, if its entry says so.
+fn takes_images(entry: &Value, kind: &str) -> Option<bool> {
+    let flags = [
+        "/supports_vision",
+        "/supports_image_in",
+        "/capabilities/vision",
+    ];
+    let flag = flags.iter().find_map(|at| entry.pointer(at)?.as_bool());
+    let modalities = ["/architecture/input_modalities", "/input_modalities"];
+    let listed = modalities.iter().find_map(|at| {
+        let modalities = entry.pointer(at)?.as_array()?;
+        Some(modalities.iter().any(|modality| modality == "image"))
+    });
+    flag.or(listed).or(match kind {
+        "vlm" => Some(true),
+        "llm" => Some(false),
+        _ => None,
+    })
+}
+
+/// A model of which only the id is known; `None` if it cannot be an id.
+fn reported_model(id: &str) -> Option<Model> {
+    let is_usable = !id.is_empty() && id.len() <= MAX_ID && is_plain(id) && id.trim() == id;
+    is_usable.then(|| Model {
+        name: String::new(),
+        reported: true,
+        ..Model::unlisted(id)
+    })
+}
+
+fn is_plain(text: &str) -> bool {
+    text.len() <= MAX_ID && !text.contains(char::is_control)
+}
+
+/// The first of these members that is a possible number of tokens.
+fn tokens(value: &Value, pointers: &[&str]) -> Option<u64> {
+    let mut found = pointers.iter().filter_map(|at| value.pointer(at)?.as_u64());
+    found.find(|tokens| (1..=MAX_WINDOW).contains(tokens))
+}
+
+impl ServedContext {
+    /// Sets the window of a model: what the server gives it. If only the limit of the model is
+    /// known, the server may give it less; so a limit counts only if it is below the window that is
+    /// assumed otherwise.
+    pub fn apply(self, model: &mut Model) {
+        let assumed = Window::assumed().tokens;
+        let limit = self.limit.filter(|limit| *limit < assumed);
+        model.window = self.given.or(model.window).or(limit);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! `respondent doctor`: checks this machine, then each provider with real requests, and shows what
+//! was measured as a provider file.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `local` | the checks of this machine |
+//! | `target` | the provider that is asked, its address, models and windows |
+//! | `measure` | the turns that show how a provider differs |
+//! | `file` | what was measured as a provider file |
+//! | `report` | checks as text and JSON |
+
+mod file;
+mod local;
+mod measure;
+mod report;
+mod target;
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use registry::Wire;
+use serde_json::{Value, json};
+use strum::VariantArray as _;
+use toml::Table;
+
+use self::measure::Measurement;
+use self::report::{CheckVerdict, DoctorCheck};
+use super::cli::{EXIT_FAILED, EXIT_OK};
+use super::print_text;
+use super::progress::Progress;
+use crate::config::{Config, Inputs, LoadPurpose, load};
+
+/// The options of `respondent doctor`.
+#[derive(Clone, Debug, Default)]
+pub struct DoctorOptions {
+    /// The provider to ask, or the name of the one at `url`; all that are on if left out.
+    pub provider: Option<String>,
+    /// The model to ask for; the first one of the provider if left out.
+    pub model: Option<String>,
+    /// The address of a provider that is not configured.
+    pub url: Option<String>,
+    /// The environment variable with its key.
+    pub key_env: Option<String>,
+    /// The Codex program.
+    pub codex: OsString,
+    /// Whether to print JSON.
+    pub json: bool,
+    /// Whether to write the provider file.
+    pub write: bool,
+}
+
+/// What was found of one provider.
+struct ProviderFindings {
+    id: String,
+    model: Option<String>,
+    checks: Vec<DoctorCheck>,
+    /// The settings that differ from what is known.
+    settings: Table,
+    /// The file that was written.
+    written: Option<String>,
+    requests: usize,
+    tokens: u64,
+}
+
+/// Runs all checks and prints them. Returns the exit code: whether something failed.
+pub async fn run(inputs: Inputs, options: DoctorOptions) -> anyhow::Result<u8> {
+    let progress = Progress::begin("Asking the providers");
+    let reading = inputs.clone();
+    let config = tokio::task::spawn_blocking(move || load(&reading, LoadPurpose::AskProvider));
+    let config = config.await??;
+    let local = local::checks(&config, &options.codex, |name| std::env::var_os(name)).await;
+    let mut providers = Vec::new();
+    if let Some(url) = &options.url {
+        let environment = inputs.environment.as_ref();
+        let (config, id) = target::unknown_provider(config, &options, url, environment)?;
+        providers.push(ask(config, &id, &options).await?);
+    } else {
+        for id in ids(&config, options.provider.as_deref())? {
+            providers.push(ask(config.clone(), &id, &options).await?);
+        }
+    }
+    drop(progress);
+    let all = local
+        .iter()
+        .chain(providers.iter().flat_map(|of| &of.checks));
+    let has_failed = all
+        .clone()
+        .any(|check| check.verdict == CheckVerdict::Failed);
+    if options.json {
+        let checks =
+            |checks: &[DoctorCheck]| checks.iter().map(DoctorCheck::to_json).collect::<Vec<_>>();
+        let of = |report: &ProviderFindings| {
+            json!({
+                "provider": report.id, "model": report.model, "checks": checks(&report.checks),
+                "requests": report.requests, "tokens": report.tokens,
+                "settings": report.settings, "written": report.written,
+            })
+        };
+        let providers: Vec<Value> = providers.iter().map(of).collect();
+        let report = json!({"ok": !has_failed, "checks": checks(&local), "providers": providers});
+        print_text(&format!("{report:#}\n"))?;
+    } else {
+        print_text(&text(&local, &providers))?;
+    }
+    Ok(if has_failed { EXIT_FAILED } else { EXIT_OK })
+}
+
+/// The ids of the providers to ask.
+fn ids(config: &Config, named: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let on = config
+        .registry
+        .providers
+        .iter()
+        .map(|provider| provider.id.clone());
+    let Some(named) = named else {
+        return Ok(on.filter(|id| id != registry::SANDBOX).collect());
+    };
+    if config.registry.provider(named).is_none() {
+        let on: Vec<String> = on.collect();
+        anyhow::bail!(
+            "the provider '{named}' is not on; these are: {}. `respondent models --all` says how to \
+             turn one on, and --url names one that is not configured",
+            on.join(", ")
+        );
+    }
+    Ok(vec![named.to_owned()])
+}
+
+/// Checks one provider. One of which only the address is known is asked in each wire until one
+/// answers.
+async fn ask(
+    mut config: Config,
+    id: &str,
+    options: &DoctorOptions,
+) -> anyhow::Result<ProviderFindings> {
+    let is_unknown = options.url.is_some();
+    let wanted = options.model.as_deref();
+    let mut checks = target::find_models(&mut config, id, is_unknown, wanted).await;
+    let mut report = ProviderFindings {
+        id: id.to_owned(),
+        model: target::model_of(&config, id, wanted),
+        checks: Vec::new(),
+        settings: Table::new(),
+        written: None,
+        requests: 0,
+        tokens: 0,
+    };
+    let is_refused = checks
+        .iter()
+        .any(|check| check.verdict == CheckVerdict::Failed);
+    let Some(model) = report.model.clone().filter(|_| !is_refused) else {
+        if !is_refused {
+            let remedy = Some("Name one with --model.");
+            checks.push(DoctorCheck::failed("model", "No model is known.", remedy));
+        }
+        report.checks = checks;
+        return Ok(report);
+    };
+    let name = format!("{id}/{model}");
+    let mut measured = measure::measure(config.clone(), &name).await?;
+    if is_unknown && measured.is_wrong_wire {
+        let tried = measured.after.dialect.quirks.wire();
+        for wire in Wire::VARIANTS.iter().filter(|wire| **wire != tried) {
+            let other = target::with_wire(&config, id, *wire)?;
+            let again = measure::measure(other.clone(), &name).await?;
+            if !again.is_wrong_wire {
+                (config, measured) = (other, again);
+                break;
+            }
+        }
+    }
+    if is_unknown {
+        let wire = measured.after.dialect.quirks.wire().name();
+        checks.push(DoctorCheck::good("wire", wire));
+    }
+    let window = measured.after.model.window();
+    checks.push(match window.source {
+        registry::WindowSource::Assumed => DoctorCheck::warning(
+            "window",
+            format!("{} tokens are assumed.", window.tokens),
+            "List the model in the configuration with its window.",
+        ),
+        _ => DoctorCheck::good("window", format!("{} tokens", window.tokens)),
+    });
+    report.settings = settings(&config, id, is_unknown, &measured);
+    report.requests = measured.requests;
+    report.tokens = measured.tokens;
+    checks.extend(measured.checks);
+    report.checks = checks;
+    finish(&config, &mut report, &name, options)?;
+    Ok(report)
+}
+
+/// The settings to write: the whole file of a provider that is not configured, else what differs.
+fn settings(config: &Config, id: &str, is_unknown: bool, measured: &Measurement) -> Table {
+    let mut settings = match config.registry.provider(id) {
+        Some(provider) if is_unknown => file::head(provider, config.key_origins.get(id)),
+        _ => Table::new(),
+    };
+    settings.extend(file::difference(&measured.before, &measured.after));
+    settings
+}
+
+/// Tells what differs, and writes it if that is wanted and nothing failed.
+fn finish(
+    config: &Config,
+    report: &mut ProviderFindings,
+    model: &str,
+    options: &DoctorOptions,
+) -> anyhow::Result<()> {
+    if report.settings.is_empty() {
+        let found = "nothing differs from what is known";
+        report.checks.push(DoctorCheck::good("settings", found));
+        return Ok(());
+    }
+    let path = file::path(config, &report.id);
+    let has_failed = report
+        .checks
+        .iter()
+        .any(|check| check.verdict == CheckVerdict::Failed);
+    let (found, remedy) = if file::is_in_main_file(config, &report.id) {
+        let file = config
+            .paths
+            .file
+            .as_ref()
+            .context("there is no configuration file")?;
+        let remedy = format!("Add it to [providers.{}] in {}.", report.id, file.display());
+        ("What differs is shown below.", remedy)
+    } else if path.exists() {
+        (
+            "What differs is shown below.",
+            format!("Add it to {}.", path.display()),
+        )
+    } else if options.write && !has_failed {
+        file::write_new(&path, &file::text(&report.settings, model))?;
+        report.written = Some(path.display().to_string());
+        let found = format!("wrote {}", path.display());
+        report.checks.push(DoctorCheck::good("settings", found));
+        return Ok(());
+    } else if options.write {
+        let remedy = "Correct it, and run this again.";
+        (
+            "Nothing was written, because something failed.",
+            remedy.to_owned(),
+        )
+    } else {
+        (
+            "What was found is shown below.",
+            format!("--write writes it to {}.", path.display()),
+        )
+    };
+    report
+        .checks
+        .push(DoctorCheck::warning("settings", found, remedy));
+    Ok(())
+}
+
+fn text(local: &[DoctorCheck], providers: &[ProviderFindings]) -> String {
+    let mut out = String::new();
+    for check in local {
+        check.write(&mut out);
+    }
+    for report in providers {
+        // Writing to a string cannot fail.
+        let _ = match &report.model {
+            Some(model) => writeln!(
+                out,
+                "\n{}/{model}: {} requests, {} tokens",
+                report.id, report.requests, report.tokens
+            ),
+            None => writeln!(out, "\n{}", report.id),
+        };
+        for check in &report.checks {
+            check.write(&mut out);
+        }
+        if !report.settings.is_empty() && report.written.is_none() {
+            let model = report.model.as_deref().unwrap_or_default();
+            let _ = write!(out, "\n{}", file::text(&report.settings, model));
+        }
+    }
+    out
+}

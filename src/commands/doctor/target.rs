@@ -1,0 +1,225 @@
+//! Finds out what is asked: the provider, where its API is, its models and its windows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use registry::{Discovery, Model, ModelSet, Provider, Wire};
+use toml::{Table, Value};
+
+use super::DoctorOptions;
+use super::report::DoctorCheck;
+use crate::config::{Config, Environment, KeyOrigin, address};
+use crate::secrets::Secret;
+use crate::upstream::Upstreams;
+use crate::upstream::discovery::{DiscoveryError, ModelDetails, discover};
+
+/// How long a provider may take to list its models.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The ways to ask a server on this machine for the windows of its models.
+const LOCAL_WAYS: [Discovery; 4] = [
+    Discovery::LlamaCpp,
+    Discovery::LmStudio,
+    Discovery::Ollama,
+    Discovery::Sglang,
+];
+
+/// The configuration with a provider that is known by its address alone, and its id.
+pub(super) fn unknown_provider(
+    mut config: Config,
+    options: &DoctorOptions,
+    url: &str,
+    environment: &dyn Environment,
+) -> anyhow::Result<(Config, String)> {
+    let url = url.trim_end_matches('/');
+    let url = address::endpoint_in_base_url(url)
+        .and_then(|end| url.strip_suffix(end))
+        .unwrap_or(url)
+        .trim_end_matches('/');
+    if let Some(why) = address::base_url_error(url, false) {
+        anyhow::bail!("--url: {why}");
+    }
+    let id = match &options.provider {
+        Some(id) => id.clone(),
+        None => id_of(url),
+    };
+    if registry::builtin::is_builtin(&id) || config.registry.provider(&id).is_some() {
+        anyhow::bail!("there is a provider '{id}' already; choose another name with --provider");
+    }
+    let mut table = Table::new();
+    table.insert("base_url".to_owned(), Value::from(url));
+    let provider = registry::build(&id, table)?.to_provider(&id);
+    if let Some(name) = &options.key_env {
+        let key = environment.get(name).and_then(|key| Secret::new(&key));
+        let Some(key) = key else {
+            anyhow::bail!("the environment has no {name}");
+        };
+        config.keys.insert(id.clone(), vec![key]);
+        let origin = KeyOrigin::Environment(vec![name.clone()]);
+        config.key_origins.insert(id.clone(), origin);
+    }
+    config.registry.providers = vec![Arc::new(provider)];
+    Ok((config, id))
+}
+
+/// An id for a provider of which only the address is known: its host, and its port if it has one.
+fn id_of(url: &str) -> String {
+    let (origin, _) = address::split_origin(url);
+    let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+    let host = host.strip_prefix("api.").unwrap_or(host);
+    let is_plain = |c: char| c.is_ascii_alphanumeric();
+    let id = host.replace(|c: char| !is_plain(c), "-");
+    id.trim_matches('-').to_owned()
+}
+
+/// The configuration with this wire for a provider of which only the address is known.
+pub(super) fn with_wire(config: &Config, id: &str, wire: Wire) -> anyhow::Result<Config> {
+    let mut config = config.clone();
+    for provider in &mut config.registry.providers {
+        if provider.id != id {
+            continue;
+        }
+        let mut table = Table::new();
+        table.insert("base_url".to_owned(), provider.base_url.clone().into());
+        table.insert("wire".to_owned(), wire.name().into());
+        let discovery = provider.discovery;
+        *provider = Arc::new(Provider {
+            discovery,
+            ..registry::build(id, table)?.to_provider(id)
+        });
+    }
+    Ok(config)
+}
+
+/// Asks a provider for its models, and puts them into the registry. If the provider is known by its
+/// address alone, it may also be asked below `/v1`, and in the ways of local servers for the window
+/// of the model.
+pub(super) async fn find_models(
+    config: &mut Config,
+    id: &str,
+    is_unknown: bool,
+    model: Option<&str>,
+) -> Vec<DoctorCheck> {
+    let Some(known) = config.registry.provider(id).cloned() else {
+        return Vec::new();
+    };
+    if known.discovery == Discovery::Off {
+        let found = format!("{} in the configuration", count(known.models.len()));
+        return vec![DoctorCheck::good("models", found)];
+    }
+    let mut provider = Provider::clone(&known);
+    let mut listed = ask(config, &provider).await;
+    if is_unknown && !known.base_url.ends_with("/v1") && is_absent(&listed) {
+        provider.base_url.push_str("/v1");
+        let below = ask(config, &provider).await;
+        if below.is_ok() {
+            listed = below;
+        } else {
+            provider.base_url.clone_from(&known.base_url);
+        }
+    }
+    let has_window = |set: &ModelSet| {
+        let model = model.map_or_else(|| set.models().first(), |id| set.get(id));
+        model.is_some_and(|model| model.window.is_some())
+    };
+    let is_local =
+        reqwest::Url::parse(&provider.base_url).is_ok_and(|url| address::is_loopback(&url));
+    if is_unknown && is_local && !listed.as_ref().is_ok_and(has_window) {
+        for discovery in LOCAL_WAYS {
+            let other = Provider {
+                discovery,
+                ..provider.clone()
+            };
+            let found = ask(config, &other).await;
+            if found.as_ref().is_ok_and(has_window) {
+                (provider, listed) = (other, found);
+                break;
+            }
+        }
+    }
+    let mut checks = Vec::new();
+    if provider.base_url != known.base_url {
+        checks.push(DoctorCheck::good(
+            "address",
+            format!("{} (with /v1)", provider.base_url),
+        ));
+    }
+    match listed {
+        Ok(set) if set.models().is_empty() => checks.push(DoctorCheck::warning(
+            "models",
+            "The provider lists no models.",
+            "Name one with --model.",
+        )),
+        Ok(set) => {
+            checks.push(DoctorCheck::good(
+                "models",
+                format!("{} in its list", count(set.models().len())),
+            ));
+            config.registry.discovered.set(&provider, set);
+        }
+        Err(error) => checks.push(match error.status {
+            Some(401 | 403) => DoctorCheck::failed("models", error.to_string(), None),
+            _ => DoctorCheck::warning(
+                "models",
+                error.to_string(),
+                "Name the model with --model, or list it in the configuration.",
+            ),
+        }),
+    }
+    for slot in &mut config.registry.providers {
+        if slot.id == id {
+            *slot = Arc::new(provider.clone());
+        }
+    }
+    checks
+}
+
+async fn ask(config: &Config, provider: &Provider) -> Result<ModelSet, DiscoveryError> {
+    let upstream = Upstreams::default().get(config, &Arc::new(provider.clone()));
+    let upstream = upstream.map_err(DiscoveryError::from)?;
+    discover(&upstream, PATIENCE, &mut ModelDetails::new()).await
+}
+
+/// Whether there is no such address.
+fn is_absent(listed: &Result<ModelSet, DiscoveryError>) -> bool {
+    let status = listed.as_ref().err().and_then(|error| error.status);
+    matches!(status, Some(200 | 404 | 405))
+}
+
+/// The id of the model to measure: the one that was named, or the first of the provider.
+pub(super) fn model_of(config: &Config, id: &str, named: Option<&str>) -> Option<String> {
+    let provider = config.registry.provider(id)?;
+    let first = || {
+        let discovered = config.registry.discovered_models(provider);
+        let model: Option<Arc<Model>> = provider.models.first().cloned();
+        model.or_else(|| discovered.first().cloned())
+    };
+    let named = named.map(|name| {
+        name.strip_prefix(&format!("{id}/"))
+            .unwrap_or(name)
+            .to_owned()
+    });
+    named.or_else(|| first().map(|model| model.id.clone()))
+}
+
+fn count(models: usize) -> String {
+    match models {
+        1 => "1 model".to_owned(),
+        models => format!("{models} models"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_gives_a_name() {
+        for (url, id) in [
+            ("https://api.acme.example/v1", "acme-example"),
+            ("http://127.0.0.1:8080/v1", "127-0-0-1-8080"),
+            ("http://[::1]:9/v1", "1--9"),
+        ] {
+            assert_eq!(id_of(url), id);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Asks a provider for its models, in the way that its configuration names.
+//!
+//! [`keeper`] does so again and again while the server runs, never on the way of a turn.
+
+pub mod keeper;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use adapters::fault::Fault;
+use adapters::model_list::{self, OllamaModel, ServedContext};
+use http::Method;
+use http::header::ACCEPT;
+use registry::{Discovery, Model, ModelSet};
+use tokio::time::{Instant, timeout_at};
+
+use super::transport;
+use super::{Upstream, blame};
+
+/// The longest list that is read, in bytes.
+const MAX_BODY: usize = 8 << 20;
+/// At most this many models are asked about one by one.
+const MAX_DETAILS: usize = 200;
+
+/// Why the models of a provider are not known. The message names the provider and the request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DiscoveryError {
+    message: String,
+    /// The status of the answer; `None` if there was none.
+    pub status: Option<u16>,
+}
+
+impl From<Fault> for DiscoveryError {
+    fn from(fault: Fault) -> Self {
+        Self {
+            message: fault.message,
+            status: None,
+        }
+    }
+}
+
+/// What a server told of each of its models, by name and version. It is asked for each once.
+pub type ModelDetails = HashMap<String, OllamaModel>;
+
+/// Asks a provider for its models, for at most `patience`. What is known of them one by one is
+/// taken from `details`, which then has what is known of those that were listed.
+pub async fn discover(
+    upstream: &Upstream,
+    patience: Duration,
+    details: &mut ModelDetails,
+) -> Result<ModelSet, DiscoveryError> {
+    let asking = Asking {
+        upstream,
+        patience,
+        deadline: Instant::now() + patience,
+    };
+    let models = match upstream.provider().discovery {
+        Discovery::Off => Vec::new(),
+        Discovery::Models => asking.models().await?,
+        Discovery::Ollama => asking.ollama(details).await?,
+        Discovery::LmStudio => match asking.get(Place::Server("/api/v0/models")).await {
+            Ok(body) => asking.list(&body, Place::Server("/api/v0/models"))?,
+            // An older server, or another one behind the same address.
+            Err(error) if error.status.is_some() => asking.models().await?,
+            Err(error) => return Err(error),
+        },
+        Discovery::LlamaCpp => asking.llama_cpp().await?,
+        Discovery::Sglang => asking.sglang().await?,
+    };
+    Ok(ModelSet::new(models))
+}
+
+/// An address of a provider.
+#[derive(Clone, Copy)]
+enum Place {
+    /// A path below its base URL.
+    Api(&'static str),
+    /// A path of its server, beside the `/v1` of its base URL.
+    Server(&'static str),
+}
+
+/// The requests of one discovery.
+struct Asking<'a> {
+    upstream: &'a Upstream,
+    patience: Duration,
+    deadline: Instant,
+}
+
+impl Asking<'_> {
+    /// `GET {base_url}/models`.
+    async fn models(&self) -> Result<Vec<Model>, DiscoveryError> {
+        let place = Place::Api("/models");
+        self.list(&self.get(place).await?, place)
+    }
+
+    fn list(&self, body: &[u8], place: Place) -> Result<Vec<Model>, DiscoveryError> {
+        model_list::listed_models(body).ok_or_else(|| self.no_list(place))
+    }
+
+    fn no_list(&self, place: Place) -> DiscoveryError {
+        let address = self.address(&Method::GET, place);
+        self.error(
+            &format!("{address} answered with something else"),
+            Some(200),
+        )
+    }
+
+    async fn llama_cpp(&self) -> Result<Vec<Model>, DiscoveryError> {
+        let mut models = self.models().await?;
+        // A server that has several models tells of one of them only.
+        if let [model] = models.as_mut_slice()
+            && let Ok(body) = self.get(Place::Server("/props")).await
+        {
+            let (given, images) = model_list::props(&body);
+            ServedContext { given, limit: None }.apply(model);
+            model.images = images.unwrap_or(model.images);
+        }
+        Ok(models)
+    }
+
+    async fn sglang(&self) -> Result<Vec<Model>, DiscoveryError> {
+        let mut models = self.models().await?;
+        let is_unknown = |model: &Model| model.window.is_none();
+        if models.iter().any(is_unknown)
+            && let Ok(body) = self.get(Place::Server("/get_server_info")).await
+        {
+            let window = model_list::server_info(&body);
+            for model in models.iter_mut().filter(|model| is_unknown(model)) {
+                model.window = window;
+            }
+        }
+        Ok(models)
+    }
+
+    async fn ollama(&self, details: &mut ModelDetails) -> Result<Vec<Model>, DiscoveryError> {
+        let place = Place::Server("/api/tags");
+        let body = match self.get(place).await {
+            Ok(body) => body,
+            // Another server behind the same address.
+            Err(error) if error.status.is_some() => return self.models().await,
+            Err(error) => return Err(error),
+        };
+        let tags = model_list::ollama_tags(&body).ok_or_else(|| self.no_list(place))?;
+        let loaded = self.get(Place::Server("/api/ps")).await.unwrap_or_default();
+        let loaded: HashMap<String, u64> =
+            model_list::loaded_contexts(&loaded).into_iter().collect();
+        let mut known = std::mem::take(details);
+        let mut answers = true;
+        let mut models = Vec::new();
+        for (index, tag) in tags.iter().enumerate() {
+            let key = format!("{}@{}", tag.name, tag.digest);
+            let told = match known.remove(&key) {
+                Some(told) => Some(told),
+                None if answers && index < MAX_DETAILS => {
+                    let told = self.show(&tag.name).await;
+                    answers = told.is_some();
+                    told
+                }
+                None => None,
+            };
+            let model = match told {
+                Some(told) => {
+                    details.insert(key, told);
+                    told
+                }
+                None => OllamaModel {
+                    completes: true,
+                    ..OllamaModel::default()
+                },
+            };
+            models.extend(model.to_model(&tag.name, loaded.get(&tag.name).copied()));
+        }
+        Ok(models)
+    }
+
+    /// What Ollama tells of a model; `None` if it does not answer. A model that was deleted in the
+    /// meantime has nothing to tell.
+    async fn show(&self, name: &str) -> Option<OllamaModel> {
+        let body = serde_json::json!({ "model": name }).to_string();
+        match self
+            .send(Method::POST, Place::Server("/api/show"), Some(body))
+            .await
+        {
+            Ok(body) => Some(model_list::ollama_model(&body)),
+            Err(error) => error.status.map(|_| model_list::ollama_model(b"{}")),
+        }
+    }
+
+    async fn get(&self, place: Place) -> Result<Vec<u8>, DiscoveryError> {
+        self.send(Method::GET, place, None).await
+    }
+
+    /// Sends a request and reads the whole answer, which has a status of success.
+    async fn send(
+        &self,
+        method: Method,
+        place: Place,
+        body: Option<String>,
+    ) -> Result<Vec<u8>, DiscoveryError> {
+        let upstream = self.upstream;
+        let address = self.address(&method, place);
+        let mut headers = upstream.headers(&[]);
+        headers.insert(ACCEPT, http::HeaderValue::from_static("application/json"));
+        let key = upstream.keys().choose(0);
+        if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
+            headers.insert(name, value);
+        }
+        let url = match place {
+            Place::Api(path) => upstream.url(path),
+            Place::Server(path) => upstream.server_url(path),
+        };
+        let request = upstream.client.request(method, url).headers(headers);
+        let request = request.body(body.unwrap_or_default());
+        let answer = timeout_at(self.deadline, async {
+            let mut response = request
+                .send()
+                .await
+                .map_err(|error| self.unanswered(&address, &error))?;
+            let status = response.status().as_u16();
+            let mut body = Vec::new();
+            while let Some(chunk) = response
+                .chunk()
+                .await
+                .map_err(|error| self.unanswered(&address, &error))?
+            {
+                if body.len() + chunk.len() > MAX_BODY {
+                    let problem = format!("{address} answered with more than 8 MiB");
+                    return Err(self.error(&problem, Some(status)));
+                }
+                body.extend_from_slice(&chunk);
+            }
+            if response.status().is_success() {
+                return Ok(body);
+            }
+            Err(self.error(&format!("{address} answered {status}"), Some(status)))
+        });
+        answer.await.unwrap_or_else(|_| {
+            let seconds = self.patience.as_secs();
+            let problem = format!("{address} was not answered within {seconds} s");
+            Err(self.error(&problem, None))
+        })
+    }
+
+    /// The method and the address of a request, without its query, which may hold secrets.
+    fn address(&self, method: &Method, place: Place) -> String {
+        let provider = self.upstream.provider();
+        match place {
+            Place::Api(path) => blame::address(method, &provider.base_url, path),
+            Place::Server(path) => blame::address(method, server_address(&provider.base_url), path),
+        }
+    }
+
+    fn error(&self, problem: &str, status: Option<u16>) -> DiscoveryError {
+        let id = &self.upstream.provider().id;
+        let remedy = match status {
+            Some(401 | 403) => " Check its key.",
+            Some(404) => " Check its base_url, or list its models in the configuration.",
+            _ => "",
+        };
+        DiscoveryError {
+            message: format!("The provider '{id}' does not list its models: {problem}.{remedy}"),
+            status,
+        }
+    }
+
+    fn unanswered(&self, address: &str, error: &reqwest::Error) -> DiscoveryError {
+        DiscoveryError {
+            message: transport::fault(self.upstream, address, error).message,
+            status: None,
+        }
+    }
+}
+
+/// The address of a server without the `/v1` of its API.
+pub(super) fn server_address(base_url: &str) -> &str {
+    let base_url = base_url.trim_end_matches('/');
+    base_url.strip_suffix("/v1").unwrap_or(base_url)
+}

@@ -1,0 +1,241 @@
+//! `respondent doctor`: what it measures of servers that it does not know, and the file that it writes.
+use std::fs;
+use std::path::Path;
+
+use kit::player::{Player, PlayerScript, PlayerWire, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::adapting::run_tool_loop;
+use crate::adapting::strict::{Preset, presets};
+use crate::faults::player;
+use crate::proxy::{Proxy, Setup};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        case(
+            "R72 doctor: the wire of an unknown server is found",
+            responses_wire,
+        ),
+        case(
+            "R72 doctor: a configured provider gets advice, and no file",
+            configured,
+        ),
+        case("R73 doctor: what fails is told with its remedy", failures),
+        case("R73 doctor: the checks of this machine", this_machine),
+    ];
+    for preset in presets() {
+        let name = format!(
+            "R72 doctor: a tool loop runs on the file that it writes: {}",
+            preset.name
+        );
+        trials.push(case(&name, || written_file(preset)));
+    }
+    trials
+}
+
+/// An address at which nothing listens.
+const UNUSED_URL: &str = "http://127.0.0.1:1/v1";
+
+/// Runs the doctor. Returns its exit code and its report.
+async fn doctor(setup: &Setup, folder: &Path, args: &[&str]) -> (i32, Value) {
+    let setup = args
+        .iter()
+        .fold(setup.clone().arg("doctor").arg("--json"), |setup, arg| {
+            setup.arg(arg)
+        });
+    let (code, out, err) = setup.run(folder).await;
+    let report = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}: {out}{err}"));
+    (code, report)
+}
+
+/// The check of a provider, or of this machine if `provider` is `None`.
+fn check<'a>(report: &'a Value, provider: Option<usize>, name: &str) -> &'a Value {
+    let checks = match provider {
+        Some(at) => &report["providers"][at]["checks"],
+        None => &report["checks"],
+    };
+    let checks = checks.as_array().unwrap().iter();
+    let mut found = checks.filter(|check| check["check"] == name);
+    found
+        .next()
+        .unwrap_or_else(|| panic!("no {name}: {report:#}"))
+}
+
+/// The doctor measures an unknown server with few requests; then no request of a tool loop is
+/// refused on the file that it has written.
+async fn written_file(preset: Preset) {
+    let player = preset.player().await;
+    let setup = Setup::new();
+    let folder = setup.folder(UNUSED_URL);
+    let base_url = player.base_url();
+    let args = ["--url", &base_url, "--provider", "lab", "--write"];
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(code, 0, "{report:#}");
+    let measured = &report["providers"][0];
+    assert_eq!(measured["model"], "scripted");
+    let requests = player.requests();
+    assert_eq!(measured["requests"], requests.len(), "{report:#}");
+    assert!(requests.len() <= 12, "{report:#}");
+    for name in [
+        "models",
+        "wire",
+        "answer",
+        "tool call",
+        "tool result",
+        "history",
+        "settings",
+    ] {
+        assert_eq!(check(&report, Some(0), name)["status"], "ok", "{report:#}");
+    }
+    let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
+
+    let proxy = Proxy::start_in_folder(folder, &setup).await;
+    run_tool_loop(&proxy, "lab/scripted").await;
+    // How long an answer may be costs too much to measure; the loop asks for more than any model has.
+    let asks_too_much = |body: &str| body.contains("400000");
+    for request in player.requests().split_off(requests.len()) {
+        if asks_too_much(&request.body) {
+            continue;
+        }
+        assert!(
+            !request.refused,
+            "{file}\n{}\n{}",
+            request.refusal, request.body
+        );
+    }
+}
+
+/// A server that speaks the Responses API alone, and calls a tool.
+async fn responses_server() -> Player {
+    let call =
+        json!({"call": {"id": "call_1", "name": "look", "arguments": "{\"at\": \"the door\"}"}});
+    let script = json!({"wire": "responses", "models": ["native"], "answers": [
+        {"repeat": true, "when": {"last_contains": "Call the tool"}, "steps": [call]},
+        {"repeat": true, "steps": [{"text": "Done."}]},
+    ]});
+    let script: PlayerScript = serde_json::from_value(script).unwrap();
+    Player::start(script).await.unwrap()
+}
+
+async fn responses_wire() {
+    let player = responses_server().await;
+    let setup = Setup::new();
+    let folder = setup.folder(UNUSED_URL);
+    // The end of the address of another endpoint is cut.
+    let url = format!("{}/responses", player.base_url());
+    let args = ["--url", &url, "--provider", "lab", "--write"];
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(code, 0, "{report:#}");
+    assert_eq!(check(&report, Some(0), "wire")["message"], "responses");
+    let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
+    let file: toml::Table = file.parse().unwrap();
+    assert_eq!(file["wire"].as_str(), Some("responses"));
+    assert_eq!(file["base_url"].as_str(), Some(player.base_url().as_str()));
+    // A second run finds a provider of this name, and replaces nothing.
+    let (code, _, err) = ["doctor", "--url", &url, "--provider", "lab", "--write"]
+        .iter()
+        .fold(setup.clone(), |setup, arg| setup.arg(arg))
+        .run(folder.path())
+        .await;
+    assert_eq!(code, 1);
+    assert!(err.contains("there is a provider 'lab' already"), "{err}");
+}
+
+async fn configured() {
+    let preset = presets()
+        .into_iter()
+        .find(|preset| preset.name == "kimi")
+        .unwrap();
+    let player = preset.player().await;
+    let setup = Setup::new();
+    let folder = setup.folder(&player.base_url());
+    let args = ["--provider", "up", "--model", "m", "--write"];
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(code, 0, "{report:#}");
+    let settings = check(&report, Some(0), "settings");
+    assert_eq!(settings["status"], "warning");
+    let remedy = settings["remedy"].as_str().unwrap();
+    assert!(
+        remedy.starts_with("Add it to [providers.up] in "),
+        "{remedy}"
+    );
+    let quirks = &report["providers"][0]["settings"]["quirks"];
+    assert_eq!(quirks["reasoning_required"], "calls", "{quirks:#}");
+    assert!(!folder.path().join("providers").exists());
+}
+
+async fn failures() {
+    let setup = Setup::new();
+    let folder = setup.folder(UNUSED_URL);
+    let args = ["--url", UNUSED_URL, "--model", "m", "--write"];
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(code, 1, "{report:#}");
+    assert_eq!(report["ok"], false);
+    let failed = check(&report, Some(0), "answer");
+    assert_eq!(failed["status"], "failed");
+    let message = failed["message"].as_str().unwrap();
+    assert!(
+        message.contains("refused the connection. Check whether the server runs"),
+        "{message}"
+    );
+    assert_eq!(report["providers"][0]["written"], Value::Null);
+    assert!(!folder.path().join("providers").exists());
+
+    // A key that is not accepted.
+    let player = player(PlayerWire::Chat).await;
+    player.push(ScriptedAnswer {
+        repeat: true,
+        ..ScriptedAnswer::error(401, "no such key")
+    });
+    let setup = setup.env("LAB_KEY", "a-secret-of-the-lab-7");
+    let base_url = player.base_url();
+    let args = ["--url", &base_url, "--key-env", "LAB_KEY", "--write"];
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(code, 1);
+    let message = check(&report, Some(0), "answer")["message"]
+        .as_str()
+        .unwrap();
+    assert!(
+        message.contains("does not accept the key from LAB_KEY"),
+        "{message}"
+    );
+    assert!(!report.to_string().contains("a-secret-of-the-lab-7"));
+    let requests = player.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(requests[0].head.contains("Bearer a-secret-of-the-lab-7"));
+}
+
+async fn this_machine() {
+    let setup = Setup::new().env("HTTPS_PROXY", "not a url");
+    let folder = setup.folder(UNUSED_URL);
+    let file = folder.path().join("occupied");
+    fs::write(&file, "").unwrap();
+    let data = file.join("data");
+    let setup = setup.arg("--data-dir").arg(data.to_str().unwrap());
+    let (code, report) = doctor(&setup, folder.path(), &["--codex", "./codex"]).await;
+    assert_eq!(code, 1);
+    for (name, status, remedy) in [
+        ("configuration", "ok", None),
+        ("port", "ok", None),
+        ("proxy", "warning", Some("HTTPS_PROXY")),
+        ("data", "failed", Some("--data-dir")),
+        ("codex", "warning", Some("--codex")),
+        ("codex setup", "warning", Some("respondent codex setup")),
+    ] {
+        let check = check(&report, None, name);
+        assert_eq!(check["status"], status, "{check}");
+        let told = check["remedy"].as_str();
+        assert_eq!(told.is_some(), remedy.is_some(), "{check}");
+        assert!(
+            told.unwrap_or_default()
+                .contains(remedy.unwrap_or_default()),
+            "{check}"
+        );
+    }
+    // The text has the same, in lines that fit a terminal.
+    let (_, out, _) = setup.arg("doctor").run(folder.path()).await;
+    assert!(out.contains("  ⚠ codex setup"), "{out}");
+    assert!(out.contains("up"), "{out}");
+}
