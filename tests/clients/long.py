@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Long sessions of the real Codex CLI on a faulty upstream: long.py [--turns N] [--sessions N] [--strict PRESET] [--wire KIND]
+"""Long sessions of the real Codex CLI on a faulty upstream:
+long.py [--turns N] [--sessions N] [--strict PRESET] [--wire KIND] [--websocket]
 
 Every turn runs a command and answers from its output; in most turns the upstream has a fault first.
 Prints what the user sees. Exits with 1 when a turn fails or has another answer than expected.
@@ -64,10 +65,10 @@ def good(when: dict, turn: int, steps: list) -> dict:
     return {"when": when, "steps": steps} | timing
 
 
-def work(proxy: kit.Proxy, folder: Path, turns: list[int]) -> list[tuple[int, str | None, list[str]]]:
+def work(proxy: kit.Proxy, folder: Path, turns: list[int], provider: dict) -> list[tuple[int, str | None, list[str]]]:
     """Plays one session of these turns. Returns for each: (turn, failure, errors that were shown)."""
     folder.mkdir()
-    session = codex.Session(proxy, folder, {})
+    session = codex.Session(proxy, folder, {"provider": provider})
     seen = []
     for number in turns:
         try:
@@ -94,7 +95,9 @@ def main() -> int:
     options.add_argument("--sessions", type=int, default=4)
     options.add_argument("--strict", metavar="PRESET", help="a preset of fixtures/strict: its dialect, and what it refuses")
     options.add_argument("--wire", choices=kit.UPSTREAMS, default="chat", help="the kind of upstream, which refuses what that kind refuses")
+    options.add_argument("--websocket", action="store_true", help="Codex sends its turns over a WebSocket")
     chosen = options.parse_args()
+    provider = {"supports_websockets": True} if chosen.websocket else {}
     kinds = {"scripted": chosen.wire}
     played = script(chosen.turns) | {"refuse": kit.UPSTREAMS[chosen.wire]["refuse"]}
     if chosen.strict:
@@ -107,7 +110,7 @@ def main() -> int:
         with kit.Player(played, folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds) as proxy:
             with concurrent.futures.ThreadPoolExecutor(chosen.sessions) as pool:
                 shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
-                runs = [pool.submit(work, proxy, folder / f"session-{n}", list(share)) for n, share in enumerate(shares)]
+                runs = [pool.submit(work, proxy, folder / f"session-{n}", list(share), provider) for n, share in enumerate(shares)]
                 seen = sorted(turn for run in runs for turn in run.result())
             posts = proxy.settled_turns(2 * chosen.turns)
             retries = proxy.counted("respondent_upstream_retries_total")
@@ -128,7 +131,7 @@ def main() -> int:
     print(
         f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - start:.0f} s: "
         f"{len(seen) - len(failed)} well, {len(failed)} failed, {sum(shown.values())} errors shown, "
-        f"{posts} POSTs ({posts - 2 * chosen.turns} repeated by the client), {retries} retries and {healed} healed turns by the proxy"
+        f"{posts} requests ({posts - 2 * chosen.turns} repeated by the client), {retries} retries and {healed} healed turns by the proxy"
     )
     return 1 if failed or refused else 0
 
