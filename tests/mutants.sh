@@ -969,6 +969,12 @@ row R72 "an unknown server is asked in one wire only" src/commands/doctor/mod.rs
 row R72 "no history of another model is tried" src/commands/doctor/measure.rs \
   's/foreign.into_iter().chain(history).chain(more).collect();/history.into_iter().chain(more).collect();/' it \
   "R72 doctor: a configured provider gets advice, and no file"
+row R72 "a key is tried in one header only" src/commands/doctor/target.rs \
+  's/            if !is_unauthorized(&answered) {/            if false {/' it \
+  "R72 doctor: the header of a key is found"
+row R72 "a local server is asked for its list only" src/commands/doctor/target.rs \
+  's/    if is_unknown \&\& is_local {/    if false {/' it \
+  "R72 doctor: the window of a local server is found"
 row R73 "a failed check is no failure" src/commands/doctor/mod.rs \
   's/    Ok(if has_failed { EXIT_FAILED } else { EXIT_OK })/    Ok(if has_failed \&\& EXIT_FAILED > 1 { EXIT_FAILED } else { EXIT_OK })/' it \
   "R73 doctor: what fails is told with its remedy"

@@ -62,13 +62,13 @@ pub fn trials() -> Vec<Trial> {
 /// The answers of a server, and what is read from them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Shape {
+pub struct Shape {
     #[serde(rename = "comment")]
     _comment: String,
     /// The id of the provider in the configuration.
     provider: String,
     /// The answers, by method, path and, for a request with a body, the model that it names.
-    routes: BTreeMap<String, Value>,
+    pub routes: BTreeMap<String, Value>,
     models: Vec<Expected>,
 }
 
@@ -122,14 +122,16 @@ impl Shape {
 const UNUSED_URL: &str = "http://127.0.0.1:1/v1";
 
 /// A server with lists of models, which also answers prompts.
-struct ModelServer {
-    address: SocketAddr,
-    state: Arc<Mutex<ServerState>>,
+pub struct ModelServer {
+    pub address: SocketAddr,
+    pub state: Arc<Mutex<ServerState>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct ServerState {
+pub struct ServerState {
+    /// The header without which every request is refused, and its value.
+    pub key: Option<(&'static str, &'static str)>,
     routes: BTreeMap<String, Value>,
     /// The value of `authorization` of each request for a list.
     keys: Vec<String>,
@@ -138,12 +140,12 @@ struct ServerState {
 }
 
 impl ModelServer {
-    async fn start(routes: BTreeMap<String, Value>) -> Self {
+    pub async fn start(routes: BTreeMap<String, Value>) -> Self {
         Self::start_on(([127, 0, 0, 1], 0).into(), routes).await
     }
 
     /// Starts a server whose list has these models.
-    async fn with_models(ids: &[&str]) -> Self {
+    pub async fn with_models(ids: &[&str]) -> Self {
         Self::start(routes_of(ids)).await
     }
 
@@ -168,7 +170,7 @@ impl ModelServer {
         }
     }
 
-    fn base_url(&self) -> String {
+    pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
@@ -193,6 +195,11 @@ async fn answer(
     headers: &HeaderMap,
     body: &str,
 ) -> axum::response::Response {
+    if let Some((name, value)) = state.lock().unwrap().key
+        && headers.get(name).is_none_or(|key| key != value)
+    {
+        return (StatusCode::UNAUTHORIZED, "no").into_response();
+    }
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let model = body["model"].as_str().unwrap_or_default().to_owned();
     if uri.path().ends_with("/chat/completions") {

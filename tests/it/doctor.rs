@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::adapting::run_tool_loop;
 use crate::adapting::strict::{Preset, presets};
+use crate::discovery::{ModelServer, Shape};
 use crate::faults::player;
+use crate::literals::root;
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
@@ -21,6 +23,11 @@ pub fn trials() -> Vec<Trial> {
         case(
             "R72 doctor: a configured provider gets advice, and no file",
             configured,
+        ),
+        case("R72 doctor: the header of a key is found", key_header),
+        case(
+            "R72 doctor: the window of a local server is found",
+            local_windows,
         ),
         case("R73 doctor: what fails is told with its remedy", failures),
         case("R73 doctor: the checks of this machine", this_machine),
@@ -129,6 +136,10 @@ async fn responses_wire() {
     let (code, report) = doctor(&setup, folder.path(), &args).await;
     assert_eq!(code, 0, "{report:#}");
     assert_eq!(check(&report, Some(0), "wire")["message"], "responses");
+    // The request in the other wire counts.
+    let requests = player.requests().len();
+    assert_eq!(report["providers"][0]["requests"], requests);
+    assert!(requests <= 12, "{report:#}");
     let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
     let file: toml::Table = file.parse().unwrap();
     assert_eq!(file["wire"].as_str(), Some("responses"));
@@ -141,6 +152,71 @@ async fn responses_wire() {
         .await;
     assert_eq!(code, 1);
     assert!(err.contains("there is a provider 'lab' already"), "{err}");
+}
+
+async fn key_header() {
+    let server = ModelServer::with_models(&["found"]).await;
+    server.state.lock().unwrap().key = Some(("x-api-key", "the-key-of-the-lab-7"));
+    let setup = Setup::new().env("LAB_KEY", "the-key-of-the-lab-7");
+    let folder = setup.folder(UNUSED_URL);
+    // Without its /v1.
+    let url = format!("http://{}", server.address);
+    let args = [
+        "--url",
+        &url,
+        "--key-env",
+        "LAB_KEY",
+        "--provider",
+        "lab",
+        "--write",
+    ];
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(code, 0, "{report:#}");
+    // It calls no tool, which is no failure of the provider.
+    assert_eq!(check(&report, Some(0), "tool call")["status"], "warning");
+    let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
+    let file: toml::Table = file.parse().unwrap();
+    assert_eq!(file["key_header"].as_str(), Some("x-api-key"));
+    assert_eq!(file["api_key_env"][0].as_str(), Some("LAB_KEY"));
+    assert_eq!(file["base_url"].as_str(), Some(server.base_url().as_str()));
+    let proxy = Proxy::start_in_folder(folder, &setup).await;
+    proxy
+        .stream(&json!({"model": "lab/found", "input": "go"}))
+        .await;
+}
+
+/// Each local server behind an unknown name.
+async fn local_windows() {
+    for (name, discover, model, window) in [
+        ("llamacpp", "llamacpp", "smollm2", 2048),
+        ("lmstudio", "lmstudio", "qwen3-coder", 16_384),
+        ("ollama", "ollama", "qwen3-coder:30b", 16_384),
+        ("sglang_older", "sglang", "deepseek", 32_762),
+        ("vllm", "models", "Qwen/Qwen3-8B", 40_960),
+    ] {
+        let path = root().join(format!("fixtures/model_lists/{name}.json"));
+        let shape: Shape = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let server = ModelServer::start(shape.routes).await;
+        let setup = Setup::new();
+        let folder = setup.folder(UNUSED_URL);
+        let base_url = server.base_url();
+        let args = [
+            "--url",
+            &base_url,
+            "--provider",
+            "lab",
+            "--model",
+            model,
+            "--write",
+        ];
+        let (code, report) = doctor(&setup, folder.path(), &args).await;
+        assert_eq!(code, 0, "{name}: {report:#}");
+        let found = &check(&report, Some(0), "window")["message"];
+        assert_eq!(*found, format!("{window} tokens"), "{name}: {report:#}");
+        let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
+        let file: toml::Table = file.parse().unwrap();
+        assert_eq!(file["discover"].as_str(), Some(discover), "{name}");
+    }
 }
 
 async fn configured() {

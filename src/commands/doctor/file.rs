@@ -58,6 +58,9 @@ pub(super) fn head(provider: &Provider, key: Option<&KeyOrigin>) -> Table {
     if let Some(KeyOrigin::Environment(names)) = key {
         set("api_key_env", Value::from(names.clone()));
     }
+    if let Some(header) = &provider.key_header {
+        set("key_header", header.clone().into());
+    }
     if let Ok(discover) = Value::try_from(provider.discovery)
         && provider.discovery != Discovery::Off
     {

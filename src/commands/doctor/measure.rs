@@ -70,8 +70,13 @@ impl Known {
     }
 }
 
-/// Measures a model, `provider/model`. The error says why there is no such model.
-pub(super) async fn measure(mut config: Config, name: &str) -> anyhow::Result<Measurement> {
+/// Measures a model, `provider/model`, to which `sent` requests were sent already; they count. The
+/// error says why there is no such model.
+pub(super) async fn measure(
+    mut config: Config,
+    name: &str,
+    sent: usize,
+) -> anyhow::Result<Measurement> {
     config.capture.mode = CaptureMode::Off;
     config.registry.fallbacks.clear();
     for provider in &mut config.registry.providers {
@@ -82,7 +87,10 @@ pub(super) async fn measure(mut config: Config, name: &str) -> anyhow::Result<Me
         .registry
         .resolve(name, false)
         .map_err(|error| anyhow::anyhow!(error.on_command_line()))?;
-    let seen = Arc::<Mutex<Seen>>::default();
+    let seen = Arc::new(Mutex::new(Seen {
+        requests: sent,
+        ..Seen::default()
+    }));
     let service = Service::new(
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),

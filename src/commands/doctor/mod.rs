@@ -158,12 +158,12 @@ async fn ask(
         return Ok(report);
     };
     let name = format!("{id}/{model}");
-    let mut measured = measure::measure(config.clone(), &name).await?;
+    let mut measured = measure::measure(config.clone(), &name, 0).await?;
     if is_unknown && measured.is_wrong_wire {
         let tried = measured.after.dialect.quirks.wire();
         for wire in Wire::VARIANTS.iter().filter(|wire| **wire != tried) {
             let other = target::with_wire(&config, id, *wire)?;
-            let again = measure::measure(other.clone(), &name).await?;
+            let again = measure::measure(other.clone(), &name, measured.requests).await?;
             if !again.is_wrong_wire {
                 (config, measured) = (other, again);
                 break;

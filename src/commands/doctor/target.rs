@@ -23,6 +23,9 @@ const LOCAL_WAYS: [Discovery; 4] = [
     Discovery::Sglang,
 ];
 
+/// The headers for a bare key that servers are known to want in place of `Authorization`.
+const KEY_HEADERS: [&str; 2] = ["api-key", "x-api-key"];
+
 /// The configuration with a provider that is known by its address alone, and its id.
 pub(super) fn unknown_provider(
     mut config: Config,
@@ -81,9 +84,9 @@ pub(super) fn with_wire(config: &Config, id: &str, wire: Wire) -> anyhow::Result
         let mut table = Table::new();
         table.insert("base_url".to_owned(), provider.base_url.clone().into());
         table.insert("wire".to_owned(), wire.name().into());
-        let discovery = provider.discovery;
         *provider = Arc::new(Provider {
-            discovery,
+            discovery: provider.discovery,
+            key_header: provider.key_header.clone(),
             ..registry::build(id, table)?.to_provider(id)
         });
     }
@@ -108,6 +111,17 @@ pub(super) async fn find_models(
     }
     let mut provider = Provider::clone(&known);
     let mut listed = ask(config, &provider).await;
+    if is_unknown && config.keys.contains_key(id) && is_unauthorized(&listed) {
+        for header in KEY_HEADERS {
+            provider.key_header = Some(header.to_owned());
+            let answered = ask(config, &provider).await;
+            if !is_unauthorized(&answered) {
+                listed = answered;
+                break;
+            }
+            provider.key_header = None;
+        }
+    }
     if is_unknown && !known.base_url.ends_with("/v1") && is_absent(&listed) {
         provider.base_url.push_str("/v1");
         let below = ask(config, &provider).await;
@@ -117,26 +131,34 @@ pub(super) async fn find_models(
             provider.base_url.clone_from(&known.base_url);
         }
     }
-    let has_window = |set: &ModelSet| {
-        let model = model.map_or_else(|| set.models().first(), |id| set.get(id));
-        model.is_some_and(|model| model.window.is_some())
-    };
     let is_local =
         reqwest::Url::parse(&provider.base_url).is_ok_and(|url| address::is_loopback(&url));
-    if is_unknown && is_local && !listed.as_ref().is_ok_and(has_window) {
+    if is_unknown && is_local {
         for discovery in LOCAL_WAYS {
             let other = Provider {
                 discovery,
                 ..provider.clone()
             };
             let found = ask(config, &other).await;
-            if found.as_ref().is_ok_and(has_window) {
+            // A list may tell only for what window the model was made.
+            let is_better = match (window_of(&found, model), window_of(&listed, model)) {
+                (Some(given), Some(listed)) => given < listed,
+                (given, None) => given.is_some(),
+                (None, Some(_)) => false,
+            };
+            if is_better {
                 (provider, listed) = (other, found);
                 break;
             }
         }
     }
     let mut checks = Vec::new();
+    if let Some(header) = &provider.key_header
+        && is_unknown
+    {
+        let found = format!("the key is taken in the header {header}");
+        checks.push(DoctorCheck::good("key", found));
+    }
     if provider.base_url != known.base_url {
         checks.push(DoctorCheck::good(
             "address",
@@ -177,6 +199,19 @@ async fn ask(config: &Config, provider: &Provider) -> Result<ModelSet, Discovery
     let upstream = Upstreams::default().get(config, &Arc::new(provider.clone()));
     let upstream = upstream.map_err(DiscoveryError::from)?;
     discover(&upstream, PATIENCE, &mut ModelDetails::new()).await
+}
+
+/// The window of the model with this id, or of the first one, as a list tells it.
+fn window_of(listed: &Result<ModelSet, DiscoveryError>, model: Option<&str>) -> Option<u64> {
+    let set = listed.as_ref().ok()?;
+    let model = model.map_or_else(|| set.models().first(), |id| set.get(id));
+    model?.window
+}
+
+/// Whether the key was refused.
+fn is_unauthorized(listed: &Result<ModelSet, DiscoveryError>) -> bool {
+    let status = listed.as_ref().err().and_then(|error| error.status);
+    matches!(status, Some(401 | 403))
 }
 
 /// Whether there is no such address.
