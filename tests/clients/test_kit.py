@@ -53,7 +53,7 @@ class Verdict(unittest.TestCase):
             for minute in range(11)
         ]
         with contextlib.redirect_stdout(io.StringIO()):
-            return verdict(samples, 20.0, [])
+            return verdict(samples[:-1], samples[-1], 20.0, [])
 
     def test_what_stays_flat_is_right(self):
         self.assertEqual(self.judged(), [])
