@@ -524,7 +524,7 @@ def small_things(folder):
     with Upstream(hello) as upstream, Target(folder, upstream) as target:
         yield "mode of the data directory", oct(data.stat().st_mode & 0o777), "0o700"
         yield "mode of the lock", oct((data / "respondent.lock").stat().st_mode & 0o777), "0o600"
-        yield "Host with :+PORT: status", target.send(None, "/healthz", "GET", headers={"host": f"127.0.0.1:+{target.port}"})[0], "403"
+        yield "Host with :+PORT: status", target.send(None, "/v1/models", "GET", headers={"host": f"127.0.0.1:+{target.port}"})[0], "403"
         yield "broken JSON-RPC: status", target.send(b"{", "/mcp", headers={"accept": "application/json, text/event-stream"})[0], "400"
         yield "broken JSON-RPC: body", target.send(b"{", "/mcp", headers={"accept": "application/json, text/event-stream"})[2][:60], None
 
