@@ -142,8 +142,7 @@ def in_codex(hour: Hour):
     shell = hour.shell
     shell.begin("codex -p respondent")
     hour.see("Codex asks once for trust", "Trust this folder?", "Trust and continue")
-    shell.press("Enter")
-    shell.wait("Ask Codex")
+    shell.press_until("Enter", "Ask Codex")
     shell.type("Say hello.")
     hour.see("A turn in Codex", "Say hello.", HELLO)
     shell.type("What does the note say?")

@@ -57,6 +57,21 @@ class Terminal:
     def press(self, *keys: str):
         self._run("send-keys", "-t", self.name, *keys)
 
+    def press_until(self, key: str, pattern: str):
+        """Presses a key, again if nothing comes of it, until a line of the screen matches: a program that is still
+        drawing its first screen may drop what is typed."""
+
+        def found(screen: str) -> re.Match | None:
+            nonlocal pressed
+            match = re.search(pattern, screen, re.M)
+            if not match and time.monotonic() > pressed + 5:
+                self.press(key)
+                pressed = time.monotonic()
+            return match
+
+        pressed = float("-inf")
+        self.wait_until(found, f"/{pattern}/")
+
     def type(self, text: str):
         """Types a line, and presses Enter when the line is on the screen."""
         self._run("send-keys", "-t", self.name, "-l", "--", text)
