@@ -109,16 +109,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         CliCommand::Doctor(args) => {
             // Tells of a file that is not read.
             load_without_keys(&inputs)?;
-            let options = commands::doctor::DoctorOptions {
-                provider: args.provider,
-                model: args.model,
-                url: args.url,
-                key_env: args.key_env,
-                codex: args.codex,
-                json: args.json,
-                write: args.write,
-            };
-            return block_on(commands::doctor::run(inputs, options));
+            return block_on(commands::doctor::run(inputs, args));
         }
         CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
         CliCommand::Status { json } => {

@@ -610,7 +610,7 @@ row S0-Uc "a page of responses begins anywhere" src/app/stored/responses.rs \
   's/let listed = listed.ok_or_else(items::unknown_after)?;/let listed = listed.unwrap_or_default();/' it \
   "S0-Uc a client lists its stored responses in pages"
 row S0-Ud "a template is not filled in" src/turn/respond.rs \
-  's/^    if config.prompts.is_empty() {/    if true || config.prompts.is_empty() {/' it \
+  's/^    if !config.prompts.is_empty() {/    if false \&\& !config.prompts.is_empty() {/' it \
   "S0-Ud a prompt is filled in on every way to a turn"
 row S0-Ud "a template counts more than its request" adapters/src/responses/prompt_templates.rs \
   's/if body.present(name).is_none() {/if !name.is_empty() {/' \

@@ -1,7 +1,8 @@
 //! The events of a run: in memory for those who read them live, and on their way to the disk.
 //!
-//! One task writes them, within half a second, or within half of that once they have a kilobyte, and
-//! at the same moments as those of other runs. The last ones are written together with the response.
+//! One task writes them within half a second, or within a quarter of a second once there is a
+//! kilobyte of them. All runs write at the same moments, so that one commit is enough. The last events
+//! are written together with the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,7 +167,7 @@ impl JobLog {
         }
     }
 
-    /// Waits for events, and then for others.
+    /// Waits until there are events, and then until they are to be written.
     async fn until_write(&self) {
         self.unwritten.notified().await;
         sleep(until_step(System.unix_ms())).await;

@@ -83,7 +83,7 @@ pub use model::{
 };
 pub use pending::PendingWrite;
 pub use prompts::{AnsweredPrompt, FoundPrompt, MAX_PROMPTS_OF_SESSION};
-pub use response_list::{ListedResponses, ResponseFilter};
+pub use response_list::ListedResponses;
 pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, StoredResponse};
 pub use spent::SpentRow;
 pub use sweep::{SweepLimits, SweepStep};

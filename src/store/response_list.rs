@@ -9,13 +9,6 @@ use super::{ListPage, Store, StoreError};
 /// the outputs of a hundred responses may have gigabytes.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// Which responses are listed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResponseFilter {
-    /// Only those with this status.
-    pub status: Option<String>,
-}
-
 /// The responses of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedResponses {
@@ -26,19 +19,19 @@ pub struct ListedResponses {
 }
 
 impl Store {
-    /// A page of the responses of an owner, in the order in which they were stored; a background
+    /// A page of the responses of an owner, or of those with a status, in the order in which they were stored; a background
     /// response is stored when it is accepted. `None` if the owner has no response with the id
     /// after which the page begins. A page may have fewer responses than it could, if they are
     /// large.
     pub async fn list_responses(
         &self,
         owner: &str,
-        filter: &ResponseFilter,
+        status: Option<&str>,
         page: &ListPage,
     ) -> Result<Option<ListedResponses>, StoreError> {
-        let (owner, filter, page) = (owner.to_owned(), filter.clone(), page.clone());
+        let (owner, status, page) = (owner.to_owned(), status.map(str::to_owned), page.clone());
         self.run_reader(move |connection| {
-            list_responses(connection, &owner, &filter, &page, PAGE_BYTES)
+            list_responses(connection, &owner, status.as_deref(), &page, PAGE_BYTES)
         })
         .await
     }
@@ -57,7 +50,7 @@ pub(super) fn select_ids(newest_first: bool) -> String {
 pub(super) fn list_responses(
     connection: &Connection,
     owner: &str,
-    filter: &ResponseFilter,
+    status: Option<&str>,
     page: &ListPage,
     max_bytes: usize,
 ) -> Result<Option<ListedResponses>, StoreError> {
@@ -75,7 +68,7 @@ pub(super) fn list_responses(
     let mut select = connection.prepare_cached(&select_ids(page.newest_first))?;
     // One more than fits shows whether responses follow.
     let limit = page.limit + 1;
-    let ids = select.query_map(params![owner, above, below, filter.status, limit], |row| {
+    let ids = select.query_map(params![owner, above, below, status, limit], |row| {
         row.get(0)
     })?;
     let mut listed = ListedResponses::default();

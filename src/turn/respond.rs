@@ -101,10 +101,7 @@ async fn accept(
         headers: ResponseHeaders::default(),
         observer: None,
     };
-    let filled = fill_in_prompt(&ctx, config, &mut body);
-    if is_handed_over(body.text.len()) {
-        ctx.stop = StopFlag::new();
-    }
+    let filled = fill_in_prompt(&mut ctx, config, &mut body);
     let ReceivedBody {
         text: body,
         memory: _memory,
@@ -152,25 +149,28 @@ async fn accept(
 }
 
 /// Puts the template that a request names in the place of its `prompt`, so that what is stored,
-/// recorded and replayed needs no template.
+/// recorded and replayed needs no template. Work on a body that is large after that can be stopped.
 fn fill_in_prompt(
-    ctx: &TurnContext,
+    ctx: &mut TurnContext,
     config: &Config,
     body: &mut ReceivedBody,
 ) -> Result<(), Fault> {
-    if config.prompts.is_empty() {
-        return Ok(());
+    let mut filled = Ok(None);
+    if !config.prompts.is_empty() {
+        let max_bytes = config.server.body_limit;
+        filled = ctx.run_work(body.text.len(), || {
+            config.prompts.expand(&body.text, max_bytes)
+        });
     }
-    let max_bytes = config.server.body_limit;
-    let filled = ctx.run_work(body.text.len(), || {
-        config.prompts.expand(&body.text, max_bytes)
-    });
-    if let Some(text) = filled? {
+    if let Ok(Some(text)) = &mut filled {
+        body.text = std::mem::take(text);
         // As a body that was received: itself and a working copy of it.
-        body.memory.set(text.len().saturating_mul(2));
-        body.text = text;
+        body.memory.set(body.text.len().saturating_mul(2));
     }
-    Ok(())
+    if is_handed_over(body.text.len()) {
+        ctx.stop = StopFlag::new();
+    }
+    filled.map(|_| ())
 }
 
 /// Prepares a request, with what it needs from the store.
@@ -279,10 +279,7 @@ async fn begin(
     head: &Parts,
     mut body: ReceivedBody,
 ) -> Result<BegunTurn, (Fault, ReplyBuilder)> {
-    let filled = fill_in_prompt(&ctx, config, &mut body);
-    if is_handed_over(body.text.len()) {
-        ctx.stop = StopFlag::new();
-    }
+    let filled = fill_in_prompt(&mut ctx, config, &mut body);
     let ReceivedBody { text: body, memory } = body;
     let body = Arc::new(body);
     ctx.observe(TurnEvent::ClientRequest {
@@ -384,10 +381,7 @@ pub async fn input_tokens(
         headers: ResponseHeaders::default(),
         observer: None,
     };
-    let filled = fill_in_prompt(&ctx, &config, &mut body);
-    if is_handed_over(body.text.len()) {
-        ctx.stop = StopFlag::new();
-    }
+    let filled = fill_in_prompt(&mut ctx, &config, &mut body);
     // The memory counts until the estimate is made.
     let ReceivedBody {
         text: body,

@@ -14,7 +14,7 @@ use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, System};
 use crate::jobs::CancelOutcome;
 use crate::net::Owner;
-use crate::store::{ItemListOf, ListedItems, NewItem, ResponseFilter};
+use crate::store::{ItemListOf, ListedItems, NewItem};
 
 /// What the parameter `status` of a list may be.
 const STATUSES: [&str; 6] = [
@@ -34,16 +34,15 @@ pub(in crate::app) async fn list(
 ) -> StoredReply {
     let page = items::page(query.as_deref())?;
     let params = QueryParams::parse_some(query.as_deref(), &["status"])?;
-    let status = params.text("status").map(str::to_owned);
-    if let Some(status) = &status
-        && !STATUSES.contains(&status.as_str())
+    let status = params.text("status");
+    if let Some(status) = status
+        && !STATUSES.contains(&status)
     {
         let expected = format!("one of {}", STATUSES.join(", "));
         return Err(ParameterError::new("status", &expected).into());
     }
     let store = store(&app)?;
-    let filter = ResponseFilter { status };
-    let listed = store.list_responses(&owner, &filter, &page).await?;
+    let listed = store.list_responses(&owner, status, &page).await?;
     let listed = listed.ok_or_else(items::unknown_after)?;
     let entries = listed.responses.iter().map(|(id, json)| (&**id, json));
     Ok(items::list_of(entries, listed.has_more))

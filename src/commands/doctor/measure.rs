@@ -26,9 +26,9 @@ use crate::turn::{
 
 /// At most this many requests are sent for one model.
 pub(super) const MAX_REQUESTS: usize = 12;
-/// At most this many tokens are used for one model.
+/// At most this many tokens are used for one model in one wire.
 pub(super) const MAX_TOKENS: u64 = 20_000;
-/// At most this long one model is measured.
+/// At most this long one model is measured in one wire.
 pub(super) const MAX_TIME: Duration = Duration::from_mins(1);
 /// The requests of one turn at most: a turn adapts to four refusals.
 const REQUESTS_OF_TURN: usize = 5;
@@ -99,36 +99,36 @@ pub(super) async fn measure(
         Artifacts::memory(MAX_BODY),
         ResponseStore::default(),
     );
-    let mut loop_ = Loop {
+    let mut turns = MeasuringTurns {
         service: Arc::new(service),
         seen,
         name: route.full_name(),
         tokens: 0,
         checks: Vec::new(),
     };
-    if tokio::time::timeout(MAX_TIME, loop_.run()).await.is_err() {
+    if tokio::time::timeout(MAX_TIME, turns.run()).await.is_err() {
         let found = format!("It took longer than {} s.", MAX_TIME.as_secs());
         let remedy = "What was not measured by then is left as it is; a faster model shows more.";
-        loop_
+        turns
             .checks
             .push(DoctorCheck::warning("time", found, remedy));
     }
-    let after = loop_.known();
-    loop_.checks.extend(dialect_checks(&after, &loop_.checks));
-    let seen = loop_.seen();
+    let after = turns.known();
+    turns.checks.extend(dialect_checks(&after, &turns.checks));
+    let seen = turns.seen();
     Ok(Measurement {
         before: Known::of(&route),
         after,
         requests: seen.requests,
-        tokens: loop_.tokens,
+        tokens: turns.tokens,
         is_wrong_wire: seen.answers == 0
             && matches!(seen.refusal, Some((Kind::Refused, Some(404 | 405)))),
-        checks: loop_.checks,
+        checks: turns.checks,
     })
 }
 
 /// The turns of a measurement.
-struct Loop {
+struct MeasuringTurns {
     service: Arc<Service>,
     seen: Arc<Mutex<Seen>>,
     /// `provider/model`
@@ -137,7 +137,7 @@ struct Loop {
     checks: Vec<DoctorCheck>,
 }
 
-impl Loop {
+impl MeasuringTurns {
     async fn run(&mut self) {
         let opening = [
             message("developer", "Use the tools."),

@@ -15,7 +15,6 @@ mod measure;
 mod report;
 mod target;
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
@@ -26,29 +25,10 @@ use toml::Table;
 
 use self::measure::Measurement;
 use self::report::{CheckVerdict, DoctorCheck};
-use super::cli::{EXIT_FAILED, EXIT_OK};
+use super::cli::{DoctorArgs, EXIT_FAILED, EXIT_OK};
 use super::print_text;
 use super::progress::Progress;
 use crate::config::{Config, Inputs, LoadPurpose, load};
-
-/// The options of `respondent doctor`.
-#[derive(Clone, Debug, Default)]
-pub struct DoctorOptions {
-    /// The provider to ask, or the name of the one at `url`; all that are on if left out.
-    pub provider: Option<String>,
-    /// The model to ask for; the first one of the provider if left out.
-    pub model: Option<String>,
-    /// The address of a provider that is not configured.
-    pub url: Option<String>,
-    /// The environment variable with its key.
-    pub key_env: Option<String>,
-    /// The Codex program.
-    pub codex: OsString,
-    /// Whether to print JSON.
-    pub json: bool,
-    /// Whether to write the provider file.
-    pub write: bool,
-}
 
 /// What was found of one provider.
 struct ProviderFindings {
@@ -64,7 +44,7 @@ struct ProviderFindings {
 }
 
 /// Runs all checks and prints them. Returns the exit code: whether something failed.
-pub async fn run(inputs: Inputs, options: DoctorOptions) -> anyhow::Result<u8> {
+pub async fn run(inputs: Inputs, options: DoctorArgs) -> anyhow::Result<u8> {
     let progress = Progress::begin("Asking the providers");
     let reading = inputs.clone();
     let config = tokio::task::spawn_blocking(move || load(&reading, LoadPurpose::AskProvider));
@@ -119,8 +99,8 @@ fn ids(config: &Config, named: Option<&str>) -> anyhow::Result<Vec<String>> {
     if config.registry.provider(named).is_none() {
         let on: Vec<String> = on.collect();
         anyhow::bail!(
-            "the provider '{named}' is not on; these are: {}. `respondent models --all` says how to \
-             turn one on, and --url names one that is not configured",
+            "the provider '{named}' is not on; those that are on: {}. `respondent models --all` says how \
+             to turn one on, and --url names one that is not configured",
             on.join(", ")
         );
     }
@@ -132,7 +112,7 @@ fn ids(config: &Config, named: Option<&str>) -> anyhow::Result<Vec<String>> {
 async fn ask(
     mut config: Config,
     id: &str,
-    options: &DoctorOptions,
+    options: &DoctorArgs,
 ) -> anyhow::Result<ProviderFindings> {
     let is_unknown = options.url.is_some();
     let wanted = options.model.as_deref();
@@ -207,7 +187,7 @@ fn finish(
     config: &Config,
     report: &mut ProviderFindings,
     model: &str,
-    options: &DoctorOptions,
+    options: &DoctorArgs,
 ) -> anyhow::Result<()> {
     if report.settings.is_empty() {
         let found = "nothing differs from what is known";

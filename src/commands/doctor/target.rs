@@ -1,20 +1,17 @@
 //! Finds out what is asked: the provider, where its API is, its models and its windows.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use registry::{Discovery, Model, ModelSet, Provider, Wire};
 use toml::{Table, Value};
 
-use super::DoctorOptions;
 use super::report::DoctorCheck;
+use crate::commands::cli::DoctorArgs;
 use crate::config::{Config, Environment, KeyOrigin, address};
 use crate::secrets::Secret;
 use crate::upstream::Upstreams;
-use crate::upstream::discovery::{DiscoveryError, ModelDetails, discover};
+use crate::upstream::discovery::{DiscoveryError, ModelDetails, PATIENCE, discover};
 
-/// How long a provider may take to list its models.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The ways to ask a server on this machine for the windows of its models.
 const LOCAL_WAYS: [Discovery; 4] = [
     Discovery::LlamaCpp,
@@ -29,7 +26,7 @@ const KEY_HEADERS: [&str; 2] = ["api-key", "x-api-key"];
 /// The configuration with a provider that is known by its address alone, and its id.
 pub(super) fn unknown_provider(
     mut config: Config,
-    options: &DoctorOptions,
+    options: &DoctorArgs,
     url: &str,
     environment: &dyn Environment,
 ) -> anyhow::Result<(Config, String)> {
@@ -197,8 +194,7 @@ pub(super) async fn find_models(
 
 async fn ask(config: &Config, provider: &Provider) -> Result<ModelSet, DiscoveryError> {
     let upstream = Upstreams::default().get(config, &Arc::new(provider.clone()));
-    let upstream = upstream.map_err(DiscoveryError::from)?;
-    discover(&upstream, PATIENCE, &mut ModelDetails::new()).await
+    discover(upstream, PATIENCE, &mut ModelDetails::new()).await
 }
 
 /// The window of the model with this id, or of the first one, as a list tells it.

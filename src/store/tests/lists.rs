@@ -7,9 +7,7 @@ use super::{OWNER, after, conversation, items, put_all, response};
 use crate::store::conversations::{self, list_items};
 use crate::store::response_list::list_responses;
 use crate::store::schema::tests::in_memory;
-use crate::store::{
-    ItemListOf, ListPage, ListedResponses, NewResponse, ResponseFilter, StoredOrigin,
-};
+use crate::store::{ItemListOf, ListPage, ListedResponses, NewResponse, StoredOrigin};
 
 /// The ids of a whole list, read in pages of this size.
 fn in_pages(
@@ -84,9 +82,6 @@ fn responses_in_pages(
     (limit, max_bytes): (usize, usize),
     newest_first: bool,
 ) -> Vec<String> {
-    let filter = ResponseFilter {
-        status: status.map(str::to_owned),
-    };
     let mut ids: Vec<String> = Vec::new();
     loop {
         let page = ListPage {
@@ -94,7 +89,7 @@ fn responses_in_pages(
             limit,
             newest_first,
         };
-        let listed = list_responses(connection, OWNER, &filter, &page, max_bytes);
+        let listed = list_responses(connection, OWNER, status, &page, max_bytes);
         let listed = listed.unwrap().unwrap();
         assert!(listed.responses.len() <= limit);
         assert!(!listed.has_more || !listed.responses.is_empty());
@@ -158,8 +153,7 @@ fn s0_uc_a_page_of_responses_ends_where_it_is_large() {
         newest_first: false,
     };
     let listed = |max_bytes| -> ListedResponses {
-        let filter = ResponseFilter::default();
-        let listed = list_responses(&connection, OWNER, &filter, &page, max_bytes);
+        let listed = list_responses(&connection, OWNER, None, &page, max_bytes);
         listed.unwrap().unwrap()
     };
     let whole = listed(usize::MAX);
@@ -184,8 +178,7 @@ fn s0_uc_a_page_of_responses_begins_after_one_of_the_owner_only() {
         limit: 10,
         newest_first: true,
     };
-    let of =
-        |owner| list_responses(&connection, owner, &ResponseFilter::default(), &page, 0).unwrap();
+    let of = |owner| list_responses(&connection, owner, None, &page, 0).unwrap();
     assert_eq!(of(OWNER), Some(ListedResponses::default()));
     assert_eq!(of("another"), None);
 }

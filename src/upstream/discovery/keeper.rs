@@ -11,12 +11,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{DiscoveryError, ModelDetails, discover};
+use super::{DiscoveryError, ModelDetails, PATIENCE, discover};
 use crate::config::{Config, address};
 use crate::upstream::Upstreams;
 
-/// How long a provider may take to list its models.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// After this time a list is asked for again. A server on this machine loads and unloads models
 /// more often, and answers at once.
 const REFRESH: Duration = Duration::from_mins(5);
@@ -160,15 +158,11 @@ impl DiscoveryKeeper {
                 continue;
             }
             state.is_running = true;
-            let details = std::mem::take(&mut state.details);
+            let mut details = std::mem::take(&mut state.details);
             let provider = Arc::clone(provider);
             let upstream = self.upstreams.get(&config, &provider);
             running.spawn(async move {
-                let mut details = details;
-                let listed = match upstream {
-                    Ok(upstream) => discover(&upstream, PATIENCE, &mut details).await,
-                    Err(fault) => Err(fault.into()),
-                };
+                let listed = discover(upstream, PATIENCE, &mut details).await;
                 AskedProvider {
                     provider,
                     details,
@@ -268,18 +262,13 @@ pub async fn discover_once(
     let asked = discoverable(config).map(|provider| {
         let upstream = upstreams.get(config, provider);
         async move {
-            let listed = match upstream {
-                Ok(upstream) => discover(&upstream, patience, &mut ModelDetails::new()).await,
-                Err(fault) => Err(fault.into()),
-            };
-            let error = match listed {
+            match discover(upstream, patience, &mut ModelDetails::new()).await {
                 Ok(models) => {
                     config.registry.discovered.set(provider, models);
-                    return None;
+                    None
                 }
-                Err(error) => error,
-            };
-            Some((provider.id.clone(), error))
+                Err(error) => Some((provider.id.clone(), error)),
+            }
         }
     });
     let errors = futures_util::future::join_all(asked).await;

@@ -5,6 +5,7 @@
 pub mod keeper;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::fault::Fault;
@@ -43,15 +44,20 @@ impl From<Fault> for DiscoveryError {
 /// What a server told of each of its models, by name and version. It is asked for each once.
 pub type ModelDetails = HashMap<String, OllamaModel>;
 
-/// Asks a provider for its models, for at most `patience`. What is known of them one by one is
+/// How long a provider may usually take to list its models.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks a provider for its models, for at most `patience`. `upstream` may be the fault for which it
+/// cannot be asked. What is known of them one by one is
 /// taken from `details`, which then has what is known of those that were listed.
 pub async fn discover(
-    upstream: &Upstream,
+    upstream: Result<Arc<Upstream>, Fault>,
     patience: Duration,
     details: &mut ModelDetails,
 ) -> Result<ModelSet, DiscoveryError> {
+    let upstream = upstream?;
     let asking = Asking {
-        upstream,
+        upstream: &upstream,
         patience,
         deadline: Instant::now() + patience,
     };
