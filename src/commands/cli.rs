@@ -106,8 +106,8 @@ pub enum CliCommand {
     },
     /// Check this machine and the providers with real requests, and measure how a provider differs
     ///
-    /// Each model gets at most 12 small requests, 20,000 tokens and a minute. What was measured is
-    /// shown as a provider file in difference to what is known.
+    /// Each model gets at most 12 small requests, and for each wire 20,000 tokens and a minute. What
+    /// was measured is shown as a provider file in difference to what is known.
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
     /// Show what the server is doing, and the tokens and costs of today and this week
