@@ -243,6 +243,15 @@ impl Turn<'_> {
         items.filter_map(own_id).collect()
     }
 
+    /// The results of calls that name their call: index and call id.
+    pub fn results(&self) -> Vec<(usize, String)> {
+        let items = self.items.iter().enumerate();
+        let outputs = items.filter(|(_, item)| item.kind.is_output());
+        outputs
+            .filter_map(|(index, item)| Some((index, item.explicit_call_id()?.into_owned())))
+            .collect()
+    }
+
     /// Whether the last item is a `compaction_trigger`: the client asks for a summary
     /// of the history instead of an answer.
     pub fn wants_compaction(&self) -> bool {

@@ -554,6 +554,15 @@ pub fn response_not_found(id: &str) -> Fault {
     Fault::invalid("previous_response_id", message).with_code("previous_response_not_found")
 }
 
+/// The fault of a request that continues a response and has a result of a call that neither has.
+pub fn call_not_found(index: usize, call_id: &str) -> Fault {
+    let call_id = shown_id(call_id);
+    let message = format!(
+        "No call found for the output with the call_id '{call_id}': the response that is continued has none with this id, and neither has the input."
+    );
+    Fault::invalid(format!("input[{index}].call_id"), message).with_code("call_not_found")
+}
+
 /// The fault of a request that continues a conversation which is not stored.
 pub fn conversation_not_found(id: &str) -> Fault {
     let id = shown_id(id);
