@@ -610,8 +610,14 @@ row S0-Uc "a page of responses begins anywhere" src/app/stored/responses.rs \
   's/let listed = listed.ok_or_else(items::unknown_after)?;/let listed = listed.unwrap_or_default();/' it \
   "S0-Uc a client lists its stored responses in pages"
 row S0-Ud "a template is not filled in" src/turn/respond.rs \
-  's/^    if !config.prompts.is_empty() {/    if false \&\& !config.prompts.is_empty() {/' it \
+  's/ && !config.prompts.is_empty() {/ \&\& false {/' it \
   "S0-Ud a prompt is filled in on every way to a turn"
+row S0-Ud "a response does not repeat its prompt" adapters/src/responses/response_object.rs \
+  's/if let Some(prompt) = &self.prompt {/if let Some(prompt) = self.prompt.as_ref().filter(|it| it.is_empty()) {/' it \
+  "S0-Ud a prompt is filled in on every way to a turn"
+row S0-Ud "a replay knows no refused prompt" src/diagnostics/replay/mod.rs \
+  's/turn.fault.clone().filter(is_about_prompt);/None;/' it \
+  "S0-Ud a turn replays without the templates of its prompt"
 row S0-Ud "a template counts more than its request" adapters/src/responses/prompt_templates.rs \
   's/if body.present(name).is_none() {/if !name.is_empty() {/' \
   adapters s0_ud_a_template_takes_the_place_of_the_prompt

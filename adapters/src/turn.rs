@@ -152,6 +152,7 @@ pub enum TextFormat<'a> {
 pub struct EchoedParams<'a> {
     pub instructions: Option<&'a RawValue>,
     pub metadata: Option<&'a RawValue>,
+    pub prompt: Option<&'a RawValue>,
     pub prompt_cache_key: Option<&'a RawValue>,
     pub reasoning: Option<&'a RawValue>,
     pub safety_identifier: Option<&'a RawValue>,
