@@ -610,8 +610,14 @@ row S0-Uc "a page of responses begins anywhere" src/app/stored/responses.rs \
   's/let listed = listed.ok_or_else(items::unknown_after)?;/let listed = listed.unwrap_or_default();/' it \
   "S0-Uc a client lists its stored responses in pages"
 row S0-Ud "a template is not filled in" src/turn/respond.rs \
-  's/^    if !config.prompts.is_empty() {/    if false \&\& !config.prompts.is_empty() {/' it \
+  's/ && !config.prompts.is_empty() {/ \&\& false {/' it \
   "S0-Ud a prompt is filled in on every way to a turn"
+row S0-Ud "a response does not repeat its prompt" adapters/src/responses/response_object.rs \
+  's/if let Some(prompt) = &self.prompt {/if let Some(prompt) = self.prompt.as_ref().filter(|it| it.is_empty()) {/' it \
+  "S0-Ud a prompt is filled in on every way to a turn"
+row S0-Ud "a replay knows no refused prompt" src/diagnostics/replay/mod.rs \
+  's/turn.fault.clone().filter(is_about_prompt);/None;/' it \
+  "S0-Ud a turn replays without the templates of its prompt"
 row S0-Ud "a template counts more than its request" adapters/src/responses/prompt_templates.rs \
   's/if body.present(name).is_none() {/if !name.is_empty() {/' \
   adapters s0_ud_a_template_takes_the_place_of_the_prompt
@@ -1005,12 +1011,18 @@ row R61 "a client that was removed goes on" src/app/websocket/mod.rs \
 row R60 "Codex learns of a forgotten response in a stream" src/turn/respond.rs \
   's/ && !at_endpoint && !is_forgotten;/ \&\& (!is_forgotten || !at_endpoint);/' it \
   "R60 websocket: Codex gets faults as failed responses"
+row R60 "an error message has no code" src/turn/sink.rs \
+  's/let body = fault.message_body();/let body = fault.body();/' it \
+  "R60 websocket: an error leaves the connection as it is"
 row R62 "a response that is not stored cannot be continued" src/turn/engine/answer.rs \
   's/^                turn.ended(self.assembler.response());/                drop(turn);/' it \
   "R62 websocket: a response that is not stored goes on from its connection"
 row R62 "what a failed turn continued is kept" src/responses/connection.rs \
   's/^        kept.responses.retain(|(kept, _)| kept != id);/        let _ = id;/' it \
   "R62 websocket: what a failed turn continued is forgotten"
+row R62 "the output of a call that nobody made is accepted" src/turn/prepare.rs \
+  's/^    if own_results.is_empty() ||/    if true ||/' it \
+  "R62 websocket: the output of a call that nobody made is refused"
 row R62 "a connection keeps ten times as many responses" src/responses/connection.rs \
   's/^const MAX_RESPONSES: usize = 64;/const MAX_RESPONSES: usize = 640;/' it \
   "R62 websocket: the oldest responses are forgotten beyond a number"

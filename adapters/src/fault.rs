@@ -363,11 +363,21 @@ impl Fault {
 
     /// The HTTP body: `{"error":{message,type,param,code}}`.
     pub fn body(&self) -> Vec<u8> {
+        self.body_with_code(self.code())
+    }
+
+    /// The body in an error message of a WebSocket, where Open Responses requires a code: the type
+    /// stands for one that is missing.
+    pub fn message_body(&self) -> Vec<u8> {
+        self.body_with_code(self.code().or(Some(self.error_type())))
+    }
+
+    fn body_with_code(&self, code: Option<&str>) -> Vec<u8> {
         let error = serde_json::json!({"error": {
             "message": self.client_message(),
             "type": self.error_type(),
             "param": self.param,
-            "code": self.code(),
+            "code": code,
         }});
         error.to_string().into_bytes()
     }

@@ -152,6 +152,7 @@ pub enum TextFormat<'a> {
 pub struct EchoedParams<'a> {
     pub instructions: Option<&'a RawValue>,
     pub metadata: Option<&'a RawValue>,
+    pub prompt: Option<&'a RawValue>,
     pub prompt_cache_key: Option<&'a RawValue>,
     pub reasoning: Option<&'a RawValue>,
     pub safety_identifier: Option<&'a RawValue>,
@@ -241,6 +242,15 @@ impl Turn<'_> {
             }
         };
         items.filter_map(own_id).collect()
+    }
+
+    /// The results of calls that name their call: index and call id.
+    pub fn results(&self) -> Vec<(usize, String)> {
+        let items = self.items.iter().enumerate();
+        let outputs = items.filter(|(_, item)| item.kind.is_output());
+        outputs
+            .filter_map(|(index, item)| Some((index, item.explicit_call_id()?.into_owned())))
+            .collect()
     }
 
     /// Whether the last item is a `compaction_trigger`: the client asks for a summary

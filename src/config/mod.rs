@@ -40,6 +40,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use adapters::fault::Fault;
 use adapters::responses::prompt_templates::PromptTemplates;
 use regex::bytes::Regex;
 use registry::Registry;
@@ -89,6 +90,9 @@ pub struct Config {
     pub key_origins: HashMap<String, KeyOrigin>,
     /// In a replay, the scheme, host and port to which all requests to providers go.
     pub replay_origin: Option<String>,
+    /// In a replay, why the prompt of the request was refused. If it was not, its template has been
+    /// filled in.
+    pub replay_refusal: Option<Fault>,
     /// Settings for Codex clients: `[codex]`.
     pub codex: CodexConfig,
     /// How long histories are bounded: `[context]`.

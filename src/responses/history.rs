@@ -26,6 +26,13 @@ pub struct LoadedHistory {
     pub max_message_chars: Option<usize>,
 }
 
+impl LoadedHistory {
+    /// Whether it has all items for certain: the modes that leave some out limit messages.
+    pub fn has_all_items(&self) -> bool {
+        self.max_message_chars.is_none()
+    }
+}
+
 impl ResponseStore {
     /// Loads what a request continues. An error says that there is no such thing, or that it cannot
     /// be read.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use adapters::fault::Fault;
 use adapters::responses::assembler::Assembler;
 use adapters::responses::event_buffer::EventBuffer;
-use adapters::responses::request::TurnSource;
+use adapters::responses::request::{TurnSource, call_not_found};
 use adapters::turn::{Continuation, Turn};
 use serde::Deserialize;
 
@@ -100,6 +100,10 @@ pub(super) fn prepare(
         let message = format!("{why}: send the request without 'background'.");
         return Err(Fault::invalid("background", message).with_code("unsupported_parameter"));
     }
+    let own_results = match turn.continues {
+        Some(Continuation::Response(_)) => turn.results(),
+        Some(Continuation::Conversation(_)) | None => Vec::new(),
+    };
     let resolved = match resolve(ctx, shared, source, &turn, loaded) {
         Ok(resolved) => resolved,
         Err(needs) => return Ok(Preparation::NeedsStored(needs)),
@@ -129,6 +133,7 @@ pub(super) fn prepare(
     if let Some(extended) = &extended {
         turn = extended.turn()?;
     }
+    check_results(&turn, &own_results, loaded.history.as_ref())?;
     let routes = resolve_routes(ctx, config, &turn)?;
     let trigger = CompactionTrigger::detect(at_endpoint, &ctx.caller, &turn);
     let tools = (trigger == Some(CompactionTrigger::LocalPrompt))
@@ -337,6 +342,21 @@ pub(super) fn failed_request(
 fn exceeds_threshold(attempt: &PreparedAttempt, threshold: u64) -> bool {
     let max_input = attempt.route.model.window().max_input();
     attempt.answer_params.estimated_input_tokens > threshold.min(max_input)
+}
+
+/// Refuses results that a request sends for calls which the response that it continues has not. A
+/// result in a history is repaired, because the client cannot change it any more.
+fn check_results(
+    turn: &Turn<'_>,
+    own_results: &[(usize, String)],
+    history: Option<&LoadedHistory>,
+) -> Result<(), Fault> {
+    if own_results.is_empty() || !history.is_some_and(LoadedHistory::has_all_items) {
+        return Ok(());
+    }
+    let calls = turn.call_ids();
+    let unknown = own_results.iter().find(|(_, call)| !calls.contains(call));
+    unknown.map_or(Ok(()), |(index, call)| Err(call_not_found(*index, call)))
 }
 
 /// Estimates the input tokens of a request. Nothing is sent or stored.

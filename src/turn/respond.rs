@@ -148,15 +148,18 @@ async fn accept(
     }
 }
 
-/// Puts the template that a request names in the place of its `prompt`, so that what is stored,
-/// recorded and replayed needs no template. Work on a body that is large after that can be stopped.
+/// Fills in the template that a request names, so that what is stored, recorded and replayed needs
+/// no template. Work on a body that is large after that can be stopped.
 fn fill_in_prompt(
     ctx: &mut TurnContext,
     config: &Config,
     body: &mut ReceivedBody,
 ) -> Result<(), Fault> {
+    if let Some(refusal) = &config.replay_refusal {
+        return Err(refusal.clone());
+    }
     let mut filled = Ok(None);
-    if !config.prompts.is_empty() {
+    if !is_filled_in(ctx, config) && !config.prompts.is_empty() {
         let max_bytes = config.server.body_limit;
         filled = ctx.run_work(body.text.len(), || {
             config.prompts.expand(&body.text, max_bytes)
@@ -171,6 +174,12 @@ fn fill_in_prompt(
         ctx.stop = StopFlag::new();
     }
     filled.map(|_| ())
+}
+
+/// Whether the prompt of a request was filled in before: when a background response was accepted, or
+/// when a turn was recorded.
+fn is_filled_in(ctx: &TurnContext, config: &Config) -> bool {
+    ctx.run.is_some() || config.replay_origin.is_some()
 }
 
 /// Prepares a request, with what it needs from the store.
@@ -198,7 +207,10 @@ async fn with_stored<T>(
     mut step: impl FnMut(&TurnSource, &mut LoadedParts) -> Result<Preparation<T>, Fault>,
 ) -> Result<T, Fault> {
     let responses = &service.shared.responses;
-    let source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
+    let mut source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
+    if config.prompts.is_empty() && !is_filled_in(ctx, config) {
+        source = source.without_templates();
+    }
     let mut loaded = LoadedParts::default();
     loop {
         let preparation = ctx.run_work(body.len(), || step(&source, &mut loaded));

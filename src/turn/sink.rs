@@ -181,7 +181,7 @@ pub fn error_message(fault: &Fault, codex: bool, stream_id: Option<&str>) -> Vec
     let headers = fault.retry_after().map_or(String::new(), |seconds| {
         format!("\"headers\":{{\"retry-after\":\"{seconds}\"}},")
     });
-    let body = fault.body();
+    let body = fault.message_body();
     let error = String::from_utf8_lossy(&body);
     let error = error.strip_prefix('{').unwrap_or("}");
     let message = format!("{{\"type\":\"error\",\"status\":{status},{lane}{headers}{error}");

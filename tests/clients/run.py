@@ -23,12 +23,14 @@ import deployment
 import judged
 import kit
 import llamacpp
+import open_responses
 import openai_python
+import openapi
 import readme
 import stored
 import trouble
 
-CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "openai": openai_python, "readme": readme, "stored": stored, "trouble": trouble}
+CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "open_responses": open_responses, "openai": openai_python, "openapi": openapi, "readme": readme, "stored": stored, "trouble": trouble}
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:

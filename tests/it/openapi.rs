@@ -83,6 +83,15 @@ impl Document {
     /// Checks that a value has what its schema requires.
     fn check(&self, schema: &Value, value: &Value, place: &str) {
         let schema = self.resolved(schema);
+        let types = match &schema["type"] {
+            Value::Array(types) => types.iter().collect(),
+            Value::Null => Vec::new(),
+            one => vec![one],
+        };
+        assert!(
+            types.is_empty() || types.iter().any(|it| is_of_type(value, it)),
+            "{place} is no {types:?}: {value}"
+        );
         for part in schema["allOf"].as_array().into_iter().flatten() {
             self.check(part, value, place);
         }
@@ -115,15 +124,39 @@ impl Document {
         let status = reply.status.to_string();
         let response = responses.get(&status);
         let response = response.unwrap_or_else(|| panic!("{route}: {status}: {}", reply.body));
-        let content = self.resolved(response)["content"].as_object().unwrap();
+        let Some(content) = self.resolved(response)["content"].as_object() else {
+            assert!(reply.header("content-type").is_none(), "{route}: {status}");
+            return;
+        };
         let kind = reply.header("content-type").unwrap();
         let kind = kind.split(';').next().unwrap();
         let form = content.get(kind);
         let form = form.unwrap_or_else(|| panic!("{route}: {status}: {kind}"));
+        let place = format!("{route} {status}");
         if kind == "application/json" {
             let body = serde_json::from_str(&reply.body).unwrap();
-            self.check(&form["schema"], &body, &format!("{route} {status}"));
+            self.check(&form["schema"], &body, &place);
+        } else if kind == "text/event-stream" {
+            for frame in reply.body.split_terminator("\n\n") {
+                let fields = frame.lines().filter_map(|line| line.split_once(": "));
+                let event: BTreeMap<&str, &str> = fields.collect();
+                self.check(&form["schema"], &json!(event), &place);
+            }
         }
+    }
+}
+
+/// Whether a value has a type of JSON Schema.
+fn is_of_type(value: &Value, name: &Value) -> bool {
+    match name.as_str().unwrap() {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("no type is named {other}"),
     }
 }
 
@@ -359,6 +392,11 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ),
     ("POST /mcp", "POST /mcp", "[7]"),
     (
+        "POST /mcp",
+        "POST /mcp",
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+    ),
+    (
         "DELETE /v1/artifacts/{id}",
         "DELETE /v1/artifacts/{artifact}?x=1",
         "{}",
@@ -423,6 +461,23 @@ async fn statuses_occur() {
         let body = serde_json::from_str(body).unwrap();
         note(route, &send(&proxy, "local", &request, &body).await);
     }
+    let asked = asks("x", json!({"stream": true}));
+    let events = format!("GET /v1/responses/{}?stream=true", things.run);
+    for (route, request) in [
+        ("POST /v1/responses", "POST /v1/responses"),
+        ("GET /v1/responses/{id}", &events),
+    ] {
+        let reply = send(&proxy, "local", request, &asked).await;
+        let kind = reply.header("content-type").unwrap();
+        assert!(kind.starts_with("text/event-stream"), "{kind}");
+        note(route, &reply);
+    }
+    let headers = [("authorization", "Bearer local-token-1"), ("accept", "*/*")];
+    let route = "POST /mcp";
+    note(
+        route,
+        &proxy.post_to("/mcp", &good_body(route), &headers).await,
+    );
     for (headers, status) in [("bytes=0-9", 206), ("bytes=9999999-", 416)] {
         let route = "GET /v1/artifacts/{id}";
         let path = format!("/v1/artifacts/{}", things.artifact);

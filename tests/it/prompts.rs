@@ -1,9 +1,10 @@
 //! Prompt templates: what a provider gets for a request that names one.
 
-use kit::player::Player;
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
+use crate::bundles::run;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{messages, provider};
 use crate::trial::case;
@@ -18,6 +19,10 @@ pub fn trials() -> Vec<Trial> {
         case(
             "S0-Ud a prompt that cannot be filled in is refused on every way",
             refused,
+        ),
+        case(
+            "S0-Ud a turn replays without the templates of its prompt",
+            replayed,
         ),
     ]
 }
@@ -65,15 +70,27 @@ async fn every_way() {
     );
     assert_eq!(first["model"], "up/m");
     assert_eq!(first["temperature"], 0.5);
-    proxy.stream(&asks(json!({"temperature": 1}))).await;
+    let named = json!({"id": "greeting", "version": "2", "variables": {"shop": "Bear & Co", "name": "Ada"}});
+    assert_eq!(first["prompt"], named);
+    let streamed = proxy.stream(&asks(json!({"temperature": 1}))).await;
+    assert_eq!(streamed.response["prompt"], named);
     let run = proxy.post(&asks(json!({"background": true}))).await;
     let run: Value = serde_json::from_str(&run.body).unwrap();
     let events = format!("/v1/responses/{}?stream=true", run["id"].as_str().unwrap());
-    proxy.get(&events).await.stream();
+    assert_eq!(run["prompt"], named);
+    let ran = proxy.get(&events).await.stream();
+    assert_eq!(ran.response["prompt"], named);
     let mut socket = Socket::open(&proxy).await;
-    socket.turn(&asks(json!({}))).await;
+    let sent = socket.turn(&asks(json!({}))).await;
+    assert_eq!(sent.response["prompt"], named);
+    for response in [&first, &ran.response] {
+        let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
+        let stored: Value = serde_json::from_str(&proxy.get(&path).await.body).unwrap();
+        assert_eq!(stored["prompt"], named);
+    }
     for number in 0..4 {
         assert_eq!(messages(&player, number), filled, "request {number}");
+        assert!(player.requests()[number].json().get("prompt").is_none());
         let temperature = &player.requests()[number].json()["temperature"];
         assert_eq!(
             temperature.as_f64(),
@@ -141,4 +158,34 @@ async fn refused() {
         "{error}"
     );
     assert!(player.requests().is_empty());
+}
+
+async fn replayed() {
+    let player = provider(&[]).await;
+    let proxy = greeter(&player).await;
+    player.push(ScriptedAnswer::error(400, "the provider says no"));
+    proxy.post(&asks(json!({}))).await.error(400);
+    check_replay(&proxy, "the provider says no").await;
+    for (prompt, says) in [
+        (json!({"id": "parting"}), "Prompt 'parting' not found"),
+        (json!({"id": "greeting", "version": "7"}), "no such version"),
+    ] {
+        proxy.post(&json!({"prompt": prompt})).await.error(400);
+        check_replay(&proxy, says).await;
+    }
+    let proxy = Proxy::start(&player).await;
+    proxy.post(&asks(json!({}))).await.error(400);
+    check_replay(&proxy, "This server has no prompt templates").await;
+}
+
+/// Checks that the last turn, which failed for this reason, replays as it was.
+async fn check_replay(proxy: &Proxy, says: &str) {
+    let file = format!("{}.tar.zst", says.replace(' ', "-").replace('\'', ""));
+    run(proxy, &format!("bundle create --output {file}"))
+        .await
+        .ok();
+    let shown = run(proxy, &format!("bundle show {file}")).await.ok();
+    assert!(shown.contains(says), "{shown}");
+    let replayed = run(proxy, &format!("replay {file}")).await.ok();
+    assert!(replayed.contains("equal"), "{replayed}");
 }

@@ -1,5 +1,5 @@
-//! Prompt templates: what a request gets of the one that its `prompt` names, in place of `prompt`.
-//! From there on it is a request like any other.
+//! Prompt templates: what a request gets of the one that its `prompt` names. From there on it is a
+//! request like any other, whose `prompt` only says what was filled in.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,14 +153,14 @@ impl PromptTemplate {
         })
     }
 
-    /// The changes that put the template in the place of `prompt`.
+    /// The changes that put the template into the request.
     fn changes(
         &self,
         body: &Members<'_>,
         variables: &Variables<'_>,
         max_bytes: usize,
     ) -> Result<Vec<(&str, Option<String>)>, Fault> {
-        let mut changes: Vec<(&str, Option<String>)> = vec![("prompt", None)];
+        let mut changes: Vec<(&str, Option<String>)> = Vec::new();
         for (name, json) in &self.parameters {
             if body.present(name).is_none() {
                 changes.push((name, Some(json.clone())));
@@ -372,9 +372,9 @@ impl PromptTemplates {
         self.0.is_empty()
     }
 
-    /// The request with the template that its `prompt` names in the place of it; `None` if it has
-    /// no `prompt`, or is no JSON object. It has at most `max_bytes` bytes. What the request itself
-    /// has counts, except that the messages of the template come before its input.
+    /// The request with the template that its `prompt` names, whose version `prompt` has then;
+    /// `None` if it has no `prompt`, or is no JSON object. It has at most `max_bytes` bytes. What the
+    /// request itself has counts, except that the messages of the template come before its input.
     pub fn expand(&self, body: &str, max_bytes: usize) -> Result<Option<String>, Fault> {
         // A name may be written with escapes. Most bodies need no look at their members.
         let has = |text: &str| memchr::memmem::find(body.as_bytes(), text.as_bytes()).is_some();
@@ -399,7 +399,13 @@ impl PromptTemplates {
             values.insert(name.to_owned(), VariableValue::read(name, value)?);
         }
         check_names(&id, version, template, &values)?;
-        let changes = template.changes(&members, &values, max_bytes)?;
+        let mut changes = template.changes(&members, &values, max_bytes)?;
+        let sent = prompt.present("variables").map_or("null", RawValue::get);
+        let filled = format!(
+            r#"{{"id":{},"version":"{version}","variables":{sent}}}"#,
+            json::quoted(&id)
+        );
+        changes.push(("prompt", Some(filled)));
         let mut expanded = Vec::new();
         rewrite(&mut expanded, &members, &changes);
         if expanded.len() > max_bytes {

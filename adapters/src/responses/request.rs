@@ -57,6 +57,8 @@ pub struct TurnSource {
     hidden_rounds: Vec<Arc<HiddenRounds>>,
     /// The items of the rounds of this turn, as JSON.
     rounds: Vec<Arc<str>>,
+    /// Whether a `prompt` is refused, because there are no templates.
+    refuses_prompts: bool,
     /// Ends the work on the request early.
     stop: StopFlag,
 }
@@ -93,6 +95,7 @@ impl TurnSource {
             tools: Arc::default(),
             hidden_rounds: Vec::new(),
             rounds: Vec::new(),
+            refuses_prompts: false,
             stop: StopFlag::default(),
         }
     }
@@ -101,6 +104,16 @@ impl TurnSource {
     #[must_use]
     pub fn with_stop_flag(self, stop: StopFlag) -> Self {
         Self { stop, ..self }
+    }
+
+    /// The same request to a server without prompt templates. Elsewhere a template has been filled
+    /// in, and `prompt` says which.
+    #[must_use]
+    pub fn without_templates(self) -> Self {
+        Self {
+            refuses_prompts: true,
+            ..self
+        }
     }
 
     /// The size in bytes of the request body and of the stored history that it continues.
@@ -225,7 +238,7 @@ impl TurnSource {
             Purpose::Summary { tools, .. } => tools.as_deref(),
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
-        let mut turn = parse(&self.body, &self.items, tools, &self.stop)?;
+        let mut turn = self.parse(tools)?;
         self.add_history(&mut turn)?;
         compact::replace_covered_history(&mut turn);
         self.stop.check()?;
@@ -272,17 +285,29 @@ impl TurnSource {
 
     /// The items of the request body, references resolved.
     pub(crate) fn items_of_body(&self) -> Result<Vec<Item<'_>>, Fault> {
-        Ok(parse(&self.body, &self.items, None, &self.stop)?.items)
+        Ok(self.parse(None)?.items)
+    }
+
+    /// Parses the request body; `tools` is a JSON list that replaces its tools.
+    fn parse<'a>(&'a self, tools: Option<&'a str>) -> Result<Turn<'a>, Fault> {
+        parse(
+            &self.body,
+            &self.items,
+            tools,
+            &self.stop,
+            self.refuses_prompts,
+        )
     }
 }
 
 /// Parses a request body. `known` holds items by id, to replace references; `tools` is a
-/// JSON list that replaces the tools of the request.
+/// JSON list that replaces the tools of the request. With `refuses_prompts` it may have no `prompt`.
 fn parse<'a>(
     json: &'a str,
     known: &'a HashMap<String, Arc<str>>,
     tools: Option<&'a str>,
     stop: &StopFlag,
+    refuses_prompts: bool,
 ) -> Result<Turn<'a>, Fault> {
     stop.check()?;
     if json::has_lone_surrogate(json) {
@@ -303,7 +328,9 @@ fn parse<'a>(
         notes.add("parameter_unknown", name);
     }
 
-    refuse_prompt(&body)?;
+    if refuses_prompts {
+        refuse_prompt(&body)?;
+    }
     let model = match body.model.map(RawValue::get) {
         None => {
             return Err(Fault::invalid("model", "The parameter 'model' is missing.")
@@ -439,6 +466,7 @@ fn parse<'a>(
         echo: EchoedParams {
             instructions: body.instructions,
             metadata: body.metadata,
+            prompt: body.prompt,
             prompt_cache_key: body.prompt_cache_key,
             reasoning: body.reasoning,
             safety_identifier: body.safety_identifier,
@@ -554,6 +582,15 @@ pub fn response_not_found(id: &str) -> Fault {
     Fault::invalid("previous_response_id", message).with_code("previous_response_not_found")
 }
 
+/// The fault of a request that continues a response and has a result of a call that neither has.
+pub fn call_not_found(index: usize, call_id: &str) -> Fault {
+    let call_id = shown_id(call_id);
+    let message = format!(
+        "No call found for the output with the call_id '{call_id}': the response that is continued has none with this id, and neither has the input."
+    );
+    Fault::invalid(format!("input[{index}].call_id"), message).with_code("call_not_found")
+}
+
 /// The fault of a request that continues a conversation which is not stored.
 pub fn conversation_not_found(id: &str) -> Fault {
     let id = shown_id(id);
@@ -576,7 +613,7 @@ fn read_background(body: &RequestBody<'_>) -> Result<bool, Fault> {
     Ok(background)
 }
 
-/// Refuses a prompt: where there are templates, one of them has taken its place.
+/// Refuses a prompt.
 fn refuse_prompt(body: &RequestBody<'_>) -> Result<(), Fault> {
     if body.prompt.is_some() {
         return Err(Fault::invalid(
@@ -714,7 +751,10 @@ mod tests {
                 None,
             ),
         ] {
-            let fault = TurnSource::new(body.into()).turn().unwrap_err();
+            let fault = TurnSource::new(body.into())
+                .without_templates()
+                .turn()
+                .unwrap_err();
             assert_eq!(fault.kind, crate::fault::Kind::InvalidRequest, "{body}");
             assert_eq!(fault.param.as_deref(), Some(param), "{body}");
             assert_eq!(fault.code(), code, "{body}");

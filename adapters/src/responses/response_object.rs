@@ -46,6 +46,8 @@ pub struct ResponseObject {
     pub is_queued: bool,
     background: bool,
     continues: Option<Continuation>,
+    /// The prompt template that was filled in, as JSON.
+    prompt: Option<Box<str>>,
     /// The members from `instructions` to `metadata`, which repeat the request, in three pieces of
     /// JSON behind a comma.
     parameters: [Vec<u8>; 3],
@@ -124,6 +126,7 @@ impl ResponseObject {
             is_queued: false,
             background: turn.background,
             continues: turn.continues.clone(),
+            prompt: turn.echo.prompt.map(|prompt| prompt.get().into()),
             parameters: echo::parameters(turn),
         }
     }
@@ -174,6 +177,9 @@ impl ResponseObject {
         json::field(origin, "previous_response_id", &previous);
         if let Some(Continuation::Conversation(id)) = &self.continues {
             json::field(origin, "conversation", &json!({"id": id}));
+        }
+        if let Some(prompt) = &self.prompt {
+            json::raw_field(origin, "prompt", prompt);
         }
         json::field(keeping, "store", &self.store);
         json::field(keeping, "background", &self.background);

@@ -240,8 +240,15 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     }
     config.key_origins = key_origins;
     config.replay_origin = Some(origin.to_owned());
+    config.replay_refusal = turn.fault.clone().filter(is_about_prompt);
     config.context.outputs = turn.state_before.outputs;
     config
+}
+
+/// Whether a fault is that of a prompt which could not be filled in.
+fn is_about_prompt(fault: &Fault) -> bool {
+    let param = fault.param.as_deref();
+    param.is_some_and(|param| param == "prompt" || param.starts_with("prompt."))
 }
 
 /// Weights that select the keys in the recorded order. The original order depends on

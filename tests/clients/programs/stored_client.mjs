@@ -2,9 +2,10 @@
 // The last line of its output is a JSON object with the results.
 
 import { Agent, OpenAIConversationsSession, OpenAIResponsesModel, run, setTracingDisabled, tool } from '@openai/agents';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import OpenAI from 'openai';
+import { ResponsesWS } from 'openai/resources/responses/ws';
 import { z } from 'zod';
 
 const [baseURL, model, scenario, folder] = process.argv.slice(2);
@@ -46,7 +47,57 @@ async function polled(response) {
   return response;
 }
 
+// Messages of a WebSocket as the stream that they are over HTTP. The checker knows no lanes.
+function leaveStream(messages) {
+  const frames = messages.map(({ stream_id, ...event }) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+  writeFileSync(`${folder}/${messages[0].response.id}.sse`, `${frames.join('')}data: [DONE]\n\n`);
+}
+
+const terminal = ['response.completed', 'response.failed', 'response.incomplete'];
+
 const scenarios = {
+  // A warm-up, a continued response, an error, and two lanes from one of which a third one forks.
+  async websocket() {
+    const socket = new ResponsesWS(client);
+    const records = socket.stream();
+    const ask = (input, more = {}) => socket.send({ type: 'response.create', model, input, store: false, ...more });
+    // The responses that end on these lanes, or the error that comes first. The lane without a name is 'undefined'.
+    const ended = async (...lanes) => {
+      const messages = Object.fromEntries(lanes.map((lane) => [lane, []]));
+      const responses = {};
+      while (Object.keys(responses).length < lanes.length) {
+        const { value: record, done } = await records.next();
+        if (done || record.type === 'close') throw new Error('the connection is closed');
+        if (record.type === 'error') return record.error;
+        if (record.type !== 'message') continue;
+        const message = record.message;
+        const lane = messages[message.stream_id];
+        lane.push(message);
+        if (!terminal.includes(message.type)) continue;
+        leaveStream(lane);
+        responses[message.stream_id] = message.response;
+      }
+      return lanes.map((lane) => responses[lane]);
+    };
+    ask('Be brief.', { generate: false });
+    const [warm] = await ended('undefined');
+    ask('The first.', { previous_response_id: warm.id });
+    const [first] = await ended('undefined');
+    ask('Lost.', { previous_response_id: 'resp_lost' });
+    const { error } = await ended('undefined');
+    ask('Plan.', { previous_response_id: first.id, stream_id: 'planner' });
+    ask('Another.', { stream_id: 'other' });
+    const [plan, other] = await ended('planner', 'other');
+    ask('Criticise.', { previous_response_id: plan.id, stream_id: 'critic' });
+    const [critic] = await ended('critic');
+    socket.close();
+    const text = (response) => response.output.flatMap((item) => item.content ?? []).map((part) => part.text ?? '').join('');
+    return {
+      texts: [warm, first, plan, other, critic].map(text),
+      statuses: [warm, first, plan, other, critic].map((response) => response.status),
+      error: { status: error.status, code: error.error.code },
+    };
+  },
   // The event of a webhook as it was sent, changed, and signed by another secret.
   async webhook() {
     const ended = await polled(await create('Say it.', { background: true }));

@@ -175,10 +175,8 @@ impl Socket {
         );
         let error = json!({"error": event["error"]}).to_string();
         kit::strict::check_error(&error).unwrap();
-        event["error"]["code"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
+        let code = event["error"]["code"].as_str();
+        code.expect("an error of a WebSocket has a code").to_owned()
     }
 
     /// Asks for a response, reads it to its end and checks the stream.

@@ -5,6 +5,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::client::Socket;
+use crate::faults::answer;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, messages, provider, says};
 use crate::trial::case;
@@ -30,6 +31,10 @@ pub fn trials() -> Vec<Trial> {
         case(
             "R62 websocket: what a failed turn continued is forgotten",
             evicted,
+        ),
+        case(
+            "R62 websocket: the output of a call that nobody made is refused",
+            output_of_nobody,
         ),
         case(
             "R62 websocket: the oldest responses are forgotten beyond a number",
@@ -153,6 +158,34 @@ async fn evicted() {
         assert_eq!(socket.error(400).await, "previous_response_not_found");
         assert_eq!(player.requests().len(), number + 2);
     }
+}
+
+async fn output_of_nobody() {
+    let call = json!({"index": 0, "id": "call_1", "name": "look", "arguments": "{}"});
+    let player = provider(&[]).await;
+    player.push(answer(json!([{"call": call}])));
+    player.push(says("seen"));
+    let proxy = Proxy::start(&player).await;
+    let mut socket = Socket::open(&proxy).await;
+    let one = socket.turn(&first("1")).await.response;
+    let after = |call: &str, id: &Value| {
+        let output = json!([{"type": "function_call_output", "call_id": call, "output": "x"}]);
+        asks(output, json!({"store": false, "previous_response_id": id}))
+    };
+    let two = socket.turn(&after("call_1", &one["id"])).await.response;
+    socket.create(&after("call_2", &two["id"])).await;
+    assert_eq!(socket.error(400).await, "call_not_found");
+    socket.create(&next("on", &two["id"])).await;
+    assert_eq!(socket.error(400).await, "previous_response_not_found");
+    // A request that continues nothing brings its history, which is repaired.
+    player.push(says("repaired"));
+    let mut alone = after("call_2", &Value::Null);
+    alone
+        .as_object_mut()
+        .unwrap()
+        .remove("previous_response_id");
+    assert_eq!(socket.turn(&alone).await.text(), "repaired");
+    assert_eq!(player.requests().len(), 3);
 }
 
 async fn limited() {

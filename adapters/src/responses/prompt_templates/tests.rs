@@ -40,6 +40,7 @@ fn expanded(body: &Value) -> Result<Value, Fault> {
 fn s0_ud_a_template_takes_the_place_of_the_prompt() {
     let variables = json!({"shop": "\"{{name}}\"", "name": {"type": "input_text", "text": "Ada"}});
     let prompt = json!({"id": "clerk", "variables": variables});
+    let named = json!({"id": "clerk", "version": "10", "variables": variables});
     let messages = json!([
         {"type": "message", "role": "user", "content": "Who are you?"},
         {"type": "message", "role": "assistant", "content": "The clerk of \"{{name}}\", Ada."},
@@ -54,19 +55,19 @@ fn s0_ud_a_template_takes_the_place_of_the_prompt() {
     for (request, expected) in [
         (
             json!({"prompt": prompt, "stream": true}),
-            json!({"stream": true, "model": "m", "temperature": 0.2, "instructions": filled, "input": messages}),
+            json!({"stream": true, "model": "m", "prompt": named, "temperature": 0.2, "instructions": filled, "input": messages}),
         ),
         (
             json!({"prompt": prompt, "input": "Hi.", "temperature": 1, "model": null}),
-            json!({"model": "m", "temperature": 1, "instructions": filled, "input": with(said)}),
+            json!({"model": "m", "prompt": named, "temperature": 1, "instructions": filled, "input": with(said)}),
         ),
         (
             json!({"prompt": prompt, "input": [{"role": "user", "content": "x"}], "model": "n", "instructions": "Mine."}),
-            json!({"model": "n", "temperature": 0.2, "instructions": "Mine.", "input": with(json!([{"role": "user", "content": "x"}]))}),
+            json!({"model": "n", "prompt": named, "temperature": 0.2, "instructions": "Mine.", "input": with(json!([{"role": "user", "content": "x"}]))}),
         ),
         (
             json!({"prompt": prompt, "input": []}),
-            json!({"model": "m", "temperature": 0.2, "instructions": filled, "input": messages}),
+            json!({"model": "m", "prompt": named, "temperature": 0.2, "instructions": filled, "input": messages}),
         ),
     ] {
         assert_eq!(expanded(&request).unwrap(), expected, "{request}");
@@ -208,8 +209,11 @@ fn s0_ud_a_request_without_a_prompt_is_left_alone() {
         assert_eq!(templates().expand(body, 1_000), Ok(None), "{body}");
     }
     let escaped = r#"{"pr\u006fmpt":{"id":"clerk","version":"1"}}"#;
-    let body = templates().expand(escaped, 1_000).unwrap();
-    assert_eq!(body.as_deref(), Some(r#"{"instructions":"old"}"#));
+    let body = templates().expand(escaped, 1_000).unwrap().unwrap();
+    assert_eq!(body.matches("mpt").count(), 1, "{body}");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let prompt = json!({"id": "clerk", "version": "1", "variables": null});
+    assert_eq!(body, json!({"instructions": "old", "prompt": prompt}));
 }
 
 #[test]
