@@ -24,11 +24,12 @@ import judged
 import kit
 import llamacpp
 import openai_python
+import packages
 import readme
 import stored
 import trouble
 
-CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "openai": openai_python, "readme": readme, "stored": stored, "trouble": trouble}
+CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "openai": openai_python, "packages": packages, "readme": readme, "stored": stored, "trouble": trouble}
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:
