@@ -36,6 +36,9 @@ class Debian:
         self.outside, self.root = folder, folder / "debian"
         self.root.mkdir()
         subprocess.run(["tar", "-xf", ARCHIVE, "-C", self.root], check=True)
+        # Nobody is there who could agree, and there is no network, so that waiting for it is in vain.
+        settings = 'APT::Get::Assume-Yes "true";\nAcquire::Retries "0";\n'
+        (self.root / "etc/apt/apt.conf.d/unattended").write_text(settings)
 
     def command(self, argv: list, env: dict, user="root", shared: dict[Path, str] | None = None) -> list:
         """The command that runs another one in the system, with this environment, and with paths of this machine that
