@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs a program that is built already as a Python wheel and, where there is dpkg, as a Debian package.
+# Packs a program that is built already as a Python wheel and, where there is dpkg-dev, as a Debian package.
 #
 #   packaging/build.sh [PROGRAM [FOLDER]]
 #
@@ -20,12 +20,20 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # The same program gives the same packages.
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct || date +%s)
 export SOURCE_DATE_EPOCH
 
 mkdir -p "$packages"
 rm -f "$packages"/respondent[-_]*.{whl,deb}
 packaging/licences.py >"$work/third-party-licences"
+
+# quietly COMMAND...: shows what a command prints only if it fails
+quietly() {
+  "$@" >"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    return 1
+  }
+}
 
 wheel() {
   local stage=$work/wheel
@@ -33,16 +41,16 @@ wheel() {
   cp packaging/python/* README.md LICENSE-* Cargo.toml "$work/third-party-licences" "$stage"
   install -m 755 "$program" "$stage/respondent"
   PATH=$(packaging/tools.sh):$PATH
-  (cd "$stage" && hatchling build -t wheel >/dev/null)
+  (cd "$stage" && quietly hatchling build -t wheel)
   case $(uname) in
     # Only now it is known which versions of glibc will do.
-    Linux) auditwheel repair --only-plat --wheel-dir "$packages" "$stage"/dist/*.whl 2>"$work/log" || cat "$work/log" ;;
+    Linux) quietly auditwheel repair --only-plat --wheel-dir "$packages" "$stage"/dist/*.whl ;;
     *) cp "$stage"/dist/*.whl "$packages" ;;
   esac
 }
 
 deb() {
-  local stage=$work/deb architecture libraries doc
+  local stage=$work/debian/respondent architecture libraries doc
   architecture=$(dpkg --print-architecture)
   doc=$stage/usr/share/doc/respondent
   mkdir -p "$stage/DEBIAN" "$doc/examples"
@@ -62,15 +70,14 @@ deb() {
     shell fish fish/vendor_completions.d/respondent.fish
   )
 
-  # It reads a folder `debian`, and the names of the fields alone.
-  mkdir -p "$work/shlibs/debian"
-  printf 'Source: respondent\n\nPackage: respondent\nArchitecture: any\n' >"$work/shlibs/debian/control"
-  libraries=$(cd "$work/shlibs" && dpkg-shlibdeps -O --warnings=0 -e"$program" | sed 's/^shlibs:Depends=//')
+  # It looks for this file, and only for names in it.
+  printf 'Source: respondent\n\nPackage: respondent\nArchitecture: any\n' >"$work/debian/control"
+  libraries=$(cd "$work" && dpkg-shlibdeps -O -edebian/respondent/usr/bin/respondent | sed 's/^shlibs:Depends=//')
   sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@LIBRARIES@/$libraries/" \
     -e "s/@SIZE@/$(du -ks "$stage" | cut -f1)/" packaging/debian/control >"$stage/DEBIAN/control"
   chmod -R u=rwX,go=rX "$stage"
   # Where glibc is new enough for the program, dpkg reads zstd; xz takes a hundred times as long for a quarter less.
-  dpkg-deb --root-owner-group -Zzstd --build "$stage" "$packages/respondent_${version}_$architecture.deb" >/dev/null
+  quietly dpkg-deb --root-owner-group -Zzstd --build "$stage" "$packages/respondent_${version}_$architecture.deb"
 }
 
 # shell NAME FILE: writes the completions of a shell to a file in /usr/share
@@ -80,9 +87,9 @@ shell() {
 }
 
 wheel
-if command -v dpkg-deb >/dev/null; then
+if command -v dpkg-shlibdeps >/dev/null; then
   deb
 else
-  echo "SKIPPED: there is no dpkg-deb, so no Debian package was made"
+  echo "SKIPPED: there is no dpkg-shlibdeps (package dpkg-dev), so no Debian package was made"
 fi
 ls "$packages"/respondent[-_]*

@@ -47,7 +47,8 @@ class Debian:
         for target in shared.values():
             (self.root / target[1:]).mkdir(parents=True, exist_ok=True)
         # The first process of the system is the command itself, as in a container.
-        enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", kit.HERE / "programs/enter.sh", self.root]
+        enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh"]
+        enter += [kit.HERE / "programs/enter.sh", self.root]
         mounts = [path for pair in shared.items() for path in pair]
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"] if user != "root" else []
         variables = [f"{name}={value}" for name, value in ({"PATH": PATH, "LANG": "C.UTF-8"} | env).items()]

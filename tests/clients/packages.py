@@ -46,17 +46,20 @@ SCRIPT = {
             "steps": [{"reasoning": "I have read it."}, {"text": "The note names four brass keys."}],
         },
         {"repeat": True, "when": {"last_role": "tool"}, "steps": [{"reasoning": "I have looked."}, {"text": "Seen."}]},
-        {"repeat": True, "when": {"last_contains": "note"}, "steps": [{"reasoning": "I must read it."}, {"call": READ}]},
+        {"repeat": True, "when": {"last_contains": "note"}, "steps": [{"reasoning": "I must read."}, {"call": READ}]},
         {"repeat": True, "steps": [{"reasoning": "I must look."}, {"call": LOOK}]},
     ],
 }
 
 
-def run(case: dict, folder: Path):
-    """Runs the case in a network of its own, in another process."""
+def run(case: dict, folder: Path) -> str | None:
+    """Runs the case in a network of its own, in another process. Returns what could not be tried."""
     if case["kind"] in ("deb", "image"):
         debian.need()
     loopback.run_in_namespace(__file__, case, folder)
+    if case.get("file") == "systemd/respondent.service" and not shutil.which("systemd-analyze"):
+        return "the program was started, but systemd is not installed and has NOT judged its unit"
+    return None
 
 
 def run_alone(case: dict, folder: Path):
@@ -83,7 +86,7 @@ def wheel(case: dict, folder: Path):
     """S4-Ea: the first hour with the wheel, in a new virtual environment and a new home."""
     venv = folder / "venv"
     subprocess.run([kit.python(), "-m", "venv", venv], check=True)
-    home, project, env = loopback.user(folder)
+    _, project, env = loopback.user(folder)
     # What is installed is what runs.
     (folder / "bin/respondent").unlink()
     env["PATH"] = f"{venv}/bin:{env['PATH']}"
@@ -98,7 +101,7 @@ def wheel(case: dict, folder: Path):
 
     play(case, folder, project, hour)
     run_as_user(["pip", "uninstall", "--yes", "respondent"], folder, env, project, "remove")
-    gone([path for path in venv.rglob("*respondent*")])
+    gone(list(venv.rglob("*respondent*")))
 
 
 def run_as_user(argv: list, folder: Path, env: dict, project: Path, name: str) -> str:
@@ -178,13 +181,16 @@ def play(case: dict, folder: Path, project: Path, hour):
     shown = readme.blocks(readme.README.read_text())["First answer"][1]
     for lines in (list(map(readme.as_pattern, shown)), case["expect"]["prints"]):
         kit.check(kit.mismatch(lines, printed, "the output"))
-    of_codex = [request for request in requests if "prompt_cache_key" in request["json"] or "exec_command" in json.dumps(request["json"].get("tools"))]
-    kit.check(kit.mismatch(case["expect"]["codex_requests"], [request["refusal"] for request in of_codex], "the requests of Codex"))
+    of_codex = [request for request in requests if "exec_command" in json.dumps(request["json"].get("tools"))]
+    kit.check(kit.mismatch(2, len(of_codex), "the number of Codex's requests"))
+    kit.check(kit.mismatch([], [request["refusal"] for request in of_codex if request["refusal"]], "the refusals"))
+    if len(of_codex) == len(requests):
+        raise kit.Failure("the doctor has sent no request")
 
 
 def image(case: dict, folder: Path):
     """S4-Ec: a server in what the Dockerfile makes, with the port, the variables and the token of the compose file."""
-    home, project, env = loopback.user(folder)
+    _, project, env = loopback.user(folder)
     env["RESPONDENT_TOKEN"] = case["token"]
     service = compose(PACKAGING / "docker/compose.yaml", env)
     build = service["build"]
@@ -204,8 +210,9 @@ def image(case: dict, folder: Path):
         server = stack.enter_context(kit.Process(argv, folder / "server.log"))
         server.wait_for("Ctrl-C to stop", PATIENCE)
         listener = stack.enter_context(socket.create_server((address, int(outer))))
-        inside = ["nsenter", f"--net=/proc/{server.child.pid}/ns/net", sys.executable, "-c", FORWARD, str(listener.fileno()), inner]
-        forwarder = subprocess.Popen(inside, pass_fds=[listener.fileno()], cwd=kit.HERE)
+        inside = ["nsenter", f"--net=/proc/{server.child.pid}/ns/net", sys.executable, "-c", FORWARD]
+        arguments = [str(listener.fileno()), inner]
+        forwarder = subprocess.Popen([*inside, *arguments], pass_fds=[listener.fileno()], cwd=kit.HERE)
         stack.callback(forwarder.wait)
         stack.callback(forwarder.kill)
         server.wait_for_url(f"{url}/healthz", PATIENCE)
@@ -258,7 +265,7 @@ def stop(server: kit.Process):
 
 def service(case: dict, folder: Path):
     """S4-Ed: a service starts the program that a user has installed, with the keys of its file, and can be stopped."""
-    home, project, _ = loopback.user(folder)
+    home, _, _ = loopback.user(folder)
     installed = home / case["installed"]
     installed.parent.mkdir(parents=True)
     shutil.copy(kit.binary(), installed)
@@ -287,9 +294,7 @@ def systemd(file: Path, home: Path) -> tuple[list, dict]:
     program = shutil.which(settings["ExecStart"], path=settings["ExecSearchPath"])
     keys = Path(settings["EnvironmentFile"].removeprefix("-"))
     env |= dict(line.split("=", 1) for line in keys.read_text().splitlines())
-    if not shutil.which("systemd-analyze"):
-        print("systemd is not installed, so it has not judged the unit", file=sys.stderr)
-    else:
+    if shutil.which("systemd-analyze"):
         judged = ["systemd-analyze", "--user", "verify", "--man=no", file]
         judge = env | {"XDG_RUNTIME_DIR": str(home)}
         said = subprocess.run(judged, env=judge, capture_output=True, text=True).stderr.splitlines()
