@@ -49,9 +49,14 @@ class NotInstalled(Exception):
     """The program that the case needs is not installed."""
 
 
+def target() -> Path:
+    """The target folder of this checkout."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+
+
 def release_build() -> Path:
     """Where cargo puts the release build of this checkout."""
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "release/respondent").resolve()
+    return (target() / "release/respondent").resolve()
 
 
 def binary() -> Path:

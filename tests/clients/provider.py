@@ -2,8 +2,9 @@
 
     provider.py PORT UPSTREAM
 
-It answers at http://127.0.0.1:PORT/v1/chat/completions with what the scripted upstream at UPSTREAM says. Wrong keys,
-models and addresses, and requests that are too long, are refused in the words of OpenAI.
+It answers at http://127.0.0.1:PORT/v1/chat/completions with what the scripted upstream at UPSTREAM says, and lists its
+models at /v1/models. Wrong keys, models and addresses, and requests that are too long, are refused in the words of
+OpenAI.
 """
 
 import http.client
@@ -26,17 +27,31 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status, error = self.verdict(body)
         if error is not None:
             self.reply(status, json.dumps(error).encode())
-            return
+        else:
+            self.pass_on(body)
+
+    def do_GET(self):
+        if self.path != "/v1/models":
+            self.reply(404, json.dumps({"message": "Not Found"}).encode())
+        elif self.key() != RIGHT_KEY:
+            self.reply(401, json.dumps(WRONG_KEY).encode())
+        else:
+            self.pass_on(None)
+
+    def pass_on(self, body: bytes | None):
         connection = http.client.HTTPConnection(self.upstream)
-        connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+        connection.request(self.command, self.path, body, {"content-type": "application/json"})
         answer = connection.getresponse()
         self.reply(answer.status, answer.read(), answer.headers["content-type"])
         connection.close()
 
+    def key(self) -> str:
+        return (self.headers["authorization"] or "").removeprefix("Bearer ")
+
     def verdict(self, body: bytes):
         if self.path != "/v1/chat/completions":
             return 404, {"message": "Not Found"}
-        key = (self.headers["authorization"] or "").removeprefix("Bearer ")
+        key = self.key()
         if key == EMPTY_ACCOUNT:
             text = "You exceeded your current quota, please check your plan and billing details."
             return 429, openai_error(text, "insufficient_quota", "insufficient_quota")
@@ -44,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             text = "Rate limit reached for requests. Please try again in 1s."
             return 429, openai_error(text, "requests", "rate_limit_exceeded")
         if key != RIGHT_KEY:
-            return 401, openai_error("Incorrect API key provided.", "invalid_request_error", "invalid_api_key")
+            return 401, WRONG_KEY
         model = json.loads(body)["model"]
         if model not in MODELS:
             text = f"The model `{model}` does not exist or you do not have access to it."
@@ -69,6 +84,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def openai_error(message: str, kind: str, code: str) -> dict:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+WRONG_KEY = openai_error("Incorrect API key provided.", "invalid_request_error", "invalid_api_key")
 
 
 if __name__ == "__main__":

@@ -26,11 +26,12 @@ import llamacpp
 import open_responses
 import openai_python
 import openapi
+import packages
 import readme
 import stored
 import trouble
 
-CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "open_responses": open_responses, "openai": openai_python, "openapi": openapi, "readme": readme, "stored": stored, "trouble": trouble}
+CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "open_responses": open_responses, "openai": openai_python, "openapi": openapi, "packages": packages, "readme": readme, "stored": stored, "trouble": trouble}
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:
