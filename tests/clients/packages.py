@@ -292,6 +292,8 @@ def systemd(file: Path, home: Path) -> tuple[list, dict]:
     unit.read(file)
     settings = {key: value.replace("%h", str(home)) for key, value in unit["Service"].items()}
     program = shutil.which(settings["ExecStart"], path=settings["ExecSearchPath"])
+    if not program:
+        raise kit.Failure(f"{file} does not lead to the program")
     keys = Path(settings["EnvironmentFile"].removeprefix("-"))
     env |= dict(line.split("=", 1) for line in keys.read_text().splitlines())
     if shutil.which("systemd-analyze"):

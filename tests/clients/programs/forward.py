@@ -2,8 +2,8 @@
 
     forward.py SOCKET PORT
 
-SOCKET is an inherited file descriptor. It belongs to the network in which it was made; PORT is on the loopback
-interface of the network in which this program runs.
+SOCKET is an inherited file descriptor. It belongs to the network in which it was made; PORT is in the network in which
+this program runs, at the address 127.0.0.2: as in a container, a server that listens only on 127.0.0.1 is not there.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
 
 async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
     try:
-        inner = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
+        inner = await asyncio.open_connection("127.0.0.2", int(sys.argv[2]))
         await asyncio.gather(copy(reader, inner[1]), copy(inner[0], writer))
     except OSError:
         writer.close()
