@@ -146,8 +146,8 @@ fn s0_ud_a_new_version_of_a_prompt_is_noticed() {
         assert_eq!(changes, ["[prompts] changed"]);
         let prompts = &watcher.live.load().prompts;
         let filled = prompts.expand(r#"{"prompt":{"id":"greeting"}}"#, 1_000);
-        let expected = format!(r#"{{"instructions":"{newest}"}}"#);
-        assert_eq!(filled, Ok(Some(expected)));
+        let filled = filled.unwrap().unwrap();
+        assert!(filled.contains(&format!(r#""instructions":"{newest}""#)));
     }
     write(&folder, "2.toml", "no template");
     assert!(matches!(watcher.poll(), ReloadOutcome::Rejected(_)));

@@ -13,14 +13,14 @@ fn s0_ud_the_templates_of_a_folder_are_read() {
     let before = inputs.config();
     let filled = |config: &Config, version: &str| {
         let body = format!(r#"{{"prompt":{{"id":"greeting"{version}}}}}"#);
-        config.prompts.expand(&body, 1_000).unwrap()
+        let filled = config.prompts.expand(&body, 1_000).unwrap().unwrap();
+        serde_json::from_str::<serde_json::Value>(&filled).unwrap()["instructions"].take()
     };
-    let instructions = |text: &str| Some(format!(r#"{{"instructions":"{text}"}}"#));
-    assert_eq!(filled(&before, ""), instructions("two"));
-    assert_eq!(filled(&before, r#","version":"1""#), instructions("one"));
+    assert_eq!(filled(&before, ""), "two");
+    assert_eq!(filled(&before, r#","version":"1""#), "one");
     inputs.write("here/prompts/greeting/10.toml", "instructions = \"ten\"");
     let after = inputs.config();
-    assert_eq!(filled(&after, ""), instructions("ten"));
+    assert_eq!(filled(&after, ""), "ten");
     assert_ne!(before.digest, after.digest);
     let none = TestInputs::new("").config();
     assert!(none.prompts.is_empty());
