@@ -970,10 +970,10 @@ row R72 "what was measured is not in the file" src/commands/doctor/file.rs \
   's/        file.insert("quirks".to_owned(), Value::Table(changed));/        drop(changed);/' it \
   "R72 doctor: a tool loop runs on the file that it writes"
 row R72 "an unknown server is asked in one wire only" src/commands/doctor/mod.rs \
-  's/    if is_unknown \&\& measured.is_wrong_wire {/    if false {/' it \
+  's/        } else if measured.is_wrong_wire \&\& !places {/        } else if false {/' it \
   "R72 doctor: the wire of an unknown server is found"
-row R72 "no history of another model is tried" src/commands/doctor/measure.rs \
-  's/foreign.into_iter().chain(history).chain(more).collect();/history.into_iter().chain(more).collect();/' it \
+row R72 "no history of another model is tried" src/commands/doctor/prompts.rs \
+  's/    foreign.into_iter().chain(history).chain(more).collect()/    history.into_iter().chain(more).collect()/' it \
   "R72 doctor: a configured provider gets advice, and no file"
 row R72 "a key is tried in one header only" src/commands/doctor/target.rs \
   's/            if !is_unauthorized(&answered) {/            if false {/' it \
@@ -981,6 +981,27 @@ row R72 "a key is tried in one header only" src/commands/doctor/target.rs \
 row R72 "a local server is asked for its list only" src/commands/doctor/target.rs \
   's/    if is_unknown \&\& is_local {/    if false {/' it \
   "R72 doctor: the window of a local server is found"
+row R74 "what answers show is not looked at" src/commands/doctor/measure.rs \
+  's/        wire::observe_answer(&mut dialect.quirks, &self.seen().body);//' it \
+  "R74 doctor: a server of our own making is understood"
+row R74 "parameters are not measured" src/commands/doctor/measure.rs \
+  's/            self.check_parameters().await;//' it \
+  "R74 doctor: quirks that are drawn from all provider files are found"
+row R75 "a model is asked as often as it refuses" src/commands/doctor/watch.rs \
+  's/self.used.requests >= MAX_REQUESTS/false/' \
+  lib r75_a_model_is_asked_twelve_times_at_most
+row R75 "tokens are not limited" src/commands/doctor/watch.rs \
+  's/(tokens > MAX_TOKENS \&\& !self.has_no_token_limit)/(tokens > u64::MAX)/' \
+  lib r75_a_model_is_asked_for_twenty_thousand_tokens_at_most
+row R75 "each wire has a minute of its own" src/commands/doctor/measure.rs \
+  's/timeout_at(used.deadline, running)/timeout(MAX_TIME, running)/' \
+  lib r75_a_model_is_measured_for_a_minute_in_all_wires_together
+row R75 "an answer may go on for ever" src/commands/doctor/measure.rs \
+  's/        if estimated_tokens(said) > allowed || read > MAX_BODY {/        if estimated_tokens(said) > u64::from(u32::MAX) + allowed {/' \
+  lib r75_an_endless_answer_is_stopped
+row R75 "a prompt that does not fit is sent unasked" src/commands/doctor/measure.rs \
+  's/            if with_overflow {/            if with_overflow || true {/' \
+  lib r75_limits_are_measured_with_refusals_that_cost_nothing
 row R73 "a failed check is no failure" src/commands/doctor/mod.rs \
   's/    Ok(if has_failed { EXIT_FAILED } else { EXIT_OK })/    Ok(if has_failed \&\& EXIT_FAILED > 1 { EXIT_FAILED } else { EXIT_OK })/' it \
   "R73 doctor: what fails is told with its remedy"

@@ -70,6 +70,9 @@ pub struct DoctorArgs {
     /// The environment variable with the key for --url
     #[arg(long, value_name = "NAME", requires = "url")]
     pub key_env: Option<String>,
+    /// Also send a prompt that is larger than the window, which may be charged for
+    #[arg(long)]
+    pub overflow: bool,
     /// Write the provider file, beside the configuration, if it does not exist
     #[arg(long)]
     pub write: bool,
@@ -106,8 +109,8 @@ pub enum CliCommand {
     },
     /// Check this machine and the providers with real requests, and measure how a provider differs
     ///
-    /// Each model gets at most 12 small requests, and for each wire 20,000 tokens and a minute. What
-    /// was measured is shown as a provider file in difference to what is known.
+    /// A model gets at most 12 small requests, 20,000 tokens and a minute. What was measured is shown
+    /// as a provider file in difference to what is known.
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
     /// Show what the server is doing, and the tokens and costs of today and this week

@@ -26,8 +26,9 @@ pub trait TurnObserver: Send + Sync {
     fn on_event(&self, event: TurnEvent<'_>);
 
     /// The fault with which the coming attempt fails before the provider answers, and after how
-    /// long. `None` sends the request. Only a replay returns one: a bundle may hold failures that a
-    /// server on loopback cannot produce, such as a name that does not resolve.
+    /// long. `None` sends the request. It is asked once for each attempt. A replay returns one,
+    /// because a bundle may hold failures that a server on loopback cannot produce, such as a name
+    /// that does not resolve; a measurement does when it may send no more requests.
     fn injected_failure(&self) -> Option<(Duration, Fault)> {
         None
     }

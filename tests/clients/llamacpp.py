@@ -32,6 +32,14 @@ def run(case: dict, folder: Path):
 @contextlib.contextmanager
 def engine(model: str, folder: Path):
     """The proxy in front of llama.cpp with this model."""
+    with served(model, folder) as base_url:
+        with kit.Proxy(folder, base_url, models=[model], provider="llamacpp") as proxy:
+            yield proxy
+
+
+@contextlib.contextmanager
+def served(model: str, folder: Path):
+    """The base URL of llama.cpp with this model."""
     kit.need(kit.VENV_PYTHON, "llama.cpp")
     weights = next((kit.HERE / ".venv").glob(MODELS[model]), None)
     if weights is None:
@@ -39,10 +47,9 @@ def engine(model: str, folder: Path):
     port = kit.free_port()
     argv = [kit.VENV_PYTHON, kit.HERE / "programs/serve_llamacpp.py", weights, port, model]
     argv += [TEMPLATE] if model == "tiny" else []
-    with kit.Process(argv, folder / "engine.log", env=kit.plain_env(folder)) as served:
-        served.wait_for_url(f"http://127.0.0.1:{port}/health", 60)
-        with kit.Proxy(folder, f"http://127.0.0.1:{port}/v1", models=[model], provider="llamacpp") as proxy:
-            yield proxy
+    with kit.Process(argv, folder / "engine.log", env=kit.plain_env(folder)) as process:
+        process.wait_for_url(f"http://127.0.0.1:{port}/health", 60)
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 def respond(proxy: kit.Proxy, request: dict) -> dict:

@@ -20,6 +20,7 @@ from pathlib import Path
 import ai_sdk
 import codex
 import deployment
+import doctor
 import judged
 import kit
 import llamacpp
@@ -31,7 +32,21 @@ import readme
 import stored
 import trouble
 
-CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "deployment": deployment, "judged": judged, "llamacpp": llamacpp, "open_responses": open_responses, "openai": openai_python, "openapi": openapi, "packages": packages, "readme": readme, "stored": stored, "trouble": trouble}
+CLIENTS = {
+    "ai_sdk": ai_sdk,
+    "codex": codex,
+    "deployment": deployment,
+    "doctor": doctor,
+    "judged": judged,
+    "llamacpp": llamacpp,
+    "open_responses": open_responses,
+    "openai": openai_python,
+    "openapi": openapi,
+    "packages": packages,
+    "readme": readme,
+    "stored": stored,
+    "trouble": trouble,
+}
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:

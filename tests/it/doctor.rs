@@ -1,4 +1,7 @@
 //! `respondent doctor`: what it measures of servers that it does not know, and the file that it writes.
+mod dialects;
+mod quirks;
+
 use std::fs;
 use std::path::Path;
 
@@ -39,7 +42,24 @@ pub fn trials() -> Vec<Trial> {
         );
         trials.push(case(&name, || written_file(preset)));
     }
+    trials.extend(dialects::trials());
+    trials.extend(quirks::trials());
     trials
+}
+
+/// The variable with the seed from which servers are drawn.
+const SEED_VARIABLE: &str = "RESPONDENT_TEST_SEED";
+
+/// The seed from which servers are drawn.
+fn seed(usual: u64) -> u64 {
+    let wanted = std::env::var(SEED_VARIABLE).ok();
+    wanted.map_or(usual, |seed| seed.parse().unwrap())
+}
+
+/// The provider file that was written.
+fn written(folder: &Path, id: &str) -> toml::Table {
+    let path = folder.join(format!("providers/{id}.toml"));
+    fs::read_to_string(path).unwrap().parse().unwrap()
 }
 
 /// An address at which nothing listens.
@@ -140,8 +160,7 @@ async fn responses_wire() {
     let requests = player.requests().len();
     assert_eq!(report["providers"][0]["requests"], requests);
     assert!(requests <= 12, "{report:#}");
-    let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
-    let file: toml::Table = file.parse().unwrap();
+    let file = written(folder.path(), "lab");
     assert_eq!(file["wire"].as_str(), Some("responses"));
     assert_eq!(file["base_url"].as_str(), Some(player.base_url().as_str()));
     // A second run finds a provider of this name, and replaces nothing.
@@ -174,8 +193,7 @@ async fn key_header() {
     assert_eq!(code, 0, "{report:#}");
     // It calls no tool, which is no failure of the provider.
     assert_eq!(check(&report, Some(0), "tool call")["status"], "warning");
-    let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
-    let file: toml::Table = file.parse().unwrap();
+    let file = written(folder.path(), "lab");
     assert_eq!(file["key_header"].as_str(), Some("x-api-key"));
     assert_eq!(file["api_key_env"][0].as_str(), Some("LAB_KEY"));
     assert_eq!(file["base_url"].as_str(), Some(server.base_url().as_str()));
@@ -213,8 +231,7 @@ async fn local_windows() {
         assert_eq!(code, 0, "{name}: {report:#}");
         let found = &check(&report, Some(0), "window")["message"];
         assert_eq!(*found, format!("{window} tokens"), "{name}: {report:#}");
-        let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
-        let file: toml::Table = file.parse().unwrap();
+        let file = written(folder.path(), "lab");
         assert_eq!(file["discover"].as_str(), Some(discover), "{name}");
     }
 }
@@ -278,9 +295,17 @@ async fn failures() {
         "{message}"
     );
     assert!(!report.to_string().contains("a-secret-of-the-lab-7"));
+    // The key was tried in each header.
     let requests = player.requests();
-    assert_eq!(requests.len(), 1);
-    assert!(requests[0].head.contains("Bearer a-secret-of-the-lab-7"));
+    let heads: Vec<&str> = requests.iter().map(|sent| sent.head.as_str()).collect();
+    assert_eq!(heads.len(), 3);
+    for (head, header) in heads.into_iter().zip([
+        "authorization: Bearer a-secret",
+        "\napi-key: a-secret",
+        "x-api-key: a-secret",
+    ]) {
+        assert!(head.contains(header), "{head}");
+    }
 }
 
 async fn this_machine() {

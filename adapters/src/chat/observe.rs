@@ -4,12 +4,13 @@ use registry::{ChatQuirks, ExtraContentReplay, ReasoningReplay, ThinkTags};
 use serde_json::Value;
 
 /// Sets the quirks that an answer shows: how its reasoning arrives, in which form it is then sent
-/// back, and whether its calls have extra content. `body` is the whole body, a stream or one
+/// back, whether its calls have extra content, and how its tokens are counted. `body` is the whole body, a stream or one
 /// document. What the answer does not show stays.
 pub(crate) fn observe(quirks: &mut ChatQuirks, body: &str) {
     let mut text = String::new();
     let mut form = None;
     for document in documents(body) {
+        quirks.usage_apart |= counts_reasoning_apart(&document);
         let Some(choice) = document.pointer("/choices/0") else {
             continue;
         };
@@ -30,15 +31,38 @@ pub(crate) fn observe(quirks: &mut ChatQuirks, body: &str) {
             }
         }
     }
-    let is_tagged = text.trim_start().starts_with("<think>");
-    match form {
-        Some(form) => quirks.reasoning_replay = form.replay(),
-        None if is_tagged && quirks.think_tags == ThinkTags::Off => {
-            quirks.think_tags = ThinkTags::On;
+    match (form, think_tags(&text)) {
+        (Some(form), _) => quirks.reasoning_replay = form.replay(),
+        (None, Some(tags)) if quirks.think_tags != ThinkTags::Unopened => {
+            quirks.think_tags = tags;
             quirks.reasoning_replay = ReasoningReplay::ThinkTags;
         }
-        None => {}
+        (None, _) => {}
     }
+}
+
+/// How the reasoning inside a text is marked, if there is any.
+fn think_tags(text: &str) -> Option<ThinkTags> {
+    let text = text.trim_start();
+    if text.starts_with("<think>") {
+        return Some(ThinkTags::On);
+    }
+    let (before, _) = text.split_once("</think>")?;
+    (!before.contains("<think>")).then_some(ThinkTags::Unopened)
+}
+
+/// Whether token counts show that those of the output lack the reasoning.
+fn counts_reasoning_apart(document: &Value) -> bool {
+    let count = |at: &str| document.pointer(at).and_then(Value::as_u64);
+    let reasoning = count("/usage/completion_tokens_details/reasoning_tokens").unwrap_or(0);
+    let (Some(input), Some(output), Some(total)) = (
+        count("/usage/prompt_tokens"),
+        count("/usage/completion_tokens"),
+        count("/usage/total_tokens"),
+    ) else {
+        return false;
+    };
+    reasoning > 0 && total >= input.saturating_add(output).saturating_add(reasoning)
 }
 
 /// How reasoning arrives. Of several forms in one answer the last one here has the most.
@@ -135,6 +159,26 @@ mod tests {
         }
         let whole = r#"{"choices":[{"message":{"reasoning":"a","content":"b"}}]}"#;
         assert_eq!(observed(whole).reasoning_replay, ReasoningReplay::Reasoning);
+    }
+
+    #[test]
+    fn reasoning_without_an_opening_tag_is_told_from_its_end() {
+        let body = r#"{"choices":[{"message":{"content":"a\n</think>\nb"}}]}"#;
+        let quirks = observed(body);
+        assert_eq!(quirks.think_tags, ThinkTags::Unopened);
+        assert_eq!(quirks.reasoning_replay, ReasoningReplay::ThinkTags);
+        // Tags in the middle of a text are part of it.
+        let body = r#"{"choices":[{"message":{"content":"The tag <think> and </think>"}}]}"#;
+        assert_eq!(observed(body).think_tags, ThinkTags::Off);
+    }
+
+    #[test]
+    fn token_counts_show_whether_reasoning_is_counted_apart() {
+        for (total, is_apart) in [(18, false), (25, true)] {
+            let usage = serde_json::json!({"usage": {"prompt_tokens": 10, "completion_tokens": 8,
+                "total_tokens": total, "completion_tokens_details": {"reasoning_tokens": 7}}});
+            assert_eq!(observed(&usage.to_string()).usage_apart, is_apart);
+        }
     }
 
     #[test]

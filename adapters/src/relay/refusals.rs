@@ -1,8 +1,9 @@
 //! Refusals of an upstream that speaks Responses, and the quirk patches that they lead to.
 
 use crate::provider_error::error::ProviderError;
+use crate::provider_error::patches::parameters::ParameterName;
 use crate::provider_error::patches::{self, limits, parameters, schema};
-use crate::quirk_patch::QuirkPatch;
+use crate::quirk_patch::{QuirkPatch, SharedPatch};
 
 /// The patch for a refusal that is not a context overflow; `lower` is its text in lower case.
 /// The first rule that matches counts.
@@ -15,6 +16,15 @@ pub(crate) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
         .or_else(|| patches::roles(error, lower))
         .or_else(|| parameters::efforts(error, lower).map(Into::into))
         .or_else(|| parameters::tool_choice(error, lower).map(Into::into))
-        .or_else(|| parameters::unknown_parameter(error, lower, &[]))
+        .or_else(|| parameters::unknown_parameter(error, lower, NAMES))
         .or_else(|| parameters::unknown_setting(lower).map(Into::into))
 }
+
+/// The names of parameters that only this wire has. `include` asks for encrypted reasoning, which
+/// servers of functions alone do not make.
+const NAMES: &[ParameterName] = &[
+    ParameterName::word("include", NO_REASONING),
+    ParameterName::new("encrypted_content", NO_REASONING),
+];
+
+const NO_REASONING: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoReasoning);

@@ -50,6 +50,7 @@ Examples:
   respondent doctor --provider moonshot    this machine and one provider
   respondent doctor --url https://llm.example/v1 --key-env LLM_KEY
   respondent doctor --url https://llm.example/v1 --key-env LLM_KEY --provider llm --write
+  respondent doctor --provider moonshot --overflow
 
 The exit code is 1 if a check failed.";
 

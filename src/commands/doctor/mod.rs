@@ -5,26 +5,35 @@
 //! |---|---|
 //! | `local` | the checks of this machine |
 //! | `target` | the provider that is asked, its address, models and windows |
-//! | `measure` | the turns that show how a provider differs |
+//! | `measure` | a measurement: runs turns, and keeps what they show |
+//! | `tool_loop` | the turns that every agent needs |
+//! | `extras` | parameters, limits, and prompts that are too long |
+//! | `prompts` | what the model is asked |
+//! | `watch` | watches the requests, and keeps the limits of a measurement |
 //! | `file` | what was measured as a provider file |
 //! | `report` | checks as text and JSON |
 
+mod extras;
 mod file;
 mod local;
 mod measure;
+mod prompts;
 mod report;
 mod target;
+#[cfg(test)]
+mod tests;
+mod tool_loop;
+mod watch;
 
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
-use registry::Wire;
 use serde_json::{Value, json};
-use strum::VariantArray as _;
 use toml::Table;
 
 use self::measure::Measurement;
 use self::report::{CheckVerdict, DoctorCheck};
+use self::watch::Used;
 use super::cli::{DoctorArgs, EXIT_FAILED, EXIT_OK};
 use super::print_text;
 use super::progress::Progress;
@@ -138,22 +147,32 @@ async fn ask(
         return Ok(report);
     };
     let name = format!("{id}/{model}");
-    let mut measured = measure::measure(config.clone(), &name, 0).await?;
-    if is_unknown && measured.is_wrong_wire {
-        let tried = measured.after.dialect.quirks.wire();
-        for wire in Wire::VARIANTS.iter().filter(|wire| **wire != tried) {
-            let other = target::with_wire(&config, id, *wire)?;
-            let again = measure::measure(other.clone(), &name, measured.requests).await?;
-            if !again.is_wrong_wire {
-                (config, measured) = (other, again);
-                break;
-            }
+    let given = config.registry.provider(id).map(|it| it.base_url.clone());
+    let given = given.unwrap_or_default();
+    let measured = if is_unknown {
+        let (found, measured) = measure_unknown(config, id, &name, options.overflow).await?;
+        config = found;
+        if let Some(header) = config
+            .registry
+            .provider(id)
+            .and_then(|it| it.key_header.as_ref())
+        {
+            let found = format!("the key is taken in the header {header}");
+            checks.push(DoctorCheck::good("key", found));
         }
-    }
-    if is_unknown {
+        let base_url = config.registry.provider(id).map(|it| it.base_url.as_str());
+        if let Some(base_url) = base_url.filter(|base_url| **base_url != *given) {
+            checks.push(DoctorCheck::good(
+                "address",
+                format!("{base_url} (with /v1)"),
+            ));
+        }
         let wire = measured.after.dialect.quirks.wire().name();
         checks.push(DoctorCheck::good("wire", wire));
-    }
+        measured
+    } else {
+        measure::measure(config.clone(), &name, Used::nothing(), options.overflow).await?
+    };
     let window = measured.after.model.window();
     checks.push(match window.source {
         registry::WindowSource::Assumed => DoctorCheck::warning(
@@ -164,12 +183,57 @@ async fn ask(
         _ => DoctorCheck::good("window", format!("{} tokens", window.tokens)),
     });
     report.settings = settings(&config, id, is_unknown, &measured);
-    report.requests = measured.requests;
-    report.tokens = measured.tokens;
+    report.requests = measured.used.requests;
+    report.tokens = measured.used.tokens;
     checks.extend(measured.checks);
     report.checks = checks;
     finish(&config, &mut report, &name, options)?;
     Ok(report)
+}
+
+/// Measures a model of a provider of which only the address is known: at the address of each wire
+/// until one answers, and with the key in each header until one is accepted. Returns the configuration in which it
+/// did.
+async fn measure_unknown(
+    mut config: Config,
+    id: &str,
+    name: &str,
+    overflow: bool,
+) -> anyhow::Result<(Config, Measurement)> {
+    let mut measured = measure::measure(config.clone(), name, Used::nothing(), overflow).await?;
+    let (mut places, mut headers) = (false, false);
+    loop {
+        // The list of models, which may need no key, has not told the header.
+        let others = if measured.is_unauthorized && !headers {
+            // With the key, another place may answer.
+            (places, headers) = (false, true);
+            target::with_key_headers(&config, id)
+        } else if measured.is_wrong_wire && !places {
+            places = true;
+            target::other_places(&config, id)?
+        } else {
+            break;
+        };
+        let is_same = |other: &Measurement| {
+            (other.is_unauthorized, other.is_wrong_wire)
+                == (measured.is_unauthorized, measured.is_wrong_wire)
+        };
+        let mut used = measured.used;
+        let mut better = None;
+        for other in others {
+            let again = measure::measure(other.clone(), name, used, overflow).await?;
+            used = again.used;
+            if !is_same(&again) {
+                better = Some((other, again));
+                break;
+            }
+        }
+        measured.used = used;
+        if let Some(better) = better {
+            (config, measured) = better;
+        }
+    }
+    Ok((config, measured))
 }
 
 /// The settings to write: the whole file of a provider that is not configured, else what differs.

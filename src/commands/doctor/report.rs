@@ -40,8 +40,8 @@ impl CheckVerdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DoctorCheck {
     pub(super) verdict: CheckVerdict,
-    subject: &'static str,
-    found: String,
+    pub(super) subject: &'static str,
+    pub(super) found: String,
     remedy: Option<String>,
 }
 

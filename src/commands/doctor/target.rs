@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use registry::{Discovery, Model, ModelSet, Provider, Wire};
+use strum::VariantArray as _;
 use toml::{Table, Value};
 
 use super::report::DoctorCheck;
@@ -71,23 +72,76 @@ fn id_of(url: &str) -> String {
     id.trim_matches('-').to_owned()
 }
 
-/// The configuration with this wire for a provider of which only the address is known.
-pub(super) fn with_wire(config: &Config, id: &str, wire: Wire) -> anyhow::Result<Config> {
-    let mut config = config.clone();
-    for provider in &mut config.registry.providers {
-        if provider.id != id {
-            continue;
+/// The configurations with the other places where the API of a provider may be, of which only the
+/// address is known: below `/v1`, and in another wire.
+pub(super) fn other_places(config: &Config, id: &str) -> anyhow::Result<Vec<Config>> {
+    let Some(known) = config.registry.provider(id) else {
+        return Ok(Vec::new());
+    };
+    let mut addresses = vec![known.base_url.clone()];
+    // Where models are listed, the address is right.
+    let is_sure = config.registry.discovered.of(known).is_some();
+    if !is_sure && !known.base_url.ends_with("/v1") {
+        addresses.push(format!("{}/v1", known.base_url));
+    }
+    let mut others = Vec::new();
+    for wire in Wire::VARIANTS {
+        for address in &addresses {
+            let is_known = *wire == known.dialect.quirks.wire() && *address == known.base_url;
+            if !is_known {
+                others.push(at_place(config, known, address, *wire)?);
+            }
         }
-        let mut table = Table::new();
-        table.insert("base_url".to_owned(), provider.base_url.clone().into());
-        table.insert("wire".to_owned(), wire.name().into());
-        *provider = Arc::new(Provider {
-            discovery: provider.discovery,
-            key_header: provider.key_header.clone(),
-            ..registry::build(id, table)?.to_provider(id)
-        });
+    }
+    Ok(others)
+}
+
+/// The configuration with this address and this wire for a provider.
+fn at_place(
+    config: &Config,
+    known: &Provider,
+    address: &str,
+    wire: Wire,
+) -> anyhow::Result<Config> {
+    let mut table = Table::new();
+    table.insert("base_url".to_owned(), address.into());
+    table.insert("wire".to_owned(), wire.name().into());
+    let provider = Provider {
+        discovery: known.discovery,
+        key_header: known.key_header.clone(),
+        ..registry::build(&known.id, table)?.to_provider(&known.id)
+    };
+    let mut config = config.clone();
+    let provider = Arc::new(provider);
+    for slot in &mut config.registry.providers {
+        if slot.id == known.id {
+            *slot = Arc::clone(&provider);
+        }
     }
     Ok(config)
+}
+
+/// The configurations with the key of a provider in each other header; none without a key.
+pub(super) fn with_key_headers(config: &Config, id: &str) -> Vec<Config> {
+    let known = config.registry.provider(id).cloned();
+    let known = known.filter(|known| known.key_header.is_none() && config.keys.contains_key(id));
+    let Some(known) = known else {
+        return Vec::new();
+    };
+    let with = |header: &&str| {
+        let mut config = config.clone();
+        let provider = Arc::new(Provider {
+            key_header: Some((*header).to_owned()),
+            ..Provider::clone(&known)
+        });
+        for slot in &mut config.registry.providers {
+            if slot.id == id {
+                *slot = Arc::clone(&provider);
+            }
+        }
+        config
+    };
+    KEY_HEADERS.iter().map(with).collect()
 }
 
 /// Asks a provider for its models, and puts them into the registry. If the provider is known by its
@@ -107,25 +161,14 @@ pub(super) async fn find_models(
         return vec![DoctorCheck::good("models", found)];
     }
     let mut provider = Provider::clone(&known);
-    let mut listed = ask(config, &provider).await;
-    if is_unknown && config.keys.contains_key(id) && is_unauthorized(&listed) {
-        for header in KEY_HEADERS {
-            provider.key_header = Some(header.to_owned());
-            let answered = ask(config, &provider).await;
-            if !is_unauthorized(&answered) {
-                listed = answered;
-                break;
-            }
-            provider.key_header = None;
-        }
-    }
+    let has_key = config.keys.contains_key(id);
+    let mut listed = ask_with_key(config, &mut provider, is_unknown && has_key).await;
     if is_unknown && !known.base_url.ends_with("/v1") && is_absent(&listed) {
-        provider.base_url.push_str("/v1");
-        let below = ask(config, &provider).await;
-        if below.is_ok() {
-            listed = below;
-        } else {
-            provider.base_url.clone_from(&known.base_url);
+        let mut below = provider.clone();
+        below.base_url.push_str("/v1");
+        let found = ask_with_key(config, &mut below, has_key).await;
+        if found.is_ok() {
+            (provider, listed) = (below, found);
         }
     }
     let is_local =
@@ -150,12 +193,6 @@ pub(super) async fn find_models(
         }
     }
     let mut checks = Vec::new();
-    if let Some(header) = &provider.key_header
-        && is_unknown
-    {
-        let found = format!("the key is taken in the header {header}");
-        checks.push(DoctorCheck::good("key", found));
-    }
     if provider.base_url != known.base_url {
         checks.push(DoctorCheck::good(
             "address",
@@ -192,6 +229,30 @@ pub(super) async fn find_models(
     checks
 }
 
+/// Asks a provider, and sets the header in which it takes the key if `may_try` allows to try others
+/// than the usual one.
+async fn ask_with_key(
+    config: &Config,
+    provider: &mut Provider,
+    may_try: bool,
+) -> Result<ModelSet, DiscoveryError> {
+    let listed = ask(config, provider).await;
+    if may_try && is_unauthorized(&listed) {
+        for header in KEY_HEADERS {
+            let other = Provider {
+                key_header: Some(header.to_owned()),
+                ..provider.clone()
+            };
+            let answered = ask(config, &other).await;
+            if !is_unauthorized(&answered) {
+                *provider = other;
+                return answered;
+            }
+        }
+    }
+    listed
+}
+
 async fn ask(config: &Config, provider: &Provider) -> Result<ModelSet, DiscoveryError> {
     let upstream = Upstreams::default().get(config, &Arc::new(provider.clone()));
     discover(upstream, PATIENCE, &mut ModelDetails::new()).await
@@ -216,13 +277,34 @@ fn is_absent(listed: &Result<ModelSet, DiscoveryError>) -> bool {
     matches!(status, Some(200 | 404 | 405))
 }
 
-/// The id of the model to measure: the one that was named, or the first of the provider.
+/// Words in the ids of models that answer no prompt, for lists that say nothing else of them.
+const OTHER_KINDS: [&str; 12] = [
+    "embed",
+    "rerank",
+    "whisper",
+    "tts",
+    "dall-e",
+    "moderation",
+    "guard",
+    "transcribe",
+    "image",
+    "audio",
+    "sora",
+    "realtime",
+];
+
+/// The id of the model to measure: the one that was named, or the first of the provider that may
+/// answer prompts.
 pub(super) fn model_of(config: &Config, id: &str, named: Option<&str>) -> Option<String> {
     let provider = config.registry.provider(id)?;
+    let answers = |model: &&Arc<Model>| {
+        let id = model.id.to_lowercase();
+        !OTHER_KINDS.iter().any(|kind| id.contains(kind))
+    };
     let first = || {
         let discovered = config.registry.discovered_models(provider);
-        let model: Option<Arc<Model>> = provider.models.first().cloned();
-        model.or_else(|| discovered.first().cloned())
+        let all = || provider.models.iter().chain(&discovered);
+        all().find(answers).or_else(|| all().next()).cloned()
     };
     let named = named.map(|name| {
         name.strip_prefix(&format!("{id}/"))

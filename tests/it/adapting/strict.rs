@@ -47,17 +47,9 @@ pub fn presets() -> Vec<Preset> {
 impl Preset {
     /// The upstream. It makes a call, answers its result with text, and then ends the conversation.
     pub async fn player(&self) -> Player {
-        let mut call = json!({"name": "look", "arguments": "{\"at\": \"the wall\"}", "pieces": 2});
-        call.as_object_mut()
-            .unwrap()
-            .extend(self.call.as_object().unwrap().clone());
         let script = json!({
             "dialect": self.dialect, "refuse": self.refuse,
-            "answers": [
-                {"repeat": true, "when": {"last_contains": "and now?"}, "steps": [{"text": "Done."}]},
-                {"repeat": true, "when": {"last_role": "tool"}, "steps": [{"reasoning": "A wall"}, {"text": "Seen."}]},
-                {"repeat": true, "steps": [{"reasoning": "I must look."}, {"call": call}]},
-            ],
+            "answers": tool_loop_answers(&self.call, None),
         });
         let script: PlayerScript = serde_json::from_value(script).unwrap();
         Player::start(script).await.unwrap()
@@ -92,6 +84,30 @@ impl Preset {
     pub fn needs_adaptation(&self) -> bool {
         self.name != "xai"
     }
+}
+
+/// The answers of a model that makes a call, answers its result with text, and then ends the
+/// conversation. `call` are further keys of the call, `usage` the token counts.
+pub fn tool_loop_answers(call: &Value, usage: Option<&Value>) -> Value {
+    let mut look = json!({"name": "look", "arguments": "{\"at\": \"the wall\"}", "pieces": 2});
+    look.as_object_mut()
+        .unwrap()
+        .extend(call.as_object().unwrap().clone());
+    let steps = |steps: Value| -> Vec<Value> {
+        let usage = usage.map(|usage| json!({"usage": usage}));
+        steps
+            .as_array()
+            .unwrap()
+            .iter()
+            .cloned()
+            .chain(usage)
+            .collect()
+    };
+    json!([
+        {"repeat": true, "when": {"last_contains": "and now?"}, "steps": steps(json!([{"text": "Done."}]))},
+        {"repeat": true, "when": {"last_role": "tool"}, "steps": steps(json!([{"reasoning": "A wall"}, {"text": "Seen."}]))},
+        {"repeat": true, "steps": steps(json!([{"reasoning": "I must look."}, {"call": look}]))},
+    ])
 }
 
 /// Starts a player for every preset. Returns a setup with their tables as `define` writes them,

@@ -26,7 +26,7 @@ mod text_messages;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use registry::SystemRole;
+use registry::{ReasoningReplay, ReasoningRequired, SystemRole};
 
 use self::ids::WireCallIds;
 use self::layout::lay_out;
@@ -174,6 +174,20 @@ impl MessageWriter<'_, '_> {
     fn push_bridge(&mut self) {
         self.open_message("assistant");
         json::field(self.out, "content", BRIDGE);
+        let quirks = self.options.quirks;
+        let field = match quirks.reasoning_replay {
+            ReasoningReplay::ReasoningContent => Some("reasoning_content"),
+            ReasoningReplay::Reasoning | ReasoningReplay::ReasoningDetails => Some("reasoning"),
+            ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => {
+                None
+            }
+        };
+        // It never had any reasoning, so that nothing was lost.
+        if let Some(field) = field
+            && quirks.reasoning_required == ReasoningRequired::Always
+        {
+            json::field(self.out, field, reasoning::REASONING_PLACEHOLDER);
+        }
         self.out.push(b'}');
     }
 

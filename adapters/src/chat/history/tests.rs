@@ -220,6 +220,13 @@ fn an_answer_is_inserted_between_a_result_and_a_user_message() {
         messages[3],
         json!({"role": "assistant", "content": "Done."})
     );
+    // Where all messages of the model need reasoning, it needs some too.
+    let input = json!([user("go"), call("c"), result("c"), user("on")]);
+    let toml = "answer_after_tool = true\nreasoning_replay = 'reasoning_content'\nreasoning_required = 'always'";
+    assert_eq!(
+        sent(toml, input).messages[3],
+        json!({"role": "assistant", "content": "Done.", "reasoning_content": " "})
+    );
 }
 
 #[test]

@@ -182,6 +182,14 @@ fn a_known_refusal_leads_to_one_patch() {
             without(&[ToolChoiceMode::Required]),
         ),
         (
+            "tool_choice only supports auto",
+            without(&[
+                ToolChoiceMode::None,
+                ToolChoiceMode::Required,
+                ToolChoiceMode::Named,
+            ]),
+        ),
+        (
             "tool_choice 'specified' is incompatible with thinking enabled",
             without(&[ToolChoiceMode::Named]),
         ),

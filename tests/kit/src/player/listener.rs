@@ -30,6 +30,7 @@ pub type AnswerFunction = Box<dyn Fn(&PlayerRequest) -> ScriptedAnswer + Send + 
 pub struct Player {
     address: SocketAddr,
     wire: Option<PlayerWire>,
+    base_path: String,
     /// Each with whether it is used up.
     answers: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
     log: Arc<RequestLog>,
@@ -77,6 +78,10 @@ impl Player {
         let PlayerScript {
             wire,
             mut models,
+            model_list,
+            base_path,
+            key,
+            public_list,
             answers,
             dialect,
             mut refuse,
@@ -99,6 +104,10 @@ impl Player {
         let state = PlayerState {
             wire,
             models,
+            model_list,
+            base_path,
+            key,
+            public_list,
             refuse,
             answer_with,
             made: Mutex::default(),
@@ -118,6 +127,10 @@ impl Player {
         let state = PlayerState {
             wire: None,
             models,
+            model_list: None,
+            base_path: None,
+            key: None,
+            public_list: false,
             refuse: Vec::new(),
             answer_with,
             made: Mutex::default(),
@@ -135,6 +148,7 @@ impl Player {
         let address = listener.local_addr()?;
         let log = Arc::clone(&state.log);
         let wire = state.wire;
+        let base_path = state.base_path.clone();
         let state = Arc::new(state);
         let stop = CancellationToken::new();
         tokio::spawn(
@@ -144,15 +158,17 @@ impl Player {
         Ok(Self {
             address,
             wire,
+            base_path: base_path.unwrap_or_else(|| "/v1".to_owned()),
             answers,
             log,
             _stop: stop.drop_guard(),
         })
     }
 
-    /// The base URL for a client, with `/v1` and without a trailing slash.
+    /// The base URL for a client, without a trailing slash; with `/v1` unless the script says
+    /// otherwise.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("http://{}{}", self.address, self.base_path)
     }
 
     /// The only wire that it speaks; `None` if it speaks all.
@@ -206,6 +222,10 @@ struct PlayerState {
     /// The only wire; all if absent.
     wire: Option<PlayerWire>,
     models: Vec<String>,
+    model_list: Option<Value>,
+    base_path: Option<String>,
+    key: Option<(String, String)>,
+    public_list: bool,
     /// Checked before an answer is used.
     refuse: Vec<ScriptedRefusal>,
     answer_with: AnswerFunction,
@@ -217,6 +237,9 @@ struct PlayerState {
 impl PlayerState {
     /// The reply to a request that breaks a rule.
     fn refusal(&self, request: &PlayerRequest) -> Option<ScriptedAnswer> {
+        if !self.wire.is_none_or(|wire| wire.is_of(request)) {
+            return None;
+        }
         let by_rule = || self.refuse.iter().find_map(|rule| rule.answer(request));
         let by_memory = || {
             let remembers = self.remembers(request);
@@ -224,6 +247,27 @@ impl PlayerState {
             Some(ScriptedAnswer::error(400, &problem))
         };
         by_rule().or_else(by_memory)
+    }
+
+    /// The reply to a request at another path, or without the key.
+    fn denial(&self, request: &PlayerRequest) -> Option<ScriptedAnswer> {
+        let is_below = |base: &String| {
+            let rest = request.path.strip_prefix(base.as_str());
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        if !self.base_path.as_ref().is_none_or(is_below) {
+            return Some(ScriptedAnswer::error(404, "no such route"));
+        }
+        let has = |(name, value): &(String, String)| {
+            let mut lines = request
+                .head
+                .lines()
+                .filter_map(|line| line.split_once(": "));
+            lines.any(|(sent, found)| sent.eq_ignore_ascii_case(name) && found == value)
+        };
+        let is_public = self.public_list && request.method == "GET";
+        let is_let_in = is_public || self.key.as_ref().is_none_or(has);
+        (!is_let_in).then(|| ScriptedAnswer::error(401, "no such key"))
     }
 
     /// Whether the items of the answer are remembered, and compared when they come back.
@@ -337,7 +381,8 @@ async fn connection(
         };
         indexes.extend(index);
         request.number = index.unwrap_or_default();
-        let refused = if request.method == "POST" {
+        let denied = state.denial(&request);
+        let refused = if request.method == "POST" && denied.is_none() {
             state.refusal(&request)
         } else {
             None
@@ -348,7 +393,9 @@ async fn connection(
                 record.refusal = refusal.json.clone().unwrap_or_default();
             });
         }
-        let answer = refused.unwrap_or_else(|| answer(state, &request));
+        let answer = denied
+            .or(refused)
+            .unwrap_or_else(|| answer(state, &request));
         if state.remembers(&request) && !answer.is_endless() {
             lock(&state.made).add(&answer.body_for(&request));
         }
@@ -393,8 +440,9 @@ fn answer(state: &PlayerState, request: &PlayerRequest) -> ScriptedAnswer {
         "GET" if request.path.ends_with("/models") => {
             let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
             let data: Vec<Value> = state.models.iter().map(model).collect();
+            let list = || json!({"object": "list", "data": data});
             ScriptedAnswer {
-                json: Some(json!({"object": "list", "data": data})),
+                json: Some(state.model_list.clone().unwrap_or_else(list)),
                 ..ScriptedAnswer::default()
             }
         }

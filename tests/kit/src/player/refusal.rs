@@ -105,6 +105,8 @@ pub enum RefusalRule {
     CallIdForm,
     /// Call ids of more than this many characters.
     CallIdLength(usize),
+    /// Call ids with other characters than letters, digits, `_` and `-`.
+    CallIdCharacters,
     /// Tool messages without the name of their tool.
     MissingToolNames,
     /// Assistant messages without `reasoning_content`.
@@ -118,6 +120,8 @@ pub enum RefusalRule {
     Images,
     /// Images that are given by an HTTP URL.
     ImageUrls,
+    /// A message with an image and without text.
+    ImageWithoutText,
     /// Images in tool messages.
     ToolImages,
     /// Fields of the request other than these.
@@ -138,8 +142,12 @@ pub enum RefusalRule {
     DenseWindow(u64),
     /// A `temperature` other than 1.
     Temperature,
+    /// A `temperature` above this, in hundredths.
+    TemperatureAbove(u64),
     /// A `tool_choice` that forces a call.
     ToolChoiceRequired,
+    /// A `tool_choice` other than these; `specified` stands for a named function.
+    ToolChoiceOtherThan(Vec<String>),
     /// `parallel_tool_calls`
     ParallelToolCalls,
     /// `response_format` of type `json_schema`.
@@ -271,6 +279,9 @@ impl RefusalRule {
             Self::CallIdLength(_) => {
                 "Invalid 'messages[{index}].tool_calls[0].id': string too long. Expected a string with maximum length {limit}."
             }
+            Self::CallIdCharacters => {
+                "messages.{index}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+            }
             Self::MissingToolNames => "messages[{index}]: the name of a tool message is required",
             Self::MissingReasoningContent(ReasoningRequirement::Calls) => {
                 "thinking is enabled but reasoning_content is missing in assistant tool call message at index {index}"
@@ -288,6 +299,7 @@ impl RefusalRule {
                 "Failed to deserialize the JSON body into the target type: messages[{index}]: unknown variant `image_url`, expected `text` at line 1 column 80"
             }
             Self::ImageUrls => "Invalid request: unsupported image url: {found}",
+            Self::ImageWithoutText => "Param Incorrect: text is not set",
             Self::ToolImages => "Image URLs are only allowed for messages with role 'user'",
             Self::UnknownFields(_) => "Unrecognized request argument supplied: {found}",
             Self::Fields(_) => "Argument not supported on this model: {found}",
@@ -307,6 +319,8 @@ impl RefusalRule {
             Self::Temperature => {
                 "Unsupported value: 'temperature' does not support {found} with this model. Only the default (1) value is supported."
             }
+            Self::TemperatureAbove(_) => "temperature must be in [0, 1], got {found}",
+            Self::ToolChoiceOtherThan(_) => "tool_choice '{found}' is not supported",
             Self::ToolChoiceRequired => {
                 "The tool_choice parameter does not support being set to required or object in thinking mode"
             }

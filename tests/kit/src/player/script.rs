@@ -20,6 +20,15 @@ pub struct PlayerScript {
     pub wire: Option<PlayerWire>,
     /// The models that `GET /v1/models` lists; `scripted` alone if empty.
     pub models: Vec<String>,
+    /// The answer of `GET /v1/models` instead.
+    pub model_list: Option<Value>,
+    /// The path below which everything is, such as `/api/v1`; anything else is answered with 404.
+    /// Any path if absent.
+    pub base_path: Option<String>,
+    /// The header, in small letters, without which every request is refused, and its value.
+    pub key: Option<(String, String)>,
+    /// Whether the models are listed without the key.
+    pub public_list: bool,
     /// The first unused or repeating answer whose condition matches is played.
     pub answers: Vec<ScriptedAnswer>,
     /// The dialect of every answer that has none of its own.

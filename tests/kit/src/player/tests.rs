@@ -322,6 +322,27 @@ async fn a_request_may_be_chunked_and_a_get_lists_models() {
 }
 
 #[tokio::test]
+async fn a_key_and_a_path_are_asked_for() {
+    let player = player(json!({
+        "base_path": "/api/v2", "key": ["api-key", "k"], "public_list": true,
+        "model_list": [{"id": "m"}], "answers": [{"repeat": true, "body": "let in"}],
+    }))
+    .await;
+    assert!(player.base_url().ends_with("/api/v2"));
+    let mut socket = connect(&player).await;
+    for (request, answer) in [
+        ("POST /v1/x HTTP/1.1\r\napi-key: k\r\n", "no such route"),
+        ("POST /api/v2/x HTTP/1.1\r\n", "no such key"),
+        ("POST /api/v2/x HTTP/1.1\r\nApi-Key: k\r\n", "let in"),
+        ("GET /api/v2/models HTTP/1.1\r\n", r#"[{"id":"m"}]"#),
+    ] {
+        let request = format!("{request}content-length: 0\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        until(&mut socket, answer).await;
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_player_listens_no_more() {
     let player = player(json!({"answers": [{"steps": [{"text": "a"}, {"stall": true}]}]})).await;
     let mut socket = connect(&player).await;

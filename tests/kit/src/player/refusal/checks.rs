@@ -68,6 +68,12 @@ impl RefusalRule {
             Self::CallIdForm => ids(messages)
                 .find(|id| id.len() != 9 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
                 .map(|id| breach_at(0, id.to_owned())),
+            Self::CallIdCharacters => {
+                let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+                ids(messages)
+                    .find(|id| !id.bytes().all(is_word))
+                    .map(|id| breach_at(0, id.to_owned()))
+            }
             Self::CallIdLength(limit) => {
                 ids(messages)
                     .find(|id| id.chars().count() > *limit)
@@ -97,6 +103,12 @@ impl RefusalRule {
             Self::MissingThoughtSignature => unsigned_call(messages),
             Self::Images => any(&|message| images(message).next()),
             Self::ImageUrls => any(&|message| images(message).find(|url| url.starts_with("http"))),
+            Self::ImageWithoutText => any(&|message| {
+                let has_text = parts(message)
+                    .iter()
+                    .any(|part| !text(part, "text").is_empty());
+                images(message).next().filter(|_| !has_text)
+            }),
             Self::ToolImages => {
                 any(&|message| images(message).next().filter(|_| role(message) == "tool"))
             }
@@ -142,6 +154,21 @@ impl RefusalRule {
             Self::Temperature => {
                 let one = field("temperature").and_then(Value::as_f64);
                 named("temperature").filter(|_| one != Some(1.0))
+            }
+            Self::TemperatureAbove(hundredths) => {
+                let value = field("temperature").and_then(Value::as_f64);
+                #[expect(clippy::cast_precision_loss, reason = "a small number")]
+                let highest = *hundredths as f64 / 100.0;
+                let value = value.filter(|value| *value > highest);
+                value.map(|value| breach_at(0, value.to_string()))
+            }
+            Self::ToolChoiceOtherThan(accepted) => {
+                let choice = field("tool_choice").map(|choice| match choice.as_str() {
+                    Some(choice) => choice.to_owned(),
+                    None => "specified".to_owned(),
+                });
+                let other = choice.filter(|choice| !accepted.contains(choice));
+                other.map(|choice| breach_at(0, choice))
             }
             Self::ToolChoiceRequired => {
                 let free = ["auto", "none"].map(Value::from);
@@ -240,7 +267,7 @@ fn images(message: &Value) -> impl Iterator<Item = String> {
 }
 
 fn output_limit(request: &PlayerRequest) -> u64 {
-    let names = ["max_tokens", "max_completion_tokens"];
+    let names = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
     let limits = names
         .iter()
         .filter_map(|name| request.json.get(name).and_then(Value::as_u64));

@@ -90,6 +90,27 @@ fn each_rule_refuses_a_request_that_breaks_it() {
             body(json!([asks("calls")])),
         ),
         (
+            json!("call_id_characters"),
+            body(json!([asks("call_1-a")])),
+            body(json!([asks("call:1")])),
+        ),
+        (
+            json!("image_without_text"),
+            body(json!([{"role": "user", "content": [
+                {"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "data:"}}]}])),
+            image("data:image/png;base64,AA=="),
+        ),
+        (
+            json!({"temperature_above": 100}),
+            json!({"temperature": 1.0}),
+            json!({"temperature": 1.5}),
+        ),
+        (
+            json!({"tool_choice_other_than": ["auto", "required"]}),
+            json!({"tool_choice": "required"}),
+            json!({"tool_choice": {"type": "function"}}),
+        ),
+        (
             json!("missing_tool_names"),
             body(json!([{"role": "tool", "name": "look", "content": ""}])),
             body(json!([result("a")])),

@@ -1,0 +1,159 @@
+//! The turns that show whether a tool loop runs: calls, their results, a history of another model,
+//! and an image.
+
+use serde_json::{Value, json};
+
+use super::measure::MeasuringTurns;
+use super::prompts;
+use super::report::{CheckVerdict, DoctorCheck};
+
+impl MeasuringTurns {
+    /// Runs a tool loop. Returns whether the model answered at all.
+    pub(super) async fn run_tool_loop(&mut self) -> bool {
+        let opening = prompts::opening();
+        let Some(response) = self.turn("answer", &opening, json!("auto")).await else {
+            return false;
+        };
+        self.check_answer(&response);
+        self.adopt();
+        let output = response.get("output").and_then(Value::as_array);
+        let output = output.cloned().unwrap_or_default();
+        let is_call = |item: &&Value| item.get("type").is_some_and(|kind| kind == "function_call");
+        let calls: Vec<&Value> = output.iter().filter(is_call).collect();
+        self.check_calls(&calls);
+        let ids = calls.iter().filter_map(|call| call.get("call_id"));
+        let results = ids.map(|id| prompts::result(id, "closed"));
+        let history: Vec<Value> = opening
+            .iter()
+            .chain(&output)
+            .cloned()
+            .chain(results)
+            .collect();
+        if !calls.is_empty()
+            && self
+                .turn("tool result", &history, json!("auto"))
+                .await
+                .is_some()
+        {
+            self.checks
+                .push(DoctorCheck::good("tool result", "the model went on"));
+        }
+        self.adopt();
+        let history = prompts::foreign_history(history);
+        if self
+            .turn("history", &history, json!("none"))
+            .await
+            .is_some()
+        {
+            let found = "calls of another model and a later instruction were taken";
+            self.checks.push(DoctorCheck::good("history", found));
+        }
+        self.adopt();
+        self.check_image().await;
+        true
+    }
+
+    /// Whether images are taken.
+    async fn check_image(&mut self) {
+        if !self.known().model.images {
+            let found = "images are not sent, as it is configured";
+            return self.checks.push(DoctorCheck::good("image", found));
+        }
+        let before = self.checks.len();
+        let is_taken = self
+            .turn("image", &prompts::image(), json!("none"))
+            .await
+            .is_some();
+        // A request without an image was taken, so the image is what is refused.
+        let is_refused = !is_taken
+            && matches!(self.seen().refusal, Some((_, Some(400 | 404 | 415 | 422))))
+            && self
+                .checks
+                .last()
+                .is_some_and(|check| check.verdict == CheckVerdict::Failed);
+        if is_refused {
+            self.checks.truncate(before);
+            let mut known = self.known();
+            known.model.images = false;
+            self.set_known(&known);
+        }
+        if is_taken || is_refused {
+            let found = if self.known().model.images {
+                "images are taken"
+            } else {
+                "images are refused, and left out from now on"
+            };
+            self.checks.push(DoctorCheck::good("image", found));
+        }
+    }
+
+    /// Whether the answer was a stream, and what it counts.
+    fn check_answer(&mut self, response: &Value) {
+        let body = self.seen().body;
+        let is_stream = body.lines().any(|line| line.starts_with("data:"));
+        self.checks.push(if is_stream {
+            DoctorCheck::good("answer", "it arrives as a stream")
+        } else {
+            DoctorCheck::warning(
+                "answer",
+                "It arrives in one piece.",
+                "Nothing is shown before its end; this cannot be changed here.",
+            )
+        });
+        let tokens = |at: &str| response.pointer(at).and_then(Value::as_u64);
+        let is_counted = has_object(&body, "usage");
+        self.checks
+            .push(match (is_counted, tokens("/usage/input_tokens")) {
+                (true, Some(input)) => {
+                    let cached = if body.contains("cache") {
+                        "with those from the cache"
+                    } else {
+                        "without those from the cache"
+                    };
+                    DoctorCheck::good(
+                        "usage",
+                        format!("tokens are counted ({input} of input), {cached}"),
+                    )
+                }
+                _ => DoctorCheck::warning(
+                    "usage",
+                    "Tokens are not counted.",
+                    "Costs and limits by tokens are estimates.",
+                ),
+            });
+    }
+
+    fn check_calls(&mut self, calls: &[&Value]) {
+        self.checks.push(match calls.len() {
+            0 => DoctorCheck::warning(
+                "tool call",
+                "The model called no tool.",
+                "An agent needs tools: try another model with --model.",
+            ),
+            1 => DoctorCheck::good("tool call", "one call in an answer"),
+            many => DoctorCheck::good("tool call", format!("{many} calls in one answer")),
+        });
+    }
+}
+
+/// Whether a JSON text has a member of this name whose value is an object.
+fn has_object(text: &str, name: &str) -> bool {
+    let quoted = format!("\"{name}\"");
+    text.match_indices(&quoted).any(|(at, _)| {
+        let rest = text.get(at + quoted.len()..).unwrap_or_default();
+        let value = rest.trim_start().strip_prefix(':');
+        value.is_some_and(|value| value.trim_start().starts_with('{'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_found_in_an_answer_however_it_is_written() {
+        assert!(has_object(r#"{"usage" : {"total_tokens": 1}}"#, "usage"));
+        assert!(has_object(r#"{"usage":null}{"usage":{}}"#, "usage"));
+        assert!(!has_object(r#"{"usage":null,"text":"usage {"}"#, "usage"));
+    }
+}
