@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 use toml::{Table, Value};
 
-use crate::chat_quirks::ChatQuirks;
+use crate::chat_quirks::{ChatQuirks, ToolChoiceMode};
+use crate::enum_set::EnumSet;
 use crate::relay_quirks::RelayQuirks;
 use crate::serde_names::serde_names;
 
@@ -74,6 +75,14 @@ impl WireQuirks {
         match self {
             Self::Chat(quirks) => quirks.replays_reasoning(),
             Self::Responses(quirks) => quirks.replays_reasoning(),
+        }
+    }
+
+    /// The values of `tool_choice` that are accepted.
+    pub fn tool_choice(&self) -> EnumSet<ToolChoiceMode> {
+        match self {
+            Self::Chat(quirks) => quirks.tool_choice,
+            Self::Responses(quirks) => quirks.tool_choice,
         }
     }
 

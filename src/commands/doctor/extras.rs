@@ -1,10 +1,10 @@
 //! The turns that show what no tool loop needs: parameters, output limits, and how a prompt that is
 //! too long is refused. If they fail, the provider can be used all the same.
 
-use registry::{EnumSet, ToolChoiceMode, WireQuirks};
+use registry::ToolChoiceMode;
 use serde_json::{Value, json};
 
-use super::measure::{MeasuringTurns, TurnEnd, limited};
+use super::measure::{MeasuringTurnEnd, MeasuringTurns, limited};
 use super::prompts;
 use super::report::DoctorCheck;
 
@@ -23,7 +23,7 @@ impl MeasuringTurns {
             return;
         };
         // A provider may take one way to force a call and not the other.
-        let choice = self.tool_choice();
+        let choice = self.known().dialect.quirks.tool_choice();
         if !choice.contains(ToolChoiceMode::Named) && choice.contains(ToolChoiceMode::Required) {
             check = self
                 .try_parameters(json!("required"))
@@ -42,21 +42,21 @@ impl MeasuringTurns {
             "presence_penalty": 0.1, "frequency_penalty": 0.1,
         });
         let check = match self.ask_again(&input, SHORT_OUTPUT, &more).await {
-            TurnEnd::Limited => {
+            MeasuringTurnEnd::Limited => {
                 self.checks.push(limited("parameters"));
                 return None;
             }
-            TurnEnd::Answered(_) | TurnEnd::Endless => {
+            MeasuringTurnEnd::Answered(_) | MeasuringTurnEnd::Endless => {
                 DoctorCheck::good("parameters", "what the provider does not take is left out")
             }
-            TurnEnd::Failed(message) => refused("parameters", &message),
+            MeasuringTurnEnd::Failed(message) => refused("parameters", &message),
         };
         Some(check)
     }
 
     /// How long an answer may be, which format it may have, and whether log probabilities come with
-    /// it. Asks for more output than any model
-    /// has; whoever refuses that names the limit, and charges nothing.
+    /// it. Asks for more output than any model has; whoever refuses that names the limit, and charges
+    /// nothing.
     pub(super) async fn check_limits(&mut self) {
         let input = [prompts::message(
             "user",
@@ -69,15 +69,15 @@ impl MeasuringTurns {
         let mut more = json!({"text": {"format": format}});
         // Some servers have them without tools only. In the other wire they are refused together
         // with what asks for reasoning.
-        if let WireQuirks::Chat(_) = self.known().dialect.quirks
+        if self.known().dialect.quirks.as_chat().is_some()
             && let Some(more) = more.as_object_mut()
         {
             more.insert("top_logprobs".to_owned(), 1.into());
         }
         let check = match self.ask_again(&input, TOO_MUCH_OUTPUT, &more).await {
-            TurnEnd::Limited => limited("output limit"),
-            TurnEnd::Failed(message) => refused("output limit", &message),
-            TurnEnd::Answered(_) | TurnEnd::Endless => {
+            MeasuringTurnEnd::Limited => limited("output limit"),
+            MeasuringTurnEnd::Failed(message) => refused("output limit", &message),
+            MeasuringTurnEnd::Answered(_) | MeasuringTurnEnd::Endless => {
                 let found = match self.known().model.max_output {
                     Some(tokens) => format!("at most {tokens} tokens in an answer"),
                     None => "none is told".to_owned(),
@@ -103,30 +103,22 @@ impl MeasuringTurns {
         let end = self.ask(&prompt, SHORT_OUTPUT, json!({})).await;
         let is_understood = self.seen().is_overflow();
         self.checks.push(match end {
-            TurnEnd::Limited => limited("overflow"),
-            TurnEnd::Failed(_) if is_understood => {
+            MeasuringTurnEnd::Limited => limited("overflow"),
+            MeasuringTurnEnd::Failed(_) if is_understood => {
                 DoctorCheck::good("overflow", "a prompt that is too long is told as such")
             }
-            TurnEnd::Failed(message) => DoctorCheck::warning(
+            MeasuringTurnEnd::Failed(message) => DoctorCheck::warning(
                 "overflow",
                 format!("A prompt that is too long is refused in words that are not understood: {message}"),
                 "Long sessions are compacted before the window is full all the same.",
             ),
-            TurnEnd::Answered(_) | TurnEnd::Endless => DoctorCheck::warning(
+            MeasuringTurnEnd::Answered(_) | MeasuringTurnEnd::Endless => DoctorCheck::warning(
                 "overflow",
                 format!("A prompt of more than {window} tokens was answered."),
                 "The window is larger, or the provider cuts prompts without a word: check it with its \
                  documentation.",
             ),
         });
-    }
-
-    /// The values of `tool_choice` that are accepted.
-    fn tool_choice(&self) -> EnumSet<ToolChoiceMode> {
-        match self.known().dialect.quirks {
-            WireQuirks::Chat(quirks) => quirks.tool_choice,
-            WireQuirks::Responses(quirks) => quirks.tool_choice,
-        }
     }
 }
 

@@ -144,7 +144,7 @@ pub(super) struct MeasuringTurns {
 }
 
 /// How a turn ended.
-pub(super) enum TurnEnd {
+pub(super) enum MeasuringTurnEnd {
     /// With this response.
     Answered(Value),
     /// The provider refused or failed, and this says why.
@@ -177,10 +177,10 @@ impl MeasuringTurns {
         let more = json!({"tools": prompts::tools(), "tool_choice": choice, "temperature": 0.3,
             "parallel_tool_calls": true});
         let check = match self.ask_again(input, MAX_OUTPUT, &more).await {
-            TurnEnd::Answered(response) => return Some(response),
-            TurnEnd::Limited => limited(subject),
-            TurnEnd::Failed(message) => DoctorCheck::failed(subject, message, None),
-            TurnEnd::Endless => {
+            MeasuringTurnEnd::Answered(response) => return Some(response),
+            MeasuringTurnEnd::Limited => limited(subject),
+            MeasuringTurnEnd::Failed(message) => DoctorCheck::failed(subject, message, None),
+            MeasuringTurnEnd::Endless => {
                 let found = "The answer was stopped: it was much longer than the request allowed.";
                 DoctorCheck::failed(subject, found, Some("Try another model with --model."))
             }
@@ -196,14 +196,14 @@ impl MeasuringTurns {
         input: &[Value],
         max_output: u64,
         more: &Value,
-    ) -> TurnEnd {
+    ) -> MeasuringTurnEnd {
         loop {
             let before = self.known();
             let end = self.ask(input, max_output, more.clone()).await;
             let after = self.known();
             let has_learned = before.dialect != after.dialect || before.model != after.model;
             // The limit of requests ends this if nothing else does.
-            if !matches!(end, TurnEnd::Failed(_)) || !has_learned {
+            if !matches!(end, MeasuringTurnEnd::Failed(_)) || !has_learned {
                 return end;
             }
             self.set_known(&after);
@@ -212,7 +212,12 @@ impl MeasuringTurns {
 
     /// Asks the model. `more` are the parameters besides those of every request. Nothing is sent if
     /// a limit of the measurement does not allow it.
-    pub(super) async fn ask(&mut self, input: &[Value], max_output: u64, more: Value) -> TurnEnd {
+    pub(super) async fn ask(
+        &mut self,
+        input: &[Value],
+        max_output: u64,
+        more: Value,
+    ) -> MeasuringTurnEnd {
         let mut body = json!({
             "model": self.name, "input": input, "instructions": "You look around.",
             "include": ["reasoning.encrypted_content"], "store": false, "stream": true,
@@ -229,7 +234,7 @@ impl MeasuringTurns {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(());
         let Ok(head) = head else {
-            return TurnEnd::Limited;
+            return MeasuringTurnEnd::Limited;
         };
         let (head, ()) = head.into_parts();
         let reply = respond(&self.service, LOCAL_OWNER.into(), &head, body.to_string()).await;
@@ -237,12 +242,12 @@ impl MeasuringTurns {
         let read = read_response(reply.into_body(), 2 * allowed).await;
         let mut seen = self.lock_seen();
         if seen.is_limited {
-            return TurnEnd::Limited;
+            return MeasuringTurnEnd::Limited;
         }
         let Some(response) = read else {
             let prompt = seen.prompt;
             seen.count_tokens(prompt, 2 * allowed);
-            return TurnEnd::Endless;
+            return MeasuringTurnEnd::Endless;
         };
         let count = |at: &str| {
             response
@@ -252,10 +257,10 @@ impl MeasuringTurns {
         };
         seen.count_tokens(count("/usage/input_tokens"), count("/usage/output_tokens"));
         if let Some(message) = response.pointer("/error/message").and_then(Value::as_str) {
-            return TurnEnd::Failed(message.to_owned());
+            return MeasuringTurnEnd::Failed(message.to_owned());
         }
         seen.answers += 1;
-        TurnEnd::Answered(response)
+        MeasuringTurnEnd::Answered(response)
     }
 
     /// What is known of the model now.

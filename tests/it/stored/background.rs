@@ -253,7 +253,8 @@ async fn flushed() {
     let mut steps = vec![json!({"text": "a"}); 10];
     steps.extend([
         json!({"delay_ms": 20}),
-        json!({"text": "b"}),
+        // No id ends like this.
+        json!({"text": "b!"}),
         json!({"stall": true}),
     ]);
     player.push(answer(json!(steps)));
@@ -263,11 +264,11 @@ async fn flushed() {
     let mut live = proxy
         .open_events(&format!("{}?stream=true", path_of(&run)))
         .await;
-    live.read_until("b\",").await;
+    live.read_until("b!\"").await;
     let cancel = format!("{}/cancel", path_of(&run));
     ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     let text = live.read_to_end().await.stream().text();
-    assert_eq!(text, "aaaaaaaaaab");
+    assert_eq!(text, "aaaaaaaaaab!");
 }
 
 async fn queue() {
