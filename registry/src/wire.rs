@@ -78,6 +78,15 @@ impl WireQuirks {
         }
     }
 
+    /// Whether log probabilities have a parameter of their own. In Responses they are asked for with
+    /// `include`, which may be refused because of the reasoning that it asks for too.
+    pub fn has_logprobs_parameter(&self) -> bool {
+        match self {
+            Self::Chat(_) => true,
+            Self::Responses(_) => false,
+        }
+    }
+
     /// The values of `tool_choice` that are accepted.
     pub fn tool_choice(&self) -> EnumSet<ToolChoiceMode> {
         match self {

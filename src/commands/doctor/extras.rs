@@ -67,9 +67,8 @@ impl MeasuringTurns {
         let format =
             json!({"type": "json_schema", "name": "answer", "strict": true, "schema": schema});
         let mut more = json!({"text": {"format": format}});
-        // Some servers have them without tools only. In the other wire they are refused together
-        // with what asks for reasoning.
-        if self.known().dialect.quirks.as_chat().is_some()
+        // Some servers have them without tools only.
+        if self.known().dialect.quirks.has_logprobs_parameter()
             && let Some(more) = more.as_object_mut()
         {
             more.insert("top_logprobs".to_owned(), 1.into());
