@@ -597,7 +597,7 @@ row S0-2a "a message of a chat has no limit" src/config/storage.rs \
 row S1-2a "the whole history is sent in every mode" src/responses/history.rs \
   's/settings.selection()/adapters::stored_history::HistoryMode::Full/' it \
   "S1-2a mode items sends fifty items at most"
-row S0-Ub "every id is looked up" adapters/src/responses/request.rs \
+row S0-Ub "every id is looked up" adapters/src/responses/request/continuation.rs \
   's/^    if !is_resource_id(&id, "resp_") {/    if id.is_empty() {/' \
   adapters an_invalid_request_names_the_parameter
 row S0-Uc "the responses of all owners are listed" src/store/response_list.rs \

@@ -251,6 +251,15 @@ impl Registry {
         self.providers.iter().find(|provider| provider.id == id)
     }
 
+    /// Puts a provider in the place of the one with its id, if that is enabled.
+    pub fn replace_provider(&mut self, provider: &Arc<Provider>) {
+        for place in &mut self.providers {
+            if place.id == provider.id {
+                *place = Arc::clone(provider);
+            }
+        }
+    }
+
     /// Sets the address of a provider whose port is known only after it has started.
     pub fn set_base_url(&mut self, id: &str, base_url: &str) {
         for provider in &mut self.providers {

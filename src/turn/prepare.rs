@@ -344,8 +344,8 @@ fn exceeds_threshold(attempt: &PreparedAttempt, threshold: u64) -> bool {
     attempt.answer_params.estimated_input_tokens > threshold.min(max_input)
 }
 
-/// Refuses results that a request sends for calls which the response that it continues has not. A
-/// result in a history is repaired, because the client cannot change it any more.
+/// Refuses a request that continues a response if it has the result of a call that neither of them
+/// has. Such a result in the stored history is repaired, because the client cannot change it any more.
 fn check_results(
     turn: &Turn<'_>,
     own_results: &[(usize, String)],

@@ -4,8 +4,8 @@ use registry::{ChatQuirks, ExtraContentReplay, ReasoningReplay, ThinkTags};
 use serde_json::Value;
 
 /// Sets the quirks that an answer shows: how its reasoning arrives, in which form it is then sent
-/// back, whether its calls have extra content, and how its tokens are counted. `body` is the whole body, a stream or one
-/// document. What the answer does not show stays.
+/// back, whether its calls have extra content, and how its tokens are counted. `body` is the whole
+/// body, a stream or one document. What the answer does not show stays.
 pub(crate) fn observe(quirks: &mut ChatQuirks, body: &str) {
     let mut text = String::new();
     let mut form = None;

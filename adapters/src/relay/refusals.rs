@@ -20,8 +20,8 @@ pub(crate) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
         .or_else(|| parameters::unknown_setting(lower).map(Into::into))
 }
 
-/// The names of parameters that only this wire has. `include` asks for encrypted reasoning, which
-/// servers of functions alone do not make.
+/// The names of parameters that only this wire has. A server that makes no encrypted reasoning may
+/// refuse `include`, which asks for it.
 const NAMES: &[ParameterName] = &[
     ParameterName::word("include", NO_REASONING),
     ParameterName::new("encrypted_content", NO_REASONING),

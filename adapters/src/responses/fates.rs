@@ -241,7 +241,7 @@ pub const ITEMS: &[FateRow] = &[
     FateRow::new(
         "results without a call, second results",
         Fate::Emulated,
-        ": they become a user message that names the call; refused is the result of a call that neither the request nor the response that it continues has",
+        ": they become a user message that names the call; a request that continues a response is refused if it has the result of a call that neither of them has",
     ),
     FateRow::new(
         "results out of place, call ids that are missing, too long or used twice, calls without a name",

@@ -1,4 +1,4 @@
-//! What was measured, as a provider file in difference to what is known.
+//! What was measured, as a provider file that has only what differs from what is known.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

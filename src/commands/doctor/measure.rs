@@ -6,9 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use adapters::fault::Kind;
 use adapters::quirk_patch::SharedPatch;
+use adapters::sse::{SseDecoder, SseEvent};
 use adapters::wire;
 use arc_swap::ArcSwap;
 use axum::body::Body;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use registry::{Dialect, Model, Provider, Route};
 use serde_json::{Value, json};
@@ -230,13 +234,7 @@ impl MeasuringTurns {
         }
         let allowed = max_output.min(MAX_OUTPUT);
         self.lock_seen().max_output = allowed;
-        let head = http::Request::post("/v1/responses")
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(());
-        let Ok(head) = head else {
-            return MeasuringTurnEnd::Limited;
-        };
-        let (head, ()) = head.into_parts();
+        let head = request_head();
         let reply = respond(&self.service, LOCAL_OWNER.into(), &head, body.to_string()).await;
         // Estimates differ, so that twice as much is no fault.
         let read = read_response(reply.into_body(), 2 * allowed).await;
@@ -297,10 +295,9 @@ impl MeasuringTurns {
         self.service.config.rcu(|config| {
             let mut config = Config::clone(config);
             let id = self.name.split('/').next().unwrap_or_default();
-            for provider in &mut config.registry.providers {
-                if provider.id == id {
-                    *provider = Arc::new(with_known(provider, known));
-                }
+            if let Some(provider) = config.registry.provider(id) {
+                let provider = with_known(provider, known);
+                config.registry.replace_provider(&Arc::new(provider));
             }
             config
         });
@@ -325,10 +322,21 @@ fn with_known(provider: &Provider, known: &Known) -> Provider {
     provider
 }
 
+/// The head of every request.
+fn request_head() -> Parts {
+    let mut head = Request::new(()).into_parts().0;
+    head.method = Method::POST;
+    head.uri = Uri::from_static("/v1/responses");
+    head.headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    head
+}
+
 /// Reads a reply to its end: the final response of a stream, or the document of an error. `None` if
-/// the text of the stream has many more tokens than are allowed; dropping it ends the request.
+/// the text of the stream has more tokens than are allowed; dropping the body ends the request.
 async fn read_response(mut body: Body, allowed: u64) -> Option<Value> {
-    let mut text = String::new();
+    let mut events = SseDecoder::new(MAX_BODY);
+    let mut document = Vec::new();
     let (mut said, mut read) = (0, 0);
     let mut response = Value::Null;
     while let Some(Ok(frame)) = body.frame().await {
@@ -336,33 +344,26 @@ async fn read_response(mut body: Body, allowed: u64) -> Option<Value> {
             continue;
         };
         read += bytes.len();
-        text.push_str(&String::from_utf8_lossy(&bytes));
-        // A chunk of a stream is whole events.
-        for line in text.lines() {
-            let Some(data) = line.strip_prefix("data: ") else {
-                continue;
-            };
-            let event: Value = serde_json::from_str(data).unwrap_or_default();
-            said += event
-                .get("delta")
-                .and_then(Value::as_str)
-                .map_or(0, str::len);
+        let mut keep = |event: SseEvent<'_>| {
+            let event: Value = serde_json::from_str(&event.data).unwrap_or_default();
+            let delta = event.get("delta").and_then(Value::as_str);
+            said += delta.map_or(0, str::len);
             if let Some(latest) = event.get("response") {
                 response = latest.clone();
             }
-        }
-        if response.is_object() {
-            text.clear();
+        };
+        events.feed(&bytes, &mut keep).ok()?;
+        if response.is_null() {
+            document.extend_from_slice(&bytes);
         }
         if estimated_tokens(said) > allowed || read > MAX_BODY {
             return None;
         }
     }
-    Some(if response.is_object() {
-        response
-    } else {
-        serde_json::from_str(&text).unwrap_or_default()
-    })
+    if response.is_null() {
+        response = serde_json::from_slice(&document).unwrap_or_default();
+    }
+    Some(response)
 }
 
 /// A check that was not made because a limit is reached.

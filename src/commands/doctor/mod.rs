@@ -192,8 +192,8 @@ async fn ask(
 }
 
 /// Measures a model of a provider of which only the address is known: at the address of each wire
-/// until one answers, and with the key in each header until one is accepted. Returns the configuration in which it
-/// did.
+/// until one answers, and with the key in each header until one is accepted. Returns the
+/// configuration with which it answered.
 async fn measure_unknown(
     mut config: Config,
     id: &str,
@@ -203,7 +203,7 @@ async fn measure_unknown(
     let mut measured = measure::measure(config.clone(), name, Used::nothing(), overflow).await?;
     let (mut places, mut headers) = (false, false);
     loop {
-        // The list of models, which may need no key, has not told the header.
+        // The list of models may need no key, and then does not show which header is accepted.
         let others = if measured.is_unauthorized && !headers {
             // With the key, another place may answer.
             (places, headers) = (false, true);

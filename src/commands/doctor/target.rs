@@ -112,12 +112,7 @@ fn at_place(
         ..registry::build(&known.id, table)?.to_provider(&known.id)
     };
     let mut config = config.clone();
-    let provider = Arc::new(provider);
-    for slot in &mut config.registry.providers {
-        if slot.id == known.id {
-            *slot = Arc::clone(&provider);
-        }
-    }
+    config.registry.replace_provider(&Arc::new(provider));
     Ok(config)
 }
 
@@ -130,15 +125,11 @@ pub(super) fn with_key_headers(config: &Config, id: &str) -> Vec<Config> {
     };
     let with = |header: &&str| {
         let mut config = config.clone();
-        let provider = Arc::new(Provider {
+        let provider = Provider {
             key_header: Some((*header).to_owned()),
             ..Provider::clone(&known)
-        });
-        for slot in &mut config.registry.providers {
-            if slot.id == id {
-                *slot = Arc::clone(&provider);
-            }
-        }
+        };
+        config.registry.replace_provider(&Arc::new(provider));
         config
     };
     KEY_HEADERS.iter().map(with).collect()
@@ -221,11 +212,7 @@ pub(super) async fn find_models(
             ),
         }),
     }
-    for slot in &mut config.registry.providers {
-        if slot.id == id {
-            *slot = Arc::new(provider.clone());
-        }
-    }
+    config.registry.replace_provider(&Arc::new(provider));
     checks
 }
 

@@ -5,7 +5,9 @@ use registry::{CallContent, ExtraContentReplay, ReasoningReplay, ReasoningRequir
 use super::MessageWriter;
 use super::arguments::push_arguments;
 use super::message::{AssistantMessage, ReplayedReasoning};
-use super::reasoning::{LOST_SIGNATURE, REASONING_PLACEHOLDER, signature_detail_placeholder};
+use super::reasoning::{
+    LOST_SIGNATURE, REASONING_PLACEHOLDER, signature_detail_placeholder, text_field,
+};
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
@@ -35,21 +37,12 @@ impl<'a> MessageWriter<'_, 'a> {
                 _,
             ) => self.push_content(message, None, marked),
         }
-        match quirks.reasoning_replay {
-            ReasoningReplay::ReasoningContent => {
-                self.push_reasoning_field("reasoning_content", message, &reasoning);
-            }
-            ReasoningReplay::ReasoningDetails => {
-                match self.reasoning_details(message, &reasoning) {
-                    Some(details) => json::raw_field(self.out, "reasoning_details", &details),
-                    None => self.push_reasoning_field("reasoning", message, &reasoning),
-                }
-            }
-            ReasoningReplay::Reasoning => {
-                self.push_reasoning_field("reasoning", message, &reasoning);
-            }
-            ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => {
-            }
+        let has_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
+        let details = has_details.then(|| self.reasoning_details(message, &reasoning));
+        if let Some(details) = details.flatten() {
+            json::raw_field(self.out, "reasoning_details", &details);
+        } else if let Some(field) = text_field(quirks.reasoning_replay) {
+            self.push_reasoning_field(field, message, &reasoning);
         }
         self.push_calls(message, &reasoning);
         self.out.push(b'}');

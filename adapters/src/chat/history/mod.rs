@@ -26,7 +26,7 @@ mod text_messages;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use registry::{ReasoningReplay, ReasoningRequired, SystemRole};
+use registry::{ReasoningRequired, SystemRole};
 
 use self::ids::WireCallIds;
 use self::layout::lay_out;
@@ -175,15 +175,8 @@ impl MessageWriter<'_, '_> {
         self.open_message("assistant");
         json::field(self.out, "content", BRIDGE);
         let quirks = self.options.quirks;
-        let field = match quirks.reasoning_replay {
-            ReasoningReplay::ReasoningContent => Some("reasoning_content"),
-            ReasoningReplay::Reasoning | ReasoningReplay::ReasoningDetails => Some("reasoning"),
-            ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => {
-                None
-            }
-        };
-        // It never had any reasoning, so that nothing was lost.
-        if let Some(field) = field
+        // No note is made of the placeholder, because the message never had any reasoning.
+        if let Some(field) = reasoning::text_field(quirks.reasoning_replay)
             && quirks.reasoning_required == ReasoningRequired::Always
         {
             json::field(self.out, field, reasoning::REASONING_PLACEHOLDER);

@@ -15,6 +15,17 @@ use crate::purpose::SummaryMode;
 use crate::responses::request::MAX_DEPTH;
 use crate::turn::{Item, Turn};
 
+/// The field of a message that has the text of its reasoning; `None` if reasoning is not sent in a
+/// field of text.
+pub(super) fn text_field(replay: ReasoningReplay) -> Option<&'static str> {
+    match replay {
+        ReasoningReplay::ReasoningContent => Some("reasoning_content"),
+        // The text is sent where there are no details.
+        ReasoningReplay::Reasoning | ReasoningReplay::ReasoningDetails => Some("reasoning"),
+        ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => None,
+    }
+}
+
 /// Replaces reasoning that was lost. A provider may refuse the empty string.
 pub(super) const REASONING_PLACEHOLDER: &str = " ";
 

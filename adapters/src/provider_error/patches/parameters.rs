@@ -180,7 +180,7 @@ pub(crate) fn efforts(error: &ProviderError, lower: &str) -> Option<ModelPatch> 
 ///   a gateway: `Thinking may not be enabled when tool_choice forces tool use.`
 /// - serde servers: ``tool_choice: unknown variant `required` ``; pydantic: `Input
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
-///   is supported for tool_choice`; GLM: `tool_choice only supports auto`
+///   is supported for tool_choice`, or `tool_choice only supports auto`
 pub(crate) fn tool_choice(error: &ProviderError, lower: &str) -> Option<SharedPatch> {
     const FORCED: [ToolChoiceMode; 2] = [ToolChoiceMode::Required, ToolChoiceMode::Named];
     const ALL: [ToolChoiceMode; 3] = [
