@@ -1,0 +1,34 @@
+//! The options of `respondent doctor`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+/// The options of `respondent doctor`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct DoctorArgs {
+    /// Ask this provider only; with --url, the name to give the provider
+    #[arg(long, value_name = "ID")]
+    pub provider: Option<String>,
+    /// Ask for this model instead of the first one
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Ask the provider at this address, which need not be configured
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The environment variable with the key for --url
+    #[arg(long, value_name = "NAME", requires = "url")]
+    pub key_env: Option<String>,
+    /// Also send a prompt that is larger than the window, which may be charged for
+    #[arg(long)]
+    pub overflow: bool,
+    /// Write the provider file, beside the configuration, if it does not exist
+    #[arg(long)]
+    pub write: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The Codex program
+    #[arg(long, value_name = "FILE", default_value = "codex")]
+    pub codex: OsString,
+}
