@@ -7,7 +7,7 @@
 //! | `writer` | writes frames |
 //! | `close` | why a connection ends, and with which code |
 //!
-//! Nothing is compressed: the extension is not offered. The frames are read and written here,
+//! Nothing is compressed: no extension is agreed on. The frames are read and written here,
 //! because the memory of a message must count while it arrives, and must be free when it was
 //! handed on.
 
