@@ -110,10 +110,10 @@ pub(crate) fn masked(text: &[u8]) -> Vec<u8> {
     {
         frame.push(0x80 | length);
     } else if let Ok(length) = u16::try_from(text.len()) {
-        frame.push(0x80 | 126);
+        frame.push(0xFE);
         frame.extend(length.to_be_bytes());
     } else {
-        frame.push(0x80 | 127);
+        frame.push(0xFF);
         frame.extend((text.len() as u64).to_be_bytes());
     }
     frame.extend(MASK);
@@ -126,17 +126,24 @@ type SplitFrame<'b> = (u8, &'b [u8], &'b [u8]);
 
 /// Splits off the frame at the beginning; `None` if it is not complete.
 fn split_frame(bytes: &[u8]) -> anyhow::Result<Option<SplitFrame<'_>>> {
-    let [first, second, rest @ ..] = bytes else {
+    let Some(([first, second], rest)) = bytes.split_first_chunk() else {
         return Ok(None);
     };
-    let (length, rest) = match (*second, rest) {
-        (126, [a, b, rest @ ..]) => (u64::from(u16::from_be_bytes([*a, *b])), rest),
-        (127, [a, b, c, d, e, f, g, h, rest @ ..]) => {
-            (u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]), rest)
+    let (length, rest) = match *second {
+        126 => {
+            let Some((length, rest)) = rest.split_first_chunk() else {
+                return Ok(None);
+            };
+            (u64::from(u16::from_be_bytes(*length)), rest)
         }
-        (126 | 127, _) => return Ok(None),
-        (128.., _) => bail!("a server masks nothing"),
-        (length, rest) => (u64::from(length), rest),
+        127 => {
+            let Some((length, rest)) = rest.split_first_chunk() else {
+                return Ok(None);
+            };
+            (u64::from_be_bytes(*length), rest)
+        }
+        128.. => bail!("a server masks nothing"),
+        length => (u64::from(length), rest),
     };
     let split = rest.split_at_checked(usize::try_from(length)?);
     Ok(split.map(|(payload, after)| (*first, payload, after)))
