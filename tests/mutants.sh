@@ -1023,6 +1023,9 @@ row S31 "a port may have a sign" src/serve/guard.rs \
 row R30 "a line feed after a carriage return ends a second line in the next read" adapters/src/sse.rs \
   's/rest = rest.strip_prefix(b"\\n").unwrap_or(rest);/let _ = rest;/' \
   corpora r30_server_sent_events
+row R30 "a mask begins again in each read" src/serve/websocket/reader.rs \
+  's/mask.rotate_left(at % 4);/mask.rotate_left(at - at);/' \
+  corpora r30_websocket_frames
 row R61 "a server that has WebSockets switched off serves them" src/app/websocket/mod.rs \
   's/if !config.server.websocket {/if false {/' it \
   "R61 websocket: switched off, a handshake gets 426"
@@ -1062,6 +1065,12 @@ row R63 "the turns of different lanes run one after another" src/app/websocket/l
 row R63 "a connection has any number of lanes" src/app/websocket/lanes.rs \
   's/named.count() >= MAX_NAMED/named.count() > MAX_NAMED/' it \
   "R63 websocket: a connection has 32 lanes with names"
+row R64 "reserved bits are ignored" src/serve/websocket/reader.rs \
+  's/if first & 0x70 != 0 || !is_masked {/if !is_masked {/' it \
+  "R64 websocket: a compressed frame ends its connection although it was offered"
+row R60 "compression is agreed to" src/serve/websocket/handshake.rs \
+  's/    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));/&headers.insert(http::header::SEC_WEBSOCKET_EXTENSIONS, HeaderValue::from_static("permessage-deflate"));/' it \
+  "R60 websocket: a client that offers compression gets none"
 row R64 "a message of any size is read" src/serve/websocket/reader.rs \
   's/let length = length.filter(|length| \*length <= room);/let _ = room;/' it \
   "R64 websocket: a message beyond the limit of bodies ends its connection"

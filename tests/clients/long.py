@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Long sessions of the real Codex CLI on a faulty upstream:
-long.py [--turns N] [--sessions N] [--strict PRESET] [--wire KIND] [--websocket]
+long.py [--turns N] [--sessions N] [--strict PRESET] [--wire KIND] [--websocket] [--unbroken]
 
-Every turn runs a command and answers from its output; in most turns the upstream has a fault first.
-Prints what the user sees. Exits with 1 when a turn fails or has another answer than expected.
+Every turn runs a command and answers from its output; in most turns the upstream has a fault first. Codex is started
+anew for every turn. With --unbroken a session is a single turn, which runs all its commands one after another.
+Prints what the user sees, and how many bytes the sessions sent and received. Exits with 1 when a turn fails or has another answer than expected.
 """
 
 import argparse
@@ -11,8 +12,10 @@ import collections
 import concurrent.futures
 import json
 import shutil
+import socket
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -40,6 +43,39 @@ FAULTS = {
 TIMINGS = [{}, {"head_delay_ms": 12000}, {"split": 5}, {"pause": 8000}, {"gap_ms": 40}]
 
 
+class Relay:
+    """Passes connections on to a server on loopback, and counts their bytes."""
+
+    def __init__(self, origin: str):
+        host, port = origin.removeprefix("http://").split(":")
+        self.server = (host, int(port))
+        self.listener = socket.create_server((host, 0))
+        self.port = self.listener.getsockname()[1]
+        self.sent = self.received = self.connections = 0
+        self.lock = threading.Lock()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            self.connections += 1
+            server = socket.create_connection(self.server)
+            for source, target, name in [(client, server, "sent"), (server, client, "received")]:
+                threading.Thread(target=self._pass, args=(source, target, name), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, name: str):
+        try:
+            while piece := source.recv(1 << 16):
+                with self.lock:
+                    setattr(self, name, getattr(self, name) + len(piece))
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            # One side is gone, so the other one has to go as well.
+            for end in (source, target):
+                end.close()
+
+
 def script(turns: int) -> dict:
     """The answers of every turn: a call and a final answer, each preceded by faults. The turn number selects the faults."""
     answers = []
@@ -56,6 +92,22 @@ def script(turns: int) -> dict:
     return {"answers": answers}
 
 
+def unbroken_script(shares: list[range]) -> dict:
+    """The answers of sessions that run all their commands in one turn: each call is made after the output of the one before."""
+    answers = []
+    names = list(FAULTS)
+    for share in shares:
+        when = {"last_role": "user", "last_contains": f"(turn {share[0]})"}
+        for turn in share:
+            call = {"index": 0, "id": f"call_{turn}", "name": "exec_command", "pieces": 3}
+            call["arguments"] = json.dumps({"cmd": f"echo output-{turn}-end"})
+            answers += [{"when": when} | fault for fault in FAULTS[names[turn % len(names)]]]
+            answers.append(good(when, turn, [{"reasoning": "A command tells."}, {"call": call}]))
+            when = {"last_role": "tool", "last_contains": f"output-{turn}-end"}
+        answers.append(good(when, 0, [{"text": f"Answer {share[0]}."}]))
+    return {"answers": answers}
+
+
 def good(when: dict, turn: int, steps: list) -> dict:
     """An answer without a fault, with delays and splits selected by the turn number."""
     timing = dict(TIMINGS[turn % len(TIMINGS)])
@@ -65,18 +117,21 @@ def good(when: dict, turn: int, steps: list) -> dict:
     return {"when": when, "steps": steps} | timing
 
 
-def work(proxy: kit.Proxy, folder: Path, turns: list[int], provider: dict) -> list[tuple[int, str | None, list[str]]]:
-    """Plays one session of these turns. Returns for each: (turn, failure, errors that were shown)."""
+def work(proxy: kit.Proxy, folder: Path, turns: list[list[int]], provider: dict) -> list[tuple[int, str | None, list[str]]]:
+    """Plays one session of these turns, each with the numbers of its commands. Returns for each: (first number, failure,
+    errors that were shown)."""
     folder.mkdir()
     session = codex.Session(proxy, folder, {"provider": provider})
     seen = []
-    for number in turns:
+    for numbers in turns:
+        number = numbers[0]
         try:
-            turn = session.turn(f"Run the command. (turn {number})", 240)
+            turn = session.turn(f"Run the command. (turn {number})", 240 + 15 * len(numbers))
         except kit.Failure as reason:
             seen.append((number, str(reason), []))
             continue
-        ran = any(f"output-{number}-end" in item.get("aggregated_output", "") for item in turn.items)
+        outputs = "".join(item.get("aggregated_output", "") for item in turn.items)
+        ran = all(f"output-{number}-end" in outputs for number in numbers)
         if turn.code != 0 or turn.failure is not None:
             wrong = f"exit code {turn.code}: {turn.failure}"
         elif not ran:
@@ -96,10 +151,12 @@ def main() -> int:
     options.add_argument("--strict", metavar="PRESET", help="a preset of fixtures/strict: its dialect, and what it refuses")
     options.add_argument("--wire", choices=kit.UPSTREAMS, default="chat", help="the kind of upstream, which refuses what that kind refuses")
     options.add_argument("--websocket", action="store_true", help="Codex sends its turns over a WebSocket")
+    options.add_argument("--unbroken", action="store_true", help="each session runs all its commands in one turn")
     chosen = options.parse_args()
     provider = {"supports_websockets": True} if chosen.websocket else {}
     kinds = {"scripted": chosen.wire}
-    played = script(chosen.turns) | {"refuse": kit.UPSTREAMS[chosen.wire]["refuse"]}
+    shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
+    played = (unbroken_script(shares) if chosen.unbroken else script(chosen.turns)) | {"refuse": kit.UPSTREAMS[chosen.wire]["refuse"]}
     if chosen.strict:
         played |= kit.strict(chosen.strict)
     refused = []
@@ -108,11 +165,14 @@ def main() -> int:
     try:
         kit.need(codex.CODEX, "the Codex CLI")
         with kit.Player(played, folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds) as proxy:
+            relay = Relay(proxy.origin)
+            provider["base_url"] = f"http://127.0.0.1:{relay.port}/v1"
             with concurrent.futures.ThreadPoolExecutor(chosen.sessions) as pool:
-                shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
-                runs = [pool.submit(work, proxy, folder / f"session-{n}", list(share), provider) for n, share in enumerate(shares)]
+                turns = [[list(share)] if chosen.unbroken else [[number] for number in share] for share in shares]
+                runs = [pool.submit(work, proxy, folder / f"session-{n}", share, provider) for n, share in enumerate(turns)]
                 seen = sorted(turn for run in runs for turn in run.result())
-            posts = proxy.settled_turns(2 * chosen.turns)
+            asked = chosen.turns + chosen.sessions if chosen.unbroken else 2 * chosen.turns
+            posts = proxy.settled_turns(asked)
             retries = proxy.counted("respondent_upstream_retries_total")
             healed = proxy.counted("respondent_healed_total")
             if not chosen.strict:
@@ -131,8 +191,11 @@ def main() -> int:
     print(
         f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - start:.0f} s: "
         f"{len(seen) - len(failed)} well, {len(failed)} failed, {sum(shown.values())} errors shown, "
-        f"{posts} requests ({posts - 2 * chosen.turns} repeated by the client), {retries} retries and {healed} healed turns by the proxy"
+        f"{posts} requests ({posts - asked} more than needed), {retries} retries and {healed} healed turns by the proxy"
     )
+    for name, count in ("sent", relay.sent), ("received", relay.received):
+        print(f"{name} by the client: {count / 1e6:.2f} MB, {count / 1e3 / chosen.turns:.1f} KB for each command")
+    print(f"connections: {relay.connections}")
     return 1 if failed or refused else 0
 
 

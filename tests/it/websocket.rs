@@ -4,6 +4,7 @@
 pub mod client;
 mod continuing;
 mod ending;
+mod framing;
 mod hostile;
 mod lanes;
 mod turns;
@@ -14,6 +15,7 @@ pub fn trials() -> Vec<Trial> {
     let all = [
         turns::trials(),
         continuing::trials(),
+        framing::trials(),
         lanes::trials(),
         hostile::trials(),
         ending::trials(),

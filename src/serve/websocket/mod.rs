@@ -7,7 +7,7 @@
 //! | `writer` | writes frames |
 //! | `close` | why a connection ends, and with which code |
 //!
-//! Nothing is compressed: the extension is not offered. The frames are read and written here,
+//! Nothing is compressed: no extension is agreed on. The frames are read and written here,
 //! because the memory of a message must count while it arrives, and must be free when it was
 //! handed on.
 
@@ -28,12 +28,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use close::{CloseCode, SocketEnd};
 pub use handshake::{UpgradeSlot, WebSocketLimits, is_handshake, upgrade};
-pub use reader::TextMessage;
+pub use reader::{Activity, Incoming, MessageReader, ReadResult, TextMessage};
 
 use super::client_stream::ClientStream;
 use crate::net::ClientConnection;
 use crate::net::websocket_frame::FrameKind;
-use reader::{Activity, Incoming, MessageReader, ReadResult};
 use writer::FrameWriter;
 
 /// After so many pings without an answer the client counts as gone.
@@ -61,9 +60,10 @@ pub struct WebSocket {
 }
 
 /// A read under way. It owns the reader, which it gives back.
-type Reading = Pin<Box<dyn Future<Output = (MessageReader, ReadResult)> + Send>>;
+type Reading = Pin<Box<dyn Future<Output = (ClientReader, ReadResult)> + Send>>;
+type ClientReader = MessageReader<ClientStream>;
 
-async fn read(mut reader: MessageReader) -> (MessageReader, ReadResult) {
+async fn read(mut reader: ClientReader) -> (ClientReader, ReadResult) {
     let result = reader.next().await;
     (reader, result)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use parking_lot::Mutex;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::{Instant, timeout_at};
 
 use super::close::{self, CloseCode, SocketEnd};
@@ -13,7 +13,6 @@ use crate::net::blocking::block_in_place_if_large;
 use crate::net::memory::{self, MemoryKind, MemoryShare};
 use crate::serve::BodyLimits;
 use crate::serve::body::deadline;
-use crate::serve::client_stream::ClientStream;
 
 /// How much is read at once between two messages.
 const READ_BUFFER: usize = 4 * 1024;
@@ -33,17 +32,22 @@ pub struct TextMessage {
 
 /// What a client sent.
 #[derive(Debug)]
-pub(super) enum Incoming {
+pub enum Incoming {
+    /// A message.
     Text(TextMessage),
+    /// Asks for a pong with this payload.
     Ping(Vec<u8>),
+    /// Answers a ping, or comes unasked.
     Pong,
+    /// Closes the connection, with this code if there is one.
     Close(Option<CloseCode>),
 }
 
-pub(super) type ReadResult = Result<Incoming, SocketEnd>;
+/// What was read. After an error nothing more can be read.
+pub type ReadResult = Result<Incoming, SocketEnd>;
 
 /// When a client has sent something last.
-pub(super) struct Activity(Mutex<Instant>);
+pub struct Activity(Mutex<Instant>);
 
 impl Default for Activity {
     fn default() -> Self {
@@ -59,8 +63,8 @@ impl Activity {
 }
 
 /// The reading half of a connection.
-pub(super) struct MessageReader {
-    stream: ClientStream,
+pub struct MessageReader<S> {
+    stream: S,
     /// What was read and not yet used.
     buffered: Bytes,
     limits: BodyLimits,
@@ -83,13 +87,9 @@ struct ClientFrame {
     mask: [u8; 4],
 }
 
-impl MessageReader {
-    pub(super) fn new(
-        stream: ClientStream,
-        begun: Bytes,
-        limits: BodyLimits,
-        activity: Arc<Activity>,
-    ) -> Self {
+impl<S: AsyncRead + Unpin> MessageReader<S> {
+    /// Reads what a client sends after `begun`, which was read with its handshake.
+    pub fn new(stream: S, begun: Bytes, limits: BodyLimits, activity: Arc<Activity>) -> Self {
         Self {
             stream,
             buffered: begun,
@@ -101,7 +101,7 @@ impl MessageReader {
 
     /// Reads up to the end of a message or of a control frame, which may come between the frames of
     /// a message.
-    pub(super) async fn next(&mut self) -> ReadResult {
+    pub async fn next(&mut self) -> ReadResult {
         loop {
             let frame = self.frame().await?;
             match (frame.opcode, &self.message) {

@@ -14,6 +14,7 @@ use crate::{
     request::Target,
     scan::{Scanner, StreamCounts},
     script::Script,
+    socket::Socket,
     upstream::SMALL_TEXT,
 };
 
@@ -103,15 +104,49 @@ pub(crate) async fn run_requests(
     events: u64,
     stagger: Duration,
 ) -> Tally {
+    let streams = requests.into_iter().map(|request| async move {
+        let mut conn = Conn::open(target.addr).await?;
+        run_stream(&mut conn, target, &request).await
+    });
+    run_all(streams, events, stagger).await
+}
+
+/// Asks for `count` concurrent streams of `script`, each on a WebSocket of its own. Their starts are
+/// spread evenly over `stagger`.
+pub(crate) async fn run_sockets(
+    target: Target,
+    script: Script,
+    count: u32,
+    stagger: Duration,
+) -> Tally {
+    let message: Arc<[u8]> = target.stream_message(script).into();
+    let streams = vec![message; count as usize]
+        .into_iter()
+        .map(|message| async move {
+            let mut socket = Socket::open(target.addr).await?;
+            run_on_socket(&mut socket, target, &message).await
+        });
+    run_all(streams, script.events, stagger).await
+}
+
+/// Runs streams concurrently. Each must have `events` events; the starts are spread evenly over
+/// `stagger`.
+async fn run_all<S>(
+    streams: impl ExactSizeIterator<Item = S>,
+    events: u64,
+    stagger: Duration,
+) -> Tally
+where
+    S: Future<Output = anyhow::Result<StreamResult>> + Send + 'static,
+{
     let start = Instant::now();
     let mut running = JoinSet::new();
-    let count = requests.len() as u64;
-    for (at, request) in (0_u32..).zip(requests) {
+    let count = streams.len() as u64;
+    for (at, stream) in (0_u32..).zip(streams) {
         let due = start + stagger.mul_f64(f64::from(at) / to_f64(count));
         running.spawn(async move {
             tokio::time::sleep_until(due).await;
-            let mut conn = Conn::open(target.addr).await?;
-            run_stream(&mut conn, target, &request).await
+            stream.await
         });
     }
     let mut tally = Tally::default();
@@ -168,6 +203,56 @@ async fn run_stream(
         first_ns,
         counts: scanner.counts,
     })
+}
+
+/// Asks for a stream on a WebSocket, and reads it to its end.
+async fn run_on_socket(
+    socket: &mut Socket,
+    target: Target,
+    message: &[u8],
+) -> anyhow::Result<StreamResult> {
+    let start = now_ns();
+    socket.send(message).await?;
+    let mut scanner = Scanner::new(target.wire);
+    let mut first_ns = None;
+    while scanner.counts.done == 0 {
+        let at = socket.read(&mut scanner).await?;
+        if first_ns.is_none() && scanner.counts.events > 0 {
+            first_ns = Some(at.saturating_sub(start));
+        }
+    }
+    Ok(StreamResult {
+        first_ns,
+        counts: scanner.counts,
+    })
+}
+
+/// Opens a WebSocket and, if `is_used`, runs a stream of one event on it, after which it is idle.
+pub(crate) async fn idle_socket(target: Target, is_used: bool) -> anyhow::Result<Socket> {
+    let mut socket = Socket::open(target.addr).await?;
+    if is_used {
+        let message = target.stream_message(Script::flood(1));
+        let stream = run_on_socket(&mut socket, target, &message).await?;
+        anyhow::ensure!(stream.counts.is_exact(1), "saw {:?}", stream.counts);
+    }
+    socket.free_buffer();
+    Ok(socket)
+}
+
+/// Opens a connection and sends a request on it: for a stream of one event if `is_used`, for the
+/// health otherwise. Afterwards it is idle.
+pub(crate) async fn idle_connection(target: Target, is_used: bool) -> anyhow::Result<Conn> {
+    let mut conn = Conn::open(target.addr).await?;
+    if is_used {
+        let request = target.stream_request(Script::flood(1), 0);
+        let stream = run_stream(&mut conn, target, &request).await?;
+        anyhow::ensure!(stream.counts.is_exact(1), "saw {:?}", stream.counts);
+    } else {
+        let reply = conn.send(&target.health_request()).await?;
+        conn.read_to_end(reply).await?;
+    }
+    conn.free_buffer();
+    Ok(conn)
 }
 
 /// Connections with streams that have sent their first event and are held open.

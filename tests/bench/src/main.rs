@@ -3,8 +3,8 @@
 //!
 //! - Processes: [`upstream`], which plays a [`script`] as a response body of [`events`], and [`pass`].
 //!   [`server`] starts both, and the proxy.
-//! - Loader: [`request`] and [`history`] build the requests; [`conn`], [`dechunk`], [`scan`] and
-//!   [`marker`] read the responses; [`load`] runs many of them.
+//! - Loader: [`request`] and [`history`] build the requests; [`conn`], [`socket`], [`dechunk`],
+//!   [`scan`] and [`marker`] read the responses; [`load`] runs many of them.
 //! - Figures: [`clock`] and [`measure`] take them; [`report`] and [`capture`] print the tables.
 //! - Commands: [`run`], [`large`], [`store`], [`responses`] and [`plan`] (with the outputs of [`texts`]), and
 //!   [`needles`]. [`limits`] first raises the limit of open files.
@@ -30,6 +30,7 @@ mod run;
 mod scan;
 mod script;
 mod server;
+mod socket;
 mod store;
 mod texts;
 mod upstream;
@@ -102,6 +103,9 @@ struct LoadOptions {
     addr: SocketAddr,
     #[arg(long, value_enum, default_value_t = ClientApi::Chat)]
     wire: ClientApi,
+    /// Ask for the streams over WebSockets, which only the proxy serves
+    #[arg(long)]
+    websocket: bool,
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     streams: u32,
     /// What each stream does
@@ -145,14 +149,22 @@ async fn load_once(options: LoadOptions) -> anyhow::Result<bool> {
     let LoadOptions {
         addr,
         wire,
+        websocket,
         streams,
         model,
         stagger,
         pid,
     } = options;
     let before = pid.map(Cpu::of).transpose()?;
-    let target = Target { addr, wire };
-    let work = load::run_streams(target, model, streams, Duration::from_millis(stagger));
+    let stagger = Duration::from_millis(stagger);
+    let work = async {
+        if websocket {
+            let wire = ClientApi::Responses;
+            load::run_sockets(Target { addr, wire }, model, streams, stagger).await
+        } else {
+            load::run_streams(Target { addr, wire }, model, streams, stagger).await
+        }
+    };
     let (mut tally, peak) = measure::with_peak_rss(pid.unwrap_or(0), work).await;
     let line = |name: &str, times: &mut Vec<u64>| {
         let [p50, p99] = [500, 990].map(|rank| to_f64(quantile(times, rank)) / 1e3);

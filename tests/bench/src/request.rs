@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::{history, scan::ClientApi, script::Script};
+use crate::{history, scan::ClientApi, script::Script, socket};
 
 /// The address of a server and the API that it serves.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,17 @@ impl Target {
             body.extend(more.clone());
         }
         self.post(&body)
+    }
+
+    /// The message of a WebSocket that asks for what [`Self::stream_request`] asks for, without
+    /// padding.
+    pub(crate) fn stream_message(self, script: Script) -> Vec<u8> {
+        let mut body = self.turn(&script.to_string(), true, "a ");
+        if let Some(body) = body.as_object_mut() {
+            body.remove("stream");
+            body.insert("type".to_owned(), "response.create".into());
+        }
+        socket::masked(body.to_string().as_bytes())
     }
 
     /// A small request that is not streamed.

@@ -36,7 +36,7 @@ pub(crate) struct StreamCounts {
     pub(crate) completed: u64,
     /// Other terminal events.
     pub(crate) failed: u64,
-    /// `[DONE]`. There must be exactly one.
+    /// `[DONE]`, or the end of a stream that has none. There must be exactly one.
     pub(crate) done: u64,
     /// The times of the events from the upstream to the loader, ns.
     pub(crate) latency_ns: Vec<u64>,
@@ -80,6 +80,13 @@ impl Scanner {
         self.partial.extend_from_slice(piece);
     }
 
+    /// Reads a message of a WebSocket, which is an event. None of them is `[DONE]`: the terminal event
+    /// is the last one.
+    pub(crate) fn message(&mut self, event: &[u8], now_ns: u64) {
+        self.data(event, now_ns);
+        self.counts.done = self.counts.completed + self.counts.failed;
+    }
+
     fn line(&mut self, line: &[u8], now_ns: u64) {
         let Some(data) = line.strip_prefix(b"data:") else {
             return;
@@ -89,6 +96,10 @@ impl Scanner {
             self.counts.done += 1;
             return;
         }
+        self.data(data, now_ns);
+    }
+
+    fn data(&mut self, data: &[u8], now_ns: u64) {
         match self.wire {
             ClientApi::Chat => {
                 self.counts.completed += u64::from(has(data, br#""finish_reason":"stop""#));
@@ -199,6 +210,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_messages_of_a_websocket_are_counted_like_events() {
+        let mut scanner = Scanner::new(ClientApi::Responses);
+        let events = RESPONSES
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "));
+        for event in events.filter(|event| *event != "[DONE]") {
+            assert_eq!(scanner.counts.done, 0, "{event}");
+            scanner.message(event.as_bytes(), 100);
+        }
+        assert!(scanner.counts.is_exact(2), "{:?}", scanner.counts);
     }
 
     #[test]

@@ -186,7 +186,9 @@ def websocket(client, model):
                 responses[getattr(event, "stream_id", None)] = event.response
         return responses
 
-    with client.responses.connect() as connection:
+    # The library offers no compression by itself. An offer is declined, and the client has to do without.
+    offer = {"compression": "deflate"}
+    with client.responses.connect(websocket_connection_options=offer) as connection:
         def ask(text, **more):
             connection.response.create(model=model, input=text, store=False, **more)
 

@@ -84,3 +84,8 @@ fn r30_artifact_searches() {
 fn r30_configurations() {
     replay("config");
 }
+
+#[test]
+fn r30_websocket_frames() {
+    replay("websocket_frames");
+}

@@ -1,5 +1,5 @@
-//! The cost of stored and background responses: their figures beside those of the same work without
-//! a store, round by round.
+//! The cost of stored and background responses and of WebSockets: their figures beside those of the
+//! same work without a store and over HTTP, round by round.
 //!
 //! | module | what it measures |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | [`cost`] | streams that are stored beside streams that are not |
 //! | [`viewers`] | the memory of clients that read a background response |
 //! | [`background`] | many background responses at once, beside streams in the foreground |
+//! | [`websocket`] | events over WebSockets beside server-sent events, and idle WebSockets |
 //! | [`table`] | the rows of the table |
 
 mod background;
@@ -16,6 +17,7 @@ mod cost;
 mod lookup;
 mod table;
 mod viewers;
+mod websocket;
 
 use std::path::PathBuf;
 
@@ -46,6 +48,8 @@ enum ResponsePart {
     Cost,
     Viewers,
     Background,
+    #[value(name = "websocket")]
+    WebSocket,
 }
 
 /// What a part has measured.
@@ -70,8 +74,8 @@ impl PartResult {
 /// Measures the parts and prints a table. Returns false if an event or an item was lost or a request
 /// refused.
 pub(crate) async fn run(options: &ResponsesOptions) -> anyhow::Result<bool> {
-    // Each viewer has one socket here.
-    limits::ensure_open_files(u64::from(viewers::VIEWERS) + 400)?;
+    // Each viewer and each WebSocket has one socket here.
+    limits::ensure_open_files(u64::from(viewers::VIEWERS.max(websocket::IDLE)) + 400)?;
     let proxy = proxy(options.proxy.as_ref())?;
     let rounds = options.rounds;
     let machine = measure::machine();
@@ -88,6 +92,7 @@ pub(crate) async fn run(options: &ResponsesOptions) -> anyhow::Result<bool> {
             ResponsePart::Cost => cost::measure(proxy, rounds).await,
             ResponsePart::Viewers => viewers::measure(proxy, rounds).await,
             ResponsePart::Background => background::measure(proxy, rounds).await,
+            ResponsePart::WebSocket => websocket::measure(proxy, rounds).await,
         }?;
         all.rows.extend(result.rows);
         all.faults.extend(result.faults);

@@ -67,7 +67,7 @@ async fn memory(server: &Server, is_viewer: bool) -> anyhow::Result<f64> {
             open.push(if is_viewer {
                 load::first_event(target, &events).await?
             } else {
-                idle(target).await?
+                load::idle_connection(target, false).await?
             });
         }
         anyhow::Ok(open)
@@ -96,13 +96,4 @@ async fn begin(target: Target) -> anyhow::Result<String> {
     let id = response.get("id").and_then(Value::as_str);
     let id = id.context("a response without id")?;
     Ok(id.to_owned())
-}
-
-/// A connection that stays open after an answer.
-async fn idle(target: Target) -> anyhow::Result<Conn> {
-    let mut conn = Conn::open(target.addr).await?;
-    let reply = conn.send(&target.health_request()).await?;
-    conn.read_to_end(reply).await?;
-    conn.free_buffer();
-    Ok(conn)
 }

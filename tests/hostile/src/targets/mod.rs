@@ -7,6 +7,7 @@ mod provider_error;
 mod request;
 mod search;
 mod sse;
+mod websocket_frames;
 
 pub(crate) use answer::tools_request;
 pub(crate) use bundle::pack_entries;
@@ -23,7 +24,7 @@ pub struct FuzzTarget {
 }
 
 /// All targets.
-pub const TARGETS: [FuzzTarget; 8] = [
+pub const TARGETS: [FuzzTarget; 9] = [
     FuzzTarget {
         name: "request",
         run: request::run,
@@ -55,6 +56,10 @@ pub const TARGETS: [FuzzTarget; 8] = [
     FuzzTarget {
         name: "config",
         run: config::run,
+    },
+    FuzzTarget {
+        name: "websocket_frames",
+        run: websocket_frames::run,
     },
 ];
 
