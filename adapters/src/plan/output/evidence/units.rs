@@ -106,6 +106,17 @@ impl Quotes {
         self.is_in_word = true;
     }
 
+    /// As [`Self::count_outside`] behind a word. Most gaps are one byte.
+    #[inline]
+    pub(super) fn count_in_gap(&mut self, gap: &[u8], separator: u8) -> usize {
+        if let [byte] = gap
+            && !matches!(byte, b'"' | b'\'')
+        {
+            return usize::from(*byte == separator && self.open.is_none());
+        }
+        self.count_outside(gap, separator)
+    }
+
     /// How many separators in the next bytes of a row are outside of quotes.
     #[inline]
     pub(in crate::plan::output) fn count_outside(&mut self, bytes: &[u8], separator: u8) -> usize {
