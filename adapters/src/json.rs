@@ -149,7 +149,7 @@ fn unescaped(escaped: &str) -> Option<String> {
     // The decoded text is never longer than the escaped one.
     let mut text = String::with_capacity(escaped.len());
     let mut rest = escaped;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+    while let Some(at) = next_escape(rest.as_bytes()) {
         text.push_str(rest.get(..at)?);
         let behind = rest.get(at + 1..)?;
         let (first, after) = behind.split_at_checked(1)?;
@@ -170,6 +170,23 @@ fn unescaped(escaped: &str) -> Option<String> {
     }
     text.push_str(rest);
     Some(text)
+}
+
+/// Where the next backslash is. Most stand close to each other, where a search costs more than a look
+/// at eight bytes.
+#[inline]
+fn next_escape(escaped: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHEST: u64 = ONES << 7;
+    if let Some(chunk) = escaped.first_chunk::<8>() {
+        let others = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(b'\\'));
+        // The lowest bit that is left is that of the first zero.
+        let found = others.wrapping_sub(ONES) & !others & HIGHEST;
+        if found != 0 {
+            return usize::try_from(found.trailing_zeros() / 8).ok();
+        }
+    }
+    memchr::memchr(b'\\', escaped)
 }
 
 /// Decodes the digits after a `\u`, with the second half of a surrogate pair. Returns the

@@ -60,6 +60,7 @@ fn read_blocks(text: &str, stop: &StopFlag) -> OutputMeasure {
     let mut newlines = memchr::memchr_iter(b'\n', head).count();
     let is_json = classify::is_json(body, header.total_lines.is_some());
     let mut classifier = Classifier::default();
+    let mut chars = header.chars;
     while !rest.is_empty() {
         if stop.is_raised() {
             break;
@@ -69,6 +70,7 @@ fn read_blocks(text: &str, stop: &StopFlag) -> OutputMeasure {
             .unwrap_or((rest, &[]));
         hash.update(block);
         // Every byte but the continuation bytes of UTF-8 begins a character.
+        chars += classify::count_bytes(block, |byte| byte & 0xc0 != 0x80);
         newlines += memchr::memchr_iter(b'\n', block).count();
         if !is_json {
             classifier.feed(block);
@@ -83,7 +85,7 @@ fn read_blocks(text: &str, stop: &StopFlag) -> OutputMeasure {
     };
     OutputMeasure {
         kind,
-        chars: header.chars + body.chars().count(),
+        chars,
         lines: newlines + usize::from(has_open_line),
         bytes: text.len(),
         id: format_id(&hash.finalize()),

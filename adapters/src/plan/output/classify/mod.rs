@@ -134,7 +134,7 @@ impl Classifier {
 
 /// How many bytes match. The inner sum fits into a byte, so that the compiler vectorises
 /// the loop.
-fn count_bytes(block: &[u8], matches: impl Fn(u8) -> bool) -> usize {
+pub(super) fn count_bytes(block: &[u8], matches: impl Fn(u8) -> bool) -> usize {
     block
         .chunks(128)
         .map(|few| {

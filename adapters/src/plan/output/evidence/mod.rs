@@ -572,7 +572,7 @@ fn read_cells(
         let mut found = tokens.next(at, end);
         let word = found.map_or(end, |found| found.start);
         let gap = bytes.get(at..word).unwrap_or_default();
-        let cells = quotes.count_outside(gap, separator);
+        let cells = quotes.count_in_gap(gap, separator);
         column += cells;
         let mut begins = cells > 0;
         if is_first {

@@ -53,8 +53,11 @@ impl WordCount {
 pub(super) struct RarityModel {
     words: Vec<WordCount>,
     pairs: Vec<u8>,
+    /// Names of numbers in their places of which no pair is counted any more, by hash.
+    steady: Vec<u64>,
     word_shift: u32,
     pair_shift: u32,
+    steady_shift: u32,
     /// All words, and how many of them occurred once.
     total: u32,
     singles: u32,
@@ -142,11 +145,14 @@ impl RarityModel {
     pub(super) fn new(bytes: usize) -> Self {
         let word_bits = (bytes / 12).max(1).ilog2().clamp(8, 14);
         let pair_bits = (bytes.max(1).ilog2() + 1).clamp(10, 18);
+        let steady_bits = (bytes / 256).max(1).ilog2().clamp(4, 11);
         Self {
             words: vec![WordCount::default(); 1 << word_bits],
             pairs: vec![0; 1 << pair_bits],
+            steady: vec![0; 1 << steady_bits],
             word_shift: 64 - word_bits,
             pair_shift: 64 - pair_bits,
+            steady_shift: 64 - steady_bits,
             total: 0,
             singles: 0,
         }
@@ -213,42 +219,83 @@ impl RarityModel {
     /// it was a surprise so far: it is new where only one in `least` tokens is.
     #[inline]
     pub(super) fn count(&mut self, context: Context, token: &TextToken, least: u32) -> Counted {
-        let is_word = token.is_word();
-        let mut is_new = self.count_pair(context, context, token, least);
-        if let Some((place, value)) = context.value(token) {
-            is_new |= self.count_pair(place, context, &value, least);
+        let next = context.after(token);
+        if !token.is_word() {
+            let is_new = match token.kind {
+                TokenKind::Number => self.count_number(context, token, least),
+                _ => self.count_pair(context, token, least),
+            };
+            self.count_context(next);
+            return Counted {
+                before: u32::MAX,
+                may_be_marked: false,
+                is_new,
+            };
         }
-        if token.kind == TokenKind::Number {
-            let signs = Context::signs(token);
-            is_new |= self.count_pair(signs, signs, token, least);
-            self.count_context(signs);
-        }
+        let mut is_new = self.count_pair(context, token, least);
         let mut before = WordCount::default();
-        let next = context.after(token).0;
-        if let Some(word) = self.words.get_mut(Self::slot(next, self.word_shift)) {
+        if let Some(word) = self.words.get_mut(Self::slot(next.0, self.word_shift)) {
             before = *word;
             word.count += 1;
         }
-        if is_word {
-            let slot = Self::slot(context.pair(token), self.pair_shift);
-            if before.singles >= MARKED
-                && let Some(pair) = self.pairs.get_mut(slot)
-            {
-                *pair |= PAIR_MARKED;
-            }
-            self.total += 1;
-            if before.count == 0 {
-                self.singles += 1;
-                is_new |= self.singles.saturating_mul(least) <= self.total || self.total < 64;
-            } else if before.count == 1 {
-                self.singles = self.singles.saturating_sub(1);
-            }
+        let slot = Self::slot(context.pair(token), self.pair_shift);
+        if before.singles >= MARKED
+            && let Some(pair) = self.pairs.get_mut(slot)
+        {
+            *pair |= PAIR_MARKED;
+        }
+        self.total += 1;
+        if before.count == 0 {
+            self.singles += 1;
+            is_new |= self.singles.saturating_mul(least) <= self.total || self.total < 64;
+        } else if before.count == 1 {
+            self.singles = self.singles.saturating_sub(1);
         }
         Counted {
-            before: if is_word { before.count } else { u32::MAX },
-            may_be_marked: is_word && before.singles >= MARKED,
+            before: before.count,
+            may_be_marked: before.singles >= MARKED,
             is_new,
         }
+    }
+
+    /// Counts a number behind its context, among the values in its place, and between its signs.
+    #[inline]
+    fn count_number(&mut self, context: Context, number: &TextToken, least: u32) -> bool {
+        let signs = Context::signs(number);
+        let steady = mix(context.0, number.hash);
+        let steady_slot = Self::slot(steady, self.steady_shift);
+        if self.steady.get(steady_slot) == Some(&steady) {
+            self.count_context(signs);
+            return false;
+        }
+        let name = token_name(number);
+        let place = context.value(number);
+        let here = self.add_pair(mix(context.0, name));
+        let value = match &place {
+            Some((place, value)) => self.add_pair(place.pair(value)),
+            None => FREQUENT,
+        };
+        let between = self.add_pair(mix(signs.0, name));
+        let least_count = here.min(value).min(between);
+        if least_count >= FREQUENT
+            && let Some(entry) = self.steady.get_mut(steady_slot)
+        {
+            *entry = steady;
+        }
+        let mut is_new = false;
+        if least_count <= 1 {
+            if here <= 1 {
+                is_new |= self.count_single(context, context, here == 0, least);
+            }
+            if let Some((place, _)) = place.filter(|_| value <= 1) {
+                is_new |= self.count_single(place, context, value == 0, least);
+            }
+            if between <= 1 {
+                is_new |= self.count_single(signs, signs, between == 0, least);
+            }
+        }
+        self.count_context(signs);
+        is_new
     }
 
     /// Counts a word that occurred a few times more in a frequent pair.
@@ -262,25 +309,27 @@ impl RarityModel {
     }
 
     /// Counts a token behind a context, and returns whether it is new there and little else was.
-    /// `counted` is the context whose occurrences count.
     #[inline]
-    fn count_pair(
-        &mut self,
-        context: Context,
-        counted: Context,
-        token: &TextToken,
-        least: u32,
-    ) -> bool {
-        let slot = Self::slot(context.pair(token), self.pair_shift);
+    fn count_pair(&mut self, context: Context, token: &TextToken, least: u32) -> bool {
+        let count = self.add_pair(context.pair(token));
+        count <= 1 && self.count_single(context, context, count == 0, least)
+    }
+
+    /// Counts a pair, and returns how often it occurred before.
+    #[inline]
+    fn add_pair(&mut self, name: u64) -> u8 {
+        let slot = Self::slot(name, self.pair_shift);
         let Some(pair) = self.pairs.get_mut(slot) else {
-            return false;
+            return FREQUENT;
         };
         let count = *pair & PAIR_COUNT;
         *pair += u8::from(count < FREQUENT);
-        count <= 1 && self.count_single(context, counted, count == 0, least)
+        count
     }
 
-    /// Counts what was new behind a context, or is not single any more.
+    /// Counts what was new behind a context, or is not single any more. `counted` is the context
+    /// whose occurrences count.
+    #[cold]
     fn count_single(
         &mut self,
         context: Context,

@@ -106,6 +106,17 @@ impl Quotes {
         self.is_in_word = true;
     }
 
+    /// As [`Self::count_outside`], for what stands between two words: mostly one byte.
+    #[inline]
+    pub(super) fn count_in_gap(&mut self, gap: &[u8], separator: u8) -> usize {
+        if let [byte] = gap
+            && !matches!(byte, b'"' | b'\'')
+        {
+            return usize::from(*byte == separator && self.open.is_none());
+        }
+        self.count_outside(gap, separator)
+    }
+
     /// How many separators in the next bytes of a row are outside of quotes.
     #[inline]
     pub(in crate::plan::output) fn count_outside(&mut self, bytes: &[u8], separator: u8) -> usize {
@@ -178,4 +189,30 @@ fn part_end(bytes: &[u8], start: usize, end: usize) -> usize {
         at -= 1;
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_read_at_once_as_byte_by_byte() {
+        const BYTES: [u8; 4] = [b'"', b'\'', b',', b' '];
+        for length in 0..=9 {
+            for number in 0..4_usize.pow(length) {
+                let gap: Vec<u8> = (0..length)
+                    .map(|at| BYTES[number >> (2 * at) & 3])
+                    .collect();
+                for open in [None, Some(b'"'), Some(b'\'')] {
+                    for is_in_word in [false, true] {
+                        let mut at_once = Quotes { open, is_in_word };
+                        let mut by_bytes = at_once;
+                        let found = at_once.count_in_gap(&gap, b',');
+                        assert_eq!(found, by_bytes.count_outside(&gap, b','), "{gap:?}");
+                        assert_eq!(at_once.open, by_bytes.open, "{gap:?}");
+                    }
+                }
+            }
+        }
+    }
 }
