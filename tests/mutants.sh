@@ -676,8 +676,14 @@ row S1-4a "a thread is trimmed to its own responses" src/store/threads.rs \
   's/let needed = responses.max(children);/let needed = responses.max(children.filter(|_| false));/' \
   lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays
 row S1-4a "the text of a history grows while it is read" src/store/threads.rs \
-  's/String::with_capacity(bytes + count.max(1) + 1)/String::new()/' \
-  lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays
+  's/list.try_reserve_exact(bytes + count.max(1) + 1)/list.try_reserve_exact(0)/' \
+  lib s1_4a_a_history_is_read_into_a_text_of_about_its_size
+row S1-4a "a part of a history has room for the whole thread" src/store/threads.rs \
+  's/number = ?1 AND begins = ?2 AND ends = ?3/number = ?1 AND (begins = ?2 OR ends = ?3)/' \
+  lib s1_4a_a_history_is_read_into_a_text_of_about_its_size
+row S1-4a "large items have no room in the text of a history" src/store/threads.rs \
+  's/usize_of(own.1) + usize_of(large)/usize_of(own.1) + usize_of(large) * 0/' \
+  lib s1_4a_a_history_is_read_into_a_text_of_about_its_size
 row S1-4a "nothing is trimmed" src/store/threads.rs \
   's/if needed.is_none() {/if needed.is_none() \&\& false {/' \
   lib s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays

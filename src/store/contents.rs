@@ -1,6 +1,8 @@
 //! JSON that several rows share, stored once and compressed. Rows count as its users; triggers
 //! delete what has none.
 
+use std::io::Cursor;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use zstd::bulk::Decompressor;
@@ -29,29 +31,26 @@ pub(super) fn put(connection: &Connection, json: &str) -> Result<i64, StoreError
     Ok(number)
 }
 
-/// Appends the JSON of a row to a text.
-pub(super) fn read(
-    connection: &Connection,
-    number: i64,
-    text: &mut String,
-) -> Result<(), StoreError> {
-    ContentReader::default().read(connection, number, text)
+/// The JSON of a row.
+pub(super) fn read(connection: &Connection, number: i64) -> Result<String, StoreError> {
+    let mut json = Vec::new();
+    ContentReader::default().read(connection, number, &mut json)?;
+    text_of(json)
 }
 
-/// Reads rows one after the other, with memory that is allocated once.
+/// Reads rows one after the other, with a decompressor that is allocated once.
 #[derive(Default)]
 pub(super) struct ContentReader {
     decompressor: Option<Decompressor<'static>>,
-    json: Vec<u8>,
 }
 
 impl ContentReader {
-    /// Appends the JSON of a row to a text.
+    /// Appends the JSON of a row, of which nobody has checked that it is text.
     pub(super) fn read(
         &mut self,
         connection: &Connection,
         number: i64,
-        text: &mut String,
+        text: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
         let mut select =
             connection.prepare_cached("SELECT bytes, body FROM contents WHERE number = ?1")?;
@@ -61,29 +60,45 @@ impl ContentReader {
             .ok_or(StoreError::Damaged("a content is missing"))?;
         let bytes: usize = row.get(0)?;
         let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        text.push_str(self.decompress(body, bytes)?);
-        Ok(())
+        self.decompress(body, bytes, text)
     }
 
-    /// The text in a zstd frame, which has so many bytes.
-    fn decompress(&mut self, body: &[u8], bytes: usize) -> Result<&str, StoreError> {
+    /// Appends what is in a zstd frame, which has so many bytes. It is decompressed where it stays,
+    /// because a copy of a large text takes long.
+    fn decompress(
+        &mut self,
+        body: &[u8],
+        bytes: usize,
+        text: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
         let decompressor = match &mut self.decompressor {
             Some(decompressor) => decompressor,
             unused @ None => unused.insert(Decompressor::new()?),
         };
-        self.json.clear();
-        self.json.reserve(bytes);
-        decompressor
-            .decompress_to_buffer(body, &mut self.json)
+        let start = text.len();
+        text.try_reserve(bytes)
+            .map_err(|_| StoreError::Damaged("a content is too long"))?;
+        let mut end = Cursor::new(text);
+        end.set_position(start as u64);
+        let written = decompressor
+            .decompress_to_buffer(body, &mut end)
             .map_err(|_| StoreError::Damaged("a content cannot be decompressed"))?;
-        if self.json.len() != bytes {
-            return Err(StoreError::Damaged("a content is not complete"));
+        if written == bytes {
+            Ok(())
+        } else {
+            Err(StoreError::Damaged("a content is not complete"))
         }
-        std::str::from_utf8(&self.json).map_err(|_| StoreError::Damaged("a content is not text"))
     }
 }
 
 /// The text in a zstd frame, which has so many bytes.
 pub(super) fn decompressed(body: &[u8], bytes: usize) -> Result<String, StoreError> {
-    Ok(ContentReader::default().decompress(body, bytes)?.to_owned())
+    let mut text = Vec::new();
+    ContentReader::default().decompress(body, bytes, &mut text)?;
+    text_of(text)
+}
+
+/// What was read from the database as text.
+pub(super) fn text_of(bytes: Vec<u8>) -> Result<String, StoreError> {
+    String::from_utf8(bytes).map_err(|_| StoreError::Damaged("a content is not text"))
 }

@@ -215,9 +215,8 @@ impl StoreReading {
         while let Some(row) = rows.next()? {
             let number: i64 = row.get(0)?;
             let hash: Vec<u8> = row.get(1)?;
-            let mut json = String::new();
-            let read = contents::read(&snapshot, number, &mut json);
-            if read.is_err() || Sha256::digest(json.as_bytes()).as_slice() != hash {
+            let read = contents::read(&snapshot, number);
+            if !read.is_ok_and(|json| Sha256::digest(json.as_bytes()).as_slice() == hash) {
                 faults.push(format!("content {number} is not what was stored"));
             }
         }

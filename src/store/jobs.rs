@@ -380,8 +380,7 @@ fn read_unfinished(connection: &Connection, row: &Row<'_>) -> Result<UnfinishedJ
     let (size, frame) = parts.ok_or(StoreError::Damaged("the request of a run is missing"))?;
     let size = usize::try_from(u64::from_le_bytes(*size));
     let size = size.map_err(|_| StoreError::Damaged("the request of a run is too large"))?;
-    let mut parameters = String::new();
-    contents::read(connection, row.get(8)?, &mut parameters)?;
+    let parameters = contents::read(connection, row.get(8)?)?;
     Ok(UnfinishedJob {
         id: row.get(0)?,
         owner: row.get(1)?,

@@ -414,10 +414,11 @@ pub(super) fn read(
     let mut json: String = columns.get(0)?;
     if let Some(place) = row.place(row.ends) {
         let parts = threads::parts(connection, row.output, place)?;
-        threads::read(connection, &parts, &mut json, |_| {})?;
+        let mut text = json.into_bytes();
+        threads::read(connection, &parts, &mut text, |_| {})?;
+        json = contents::text_of(text)?;
     }
-    let mut parameters = String::new();
-    contents::read(connection, columns.get(2)?, &mut parameters)?;
+    let parameters = contents::read(connection, columns.get(2)?)?;
     let tail = columns.get_ref(1)?.as_str();
     json += &joined(tail.map_err(rusqlite::Error::from)?, &parameters);
     Ok(Some(StoredResponse {

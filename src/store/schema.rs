@@ -8,7 +8,7 @@ use super::lock_patience::LOCK_TIMEOUT;
 use super::page_caches::{self, READER_CACHE, WRITER_CACHE};
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
@@ -17,6 +17,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("006.sql"),
     include_str!("007.sql"),
     include_str!("008.sql"),
+    include_str!("009.sql"),
 ];
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
@@ -109,7 +110,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "8"),
+            ("user_version", "9"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))
@@ -164,10 +165,10 @@ pub(super) mod tests {
     #[test]
     fn a_newer_schema_is_left_alone() {
         let mut connection = in_memory();
-        connection.pragma_update(None, "user_version", 9).unwrap();
+        connection.pragma_update(None, "user_version", 10).unwrap();
         assert!(matches!(
             migrate(&mut connection),
-            Err(StoreError::Newer(9))
+            Err(StoreError::Newer(10))
         ));
     }
 }

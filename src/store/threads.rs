@@ -232,10 +232,11 @@ pub(super) fn each_item<E: From<rusqlite::Error> + From<StoreError>>(
     let mut rows = select.query([first, first + MAX_POSITION])?;
     let mut contents = ContentReader::default();
     while let Some(row) = rows.next()? {
-        let mut json = String::new();
+        let mut json = Vec::new();
         push_json(connection, row, 2, &mut contents, &mut json)?;
         let number: i64 = row.get(0)?;
         let id = row.get(1)?;
+        let json = contents::text_of(json)?;
         each(number - first, NewItem { id, json })?;
     }
     Ok(())
@@ -265,12 +266,12 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// Appends the JSON of the items in these parts to a text, with commas between them. `each` gets
-/// the place of each item.
+/// Appends the JSON of the items in these parts, with commas between them. Whoever makes a text of
+/// it checks it as a whole. `each` gets the place of each item.
 pub(super) fn read(
     connection: &Connection,
     parts: &[ThreadPart],
-    text: &mut String,
+    text: &mut Vec<u8>,
     mut each: impl FnMut(Range<usize>),
 ) -> Result<(), StoreError> {
     let mut select = connection.prepare_cached(
@@ -283,7 +284,7 @@ pub(super) fn read(
         let mut rows = select.query([numbers.start, numbers.end])?;
         while let Some(row) = rows.next()? {
             if !std::mem::take(&mut is_first) {
-                text.push(',');
+                text.push(b',');
             }
             let start = text.len();
             push_json(connection, row, 0, &mut contents, text)?;
@@ -300,36 +301,64 @@ pub(super) fn history(
 ) -> Result<StoredItems, StoreError> {
     let parts = parts(connection, 0, place)?;
     let (count, bytes) = size(connection, &parts)?;
-    let mut items = StoredItems {
-        // The items, a comma after each but the last, and the two brackets.
-        list: String::with_capacity(bytes + count.max(1) + 1),
-        ranges: Vec::with_capacity(count),
-    };
-    items.list.push('[');
-    read(connection, &parts, &mut items.list, |range| {
-        items.ranges.push(range);
-    })?;
-    items.list.push(']');
-    Ok(items)
+    // The items, a comma after each but the last, and the two brackets.
+    let mut list = Vec::new();
+    list.try_reserve_exact(bytes + count.max(1) + 1).ok();
+    let mut ranges = Vec::new();
+    ranges.try_reserve_exact(count).ok();
+    list.push(b'[');
+    read(connection, &parts, &mut list, |range| ranges.push(range))?;
+    list.push(b']');
+    Ok(StoredItems {
+        list: contents::text_of(list)?,
+        ranges,
+    })
 }
 
-/// How many items these parts have, and how many bytes of JSON: a text that grows is copied.
+/// The most items that these parts have, and the most bytes of JSON: a text that grows is copied.
 fn size(connection: &Connection, parts: &[ThreadPart]) -> Result<(usize, usize), StoreError> {
-    let mut select = connection.prepare_cached(
-        "SELECT count(*), coalesce(sum(coalesce(octet_length(json),
-                (SELECT bytes FROM contents WHERE contents.number = content))), 0)
-         FROM items WHERE number >= ?1 AND number < ?2",
-    )?;
     let mut sum = (0, 0);
     for part in parts {
         let numbers = part.numbers();
-        let (count, bytes): (usize, usize) = select
-            .query_row([numbers.start, numbers.end], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
-        sum = (sum.0 + count, sum.1 + bytes);
+        let own = match bytes_of_whole(connection, part)? {
+            Some(bytes) => (part.positions.end - part.positions.start, bytes),
+            None => count_rows(connection, &numbers)?,
+        };
+        // The index has the large items, so that the others need not be read for it.
+        let mut select = connection.prepare_cached(
+            "SELECT coalesce(sum(contents.bytes), 0)
+             FROM items INDEXED BY items_with_content
+             JOIN contents ON contents.number = items.content
+             WHERE items.number >= ?1 AND items.number < ?2 AND items.content IS NOT NULL",
+        )?;
+        let large: i64 = select.query_row([numbers.start, numbers.end], |row| row.get(0))?;
+        let usize_of = |number: i64| usize::try_from(number).unwrap_or_default();
+        sum.0 += usize_of(own.0);
+        sum.1 += usize_of(own.1) + usize_of(large);
     }
     Ok(sum)
+}
+
+/// The bytes that the items of a part take without contents, if it is a whole thread: a little more
+/// than their JSON has.
+fn bytes_of_whole(connection: &Connection, part: &ThreadPart) -> Result<Option<i64>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT bytes FROM threads WHERE number = ?1 AND begins = ?2 AND ends = ?3",
+    )?;
+    let whole = params![part.thread, part.positions.start, part.positions.end];
+    Ok(select.query_row(whole, |row| row.get(0)).optional()?)
+}
+
+/// How many items have these numbers, and the bytes of their JSON without contents.
+fn count_rows(connection: &Connection, numbers: &Range<i64>) -> Result<(i64, i64), StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT count(*), coalesce(sum(octet_length(json)), 0)
+         FROM items WHERE number >= ?1 AND number < ?2",
+    )?;
+    let row = select.query_row([numbers.start, numbers.end], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    });
+    Ok(row?)
 }
 
 /// Deletes the items of a thread that nothing refers to, the thread if nothing is left, and so on
@@ -430,9 +459,9 @@ pub(super) fn item(connection: &Connection, number: i64) -> Result<Option<String
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
-    let mut json = String::new();
+    let mut json = Vec::new();
     push_json(connection, row, 0, &mut ContentReader::default(), &mut json)?;
-    Ok(Some(json))
+    Ok(Some(contents::text_of(json)?))
 }
 
 /// The first items of a part in an order, with their ids.
@@ -452,9 +481,10 @@ pub(super) fn page(
     let mut items = Vec::new();
     let mut contents = ContentReader::default();
     while let Some(row) = rows.next()? {
-        let mut json = String::new();
+        let mut json = Vec::new();
         push_json(connection, row, 1, &mut contents, &mut json)?;
         let id = row.get(0)?;
+        let json = contents::text_of(json)?;
         items.push(NewItem { id, json });
     }
     Ok(items)
@@ -466,11 +496,11 @@ fn push_json(
     row: &rusqlite::Row<'_>,
     column: usize,
     contents: &mut ContentReader,
-    text: &mut String,
+    text: &mut Vec<u8>,
 ) -> Result<(), StoreError> {
-    let json = row.get_ref(column)?.as_str_or_null();
+    let json = row.get_ref(column)?.as_bytes_or_null();
     match json.map_err(rusqlite::Error::from)? {
-        Some(json) => text.push_str(json),
+        Some(json) => text.extend_from_slice(json),
         None => contents.read(connection, row.get(column + 1)?, text)?,
     }
     Ok(())

@@ -160,8 +160,7 @@ fn export(
     )?;
     let mut rows = select.query([owner])?;
     while let Some(row) = rows.next()? {
-        let mut parameters = String::new();
-        contents::read(&snapshot, row.get(9)?, &mut parameters)?;
+        let parameters = contents::read(&snapshot, row.get(9)?)?;
         write(&ExportedLine::Response(ExportedResponse {
             id: row.get(0)?,
             thread: row.get(1)?,
