@@ -26,11 +26,14 @@ const SERVICES: [(&str, &str); 4] = [
     (STRICT, "true"),
 ];
 
-/// After so many refusals of further fields none is sent any more, so that other requests are left.
+/// After more refusals of further fields none is sent any more, so that other requests are left.
 const MAX_REFUSALS: usize = 3;
 
-/// The fields that steer reasoning, with the values that turn it off and on. Half of them are tried
-/// at once, so the most frequent ones come first.
+/// So many of the fields that steer reasoning are tried first.
+const FREQUENT: usize = 2;
+
+/// The fields that steer reasoning, with the values that turn it off and on. Those that most
+/// providers have come first, and are tried first.
 const CONTROLS: [(&str, &str, &str, &str); 5] = [
     (
         "thinking",
@@ -118,7 +121,7 @@ impl MeasuringTurns {
             }
             let before = fields.len();
             fields.retain(|(name, _)| !names(&refusal.body, name));
-            if fields.len() == before || refusals == MAX_REFUSALS {
+            if fields.len() == before || refusals > MAX_REFUSALS {
                 fields.clear();
             }
         }
@@ -152,10 +155,15 @@ impl MeasuringTurns {
             return self.checks.push(DoctorCheck::good("effort", found));
         };
         let value = |(name, _, off, on)| (name, if usual { off } else { on });
-        let mut left: ProbeFields = CONTROLS.into_iter().map(value).collect();
-        let mut saw_usual = false;
+        let all: ProbeFields = CONTROLS.into_iter().map(value).collect();
+        let (frequent, rare) = all.split_at(FREQUENT);
+        let mut left = frequent.to_vec();
         let mut is_changed = self.is_changed_by(&mut left, usual).await;
-        saw_usual |= is_changed == Some(false);
+        let mut saw_usual = is_changed == Some(false);
+        if saw_usual && self.effort_levels.is_none() {
+            left = rare.to_vec();
+            is_changed = self.is_changed_by(&mut left, usual).await;
+        }
         if is_changed != Some(true) {
             left.clear();
         }
