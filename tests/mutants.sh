@@ -993,6 +993,12 @@ row R74 "what answers show is not looked at" src/commands/doctor/measure.rs \
 row R74 "parameters are not measured" src/commands/doctor/measure.rs \
   's/            self.check_parameters().await;//' it \
   "R74 doctor: quirks that are drawn from all provider files are found"
+row R74 "it is not measured how reasoning is steered" src/commands/doctor/measure.rs \
+  's/            self.check_reasoning_control().await;//' it \
+  "R74 doctor: quirks that are drawn from all provider files are found"
+row R74 "fields that are taken are not kept" src/commands/doctor/extras.rs \
+  's/        self.keep_services(&services);//' it \
+  "R74 doctor: quirks that are drawn from all provider files are found"
 row R75 "a model is asked as often as it refuses" src/commands/doctor/watch.rs \
   's/self.used.requests >= MAX_REQUESTS/false/' \
   lib r75_a_model_is_asked_twelve_times_at_most

@@ -5,13 +5,14 @@ use registry::ToolChoiceMode;
 use serde_json::{Value, json};
 
 use super::measure::{MeasuringTurnEnd, MeasuringTurns, limited};
+use super::optional::ProbeFields;
 use super::prompts;
 use super::report::DoctorCheck;
 
 /// More output tokens than any model has.
 const TOO_MUCH_OUTPUT: u64 = 10_000_000;
 /// An answer of one word has at most so many tokens, reasoning included.
-const SHORT_OUTPUT: u64 = 1_000;
+pub(super) const SHORT_OUTPUT: u64 = 1_000;
 /// A prompt for a larger window would be too large for most servers.
 const MAX_OVERFLOW: u64 = 2_000_000;
 
@@ -19,29 +20,36 @@ impl MeasuringTurns {
     /// Which parameters are taken, with a call that is forced.
     pub(super) async fn check_parameters(&mut self) {
         let named = json!({"type": "function", "name": "wait"});
-        let Some(mut check) = self.try_parameters(named).await else {
+        let mut services = self.service_fields();
+        let Some(mut check) = self.try_parameters(named, &mut services).await else {
             return;
         };
+        self.keep_services(&services);
         // A provider may take one way to force a call and not the other.
         let choice = self.known().dialect.quirks.tool_choice();
         if !choice.contains(ToolChoiceMode::Named) && choice.contains(ToolChoiceMode::Required) {
             check = self
-                .try_parameters(json!("required"))
+                .try_parameters(json!("required"), &mut Vec::new())
                 .await
                 .unwrap_or(check);
         }
         self.checks.push(check);
     }
 
-    /// Sends a request with all parameters and a forced call. Returns the check; `None` if a limit
-    /// does not allow it, which is told.
-    async fn try_parameters(&mut self, choice: Value) -> Option<DoctorCheck> {
+    /// Sends a request with all parameters, these further fields and a forced call. Returns the
+    /// check; `None` if a limit does not allow it, which is told.
+    async fn try_parameters(
+        &mut self,
+        choice: Value,
+        fields: &mut ProbeFields,
+    ) -> Option<DoctorCheck> {
         let input = [prompts::message("user", "Wait once.")];
         let more = json!({
-            "tools": prompts::tools(), "tool_choice": choice, "temperature": 1.5,
+            "tools": prompts::strict_tool(), "tool_choice": choice, "temperature": 1.5,
             "presence_penalty": 0.1, "frequency_penalty": 0.1,
         });
-        let check = match self.ask_again(&input, SHORT_OUTPUT, &more).await {
+        let end = self.ask_with_fields(&input, SHORT_OUTPUT, &more, fields);
+        let check = match end.await {
             MeasuringTurnEnd::Limited => {
                 self.checks.push(limited("parameters"));
                 return None;

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use adapters::fault::Kind;
-use adapters::quirk_patch::SharedPatch;
+use adapters::quirk_patch::{EffortLevels, SharedPatch};
 use adapters::sse::{SseDecoder, SseEvent};
 use adapters::wire;
 use arc_swap::ArcSwap;
@@ -59,6 +59,17 @@ impl Known {
             model: Model::clone(&route.model),
         }
     }
+
+    /// Sets a quirk, named as in a provider file, if the wire has it.
+    pub(super) fn set_quirk(&mut self, key: &str, value: Value) {
+        let mut quirks = serde_json::to_value(self.dialect.quirks).unwrap_or_default();
+        if let Some(quirk) = quirks.get_mut(key) {
+            *quirk = value;
+        }
+        if let Ok(quirks) = serde_json::from_value(quirks) {
+            self.dialect.quirks = quirks;
+        }
+    }
 }
 
 /// Measures a model, `provider/model`, for which so much was used already. `with_overflow` sends a
@@ -94,6 +105,8 @@ pub(super) async fn measure(
         name: route.full_name(),
         checks: Vec::new(),
         refuses_reasoning: false,
+        reasoned: Vec::new(),
+        effort_levels: None,
     };
     // Boxed because it is large.
     let running = Box::pin(turns.run(with_overflow));
@@ -145,6 +158,10 @@ pub(super) struct MeasuringTurns {
     pub(super) checks: Vec<DoctorCheck>,
     /// A refusal has said that reasoning must not be sent back.
     refuses_reasoning: bool,
+    /// Whether each answer so far had reasoning.
+    pub(super) reasoned: Vec<bool>,
+    /// The effort levels that a refusal has listed.
+    pub(super) effort_levels: Option<EffortLevels>,
 }
 
 /// How a turn ended.
@@ -164,6 +181,8 @@ impl MeasuringTurns {
         if self.run_tool_loop().await {
             self.check_limits().await;
             self.check_parameters().await;
+            self.check_reasoning_control().await;
+            self.check_files().await;
             if with_overflow {
                 self.check_overflow().await;
             }
@@ -178,8 +197,7 @@ impl MeasuringTurns {
         input: &[Value],
         choice: Value,
     ) -> Option<Value> {
-        let more = json!({"tools": prompts::tools(), "tool_choice": choice, "temperature": 0.3,
-            "parallel_tool_calls": true});
+        let more = tool_parameters(&choice);
         let check = match self.ask_again(input, MAX_OUTPUT, &more).await {
             MeasuringTurnEnd::Answered(response) => return Some(response),
             MeasuringTurnEnd::Limited => limited(subject),
@@ -258,6 +276,13 @@ impl MeasuringTurns {
             return MeasuringTurnEnd::Failed(message.to_owned());
         }
         seen.answers += 1;
+        drop(seen);
+        let output = response.get("output").and_then(Value::as_array);
+        let is_thought = |item: &Value| item.get("type").is_some_and(|kind| kind == "reasoning");
+        let has_item = output.is_some_and(|items| items.iter().any(is_thought));
+        let thought = response.pointer("/usage/output_tokens_details/reasoning_tokens");
+        let has_tokens = thought.and_then(Value::as_u64) > Some(0);
+        self.reasoned.push(has_item || has_tokens);
         MeasuringTurnEnd::Answered(response)
     }
 
@@ -320,6 +345,12 @@ fn with_known(provider: &Provider, known: &Known) -> Provider {
     provider.models.retain(|model| model.id != known.model.id);
     provider.models.push(Arc::new(known.model.clone()));
     provider
+}
+
+/// The parameters of a turn of the tool loop.
+pub(super) fn tool_parameters(choice: &Value) -> Value {
+    json!({"tools": prompts::tools(), "tool_choice": choice, "temperature": 0.3,
+        "parallel_tool_calls": true})
 }
 
 /// The head of every request.

@@ -8,6 +8,7 @@
 //! | `measure` | a measurement: runs turns, and keeps what they show |
 //! | `tool_loop` | the turns that every agent needs |
 //! | `extras` | parameters, limits, and prompts that are too long |
+//! | `optional` | fields, files and ways to steer reasoning that only some providers take |
 //! | `prompts` | what the model is asked |
 //! | `watch` | watches the requests, and keeps the limits of a measurement |
 //! | `file` | what was measured as a provider file |
@@ -17,6 +18,7 @@ mod extras;
 mod file;
 mod local;
 mod measure;
+mod optional;
 mod prompts;
 mod report;
 mod target;

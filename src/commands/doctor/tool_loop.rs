@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::measure::MeasuringTurns;
+use super::measure::{MAX_OUTPUT, MeasuringTurnEnd, MeasuringTurns, tool_parameters};
+use super::optional::says;
 use super::prompts;
 use super::report::{CheckVerdict, DoctorCheck};
 
@@ -39,18 +40,41 @@ impl MeasuringTurns {
                 .push(DoctorCheck::good("tool result", "the model went on"));
         }
         self.adopt();
-        let history = prompts::foreign_history(history);
-        if self
-            .turn("history", &history, json!("none"))
-            .await
-            .is_some()
-        {
-            let found = "calls of another model and a later instruction were taken";
-            self.checks.push(DoctorCheck::good("history", found));
-        }
+        self.check_history(&prompts::foreign_history(history)).await;
         self.adopt();
         self.check_image().await;
         true
+    }
+
+    /// Whether calls of another model are taken, and where instructions may be. A late one stays a
+    /// system message only if the model follows it there: templates may leave it out.
+    async fn check_history(&mut self, history: &[Value]) {
+        const PLACE: &str = "system_place";
+        let tries_late = self.has_quirk(PLACE, &json!("first"))
+            && !self.has_quirk("system_role", &json!("user"));
+        let mut response = None;
+        if tries_late {
+            self.set_quirk(PLACE, json!("anywhere"));
+            let more = tool_parameters(&json!("none"));
+            if let MeasuringTurnEnd::Answered(answer) =
+                self.ask_again(history, MAX_OUTPUT, &more).await
+            {
+                response = Some(answer);
+            }
+            let is_followed = response
+                .as_ref()
+                .is_some_and(|answer| says(answer, prompts::WORD_OF_INSTRUCTION));
+            if !is_followed {
+                self.set_quirk(PLACE, json!("first"));
+            }
+        }
+        if response.is_none() {
+            response = self.turn("history", history, json!("none")).await;
+        }
+        if response.is_some() {
+            let found = "calls of another model and a later instruction were taken";
+            self.checks.push(DoctorCheck::good("history", found));
+        }
     }
 
     /// Whether images are taken.
@@ -60,10 +84,15 @@ impl MeasuringTurns {
             return self.checks.push(DoctorCheck::good("image", found));
         }
         let before = self.checks.len();
-        let is_taken = self
-            .turn("image", &prompts::image(), json!("none"))
-            .await
-            .is_some();
+        // One that cannot be fetched may be refused too; then the other one is tried alone.
+        let with_url = prompts::image(true);
+        let more = tool_parameters(&json!("none"));
+        let end = self.ask_again(&with_url, MAX_OUTPUT, &more).await;
+        let is_taken = matches!(end, MeasuringTurnEnd::Answered(_))
+            || self
+                .turn("image", &prompts::image(false), json!("none"))
+                .await
+                .is_some();
         // A request without an image was taken, so the image is what is refused.
         let is_refused = !is_taken
             && matches!(self.seen().refusal, Some((_, Some(400 | 404 | 415 | 422))))

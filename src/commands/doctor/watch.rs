@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
+use adapters::quirk_patch::QuirkPatch;
 use tokio::time::Instant;
 
 use crate::clock::System;
@@ -61,6 +62,8 @@ pub(super) struct Seen {
     pub(super) body: String,
     /// The kind and the status of the last failure.
     pub(super) refusal: Option<(Kind, Option<u16>)>,
+    /// What the last failure suggests to change.
+    pub(super) patch: Option<QuirkPatch>,
 }
 
 impl Seen {
@@ -75,6 +78,7 @@ impl Seen {
             is_limited: false,
             body: String::new(),
             refusal: None,
+            patch: None,
         }
     }
 
@@ -138,6 +142,7 @@ impl TurnObserver for Watching {
             }
             TurnEvent::AttemptEnd(fault) if !seen.is_limited => {
                 seen.refusal = fault.map(|fault| (fault.kind, fault.upstream_status));
+                seen.patch = fault.and_then(|fault| fault.patch);
             }
             _ => {}
         }

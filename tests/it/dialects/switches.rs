@@ -160,6 +160,7 @@ pub fn any_dialect() -> impl Strategy<Value = ChatDialect> {
         ] = on;
         with_distinguishable_calls(ChatDialect {
             reasoning,
+            reasoning_switch: None,
             ids,
             index,
             names,

@@ -52,6 +52,8 @@ pub(crate) fn reasoning(lower: &str) -> Option<QuirkPatch> {
 /// - OpenRouter (404): `No endpoints found that support image input`
 /// - OpenAI: `Invalid content type. image_url is only supported by certain models.`
 /// - Groq, Ollama and others: `this model does not support image…`
+/// - LM Studio: `'url' field must be a base64 encoded image.`; Ollama: `invalid image input`,
+///   and no more (ollama#6753)
 /// - Kimi: `unsupported image url`; a URL that could not be fetched, as at
 ///   Vertex, says nothing about other URLs
 pub(crate) fn images(lower: &str) -> Option<QuirkPatch> {
@@ -75,8 +77,9 @@ pub(crate) fn images(lower: &str) -> Option<QuirkPatch> {
         "not support image url",
         "only base64",
         "only supports base64",
+        "must be a base64 encoded image",
     ];
-    if contains_any(lower, NO_URLS) && lower.contains("image") {
+    if contains_any(lower, NO_URLS) && lower.contains("image") || lower == "invalid image input" {
         return Some(SharedPatch::NoImageUrls.into());
     }
     if contains_any(lower, NO_IMAGES) {

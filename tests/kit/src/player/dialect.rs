@@ -1,7 +1,9 @@
 //! Switches for the known ways in which providers depart from the plain Chat Completions wire. The
 //! default is the plain wire. Fields and variants are keys of a script.
 
+use super::http::PlayerRequest;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// How one reply is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -13,6 +15,8 @@ use serde::Deserialize;
 pub struct ChatDialect {
     /// Where the reasoning is.
     pub reasoning: ReasoningPlacement,
+    /// The field of a request that turns reasoning off.
+    pub reasoning_switch: Option<ReasoningSwitch>,
     /// Which fragments of a call have its id.
     pub ids: CallIdPlacement,
     /// The `index` of calls.
@@ -66,6 +70,44 @@ pub enum ReasoningPlacement {
     ThinkTags,
     /// The same without the opening tag.
     UnopenedThink,
+}
+
+/// A field of a request that turns reasoning off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningSwitch {
+    /// `thinking: {"type": "disabled"}`
+    Thinking,
+    /// `reasoning_effort: "none"`
+    Effort,
+    /// `enable_thinking: false`
+    EnableThinking,
+    /// `reasoning: {"enabled": false}`
+    Reasoning,
+    /// `chat_template_kwargs: {"enable_thinking": false}`
+    TemplateSwitch,
+}
+
+impl ReasoningSwitch {
+    /// Whether a request turns reasoning off.
+    fn is_off(self, request: &PlayerRequest) -> bool {
+        let (at, off) = match self {
+            Self::Thinking => ("/thinking/type", Value::from("disabled")),
+            Self::Effort => ("/reasoning_effort", Value::from("none")),
+            Self::EnableThinking => ("/enable_thinking", Value::from(false)),
+            Self::Reasoning => ("/reasoning/enabled", Value::from(false)),
+            Self::TemplateSwitch => ("/chat_template_kwargs/enable_thinking", Value::from(false)),
+        };
+        request.json.pointer(at) == Some(&off)
+    }
+}
+
+impl ChatDialect {
+    /// Whether the answer to this request has no reasoning.
+    pub(super) fn is_without_reasoning(&self, request: &PlayerRequest) -> bool {
+        self.reasoning_switch
+            .is_some_and(|switch| switch.is_off(request))
+    }
 }
 
 /// Which fragments of a call have its id.

@@ -98,7 +98,10 @@ impl Player {
         let remaining = Arc::clone(&answers);
         let answer_with: AnswerFunction = Box::new(move |request| {
             let mut answer = take_answer(&mut lock(&remaining), request);
-            answer.dialect.get_or_insert_with(|| dialect.clone());
+            let dialect = answer.dialect.get_or_insert_with(|| dialect.clone());
+            if dialect.is_without_reasoning(request) {
+                answer.leave_out_reasoning();
+            }
             answer
         });
         let state = PlayerState {

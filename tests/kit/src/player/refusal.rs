@@ -128,6 +128,10 @@ pub enum RefusalRule {
     UnknownFields(Vec<String>),
     /// These fields of the request.
     Fields(Vec<String>),
+    /// A `reasoning_effort` other than these.
+    EffortOtherThan(Vec<String>),
+    /// A system or user message of more characters than this.
+    MessageLength(u64),
     /// `strict` in a function.
     StrictTools,
     /// `max_tokens`
@@ -303,6 +307,10 @@ impl RefusalRule {
             Self::ToolImages => "Image URLs are only allowed for messages with role 'user'",
             Self::UnknownFields(_) => "Unrecognized request argument supplied: {found}",
             Self::Fields(_) => "Argument not supported on this model: {found}",
+            Self::EffortOtherThan(_) => {
+                "Unsupported value: 'reasoning_effort' does not support '{found}' with this model."
+            }
+            Self::MessageLength(_) => "invalid params, message is longer than {limit} (2013)",
             Self::StrictTools => "Unknown parameter: 'tools[0].function.strict'.",
             Self::MaxTokensUnsupported => {
                 "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."

@@ -133,6 +133,18 @@ impl ScriptedAnswer {
         }
     }
 
+    /// Leaves out reasoning, and what counts it.
+    pub(super) fn leave_out_reasoning(&mut self) {
+        self.steps
+            .retain(|step| !matches!(step, ScriptStep::Reasoning(_)));
+        for step in &mut self.steps {
+            if let ScriptStep::Usage(counts) = step {
+                counts.remove("completion_tokens_details");
+                counts.remove("total_tokens");
+            }
+        }
+    }
+
     /// Whether the reply has so many steps that no client waits for its end.
     pub(super) fn is_endless(&self) -> bool {
         reply::has_more_steps_than(self, 100_000)

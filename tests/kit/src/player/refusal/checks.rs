@@ -121,6 +121,20 @@ impl RefusalRule {
                 let found = refused.iter().find(|name| field(name).is_some());
                 found.map(|name| breach_at(0, name.clone()))
             }
+            Self::EffortOtherThan(levels) => {
+                let effort = field("reasoning_effort").and_then(Value::as_str);
+                let other = effort.filter(|effort| levels.iter().all(|level| level != effort));
+                other.map(|effort| breach_at(0, effort.to_owned()))
+            }
+            Self::MessageLength(limit) => any(&|message| {
+                let is_limited = matches!(role(message), "system" | "user");
+                let length = text(message, "content").chars().count() as u64;
+                broken_if(is_limited && length > *limit)
+            })
+            .map(|breach| RuleBreach {
+                tokens: with_limit(*limit),
+                ..breach
+            }),
             Self::StrictTools => {
                 let mut tools = request.tools().enumerate();
                 let strict = tools.find(|(_, function)| function.get("strict").is_some());
