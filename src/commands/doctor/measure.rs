@@ -180,8 +180,9 @@ impl MeasuringTurns {
     async fn run(&mut self, with_overflow: bool) {
         if self.run_tool_loop().await {
             self.check_limits().await;
-            self.check_parameters().await;
+            // Before the parameters, whose further fields may use up the requests that are left.
             self.check_reasoning_control().await;
+            self.check_parameters().await;
             self.check_files().await;
             if with_overflow {
                 self.check_overflow().await;
