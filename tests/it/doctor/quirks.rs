@@ -8,7 +8,7 @@ use kit::session::SeededRandom;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{UNUSED_URL, doctor, seed, written};
+use super::{UNUSED_URL, check, doctor, seed, written};
 use crate::adapting::run_tool_loop;
 use crate::adapting::strict::tool_loop_answers;
 use crate::literals::root;
@@ -409,18 +409,23 @@ async fn drawn() {
     for _ in 0..PRESETS {
         let quirks = draw_quirks(&mut random, &lines);
         let script = script(&mut random, &quirks);
-        let (file, used) = measured_file(&script, &quirks).await;
-        requests += used.0;
-        tokens += used.1;
+        let measured = measured(&script, &quirks).await;
+        let file = &measured.file;
+        requests += measured.requests;
+        tokens += measured.tokens;
+        let parameters = check(&measured.report, Some(0), "parameters");
+        // Where no request is left for them, the doctor says so.
+        let is_told = parameters["status"] == "warning";
         for name in SERVICES {
             let is_refused = script["refuse"]
                 .to_string()
                 .contains(&format!("\"{name}\""));
             let is_sent = file["quirks"].get(name).and_then(toml::Value::as_bool);
-            assert_eq!(is_sent == Some(true), !is_refused, "{name}: {script}");
+            let is_right = is_refused != (is_sent == Some(true)) || (is_told && is_sent.is_none());
+            assert!(is_right, "{name}: {script}");
         }
         for line in &quirks {
-            if line.is_in(&file) {
+            if line.is_in(file) {
                 found += 1;
             } else {
                 *missing
@@ -454,7 +459,7 @@ async fn not_measured() {
         }
         let answers = tool_loop_answers(&json!({"id": "call_7b1e6a3f"}), None);
         let script = json!({"refuse": refuse, "answers": answers});
-        let (file, _) = measured_file(&script, std::slice::from_ref(&line)).await;
+        let file = measured(&script, std::slice::from_ref(&line)).await.file;
         assert_eq!(file["quirks"].get(&line.key), None, "{file}");
         seen.push(line);
     }
@@ -462,9 +467,18 @@ async fn not_measured() {
     assert!(NOT_MEASURED.iter().all(|(key, _)| keys.contains(key)));
 }
 
-/// The file that the doctor writes for a server with this script, after a tool loop on it in which
-/// nothing was refused, and the requests and tokens that it has used.
-async fn measured_file(script: &Value, quirks: &[QuirkLine]) -> (toml::Table, (usize, u64)) {
+/// What the doctor has measured.
+struct Measured {
+    /// The file that it has written.
+    file: toml::Table,
+    /// What it has printed.
+    report: Value,
+    requests: usize,
+    tokens: u64,
+}
+
+/// Measures a server with this script. Nothing is refused in a tool loop on the file.
+async fn measured(script: &Value, quirks: &[QuirkLine]) -> Measured {
     let player_script: PlayerScript = serde_json::from_value(script.clone()).unwrap();
     let player = Player::start(player_script).await.unwrap();
     let setup = Setup::new();
@@ -491,5 +505,10 @@ async fn measured_file(script: &Value, quirks: &[QuirkLine]) -> (toml::Table, (u
             told()
         );
     }
-    (file, (requests.len(), tokens))
+    Measured {
+        requests: requests.len(),
+        file,
+        report,
+        tokens,
+    }
 }
