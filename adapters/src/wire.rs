@@ -212,7 +212,7 @@ mod tests {
     use registry::RelayQuirks;
 
     use super::*;
-    use crate::quirk_patch::{ChatPatch, SharedPatch};
+    use crate::quirk_patch::{ChatPatch, Parameter, SharedPatch};
 
     #[test]
     fn a_patch_of_another_wire_changes_nothing() {
@@ -233,9 +233,11 @@ mod tests {
         let wires = || [WireQuirks::default(), RelayQuirks::default().into()];
         let patches = wires().map(|quirks| of(quirks, "roles must alternate"));
         assert_eq!(patches, [Some(ChatPatch::MergeUser.into()), None]);
-        // Only this wire asks for encrypted reasoning.
-        let patches = wires().map(|quirks| of(quirks, "Unknown parameter: 'include'."));
-        assert_eq!(patches, [None, Some(SharedPatch::NoReasoning.into())]);
+        // Only this wire asks for summaries.
+        let message = "Unsupported parameter: 'reasoning.summary' is not supported.";
+        let summaries = SharedPatch::OmitParameter(Parameter::ReasoningSummary);
+        let patches = wires().map(|quirks| of(quirks, message));
+        assert_eq!(patches, [None, Some(summaries.into())]);
         let [of_chat, of_relay] = wires().map(|quirks| of(quirks, "images are not supported"));
         assert!(of_chat.is_some());
         assert_eq!(of_chat, of_relay);

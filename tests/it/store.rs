@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use adapters::plan::Retention;
 use adapters::plan::output::OutputKind;
@@ -174,6 +175,20 @@ fn open(folder: &Path) -> Artifacts {
     )
 }
 
+/// Opens what a store has left. A child that another test starts holds the lock of the folder too,
+/// until it has become another program, so a folder in use is tried again for ten seconds.
+async fn open_existing(data_dir: &DataDir) -> Result<Option<Store>, OpenError> {
+    let is_over = Instant::now() + Duration::from_secs(10);
+    loop {
+        match Store::open_existing(data_dir) {
+            Err(OpenError::InUse(_)) if Instant::now() < is_over => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// Runs the child until it has printed `after` ids, and kills it. Returns everything that it
 /// printed.
 fn kill_after(folder: &Path, after: usize) -> Vec<String> {
@@ -293,7 +308,7 @@ async fn offline() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     let data_dir = DataDir::new(&config.server.data_dir);
-    assert!(Store::open_existing(&data_dir).unwrap().is_none());
+    assert!(open_existing(&data_dir).await.unwrap().is_none());
     assert!(
         !config.server.data_dir.exists(),
         "looking for a store must not create one"
@@ -305,7 +320,7 @@ async fn offline() {
         .keep("me", "s", vec![one], BTreeSet::new())
         .wait()
         .await;
-    let store = Store::open_existing(&data_dir).unwrap().unwrap();
+    let store = open_existing(&data_dir).await.unwrap().unwrap();
     let artifacts = Artifacts::of_store(&config.artifacts, Arc::new(store));
     let read = artifacts
         .read("me", &id, &ArtifactRange::Whole)
@@ -317,7 +332,7 @@ async fn offline() {
 
     let database = config.server.data_dir.join("artifacts/artifacts.db");
     std::fs::write(&database, "garbage".repeat(1000)).unwrap();
-    let Err(OpenError::Unusable(_)) = Store::open_existing(&data_dir) else {
+    let Err(OpenError::Unusable(_)) = open_existing(&data_dir).await else {
         panic!("a command opened garbage as a store");
     };
     let left = std::fs::read(&database).unwrap();

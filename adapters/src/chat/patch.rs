@@ -90,7 +90,11 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut ChatQuirks) {
         SharedPatch::NoEffort => {
             quirks.reasoning_control = without_effort_level(quirks.reasoning_control);
         }
-        SharedPatch::OmitParameter(parameter) => *parameter_quirk(parameter, quirks) = false,
+        SharedPatch::OmitParameter(parameter) => {
+            if let Some(quirk) = parameter_quirk(parameter, quirks) {
+                *quirk = false;
+            }
+        }
         SharedPatch::WithoutToolChoice(values) => {
             quirks.tool_choice = quirks.tool_choice.difference(values);
         }
@@ -126,9 +130,9 @@ fn without_thinking_switch(control: ReasoningControl) -> ReasoningControl {
     }
 }
 
-/// The quirk that says whether a parameter is sent.
-fn parameter_quirk(parameter: Parameter, quirks: &mut ChatQuirks) -> &mut bool {
-    match parameter {
+/// The quirk that says whether a parameter is sent; `None` for one that this wire does not have.
+fn parameter_quirk(parameter: Parameter, quirks: &mut ChatQuirks) -> Option<&mut bool> {
+    Some(match parameter {
         Parameter::Penalties => &mut quirks.penalties,
         Parameter::Logprobs => &mut quirks.logprobs,
         Parameter::ParallelToolCalls => &mut quirks.parallel_tool_calls,
@@ -138,7 +142,8 @@ fn parameter_quirk(parameter: Parameter, quirks: &mut ChatQuirks) -> &mut bool {
         Parameter::CacheControl => &mut quirks.cache_control,
         Parameter::ServiceTier => &mut quirks.service_tier,
         Parameter::Verbosity => &mut quirks.verbosity,
-    }
+        Parameter::ReasoningSummary => return None,
+    })
 }
 
 impl fmt::Display for ChatPatch {

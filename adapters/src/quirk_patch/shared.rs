@@ -50,6 +50,8 @@ pub enum Parameter {
     ServiceTier,
     /// `verbosity`
     Verbosity,
+    /// `reasoning.summary`
+    ReasoningSummary,
 }
 
 impl Parameter {
@@ -65,6 +67,7 @@ impl Parameter {
             Self::CacheControl => "cache_control",
             Self::ServiceTier => "service_tier",
             Self::Verbosity => "verbosity",
+            Self::ReasoningSummary => "reasoning.summary",
         }
     }
 }

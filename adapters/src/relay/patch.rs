@@ -21,6 +21,7 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
             Parameter::PromptCacheKey => quirks.prompt_cache_key = false,
             Parameter::ServiceTier => quirks.service_tier = false,
             Parameter::Verbosity => quirks.verbosity = false,
+            Parameter::ReasoningSummary => quirks.reasoning_summary = false,
             // A request of this wire never has them.
             Parameter::StreamOptions | Parameter::CacheControl => {}
         },
@@ -64,6 +65,10 @@ mod tests {
             ),
             (without(Parameter::ServiceTier), "service_tier: false"),
             (without(Parameter::Verbosity), "verbosity: false"),
+            (
+                without(Parameter::ReasoningSummary),
+                "reasoning_summary: false",
+            ),
             (
                 SharedPatch::WithoutToolChoice(EnumSet::empty().with(ToolChoiceMode::None)),
                 &format!(

@@ -3,7 +3,7 @@
 use crate::provider_error::error::ProviderError;
 use crate::provider_error::patches::parameters::ParameterName;
 use crate::provider_error::patches::{self, limits, parameters, schema};
-use crate::quirk_patch::{QuirkPatch, SharedPatch};
+use crate::quirk_patch::{Parameter, QuirkPatch, SharedPatch};
 
 /// The patch for a refusal that is not a context overflow; `lower` is its text in lower case.
 /// The first rule that matches counts.
@@ -20,11 +20,18 @@ pub(crate) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
         .or_else(|| parameters::unknown_setting(lower).map(Into::into))
 }
 
-/// The names of parameters that only this wire has. A server that makes no encrypted reasoning may
-/// refuse `include`, which asks for it.
+/// The names of parameters that only this wire has.
+///
+/// - OpenAI, to models that do not reason: `Unsupported parameter: 'reasoning.effort' is not
+///   supported with this model.` (litellm#38842)
+/// - to a model without summaries: `Unsupported parameter: 'reasoning.summary' is not supported
+///   with the 'gpt-5.3-codex-spark' model.` (codex#31846)
+/// - `include` is the `param` with which OpenAI refuses encrypted reasoning (hermes-agent#24234)
 const NAMES: &[ParameterName] = &[
     ParameterName::word("include", NO_REASONING),
-    ParameterName::new("encrypted_content", NO_REASONING),
+    ParameterName::new("reasoning.effort", NO_EFFORT),
+    ParameterName::optional("reasoning.summary", Parameter::ReasoningSummary),
 ];
 
 const NO_REASONING: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoReasoning);
+const NO_EFFORT: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoEffort);

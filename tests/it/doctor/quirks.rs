@@ -287,7 +287,7 @@ impl QuirkLine {
         };
         let behaviour = match values.as_slice() {
             [] => refusing([
-                others("tool_choice only supports auto"),
+                others("Only a tool_choice of 'auto' is supported for this model."),
                 others("Only 'auto' is supported for tool_choice"),
             ]),
             ["none"] => refusing([

@@ -180,7 +180,8 @@ pub(crate) fn efforts(error: &ProviderError, lower: &str) -> Option<ModelPatch> 
 ///   a gateway: `Thinking may not be enabled when tool_choice forces tool use.`
 /// - serde servers: ``tool_choice: unknown variant `required` ``; pydantic: `Input
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
-///   is supported for tool_choice`, or `tool_choice only supports auto`
+///   is supported for tool_choice`; DeepSeek V4 behind a gateway: `Only a tool_choice of 'auto'
+///   is supported for this model.` (oh-my-pi#4715)
 pub(crate) fn tool_choice(error: &ProviderError, lower: &str) -> Option<SharedPatch> {
     const FORCED: [ToolChoiceMode; 2] = [ToolChoiceMode::Required, ToolChoiceMode::Named];
     const ALL: [ToolChoiceMode; 3] = [
@@ -224,7 +225,7 @@ pub(crate) fn tool_choice(error: &ProviderError, lower: &str) -> Option<SharedPa
             "only \"auto\" is supported",
             "only `auto` is supported",
             "only auto is supported",
-            "only supports auto",
+            "only a tool_choice of 'auto' is supported",
         ],
     ) {
         return Some(without(&ALL));

@@ -182,7 +182,7 @@ fn a_known_refusal_leads_to_one_patch() {
             without(&[ToolChoiceMode::Required]),
         ),
         (
-            "tool_choice only supports auto",
+            "Only a tool_choice of 'auto' is supported for this model.",
             without(&[
                 ToolChoiceMode::None,
                 ToolChoiceMode::Required,

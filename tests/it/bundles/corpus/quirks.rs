@@ -145,7 +145,8 @@ impl Row {
             format!("models = [{{ id = \"m\", {} }}]", self.model)
         };
         format!(
-            "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n{models}\nquirks = {{ {} }}\n",
+            "[providers.{id}]\nwire = \"{}\"\nbase_url = \"{}\"\nkey_required = false\n{models}\nquirks = {{ {} }}\n",
+            self.wire,
             player.base_url(),
             self.quirks
         )

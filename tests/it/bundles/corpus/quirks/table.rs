@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 pub struct Row {
     /// The name of the lesson in a bundle.
     pub lesson: &'static str,
+    /// The wire of the provider.
+    pub wire: &'static str,
     /// Further settings of the model's table, and the provider's quirks, in TOML.
     pub model: &'static str,
     pub quirks: &'static str,
@@ -80,6 +82,7 @@ fn says(parts: &Value) -> Value {
 fn row(lesson: &'static str, body: Value, script: Value) -> Row {
     Row {
         lesson,
+        wire: "chat",
         model: "",
         quirks: "",
         turns: vec![body],
@@ -94,6 +97,14 @@ impl Row {
 
     fn model(self, model: &'static str) -> Self {
         Self { model, ..self }
+    }
+
+    fn over_responses(mut self) -> Self {
+        self.script["wire"] = json!("responses");
+        Self {
+            wire: "responses",
+            ..self
+        }
     }
 }
 
@@ -194,6 +205,12 @@ fn reasoning() -> Vec<Row> {
         )
         .with("reasoning_control = \"enable_thinking\"")
         .model("reasoning = [\"none\", \"high\"]"),
+        row(
+            "without reasoning_summary",
+            turn(json!({"reasoning": {"effort": "high", "summary": "auto"}})),
+            refuses("\"summary\":\"auto\"", "Unsupported parameter: 'reasoning.summary' is not supported with the 'm' model."),
+        )
+        .over_responses(),
     ]
 }
 
