@@ -688,16 +688,14 @@ fn a_busy_machine() {
 fn hours_pass_at_once() {
     let mut turn = steps(json!([{"text": "one"}, {"delay_ms": 5}, {"text": "two"}])).record();
     turn.heartbeat_ms = 10_000_000;
-    let late = |at: &mut u64| *at *= 10_000;
-    turn.attempts[0]
-        .pieces
-        .iter_mut()
-        .for_each(|piece| late(&mut piece.at_us));
-    late(&mut turn.attempts[0].end_us);
-    turn.answer
-        .pieces
-        .iter_mut()
-        .for_each(|piece| late(&mut piece.at_us));
+    let pieces = [&mut turn.attempts[0].pieces, &mut turn.answer.pieces];
+    for pieces in pieces {
+        for (piece, at) in pieces.iter_mut().zip(1..) {
+            piece.at_us = at * 50_000_000;
+        }
+    }
+    let count = u64::try_from(turn.attempts[0].pieces.len()).unwrap();
+    turn.attempts[0].end_us = (count + 1) * 50_000_000;
     let replayed = replay(&turn).unwrap();
     same(&timeless(&turn), &timeless(&replayed));
     assert!(replayed.took_us > 40_000_000);
