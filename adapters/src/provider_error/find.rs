@@ -39,7 +39,7 @@ pub(crate) fn contains_any(text: &str, phrases: &[&str]) -> bool {
 }
 
 /// The byte offset of the first `name` that is a whole word.
-pub(crate) fn find_word(text: &str, name: &str) -> Option<usize> {
+pub fn find_word(text: &str, name: &str) -> Option<usize> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back();

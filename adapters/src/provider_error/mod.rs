@@ -33,6 +33,7 @@ mod quoted;
 #[cfg(test)]
 mod tests;
 
+pub use find::find_word;
 pub use quoted::quotes_limit;
 
 /// The rules of a wire: the quirk patch that a refusal leads to. They get the error and its text

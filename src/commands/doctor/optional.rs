@@ -2,6 +2,7 @@
 //! to steer reasoning. A field that is only passed on is taken if it is not refused. What changes the
 //! meaning of a request has to show an effect.
 
+use adapters::provider_error::find_word;
 use adapters::quirk_patch::{EffortLevels, ModelPatch, QuirkPatch};
 use serde_json::{Value, json};
 
@@ -120,7 +121,7 @@ impl MeasuringTurns {
                 self.effort_levels = Some(levels);
             }
             let before = fields.len();
-            fields.retain(|(name, _)| !names(&refusal.body, name));
+            fields.retain(|(name, _)| find_word(&refusal.body, name).is_none());
             if fields.len() == before || refusals > MAX_REFUSALS {
                 fields.clear();
             }
@@ -268,26 +269,16 @@ fn uniform(values: &[bool]) -> Option<bool> {
     values.iter().all(|value| *value == first).then_some(first)
 }
 
-/// Whether a refusal has this name as a word of its own.
-fn names(refusal: &str, name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    refusal.match_indices(name).any(|(at, _)| {
-        let before = refusal.get(..at).and_then(|text| text.chars().next_back());
-        let after = refusal.get(at + name.len()..);
-        let after = after.and_then(|text| text.chars().next());
-        !before.is_some_and(is_part) && !after.is_some_and(is_part)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_refusal_names_a_field_by_a_word_of_its_own() {
-        assert!(names("property 'reasoning' is unsupported", "reasoning"));
-        assert!(names(r#"{"loc":["body","thinking"]}"#, "thinking"));
-        assert!(!names("messages.2.reasoning_content", "reasoning"));
-        assert!(!names("enable_thinking", "thinking"));
+        let is_named = |refusal, name| find_word(refusal, name).is_some();
+        assert!(is_named("property 'reasoning' is unsupported", "reasoning"));
+        assert!(is_named(r#"{"loc":["body","thinking"]}"#, "thinking"));
+        assert!(!is_named("messages.2.reasoning_content", "reasoning"));
+        assert!(!is_named("enable_thinking", "thinking"));
     }
 }
