@@ -4,6 +4,7 @@ The cases are data (cases/<client>/*.json). The module named after a client runs
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -140,8 +142,7 @@ class Process:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(patience)
                 break
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.child.pid, signal.SIGKILL)
+        kill_group(self.child)
         self.out.close()
 
     def __enter__(self):
@@ -332,6 +333,29 @@ def strict(name: str) -> dict:
     return {key: preset[key] for key in ("dialect", "refuse")}
 
 
+def kill_group(child: subprocess.Popen):
+    """Kills the group of processes that a child leads, and returns when all of them have ended.
+
+    Their ports and locks are free then. Processes of the group whose parent has ended are waited for as well.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-child.pid, 0)
+
+
+def adopt_orphans():
+    """Makes processes whose parent has ended children of this one, so that they can be waited for."""
+    set_child_subreaper = 36
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
+adopt_orphans()
+
+
 def run_program(argv, folder: Path, env: dict, seconds: float, name="client", cwd: Path | None = None):
     """Runs a client to its end, in the folder `work` or in `cwd`, and returns (exit code, stdout, stderr)."""
     out, err = folder / f"{name}.out", folder / f"{name}.err"
@@ -350,9 +374,7 @@ def run_program(argv, folder: Path, env: dict, seconds: float, name="client", cw
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+            kill_group(child)
     texts = out.read_text(errors="replace"), err.read_text(errors="replace")
     if code is None:
         raise Failure(f"{Path(argv[0]).name} was not done after {seconds} s\n{texts[0]}{texts[1]}")

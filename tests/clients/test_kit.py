@@ -1,11 +1,24 @@
-"""Tests of `kit.mismatch` and `kit.expanded`."""
+"""Tests of `kit` and of the verdict of the soak."""
 
 import contextlib
 import io
+import os
+import tempfile
 import unittest
+from pathlib import Path
 
-from kit import expanded, mismatch
+from kit import expanded, mismatch, run_program
 from soak import Sample, verdict
+
+
+class RunProgram(unittest.TestCase):
+    def test_what_the_program_started_has_ended_as_well(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = "for n in {1..30}; do sleep 60 & echo $!; done"
+            folder = Path(folder)
+            code, started, _ = run_program(["bash", "-c", script], folder, dict(os.environ), 20, cwd=folder)
+            left = [pid for pid in started.split() if Path("/proc", pid).exists()]
+        self.assertEqual((code, len(started.split()), left), (0, 30, []))
 
 
 class Mismatch(unittest.TestCase):
