@@ -774,6 +774,9 @@ row S40 "names that a client chose keep the keys in them" src/secrets/redactor.r
 row S40 "character references of HTML are not read" src/secrets/redactor.rs \
   's/for escapes in \[Encoding::Json, Encoding::Html\]/for escapes in [Encoding::Json]/' \
   lib a_key_is_redacted_in_every_encoding
+row S41 "heartbeats between attempts are not recorded" src/diagnostics/capture/recorder.rs \
+  's/^                self.note_heartbeat(bytes);//' \
+  it "S41 a heartbeat while outputs are stored"
 row S41 "a background answer is replayed like one that a client waits for" src/turn/service.rs \
   's/run: identity.is_some().then(BackgroundRun::replayed),/run: None,/' it \
   "S41 a background response that failed is replayed with the same events"

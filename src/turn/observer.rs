@@ -38,6 +38,19 @@ pub trait TurnObserver: Send + Sync {
     fn next_chunk_len(&self) -> Option<usize> {
         None
     }
+
+    /// Whether a heartbeat comes next, so that a wait which is over must go on until it was sent.
+    /// Only a replay says so: what the recorded turn waited for, such as a write to the store, takes
+    /// no time in it.
+    fn waits_for_heartbeat(&self) -> bool {
+        false
+    }
+
+    /// How long the next attempt is still to wait. Only a replay does, which makes its plans faster
+    /// than the recorded turn did.
+    fn pause_before_attempt(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Something that happened in a turn.

@@ -12,7 +12,7 @@ use super::{BodyChunk, BundleAttempt, BundleError, BundleTurn, MAX_ATTEMPTS};
 /// Maximum number of chunks of one body, and of readings of clock or randomness.
 const MAX_READINGS: usize = 1 << 20;
 /// Maximum length of other lists: headers, notes, routes, learned patches and the like.
-const MAX_LIST_LENGTH: usize = 10_000;
+pub(in crate::diagnostics) const MAX_LIST_LENGTH: usize = 10_000;
 /// 48 hours.
 const MAX_TURN_US: u64 = 48 * 3600 * 1_000_000;
 /// 100 years: for configured times, and pauses that a provider asked for.
@@ -57,6 +57,7 @@ fn check_turn(turn: &BundleTurn) -> Check {
         turn.request.headers.len(),
         turn.answer.headers.len(),
         turn.settings.routes.len(),
+        turn.heartbeats_between_attempts.len(),
         state.model_patches.len(),
         state.providers.len(),
     ] {

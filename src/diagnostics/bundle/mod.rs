@@ -27,6 +27,7 @@ mod write;
 #[cfg(test)]
 pub(crate) use tests::sample;
 
+pub(in crate::diagnostics) use check::MAX_LIST_LENGTH;
 pub use compare::{Difference, Scope, compare};
 pub use diff::diff;
 pub use error::BundleError;

@@ -53,6 +53,8 @@ pub struct RecordedTurn {
     pub(super) status: Option<StatusCode>,
     pub(super) response_headers: RecordedHeaders,
     pub(super) sent: Sent,
+    /// The chunks of the answer, by their index, that are heartbeats of a time without an attempt.
+    pub(super) heartbeats_between_attempts: Vec<usize>,
     /// Whether the bytes of requests and response are kept, not only their hashes.
     pub(super) keeps_results: bool,
     /// Clock readings that differ from the one before: the number of earlier readings,
@@ -126,6 +128,7 @@ impl RecordedTurn {
             status: None,
             response_headers: RecordedHeaders::default(),
             sent: Sent::default(),
+            heartbeats_between_attempts: Vec::new(),
             keeps_results,
             clock: Vec::new(),
             random: Vec::new(),
@@ -196,6 +199,7 @@ impl RecordedTurn {
             heartbeat_ms: milliseconds(server.heartbeat),
             commit_after_ms: milliseconds(server.commit_after),
             turn_timeout_ms: Some(milliseconds(server.turn_timeout)),
+            heartbeats_between_attempts: self.heartbeats_between_attempts.clone(),
             state_before: self.state_before.clone(),
             clock: self.clock.clone(),
             random: self

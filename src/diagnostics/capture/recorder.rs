@@ -17,8 +17,12 @@ use super::recorded_turn::{RecordedAttempt, RecordedTurn, TurnEnd};
 use super::sent::SentRequest;
 use crate::clock::{Clock, Random};
 use crate::config::Config;
-use crate::diagnostics::bundle::BodyChunk;
+use crate::diagnostics::bundle::{BodyChunk, MAX_LIST_LENGTH};
 use crate::turn::{RecordedToolCall, TurnEnvironment, TurnEvent, TurnObserver};
+
+/// How a heartbeat in an answer begins. The first event of this kind follows `response.created` in
+/// its chunk.
+const HEARTBEAT: &[u8] = b"event: response.in_progress\n";
 
 /// Records one turn as its observer, clock and source of randomness. The turn is
 /// over when its last user drops the recorder; the recording then goes to the sink.
@@ -213,6 +217,7 @@ impl RecordedTurn {
                 self.response_headers = RecordedHeaders::from_map(headers);
             }
             TurnEvent::ClientBody(bytes) => {
+                self.note_heartbeat(bytes);
                 let keeps_results = self.keeps_results;
                 let grown = self.sent.answer.push(bytes, at_us, keeps_results);
                 self.reserve_required(grown);
@@ -230,6 +235,15 @@ impl RecordedTurn {
                     fault: fault.cloned(),
                 }));
             }
+        }
+    }
+
+    /// Keeps where a heartbeat is, if the server waits for something else than a provider.
+    fn note_heartbeat(&mut self, chunk: &[u8]) {
+        let is_between = self.attempts.last().is_none_or(|it| it.end_us.is_some());
+        let heartbeats = &mut self.heartbeats_between_attempts;
+        if is_between && chunk.starts_with(HEARTBEAT) && heartbeats.len() < MAX_LIST_LENGTH {
+            heartbeats.push(self.sent.answer.chunks().len());
         }
     }
 

@@ -77,7 +77,7 @@ const LONG_WAIT: Duration = Duration::from_hours(1);
 const HEARTBEAT_LATENESS: Duration = Duration::from_millis(3);
 /// How long before a timer is due time stops, if the timer did not fire in the
 /// recording.
-const TIMER_MARGIN: Duration = Duration::from_millis(2);
+pub(super) const TIMER_MARGIN: Duration = Duration::from_millis(2);
 /// The longest delay between head and body of an error response: the engine waits ten
 /// seconds for it.
 const MAX_ERROR_BODY_DELAY_US: u64 = 9_900_000;

@@ -10,6 +10,7 @@ use adapters::stop_flag::StopFlag;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::driver::TIMER_MARGIN;
 use super::tools::RecordedTools;
 use crate::clock::{Clock, Random, System};
 use crate::config::Config;
@@ -200,6 +201,28 @@ impl TurnObserver for ObservedRecorder {
             .pieces
             .get(progress.upstream_chunks)
             .map(|piece| piece.length)
+    }
+
+    fn waits_for_heartbeat(&self) -> bool {
+        let progress = self.env.progress();
+        // During an attempt the driver waits for the recorded heartbeats.
+        let heartbeats = &self.env.recorded.heartbeats_between_attempts;
+        progress.attempts_over == progress.attempts_begun
+            && heartbeats.binary_search(&progress.client_chunks).is_ok()
+    }
+
+    /// As long as in the recorded turn after the client was last sent something, but not until the
+    /// next heartbeat, which was not recorded here.
+    fn pause_before_attempt(&self) -> Option<Duration> {
+        let (progress, recorded) = (self.env.progress(), &self.env.recorded);
+        let attempt = recorded.attempts.get(progress.attempts_begun)?;
+        let sent = progress.client_chunks.checked_sub(1)?;
+        let sent_us = recorded.answer.pieces.get(sent)?.at_us;
+        let pause = Duration::from_micros(attempt.at_us.saturating_sub(sent_us));
+        let heartbeat = Duration::from_millis(recorded.heartbeat_ms);
+        let longest = heartbeat.saturating_sub(TIMER_MARGIN);
+        let passed = progress.last_client_chunk?.elapsed();
+        pause.min(longest).checked_sub(passed)
     }
 }
 

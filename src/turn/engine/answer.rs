@@ -1,6 +1,7 @@
 //! The answer to a client's turn: what lives from its first event to its last, whatever number of
 //! rounds it takes.
 
+use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +12,7 @@ use adapters::fault::Fault;
 use adapters::responses::assembler::{Assembler, ResponseStatus};
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::stop_flag::StopReason;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{StreamTiming, ToolLoop};
 use crate::net::memory;
@@ -112,9 +113,15 @@ impl<'a, S: Sink> Answer<'a, S> {
         future: F,
     ) -> Result<F::Output, Fault> {
         let mut future = pin!(future);
+        let mut output = None;
         let ctx = self.ctx;
         let mut shutdown = pin!(ctx.shutdown.cancelled());
         loop {
+            if !self.waits_for_heartbeat()
+                && let Some(output) = output.take()
+            {
+                return Ok(output);
+            }
             let wake = if S::STREAMS && self.begun {
                 (self.last_sent + self.timing.heartbeat).min(ctx.deadline)
             } else {
@@ -123,13 +130,31 @@ impl<'a, S: Sink> Answer<'a, S> {
             tokio::select! {
                 biased;
                 () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
-                output = &mut future => return Ok(output),
+                ready = &mut future, if output.is_none() => output = Some(ready),
                 () = sleep_until(wake) => {
                     self.check_deadline()?;
                     self.send_heartbeat().await;
                 }
             }
         }
+    }
+
+    /// Waits before an attempt, and sends heartbeats, as the recorded turn did if this is a replay.
+    pub(super) async fn wait_as_recorded(&mut self) -> Result<(), Fault> {
+        if self.waits_for_heartbeat() {
+            self.wait_with_heartbeat(ready(())).await?;
+        }
+        let observer = self.ctx.environment.observer.as_ref();
+        if let Some(pause) = observer.and_then(|observer| observer.pause_before_attempt()) {
+            self.wait_with_heartbeat(sleep(pause)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a replay is to send a heartbeat before it goes on.
+    fn waits_for_heartbeat(&self) -> bool {
+        let observer = self.ctx.environment.observer.as_ref();
+        S::STREAMS && self.begun && observer.is_some_and(|observer| observer.waits_for_heartbeat())
     }
 
     /// The fault of a turn that has to end for this reason.

@@ -273,7 +273,7 @@ impl<S: Sink> Answer<'_, S> {
                 self.switch_to(round, attempt);
             }
         }
-        Ok(())
+        self.wait_as_recorded().await
     }
 
     /// Sends the request once and reads the answer to its end.

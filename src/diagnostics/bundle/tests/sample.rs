@@ -68,6 +68,7 @@ pub(crate) fn turn(number: usize) -> BundleTurn {
         heartbeat_ms: 15_000,
         commit_after_ms: 10_000,
         turn_timeout_ms: Some(3_600_000),
+        heartbeats_between_attempts: vec![1],
         state_before: TurnState {
             items: [("msg_1".to_owned(), "{\"type\":\"message\"}".to_owned())].into(),
             providers: vec![ProviderState {

@@ -26,7 +26,15 @@ pub fn groups(wire: PlayerWire) -> Vec<Group> {
         Kind::Unavailable,
         Kind::Authentication,
     ];
-    vec![group(wire, "compactions", kinds, compactions)]
+    vec![
+        group(wire, "compactions", kinds, compactions),
+        group(
+            wire,
+            "S41 a heartbeat while outputs are stored",
+            &[],
+            locked_store,
+        ),
+    ]
 }
 
 fn items() -> Vec<Value> {
@@ -41,6 +49,15 @@ fn body(last: Option<Value>) -> Value {
     let input: Vec<Value> = items().into_iter().chain(last).collect();
     let look = json!({"type": "function", "name": "look", "parameters": {"type": "object"}});
     json!({"model": "m", "input": input, "tools": [look]})
+}
+
+/// A request that is compacted before it is answered.
+fn beyond_threshold() -> Value {
+    let mut body = body(None);
+    let long = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look. ".repeat(800)}]});
+    body["input"].as_array_mut().unwrap().insert(1, long);
+    body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
+    body
 }
 
 async fn compactions(wire: PlayerWire) -> BundleFiles {
@@ -88,11 +105,7 @@ async fn compactions(wire: PlayerWire) -> BundleFiles {
         local["tools"] = json!([]);
         recording.turn(&streaming(&local), COMPACTION).await;
 
-        let mut threshold = body(None);
-        let long = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look. ".repeat(800)}]});
-        threshold["input"].as_array_mut().unwrap().insert(1, long);
-        threshold["context_management"] =
-            json!([{"type": "compaction", "compact_threshold": 1000}]);
+        let threshold = beyond_threshold();
         recording
             .each_caller(&threshold, || {
                 play();
@@ -103,4 +116,35 @@ async fn compactions(wire: PlayerWire) -> BundleFiles {
     recording
         .assert_replays(&bundle_name(wire, "compactions"))
         .await
+}
+
+/// The outputs of a compaction wait for a database that somebody else writes to.
+async fn locked_store(wire: PlayerWire) -> BundleFiles {
+    let player = player(wire).await;
+    let setup = Setup::new().server("heartbeat = \"20ms\"\ndata_dir = \"data\"");
+    let recording = RecordingProxy::start(&player, setup).await;
+    let folder = recording.proxy.folder.path();
+    let writer = rusqlite::Connection::open(folder.join("data/artifacts/artifacts.db")).unwrap();
+    let trigger = json!({"type": "compaction_trigger"});
+    let requests = [beyond_threshold(), body(Some(trigger))];
+    for mut asked in requests {
+        player.push(answer(json!([{"text": SUMMARY}])));
+        writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+        recording.count_turns(1);
+        let output = player.requests().len().to_string().repeat(30_000);
+        let first = [
+            json!({"type": "function_call", "call_id": "c0", "name": "look", "arguments": "{}"}),
+            json!({"type": "function_call_output", "call_id": "c0", "output": output}),
+        ];
+        asked["input"].as_array_mut().unwrap().splice(0..0, first);
+        let asked = streaming(&asked).to_string();
+        let mut stream = recording.proxy.open(asked, TURN).await;
+        stream.read_until("\"sequence_number\":4").await;
+        player.push(answer(json!([{"text": "on it"}])));
+        writer.execute_batch("COMMIT").unwrap();
+        let stream = stream.read_to_end().await.stream();
+        assert!(stream.count("response.in_progress") > 3);
+    }
+    let name = bundle_name(wire, "locked-store");
+    recording.assert_replays(&name).await
 }
