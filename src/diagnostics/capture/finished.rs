@@ -4,7 +4,6 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::recorded_bytes::RecordedBytes;
 use super::recorded_turn::RecordedTurn;
 use super::sent::Sent;
 use crate::config::Config;
@@ -38,16 +37,11 @@ impl FinishedTurn {
 
     /// The bytes of the bodies that [`Self::open`] copies.
     pub(super) fn body_bytes(&self) -> usize {
-        self.lock()
-            .bodies()
-            .map(RecordedBytes::original_length)
-            .sum()
+        self.lock().body_bytes()
     }
 
     pub(super) fn is_worth_compressing(&self) -> bool {
-        self.lock()
-            .bodies()
-            .any(RecordedBytes::is_worth_compressing)
+        self.lock().is_worth_compressing()
     }
 
     /// Compresses the bodies of the recording. Takes time in proportion to them.

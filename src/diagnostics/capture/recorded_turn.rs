@@ -21,7 +21,7 @@ use registry::{RegistrySnapshot, Route, Window};
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
-use super::recorded_bytes::RecordedBytes;
+use super::recorded_text::RecordedText;
 use super::sent::Sent;
 use crate::clock::milliseconds;
 use crate::config::Config;
@@ -44,7 +44,7 @@ pub struct RecordedTurn {
     pub(super) took_us: u64,
     pub(super) path: String,
     pub(super) headers: RecordedHeaders,
-    pub(super) body: RecordedBytes,
+    pub(super) body: RecordedText,
     pub(super) requested_model: String,
     pub(super) routes: Vec<Route>,
     pub(super) similar_names: Vec<String>,
@@ -68,6 +68,9 @@ pub struct RecordedTurn {
     pub(super) end: Option<Box<TurnEnd>>,
     /// Bytes of the budget that this turn holds; released on drop.
     pub(super) reserved_bytes: usize,
+    /// Bytes that compression has saved. They count where one turn is limited: whoever reads the
+    /// recording needs memory for all of it.
+    pub(super) saved_bytes: usize,
     pub(super) budget: Arc<MemoryBudget>,
 }
 
@@ -119,7 +122,7 @@ impl RecordedTurn {
             took_us: 0,
             path: String::new(),
             headers: RecordedHeaders::default(),
-            body: RecordedBytes::default(),
+            body: RecordedText::default(),
             requested_model: String::new(),
             routes: Vec::new(),
             similar_names: Vec::new(),
@@ -136,6 +139,7 @@ impl RecordedTurn {
             tool_began_us: 0,
             end: None,
             reserved_bytes: 0,
+            saved_bytes: 0,
             budget,
         }
     }
@@ -244,16 +248,27 @@ impl RecordedTurn {
         serde_json::to_vec_pretty(&plan).ok()
     }
 
-    /// The request of the client and the responses of the providers.
-    pub(super) fn bodies(&self) -> impl Iterator<Item = &RecordedBytes> {
-        let responses = self.attempts.iter().map(|attempt| attempt.response.bytes());
-        std::iter::once(&self.body).chain(responses)
+    /// The length of the client's request and of the responses of the providers.
+    pub(super) fn body_bytes(&self) -> usize {
+        let responses = self.attempts.iter().map(|it| it.response.original_length());
+        self.body.original_length() + responses.sum::<usize>()
+    }
+
+    pub(super) fn is_worth_compressing(&self) -> bool {
+        let mut responses = self.attempts.iter().map(|it| &it.response);
+        self.body.is_worth_compressing() || responses.any(RecordedBody::is_worth_compressing)
     }
 
     /// Compresses the bodies, and gives what that saves back to the budget.
     pub(super) fn compress(&mut self) {
         let responses = self.attempts.iter_mut().map(|it| it.response.compress());
         let saved = self.body.compress() + responses.sum::<usize>();
+        self.release_compressed(saved);
+    }
+
+    /// Gives back to the budget what compression has saved.
+    pub(super) fn release_compressed(&mut self, saved: usize) {
+        self.saved_bytes += saved;
         self.reserved_bytes -= saved;
         self.budget.release(saved);
     }
@@ -331,7 +346,7 @@ impl RecordedAttempt {
             ended: self.body_complete,
             fault: self.fault.clone(),
             body: request.to_vec(),
-            answer: self.response.bytes().to_vec(),
+            answer: self.response.to_vec(),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
 use super::recorded_body::RecordedBody;
-use super::recorded_bytes::RecordedBytes;
+use super::recorded_text::RecordedText;
 use super::recorded_turn::{RecordedAttempt, RecordedTurn, TurnEnd};
 use super::sent::SentRequest;
 use crate::clock::{Clock, Random};
@@ -113,7 +113,7 @@ impl RecordedTurn {
                 self.path = head.uri.to_string();
                 self.headers = RecordedHeaders::from_map(&head.headers);
                 self.reserve_required(body.len());
-                self.body = RecordedBytes::Shared(Arc::clone(body));
+                self.body = RecordedText::Shared(Arc::clone(body));
             }
             TurnEvent::Routes {
                 asked,
@@ -186,7 +186,8 @@ impl RecordedTurn {
                     self.sent.answer.cut();
                 }
                 if let Some(attempt) = self.attempts.last_mut() {
-                    attempt.response.push(bytes, at_us, fits);
+                    let saved = attempt.response.push(bytes, at_us, fits);
+                    self.release_compressed(saved);
                 }
             }
             TurnEvent::UpstreamEnd => self.update_attempt(|attempt| attempt.body_complete = true),
@@ -264,7 +265,7 @@ impl RecordedTurn {
     /// turn gets at most a quarter of the budget.
     fn try_reserve(&mut self, bytes: usize, sink: &dyn FinishedTurnSink) -> bool {
         let limit = self.config.capture.memory;
-        if self.reserved_bytes + bytes > limit / 4 {
+        if self.reserved_bytes + self.saved_bytes + bytes > limit / 4 {
             return false;
         }
         while !self.budget.try_reserve(bytes, limit) {
