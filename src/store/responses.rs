@@ -154,10 +154,8 @@ impl ResponseRow {
 impl Store {
     /// Stores a response. It is on the disk when this returns.
     pub async fn put_response(&self, response: NewResponse) -> Result<(), StoreError> {
-        self.write_with(move |writer| {
-            writer.in_transaction(|connection| put(connection, &response))
-        })
-        .await
+        self.change(move |connection| put(connection, &response))
+            .await
     }
 
     /// A response of an owner; `None` if the owner has none with this id.
