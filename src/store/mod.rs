@@ -282,7 +282,7 @@ impl Store {
 
     /// Stores a session whose outputs are sent whole. False if the queue is full. Never blocks.
     pub fn put_whole_session(&self, session: WholeSession) -> bool {
-        self.try_write(move |writer| whole_sessions::put(&mut writer.connection, &session))
+        self.try_change(move |connection| whole_sessions::put(connection, &session))
     }
 
     /// The sessions whose outputs are sent whole, the one that was not used for the longest time
@@ -293,7 +293,7 @@ impl Store {
 
     /// Stores the prompt of a response. False if the queue is full. Never blocks.
     pub fn put_prompt(&self, prompt: AnsweredPrompt) -> bool {
-        self.try_write(move |writer| prompts::put(&mut writer.connection, &prompt))
+        self.try_change(move |connection| prompts::put(connection, &prompt))
     }
 
     /// The prompt of a response; `None` if the owner has no such response.
@@ -359,15 +359,15 @@ impl Store {
         self.answer(job, answer).await?
     }
 
-    /// Writes something if the queue has room. Does not wait.
-    fn try_write(
+    /// Makes a change like [`Self::change`] if the queue has room. Does not wait.
+    fn try_change(
         &self,
-        write: impl FnOnce(&mut WriterState) -> Result<(), StoreError> + Send + 'static,
+        change: impl Fn(&Connection) -> Result<(), StoreError> + Send + 'static,
     ) -> bool {
         let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
             return false;
         };
-        let (job, _) = writer::job(move |writer| writer.write(write));
+        let (job, _) = group_commit::change(change);
         room.send(job);
         true
     }

@@ -1,7 +1,7 @@
 //! The prompts of the last responses as hashes, so that later prompts can be compared with them.
 //! The prompts of a growing history share one row of hashes.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::StoreError;
 
@@ -49,16 +49,18 @@ pub struct FoundPrompt {
     pub summarized: bool,
 }
 
-/// Adds the prompt of a response, or replaces an earlier one of the same response.
-pub(super) fn put(connection: &mut Connection, prompt: &AnsweredPrompt) -> Result<(), StoreError> {
+/// Adds the prompt of a response, or replaces an earlier one of the same response. In a transaction.
+pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<(), StoreError> {
     if prompt.parts.len() > MAX_PROMPT_BYTES {
         return Ok(());
     }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let history = put_history(&transaction, prompt)?;
-    transaction
+    let history = put_history(connection, prompt)?;
+    let replaced = connection
+        .prepare_cached("DELETE FROM prompts WHERE owner = ?1 AND response = ?2")?
+        .execute([&prompt.owner, &prompt.response])?;
+    connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO prompts
+            "INSERT INTO prompts
              (owner, response, session, history, bytes, details, summary, accessed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
@@ -72,7 +74,7 @@ pub(super) fn put(connection: &mut Connection, prompt: &AnsweredPrompt) -> Resul
             prompt.asks_for_summary,
             prompt.accessed
         ])?;
-    transaction
+    let beyond = connection
         .prepare_cached(
             "DELETE FROM prompts WHERE number IN (
                  SELECT number FROM prompts WHERE owner = ?1 AND session = ?2
@@ -83,16 +85,25 @@ pub(super) fn put(connection: &mut Connection, prompt: &AnsweredPrompt) -> Resul
             prompt.session,
             MAX_PROMPTS_OF_SESSION
         ])?;
-    transaction
-        .prepare_cached(
-            "DELETE FROM prompts WHERE number IN (
-                 SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
-        )?
-        .execute([MAX_PROMPTS])?;
-    delete_unused(&transaction)?;
-    limit_bytes(&transaction, MAX_BYTES)?;
-    transaction.commit()?;
-    Ok(())
+    // To look at all histories takes longer than the rest.
+    if replaced + beyond + limit_count(connection, MAX_PROMPTS)? > 0 {
+        delete_unused(connection)?;
+    }
+    limit_bytes(connection, MAX_BYTES)
+}
+
+/// Deletes the oldest prompts until there are so many at most. Returns how many were deleted. They
+/// are counted first, because finding the oldest reads all of them.
+fn limit_count(connection: &Connection, most: usize) -> Result<usize, StoreError> {
+    let mut count = connection.prepare_cached("SELECT count(*) > ?1 FROM prompts")?;
+    if !count.query_row([most], |row| row.get(0))? {
+        return Ok(0);
+    }
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM prompts WHERE number IN (
+             SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
+    )?;
+    Ok(delete.execute([most])?)
 }
 
 /// The number of the history of a prompt, which has the hashes of the prompt now.
@@ -209,7 +220,7 @@ mod tests {
 
     #[test]
     fn r41_prompts_of_a_history_share_its_hashes() {
-        let mut connection = in_memory();
+        let connection = in_memory();
         for prompt in [
             prompt("r1", None, vec![1; 32]),
             prompt("r2", Some("r1"), vec![1; 48]),
@@ -217,7 +228,7 @@ mod tests {
             prompt("r3", Some("r2"), vec![3; 64]),
             prompt("r2", Some("r2"), vec![1; 64]),
         ] {
-            put(&mut connection, &prompt).unwrap();
+            put(&connection, &prompt).unwrap();
         }
         assert_eq!(count(&connection, "prompt_histories"), 2);
         for (response, parts) in [
@@ -237,12 +248,29 @@ mod tests {
     }
 
     #[test]
+    fn r41_a_history_that_has_no_prompt_any_more_is_deleted() {
+        let connection = in_memory();
+        for parts in [vec![1; 16], vec![2; 16], vec![3; 16]] {
+            put(&connection, &prompt("r1", None, parts)).unwrap();
+        }
+        assert_eq!(count(&connection, "prompts"), 1);
+        assert_eq!(count(&connection, "prompt_histories"), 1);
+        for name in ["r2", "r3", "r4"] {
+            put(&connection, &prompt(name, None, vec![1; 16])).unwrap();
+        }
+        assert_eq!(limit_count(&connection, 4).unwrap(), 0);
+        assert_eq!(limit_count(&connection, 2).unwrap(), 2);
+        assert_eq!(found(&connection, "r2"), None);
+        assert!(found(&connection, "r3").is_some());
+    }
+
+    #[test]
     fn r41_a_summary_after_a_prompt_is_known() {
-        let mut connection = in_memory();
+        let connection = in_memory();
         for (response, asks_for_summary) in [("r1", false), ("r2", true), ("r3", false)] {
             let mut prompt = prompt(response, None, vec![1; 16]);
             prompt.asks_for_summary = asks_for_summary;
-            put(&mut connection, &prompt).unwrap();
+            put(&connection, &prompt).unwrap();
         }
         let summarized = ["r1", "r2", "r3"].map(|id| found(&connection, id).unwrap().summarized);
         assert_eq!(summarized, [true, true, false]);
@@ -252,11 +280,11 @@ mod tests {
     fn r41_stored_prompts_are_limited_and_swept() {
         let mut connection = in_memory();
         let mut long = prompt("long", None, vec![1; MAX_PROMPT_BYTES + 1]);
-        put(&mut connection, &long).unwrap();
+        put(&connection, &long).unwrap();
         assert_eq!(found(&connection, "long"), None);
         for number in 0..MAX_PROMPTS_OF_SESSION + 10 {
             let name = format!("r{number}");
-            put(&mut connection, &prompt(&name, None, vec![1; 16])).unwrap();
+            put(&connection, &prompt(&name, None, vec![1; 16])).unwrap();
         }
         let left = MAX_PROMPTS_OF_SESSION as u64;
         assert_eq!(count(&connection, "prompts"), left);
@@ -268,7 +296,7 @@ mod tests {
             long.response = format!("long {number}");
             long.parts = vec![1; MAX_PROMPT_BYTES];
             long.accessed = 20;
-            put(&mut connection, &long).unwrap();
+            put(&connection, &long).unwrap();
         }
         assert_eq!(found(&connection, "long 9"), None);
         assert!(found(&connection, "long 10").is_some());
