@@ -943,7 +943,7 @@ row R41 "each prompt is stored with all of its hashes" src/turn/prefix/recent_re
   's/        let continues = ids.into_iter().next_back();/        let continues = ids.into_iter().next_back().filter(|id| id.is_empty());/' \
   lib r41_a_history_is_stored_once
 row R41 "stored prompts have no limit" src/store/prompts.rs \
-  's/^    limit_bytes(connection, MAX_BYTES)/    limit_bytes(connection, u64::MAX >> 1)/' \
+  's/^        limit_bytes(connection, MAX_BYTES)?;/        limit_bytes(connection, u64::MAX >> 1)?;/' \
   lib r41_stored_prompts_are_limited_and_swept
 row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
   's/        let removed = std::mem::take(&mut round.attempt.removed_reasoning);/        let removed = Vec::new();/' \

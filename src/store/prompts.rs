@@ -1,7 +1,7 @@
 //! The prompts of the last responses as hashes, so that later prompts can be compared with them.
 //! The prompts of a growing history share one row of hashes.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::error::StoreError;
 
@@ -13,6 +13,10 @@ const MAX_PROMPTS: usize = 4096;
 
 /// The most bytes of the hashes of all histories.
 const MAX_BYTES: u64 = 128 * (MAX_PROMPT_BYTES as u64);
+
+/// The bytes of all hashes are summed up once in so many prompts, because that reads all of them: the
+/// limit may be exceeded by those of the prompts between.
+const SUM_EVERY: i64 = 16;
 
 /// The most bytes of the hashes of one prompt; longer ones are not stored.
 const MAX_PROMPT_BYTES: usize = 256 << 10;
@@ -55,16 +59,15 @@ pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<()
         return Ok(());
     }
     let history = put_history(connection, prompt)?;
-    let replaced = connection
-        .prepare_cached("DELETE FROM prompts WHERE owner = ?1 AND response = ?2")?
-        .execute([&prompt.owner, &prompt.response])?;
-    connection
+    let names = [&prompt.owner, &prompt.response];
+    let mut left = delete(connection, "owner = ?1 AND response = ?2", names)?;
+    let number = connection
         .prepare_cached(
             "INSERT INTO prompts
              (owner, response, session, history, bytes, details, summary, accessed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
-        .execute(params![
+        .insert(params![
             prompt.owner,
             prompt.response,
             prompt.session,
@@ -74,36 +77,41 @@ pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<()
             prompt.asks_for_summary,
             prompt.accessed
         ])?;
-    let beyond = connection
-        .prepare_cached(
-            "DELETE FROM prompts WHERE number IN (
-                 SELECT number FROM prompts WHERE owner = ?1 AND session = ?2
-                 ORDER BY number DESC LIMIT -1 OFFSET ?3)",
-        )?
-        .execute(params![
-            prompt.owner,
-            prompt.session,
-            MAX_PROMPTS_OF_SESSION
-        ])?;
-    // To look at all histories takes longer than the rest.
-    if replaced + beyond + limit_count(connection, MAX_PROMPTS)? > 0 {
-        delete_unused(connection)?;
+    left.extend(delete(
+        connection,
+        "number IN (SELECT number FROM prompts WHERE owner = ?1 AND session = ?2
+             ORDER BY number DESC LIMIT -1 OFFSET ?3)",
+        params![prompt.owner, prompt.session, MAX_PROMPTS_OF_SESSION],
+    )?);
+    left.extend(delete(
+        connection,
+        "number IN (SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
+        [MAX_PROMPTS],
+    )?);
+    let mut unused = connection.prepare_cached(
+        "DELETE FROM prompt_histories
+         WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM prompts WHERE history = ?1)",
+    )?;
+    for history in left {
+        unused.execute([history])?;
     }
-    limit_bytes(connection, MAX_BYTES)
+    if number % SUM_EVERY == 0 {
+        limit_bytes(connection, MAX_BYTES)?;
+    }
+    Ok(())
 }
 
-/// Deletes the oldest prompts until there are so many at most. Returns how many were deleted. They
-/// are counted first, because finding the oldest reads all of them.
-fn limit_count(connection: &Connection, most: usize) -> Result<usize, StoreError> {
-    let mut count = connection.prepare_cached("SELECT count(*) > ?1 FROM prompts")?;
-    if !count.query_row([most], |row| row.get(0))? {
-        return Ok(0);
-    }
-    let mut delete = connection.prepare_cached(
-        "DELETE FROM prompts WHERE number IN (
-             SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
-    )?;
-    Ok(delete.execute([most])?)
+/// Deletes the prompts that a condition holds for. Returns the histories that they had.
+fn delete(
+    connection: &Connection,
+    condition: &str,
+    values: impl Params,
+) -> Result<Vec<i64>, StoreError> {
+    let mut delete = connection.prepare_cached(&format!(
+        "DELETE FROM prompts WHERE {condition} RETURNING history"
+    ))?;
+    let rows = delete.query_map(values, |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// The number of the history of a prompt, which has the hashes of the prompt now.
@@ -255,13 +263,6 @@ mod tests {
         }
         assert_eq!(count(&connection, "prompts"), 1);
         assert_eq!(count(&connection, "prompt_histories"), 1);
-        for name in ["r2", "r3", "r4"] {
-            put(&connection, &prompt(name, None, vec![1; 16])).unwrap();
-        }
-        assert_eq!(limit_count(&connection, 4).unwrap(), 0);
-        assert_eq!(limit_count(&connection, 2).unwrap(), 2);
-        assert_eq!(found(&connection, "r2"), None);
-        assert!(found(&connection, "r3").is_some());
     }
 
     #[test]
@@ -291,16 +292,16 @@ mod tests {
         assert_eq!(count(&connection, "prompt_histories"), left);
         assert_eq!(found(&connection, "r9"), None);
         // Other sessions have room of their own, until all hashes take too much.
-        for number in 0..128 + 10 {
+        for number in 0..128 + 2 * SUM_EVERY {
             long.session = format!("s{number}");
             long.response = format!("long {number}");
             long.parts = vec![1; MAX_PROMPT_BYTES];
             long.accessed = 20;
             put(&connection, &long).unwrap();
         }
-        assert_eq!(found(&connection, "long 9"), None);
-        assert!(found(&connection, "long 10").is_some());
-        assert_eq!(count(&connection, "prompts"), 128);
+        assert_eq!(found(&connection, "long 16"), None);
+        assert!(found(&connection, "long 32").is_some());
+        assert!((128..128 + SUM_EVERY as u64).contains(&count(&connection, "prompts")));
         let limits = SweepLimits {
             accessed_since: 30,
             max_bytes: 1_000,
