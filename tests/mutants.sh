@@ -531,11 +531,11 @@ row S3-3.3b "a run is not cancelled" src/jobs/queue.rs \
 row S3-4.1a "each piece of text is an event" src/turn/engine/answer.rs \
   's/coalescer: ctx.run.is_some().then(Box::default),/coalescer: None,/' it \
   "S3-4.1a pieces of text are joined before they are numbered"
-row S3-4.2a "each run has a transaction of its own" src/store/event_log.rs \
-  's/if appends.len() > 1 {/if appends.len() > 100 {/' \
+row S3-4.2a "each run has a transaction of its own" src/store/group_commit.rs \
+  's/if changes.len() > 1 \&\& make/if changes.len() > 100 \&\& make/' \
   lib s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction
-row S3-4.2a "one that cannot be written fails the others" src/store/event_log.rs \
-  's/^    for append in appends {/    for append in appends.into_iter().take(0) {/' \
+row S3-4.2a "one that cannot be written fails the others" src/store/group_commit.rs \
+  's/^    for mut change in changes {/    for mut change in changes.into_iter().take(0) {/' \
   lib s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs
 row S3-4.2b "a kilobyte waits for half a second" src/jobs/log.rs \
   's/unwritten_bytes < WRITE_BYTES {/unwritten_bytes < WRITE_BYTES * 9 {/' \
@@ -946,7 +946,7 @@ row R41 "each prompt is stored with all of its hashes" src/turn/prefix/recent_re
   's/        let continues = ids.into_iter().next_back();/        let continues = ids.into_iter().next_back().filter(|id| id.is_empty());/' \
   lib r41_a_history_is_stored_once
 row R41 "stored prompts have no limit" src/store/prompts.rs \
-  's/^    limit_bytes(&transaction, MAX_BYTES)?;/    limit_bytes(\&transaction, u64::MAX >> 1)?;/' \
+  's/^        limit_bytes(connection, MAX_BYTES)?;/        limit_bytes(connection, u64::MAX >> 1)?;/' \
   lib r41_stored_prompts_are_limited_and_swept
 row R41 "reasoning that is left out is not listed" src/turn/engine/round.rs \
   's/        let removed = std::mem::take(&mut round.attempt.removed_reasoning);/        let removed = Vec::new();/' \

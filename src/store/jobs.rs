@@ -118,7 +118,7 @@ pub struct JobEntry {
 impl Store {
     /// Stores an accepted background response and its run. Both are on the disk when this returns.
     pub async fn create_job(&self, job: NewJob) -> Result<(), StoreError> {
-        self.write_with(move |writer| writer.in_transaction(|connection| create(connection, &job)))
+        self.change(move |connection| create(connection, &job))
             .await
     }
 
@@ -131,27 +131,42 @@ impl Store {
         now_ms: u64,
     ) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.write_with(move |writer| {
-            writer.in_transaction(|connection| {
-                let Some(number) = number_of(connection, &owner, &id)? else {
-                    return Ok(false);
-                };
-                let claimed = connection.execute(
-                    "UPDATE jobs SET state = 'running', started = ?2
-                     WHERE response = ?1 AND state = 'queued'",
-                    params![number, now_ms],
-                )?;
-                connection.execute(
-                    "UPDATE responses SET status = 'in_progress', head = ?2, tail = ?3,
-                         bytes = bytes - octet_length(head) - octet_length(tail)
-                             + octet_length(?2) + octet_length(?3)
-                     WHERE number = ?1 AND status = 'queued'",
-                    params![number, text.head, text.tail],
-                )?;
-                Ok(claimed > 0)
-            })
+        self.change(move |connection| {
+            let Some(number) = number_of(connection, &owner, &id)? else {
+                return Ok(false);
+            };
+            let mut claim = connection.prepare_cached(
+                "UPDATE jobs SET state = 'running', started = ?2
+                 WHERE response = ?1 AND state = 'queued'",
+            )?;
+            let claimed = claim.execute(params![number, now_ms])?;
+            let mut update = connection.prepare_cached(
+                "UPDATE responses SET status = 'in_progress', head = ?2, tail = ?3,
+                     bytes = bytes - octet_length(head) - octet_length(tail)
+                         + octet_length(?2) + octet_length(?3)
+                 WHERE number = ?1 AND status = 'queued'",
+            )?;
+            update.execute(params![number, text.head, text.tail])?;
+            Ok(claimed > 0)
         })
         .await
+    }
+
+    /// Appends events to the log of a response. They are on the disk when this returns.
+    pub async fn append_events(
+        &self,
+        owner: &str,
+        id: &str,
+        events: EventBatch,
+    ) -> Result<(), StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        let appended = self.change(move |connection| {
+            let Some(number) = number_of(connection, &owner, &id)? else {
+                return Ok(None);
+            };
+            append(connection, number, &events).map(Some)
+        });
+        appended.await?.ok_or(StoreError::Gone)
     }
 
     /// Stores the end of a background response, with its last events and a delivery to each of
@@ -163,21 +178,20 @@ impl Store {
         webhooks: Vec<String>,
         now_ms: u64,
     ) -> Result<Vec<String>, StoreError> {
-        self.write_with(move |writer| {
-            writer.in_transaction(|connection| {
-                let number = number_of(connection, &response.owner, &response.id)?;
-                let number = number.ok_or(StoreError::Gone)?;
-                append(connection, number, &events)?;
-                finish(connection, number, &response)?;
-                connection.execute(
-                    "UPDATE jobs SET state = 'ended', ended = ?2, request = NULL, headers = NULL
-                     WHERE response = ?1",
-                    params![number, now_ms],
-                )?;
-                deliveries::create(connection, number, &webhooks, now_ms / 1_000)
-            })
-        })
-        .await
+        let finished = self.change(move |connection| {
+            let Some(number) = number_of(connection, &response.owner, &response.id)? else {
+                return Ok(None);
+            };
+            append(connection, number, &events)?;
+            finish(connection, number, &response)?;
+            let mut end = connection.prepare_cached(
+                "UPDATE jobs SET state = 'ended', ended = ?2, request = NULL, headers = NULL
+                 WHERE response = ?1",
+            )?;
+            end.execute(params![number, now_ms])?;
+            deliveries::create(connection, number, &webhooks, now_ms / 1_000).map(Some)
+        });
+        finished.await?.ok_or(StoreError::Gone)
     }
 
     /// The runs that have not ended, of all owners, the oldest first. Whoever starts the server
@@ -317,11 +331,7 @@ fn create(connection: &Connection, job: &NewJob) -> Result<(), StoreError> {
     append(connection, number, &job.events)
 }
 
-pub(super) fn append(
-    connection: &Connection,
-    response: i64,
-    events: &EventBatch,
-) -> Result<(), StoreError> {
+fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result<(), StoreError> {
     if events.documents.is_empty() {
         return Ok(());
     }
@@ -340,11 +350,7 @@ pub(super) fn append(
     Ok(())
 }
 
-pub(super) fn number_of(
-    connection: &Connection,
-    owner: &str,
-    id: &str,
-) -> Result<Option<i64>, StoreError> {
+fn number_of(connection: &Connection, owner: &str, id: &str) -> Result<Option<i64>, StoreError> {
     Ok(find(connection, owner, id)?.map(|row| row.number))
 }
 

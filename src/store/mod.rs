@@ -7,6 +7,7 @@
 //! | `data_dir` | the files, and the lock that lets one process write |
 //! | `schema` | opens a database and migrates old ones |
 //! | `writer` | the one thread that writes |
+//! | `group_commit` | makes changes that wait at the same time in one transaction |
 //! | `model` | artifacts as they are written, listed and read |
 //! | `batch` | writes artifacts |
 //! | `pending` | waits until a batch is written |
@@ -25,7 +26,6 @@
 //! | `inspection` | statistics, checks, copies and the deletion of a whole database |
 //! | `transfer` | exports responses and conversations to a file, and imports them |
 //! | `jobs` | the runs of background responses, and their events |
-//! | `event_log` | appends events of several runs at once |
 //! | `deliveries` | the webhooks that are to be told of a background response |
 //! | `contents` | JSON that several rows share |
 //! | `prompts` | the prompts of the last responses, as hashes |
@@ -40,9 +40,9 @@ mod conversations;
 mod data_dir;
 mod deliveries;
 mod error;
-mod event_log;
 mod expiry;
 mod find;
+mod group_commit;
 mod inspection;
 mod jobs;
 mod lock_patience;
@@ -94,7 +94,6 @@ pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
 pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
-use event_log::WaitingEvents;
 use page_caches::DatabaseSize;
 use readers::Readers;
 use writer::{StoreWrite, WriterState};
@@ -110,7 +109,6 @@ pub struct Store {
     thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
     size: DatabaseSize,
-    waiting_events: WaitingEvents,
     moved_aside: Option<PathBuf>,
     // The last field, so that it is released after the connections are closed.
     _lock: DataDirLock,
@@ -192,7 +190,6 @@ impl Store {
             jobs: Some(jobs),
             readers: Arc::new(readers),
             size,
-            waiting_events: WaitingEvents::default(),
             data_dir: data_dir.clone(),
             moved_aside,
             _lock: lock,
@@ -273,12 +270,8 @@ impl Store {
 
     /// Adds to what owners have used on a day.
     pub async fn add_spent(&self, rows: Vec<SpentRow>) -> Result<(), StoreError> {
-        self.write_with(move |writer| {
-            writer.in_transaction(|connection| {
-                rows.iter().try_for_each(|row| spent::add(connection, row))
-            })
-        })
-        .await
+        self.change(move |connection| rows.iter().try_for_each(|row| spent::add(connection, row)))
+            .await
     }
 
     /// What owners have used on a day, in days since 1970 in UTC.
@@ -289,7 +282,7 @@ impl Store {
 
     /// Stores a session whose outputs are sent whole. False if the queue is full. Never blocks.
     pub fn put_whole_session(&self, session: WholeSession) -> bool {
-        self.try_write(move |writer| whole_sessions::put(&mut writer.connection, &session))
+        self.try_change(move |connection| whole_sessions::put(connection, &session))
     }
 
     /// The sessions whose outputs are sent whole, the one that was not used for the longest time
@@ -300,7 +293,7 @@ impl Store {
 
     /// Stores the prompt of a response. False if the queue is full. Never blocks.
     pub fn put_prompt(&self, prompt: AnsweredPrompt) -> bool {
-        self.try_write(move |writer| prompts::put(&mut writer.connection, &prompt))
+        self.try_change(move |connection| prompts::put(connection, &prompt))
     }
 
     /// The prompt of a response; `None` if the owner has no such response.
@@ -347,6 +340,16 @@ impl Store {
             .await
     }
 
+    /// Makes a change, in one transaction with those that wait at the same time. It is on the disk
+    /// when this returns.
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (job, answer) = group_commit::change(change);
+        self.answer(job, answer).await?
+    }
+
     /// Writes something in the thread that writes, and waits for it.
     async fn write_with<T: Send + 'static>(
         &self,
@@ -356,15 +359,15 @@ impl Store {
         self.answer(job, answer).await?
     }
 
-    /// Writes something if the queue has room. Does not wait.
-    fn try_write(
+    /// Makes a change like [`Self::change`] if the queue has room. Does not wait.
+    fn try_change(
         &self,
-        write: impl FnOnce(&mut WriterState) -> Result<(), StoreError> + Send + 'static,
+        change: impl Fn(&Connection) -> Result<(), StoreError> + Send + 'static,
     ) -> bool {
         let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
             return false;
         };
-        let (job, _) = writer::job(move |writer| writer.write(write));
+        let (job, _) = group_commit::change(change);
         room.send(job);
         true
     }

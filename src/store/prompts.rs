@@ -1,7 +1,7 @@
 //! The prompts of the last responses as hashes, so that later prompts can be compared with them.
 //! The prompts of a growing history share one row of hashes.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::error::StoreError;
 
@@ -13,6 +13,10 @@ const MAX_PROMPTS: usize = 4096;
 
 /// The most bytes of the hashes of all histories.
 const MAX_BYTES: u64 = 128 * (MAX_PROMPT_BYTES as u64);
+
+/// The bytes of all hashes are summed up once in so many prompts, because that reads all of them: the
+/// limit may be exceeded by those of the prompts between.
+const SUM_EVERY: i64 = 16;
 
 /// The most bytes of the hashes of one prompt; longer ones are not stored.
 const MAX_PROMPT_BYTES: usize = 256 << 10;
@@ -49,20 +53,21 @@ pub struct FoundPrompt {
     pub summarized: bool,
 }
 
-/// Adds the prompt of a response, or replaces an earlier one of the same response.
-pub(super) fn put(connection: &mut Connection, prompt: &AnsweredPrompt) -> Result<(), StoreError> {
+/// Adds the prompt of a response, or replaces an earlier one of the same response. In a transaction.
+pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<(), StoreError> {
     if prompt.parts.len() > MAX_PROMPT_BYTES {
         return Ok(());
     }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let history = put_history(&transaction, prompt)?;
-    transaction
+    let history = put_history(connection, prompt)?;
+    let names = [&prompt.owner, &prompt.response];
+    let mut left = delete(connection, "owner = ?1 AND response = ?2", names)?;
+    let number = connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO prompts
+            "INSERT INTO prompts
              (owner, response, session, history, bytes, details, summary, accessed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
-        .execute(params![
+        .insert(params![
             prompt.owner,
             prompt.response,
             prompt.session,
@@ -72,27 +77,41 @@ pub(super) fn put(connection: &mut Connection, prompt: &AnsweredPrompt) -> Resul
             prompt.asks_for_summary,
             prompt.accessed
         ])?;
-    transaction
-        .prepare_cached(
-            "DELETE FROM prompts WHERE number IN (
-                 SELECT number FROM prompts WHERE owner = ?1 AND session = ?2
-                 ORDER BY number DESC LIMIT -1 OFFSET ?3)",
-        )?
-        .execute(params![
-            prompt.owner,
-            prompt.session,
-            MAX_PROMPTS_OF_SESSION
-        ])?;
-    transaction
-        .prepare_cached(
-            "DELETE FROM prompts WHERE number IN (
-                 SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
-        )?
-        .execute([MAX_PROMPTS])?;
-    delete_unused(&transaction)?;
-    limit_bytes(&transaction, MAX_BYTES)?;
-    transaction.commit()?;
+    left.extend(delete(
+        connection,
+        "number IN (SELECT number FROM prompts WHERE owner = ?1 AND session = ?2
+             ORDER BY number DESC LIMIT -1 OFFSET ?3)",
+        params![prompt.owner, prompt.session, MAX_PROMPTS_OF_SESSION],
+    )?);
+    left.extend(delete(
+        connection,
+        "number IN (SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
+        [MAX_PROMPTS],
+    )?);
+    let mut unused = connection.prepare_cached(
+        "DELETE FROM prompt_histories
+         WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM prompts WHERE history = ?1)",
+    )?;
+    for history in left {
+        unused.execute([history])?;
+    }
+    if number % SUM_EVERY == 0 {
+        limit_bytes(connection, MAX_BYTES)?;
+    }
     Ok(())
+}
+
+/// Deletes the prompts that a condition holds for. Returns the histories that they had.
+fn delete(
+    connection: &Connection,
+    condition: &str,
+    values: impl Params,
+) -> Result<Vec<i64>, StoreError> {
+    let mut delete = connection.prepare_cached(&format!(
+        "DELETE FROM prompts WHERE {condition} RETURNING history"
+    ))?;
+    let rows = delete.query_map(values, |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// The number of the history of a prompt, which has the hashes of the prompt now.
@@ -209,7 +228,7 @@ mod tests {
 
     #[test]
     fn r41_prompts_of_a_history_share_its_hashes() {
-        let mut connection = in_memory();
+        let connection = in_memory();
         for prompt in [
             prompt("r1", None, vec![1; 32]),
             prompt("r2", Some("r1"), vec![1; 48]),
@@ -217,7 +236,7 @@ mod tests {
             prompt("r3", Some("r2"), vec![3; 64]),
             prompt("r2", Some("r2"), vec![1; 64]),
         ] {
-            put(&mut connection, &prompt).unwrap();
+            put(&connection, &prompt).unwrap();
         }
         assert_eq!(count(&connection, "prompt_histories"), 2);
         for (response, parts) in [
@@ -237,12 +256,22 @@ mod tests {
     }
 
     #[test]
+    fn r41_a_history_that_has_no_prompt_any_more_is_deleted() {
+        let connection = in_memory();
+        for parts in [vec![1; 16], vec![2; 16], vec![3; 16]] {
+            put(&connection, &prompt("r1", None, parts)).unwrap();
+        }
+        assert_eq!(count(&connection, "prompts"), 1);
+        assert_eq!(count(&connection, "prompt_histories"), 1);
+    }
+
+    #[test]
     fn r41_a_summary_after_a_prompt_is_known() {
-        let mut connection = in_memory();
+        let connection = in_memory();
         for (response, asks_for_summary) in [("r1", false), ("r2", true), ("r3", false)] {
             let mut prompt = prompt(response, None, vec![1; 16]);
             prompt.asks_for_summary = asks_for_summary;
-            put(&mut connection, &prompt).unwrap();
+            put(&connection, &prompt).unwrap();
         }
         let summarized = ["r1", "r2", "r3"].map(|id| found(&connection, id).unwrap().summarized);
         assert_eq!(summarized, [true, true, false]);
@@ -252,27 +281,27 @@ mod tests {
     fn r41_stored_prompts_are_limited_and_swept() {
         let mut connection = in_memory();
         let mut long = prompt("long", None, vec![1; MAX_PROMPT_BYTES + 1]);
-        put(&mut connection, &long).unwrap();
+        put(&connection, &long).unwrap();
         assert_eq!(found(&connection, "long"), None);
         for number in 0..MAX_PROMPTS_OF_SESSION + 10 {
             let name = format!("r{number}");
-            put(&mut connection, &prompt(&name, None, vec![1; 16])).unwrap();
+            put(&connection, &prompt(&name, None, vec![1; 16])).unwrap();
         }
         let left = MAX_PROMPTS_OF_SESSION as u64;
         assert_eq!(count(&connection, "prompts"), left);
         assert_eq!(count(&connection, "prompt_histories"), left);
         assert_eq!(found(&connection, "r9"), None);
         // Other sessions have room of their own, until all hashes take too much.
-        for number in 0..128 + 10 {
+        for number in 0..128 + 2 * SUM_EVERY {
             long.session = format!("s{number}");
             long.response = format!("long {number}");
             long.parts = vec![1; MAX_PROMPT_BYTES];
             long.accessed = 20;
-            put(&mut connection, &long).unwrap();
+            put(&connection, &long).unwrap();
         }
-        assert_eq!(found(&connection, "long 9"), None);
-        assert!(found(&connection, "long 10").is_some());
-        assert_eq!(count(&connection, "prompts"), 128);
+        assert_eq!(found(&connection, "long 16"), None);
+        assert!(found(&connection, "long 32").is_some());
+        assert!((128..128 + SUM_EVERY as u64).contains(&count(&connection, "prompts")));
         let limits = SweepLimits {
             accessed_since: 30,
             max_bytes: 1_000,

@@ -154,10 +154,8 @@ impl ResponseRow {
 impl Store {
     /// Stores a response. It is on the disk when this returns.
     pub async fn put_response(&self, response: NewResponse) -> Result<(), StoreError> {
-        self.write_with(move |writer| {
-            writer.in_transaction(|connection| put(connection, &response))
-        })
-        .await
+        self.change(move |connection| put(connection, &response))
+            .await
     }
 
     /// A response of an owner; `None` if the owner has none with this id.
@@ -186,8 +184,8 @@ impl Store {
     /// Records that a response was used. Does not wait for the disk.
     pub fn mark_response_used(&self, owner: &str, id: &str, now: u64) {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.try_write(move |writer| {
-            let mut update = writer.connection.prepare_cached(
+        self.try_change(move |connection| {
+            let mut update = connection.prepare_cached(
                 "UPDATE responses SET accessed = ?3
                  WHERE id = ?2 AND owner = ?1 AND accessed < ?3 - ?4",
             )?;

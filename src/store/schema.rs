@@ -23,6 +23,10 @@ const MIGRATIONS: [&str; 9] = [
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
 const WAL_SIZE_LIMIT: i64 = 4 << 20;
 
+/// The most statements that a connection keeps prepared: more than turns need, so that none is
+/// prepared for each of them.
+const PREPARED_STATEMENTS: usize = 64;
+
 /// Opens the connection that writes. A commit returns when its data is on the disk.
 pub(super) fn writer(data_dir: &DataDir) -> Result<Connection, StoreError> {
     let mut connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
@@ -34,6 +38,7 @@ pub(super) fn writer(data_dir: &DataDir) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "secure_delete", "FAST")?;
     connection.pragma_update(None, "journal_size_limit", WAL_SIZE_LIMIT)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
     page_caches::limit(&connection, WRITER_CACHE)?;
     migrate(&mut connection)?;
     Ok(connection)
@@ -44,6 +49,7 @@ pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
     connection.busy_timeout(LOCK_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
     page_caches::limit(&connection, READER_CACHE)?;
     Ok(connection)
 }

@@ -1,6 +1,6 @@
 //! The sessions whose outputs are sent whole, because shortening them cost more than it saved.
 
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 
 use super::error::StoreError;
 
@@ -21,29 +21,27 @@ pub struct WholeSession {
     pub accessed: u64,
 }
 
-/// Adds or replaces a session.
-pub(super) fn put(connection: &mut Connection, session: &WholeSession) -> Result<(), StoreError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+/// Adds or replaces a session. In a transaction.
+pub(super) fn put(connection: &Connection, session: &WholeSession) -> Result<(), StoreError> {
     let names = params![
         session.owner,
         session.session,
         session.point,
         session.accessed
     ];
-    transaction
+    connection
         .prepare_cached(
             "INSERT OR REPLACE INTO whole_sessions (owner, session, point, accessed)
              VALUES (?1, ?2, ?3, ?4)",
         )?
         .execute(names)?;
-    transaction
+    connection
         .prepare_cached(
             "DELETE FROM whole_sessions WHERE (owner, session) IN (
                  SELECT owner, session FROM whole_sessions
                  ORDER BY accessed DESC, owner, session LIMIT -1 OFFSET ?1)",
         )?
         .execute([MAX_WHOLE_SESSIONS])?;
-    transaction.commit()?;
     Ok(())
 }
 
@@ -90,7 +88,7 @@ mod tests {
     fn r42_a_session_has_one_row_and_old_ones_are_swept() {
         let mut connection = in_memory();
         for (name, accessed) in [("a", 10), ("b", 20), ("a", 30), ("c", 40)] {
-            put(&mut connection, &session(name, accessed)).unwrap();
+            put(&connection, &session(name, accessed)).unwrap();
         }
         let names = |connection: &Connection| -> Vec<String> {
             let all = all(connection).unwrap();
@@ -107,10 +105,10 @@ mod tests {
 
     #[test]
     fn r42_the_sessions_are_limited() {
-        let mut connection = in_memory();
+        let connection = in_memory();
         for number in 0..MAX_WHOLE_SESSIONS + 10 {
             let name = format!("s{number}");
-            put(&mut connection, &session(&name, number as u64)).unwrap();
+            put(&connection, &session(&name, number as u64)).unwrap();
         }
         let left = all(&connection).unwrap();
         assert_eq!(left.len(), MAX_WHOLE_SESSIONS);

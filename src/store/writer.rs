@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::batch::{self, ArtifactBatch};
 use super::data_dir::DataDir;
 use super::error::StoreError;
+use super::group_commit::{self, MAX_CHANGES, SharedChange};
 use super::lock_patience::LockPatience;
 use super::model::NewArtifact;
 use super::page_caches::DatabaseSize;
@@ -24,7 +25,12 @@ pub(super) struct WriterState {
 }
 
 /// A job for the writer thread.
-pub(super) type StoreWrite = Box<dyn FnOnce(&mut WriterState) + Send>;
+pub(super) enum StoreWrite {
+    /// Runs by itself.
+    Alone(Box<dyn FnOnce(&mut WriterState) + Send>),
+    /// Runs in one transaction with those that follow it in the queue.
+    Shared(Box<dyn SharedChange>),
+}
 
 /// A batch that is on the disk.
 pub struct WrittenBatch {
@@ -58,11 +64,37 @@ pub(super) fn start(
     };
     let thread = thread::Builder::new().name("artifacts".to_owned());
     Ok(thread.spawn(move || {
-        while let Some(job) = jobs.blocking_recv() {
-            job(&mut writer);
+        let mut next = jobs.blocking_recv();
+        while let Some(job) = next.take() {
+            match job {
+                StoreWrite::Alone(work) => work(&mut writer),
+                StoreWrite::Shared(first) => {
+                    let changes;
+                    (changes, next) = waiting_changes(first, &mut jobs);
+                    group_commit::commit(&mut writer, changes);
+                }
+            }
             size.update(&writer.data_dir);
+            next = next.or_else(|| jobs.blocking_recv());
         }
     })?)
+}
+
+/// This change and those that follow it in the queue, and the job behind them if it is there
+/// already.
+fn waiting_changes(
+    first: Box<dyn SharedChange>,
+    jobs: &mut mpsc::Receiver<StoreWrite>,
+) -> (Vec<Box<dyn SharedChange>>, Option<StoreWrite>) {
+    let mut changes = vec![first];
+    while changes.len() < MAX_CHANGES {
+        match jobs.try_recv() {
+            Ok(StoreWrite::Shared(change)) => changes.push(change),
+            Ok(job) => return (changes, Some(job)),
+            Err(_) => break,
+        }
+    }
+    (changes, None)
 }
 
 /// A job, and where its result arrives.
@@ -70,11 +102,11 @@ pub(super) fn job<T: Send + 'static>(
     work: impl FnOnce(&mut WriterState) -> T + Send + 'static,
 ) -> (StoreWrite, oneshot::Receiver<T>) {
     let (reply, answer) = oneshot::channel();
-    let job: StoreWrite = Box::new(move |writer| {
+    let job = Box::new(move |writer: &mut WriterState| {
         // The caller may no longer wait for the result.
         reply.send(work(writer)).ok();
     });
-    (job, answer)
+    (StoreWrite::Alone(job), answer)
 }
 
 impl WriterState {

@@ -211,58 +211,97 @@ fn pages_written(store: &TestStore) -> i64 {
         .unwrap()
 }
 
-#[tokio::test]
-async fn s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction() {
-    const RUNS: usize = 10;
-    let store = TestStore::new();
-    let ids: Vec<String> = (0..RUNS).map(|run| format!("r{run}")).collect();
-    for id in &ids {
-        store.accept(id).await;
-    }
-    pages_written(&store);
-    for id in &ids {
-        let appended = store.store.append_events(OWNER, id, events(2..3)).await;
-        appended.unwrap();
-    }
-    let apart = pages_written(&store);
-    // All of them wait for the thread that writes, with one whose response was deleted.
+/// Waits for something that waits for the thread that writes: it finds all of it at once.
+async fn at_once<F: Future>(test: &TestStore, waiting: F) -> F::Output {
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
-    let busy = store.store.write_with(move |_| {
+    let busy = test.store.write_with(move |_| {
         wait.recv().unwrap();
         Ok(())
     });
-    let appends = ids.iter().map(String::as_str).chain(["gone"]);
-    let appends = appends.map(|id| store.store.append_events(OWNER, id, events(3..4)));
-    let appends = futures_util::future::join_all(appends);
     let release = async { go_on.send(()).unwrap() };
-    let (_, appended, ()) = tokio::join!(busy, appends, release);
-    let together = pages_written(&store);
-    assert!(together * 3 < apart, "{together} pages, {apart} apart");
-    for (id, appended) in ids.iter().zip(&appended) {
-        assert!(appended.is_ok());
-        let log = store.store.events_after(OWNER, id, Some(1)).await.unwrap();
-        assert_eq!(log, [events(2..3), events(3..4)]);
+    let (_, output, ()) = tokio::join!(busy, waiting, release);
+    output
+}
+
+/// What is written of a run, one after the other.
+#[derive(Clone, Copy, Debug)]
+enum RunWrite {
+    Accepted,
+    Claimed,
+    Events,
+    End,
+}
+
+impl RunWrite {
+    async fn write(self, test: &TestStore, id: &str) {
+        match self {
+            Self::Accepted => test.accept(id).await,
+            Self::Claimed => assert!(test.claim(id).await),
+            Self::Events => {
+                let appended = test.store.append_events(OWNER, id, events(2..3)).await;
+                appended.unwrap();
+            }
+            Self::End => test.finish(id, events(3..4)).await,
+        }
     }
-    assert!(matches!(appended[RUNS], Err(StoreError::Gone)));
+}
+
+#[tokio::test]
+async fn s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction() {
+    const RUNS: usize = 10;
+    let test = TestStore::new();
+    let ids = |name: &str| (0..RUNS).map(|run| format!("{name}{run}")).collect();
+    let (apart, together): (Vec<String>, Vec<String>) = (ids("a"), ids("t"));
+    for write in [
+        RunWrite::Accepted,
+        RunWrite::Claimed,
+        RunWrite::Events,
+        RunWrite::End,
+    ] {
+        pages_written(&test);
+        for id in &apart {
+            write.write(&test, id).await;
+        }
+        let pages_apart = pages_written(&test);
+        // All of them wait for the thread that writes, with one whose response was deleted.
+        let writes = together.iter().map(|id| write.write(&test, id));
+        let writes = futures_util::future::join_all(writes);
+        let gone = test.store.append_events(OWNER, "gone", events(2..3));
+        let (_, gone) = at_once(&test, async { tokio::join!(writes, gone) }).await;
+        assert!(matches!(gone, Err(StoreError::Gone)));
+        let pages = pages_written(&test);
+        assert!(
+            pages * 3 < pages_apart,
+            "{write:?}: {pages} pages, {pages_apart} apart"
+        );
+    }
+    for id in apart.iter().chain(&together) {
+        let log = test.store.events_after(OWNER, id, Some(1)).await.unwrap();
+        assert_eq!(log, [events(2..3), events(3..4)]);
+        assert_eq!(test.state(id).await, Some(JobState::Ended));
+    }
+}
+
+#[tokio::test]
+async fn s3_4_2a_a_run_that_several_claim_at_the_same_time_is_claimed_once() {
+    let test = TestStore::new();
+    test.accept("r1").await;
+    let claims = ["r1", "r1", "r1"].map(|id| test.claim(id));
+    let claims = at_once(&test, futures_util::future::join_all(claims)).await;
+    assert_eq!(claims, [true, false, false]);
 }
 
 #[tokio::test]
 async fn s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs() {
-    let store = TestStore::new();
-    store.accept("good").await;
-    store.accept("bad").await;
-    let (go_on, wait) = std::sync::mpsc::channel::<()>();
-    let busy = store.store.write_with(move |_| {
-        wait.recv().unwrap();
-        Ok(())
-    });
-    let good = store.store.append_events(OWNER, "good", events(2..4));
+    let test = TestStore::new();
+    test.accept("good").await;
+    test.accept("bad").await;
+    let good = test.store.append_events(OWNER, "good", events(2..4));
     // These are there already.
-    let bad = store.store.append_events(OWNER, "bad", events(0..2));
-    let release = async { go_on.send(()).unwrap() };
-    let (_, good, bad, ()) = tokio::join!(busy, good, bad, release);
+    let bad = test.store.append_events(OWNER, "bad", events(0..2));
+    let (good, bad) = at_once(&test, async { tokio::join!(good, bad) }).await;
     good.unwrap();
     assert!(bad.is_err());
-    let log = store.store.events_after(OWNER, "good", Some(1)).await;
+    let log = test.store.events_after(OWNER, "good", Some(1)).await;
     assert_eq!(log.unwrap(), [events(2..4)]);
 }
