@@ -127,6 +127,10 @@ impl<S: TokenSink> Reader<'_, '_, S> {
     }
 
     /// Passes the tokens of a row of a table on.
+    #[expect(
+        clippy::match_same_arms,
+        reason = "in each arm another kind of token is known"
+    )]
     fn read_row(&mut self, separator: u8, (start, end): (usize, usize)) {
         let row = self.bytes.get(start..end).unwrap_or_default();
         let mut cells = Cells::new(row, start, separator);
