@@ -28,7 +28,7 @@ pub(super) fn find_paths(text: &str, limit: usize) -> Vec<&str> {
 /// The characters of ASCII that end a word, as bits.
 const ENDS_WORD: u128 = {
     // White space and control characters.
-    let mut ends = 1 << 0x7f | (1 << 0x21) - 1;
+    let mut ends = (1 << 0x7f) | ((1 << 0x21) - 1);
     let mut signs: &[u8] = b"()[]{}<>\"'`,;=|*";
     while let [sign, rest @ ..] = signs {
         ends |= 1 << *sign;
