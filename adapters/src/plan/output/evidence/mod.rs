@@ -275,7 +275,7 @@ impl TokenSink for Counter<'_> {
         match token.kind {
             TokenKind::Word | TokenKind::Character => {
                 self.pattern = mix(self.pattern, token.hash);
-                match self.model.count_frequent(context, token.hash) {
+                match self.model.count_known(context, token.hash) {
                     Some(false) => {}
                     Some(true) => self.count_mark(context, token),
                     None => self.count_rare(context, token),

@@ -6,6 +6,7 @@
 //! occurs once is estimated by the share of such things in its context, as Good and Turing
 //! estimate the unseen. Digits, identifiers and random names need no masks of their own.
 
+use super::NEW_COUNT;
 use super::tokens::{SIGNS_SHIFT, TextToken, TokenKind, VALUE_SHIFT, mix};
 
 /// Bits of information, in sixteenths.
@@ -190,14 +191,14 @@ impl RarityModel {
         }
     }
 
-    /// Counts a word that is frequent behind `context`, and says whether it may be one that is
-    /// looked for. `None` if the token is to be counted as a rare one.
+    /// Counts a word that is not new behind `context`, and says whether it may be one that is looked
+    /// for. `None` if the token is to be counted as a rare one.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "it is called for each word of an output"
     )]
-    pub(super) fn count_frequent(&mut self, context: Context, word: u64) -> Option<bool> {
+    pub(super) fn count_known(&mut self, context: Context, word: u64) -> Option<bool> {
         let slot = Self::slot(mix(context.0, word), self.pair_shift);
         let pair = self.pairs.get_mut(slot)?;
         let count = *pair & PAIR_COUNT;
@@ -205,7 +206,16 @@ impl RarityModel {
         if count.wrapping_sub(FREQUENT) < AT_A_TIME - 1 {
             *pair += 1;
         } else if count < FREQUENT {
-            return None;
+            // Most of the others are known words that are not looked for.
+            let slot = Self::slot(word, self.word_shift);
+            let known = self.words.get_mut(slot)?;
+            if count < 2 || known.count < NEW_COUNT || known.singles >= MARKED {
+                return None;
+            }
+            *pair += 1;
+            known.count += 1;
+            self.total += 1;
+            return Some(false);
         } else {
             *pair -= AT_A_TIME - 1;
             self.add_frequent(word);
