@@ -12,6 +12,7 @@ mod excerpt;
 mod markup;
 mod measure;
 mod paths;
+mod places;
 mod read_back;
 mod text;
 

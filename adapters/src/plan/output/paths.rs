@@ -25,14 +25,24 @@ pub(super) fn find_paths(text: &str, limit: usize) -> Vec<&str> {
     found
 }
 
-fn ends_word(character: char) -> bool {
-    const SIGNS: &[u8] = b"()[]{}<>\"'`,;=|*";
-    match u8::try_from(character) {
-        Ok(byte) if byte.is_ascii() => {
-            byte.is_ascii_whitespace() || byte.is_ascii_control() || SIGNS.contains(&byte)
-        }
-        Ok(_) | Err(_) => character.is_whitespace() || character.is_control(),
+/// The characters of ASCII that end a word, as bits.
+const ENDS_WORD: u128 = {
+    // White space and control characters.
+    let mut ends = (1 << 0x7f) | ((1 << 0x21) - 1);
+    let mut signs: &[u8] = b"()[]{}<>\"'`,;=|*";
+    while let [sign, rest @ ..] = signs {
+        ends |= 1 << *sign;
+        signs = rest;
     }
+    ends
+};
+
+#[inline]
+fn ends_word(character: char) -> bool {
+    if character.is_ascii() {
+        return ENDS_WORD >> u32::from(character) & 1 != 0;
+    }
+    character.is_whitespace() || character.is_control()
 }
 
 fn searched_parts(text: &str) -> [&str; 2] {

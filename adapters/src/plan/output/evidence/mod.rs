@@ -4,10 +4,12 @@
 //! (`model`) and keeps those units as candidates that held something new, or a word that is
 //! looked for (`marks`). Then the candidates alone are read again and scored by the final counts.
 
+mod byte_classes;
 mod hunk;
 mod marks;
 mod model;
 mod patterns;
+mod read;
 mod signs;
 mod tokens;
 mod units;
@@ -15,13 +17,14 @@ mod units;
 use marks::Marks;
 use model::{Context, RarityModel, ratio};
 use patterns::PatternCounts;
-use tokens::{TextToken, TokenKind, Tokens, first_bytes};
+use read::{TokenSink, read, signs_hash};
+use tokens::{TextToken, TokenKind, Tokens};
 
 pub(super) use hunk::Hunk;
 pub(super) use marks::FoundMark;
 pub(super) use model::{BIT, Bits};
 pub(super) use tokens::{load, mix};
-pub(super) use units::{Form, MAX_UNIT, Quotes, for_each_line_part};
+pub(super) use units::{Form, MAX_UNIT, Separators, for_each_line_part};
 
 /// So many candidates are kept at once. With one more they are scored, and the best quarter stays.
 const MAX_CANDIDATES: usize = 4_096;
@@ -253,47 +256,74 @@ struct Counter<'f> {
     marks: &'f mut Marks,
     unit: u32,
     least: u32,
+    /// The hash of its words.
+    pattern: u64,
     /// Whether the unit holds something new, or a word that is looked for.
     is_candidate: bool,
 }
 
-impl Counter<'_> {
-    /// Counts a token, and returns the context of the next.
+impl TokenSink for Counter<'_> {
     #[inline(always)]
     #[expect(
         clippy::inline_always,
-        reason = "it is called for each word of an output"
+        reason = "it is called for each word of an output, where the kind of the word is known"
     )]
-    fn count(&mut self, context: Context, token: &TextToken, is_first: bool) -> Context {
-        if is_first {
+    fn take(&mut self, context: Context, token: TextToken, begins: bool) -> Context {
+        if begins {
             self.model.count_context(context);
         }
-        match self.model.count_frequent(context, token) {
-            Some(false) => {}
-            Some(true) => self.count_mark(context, token),
-            None => self.count_rare(context, token),
-        }
-        context.after(token)
-    }
-
-    #[inline(never)]
-    fn count_rare(&mut self, context: Context, token: &TextToken) {
-        let counted = self.model.count(context, token, self.least);
-        self.is_candidate |= counted.is_new;
-        let is_looked_for = counted.may_be_marked || counted.before < NEW_COUNT;
-        if is_looked_for || !token.is_word() && self.marks.has_exact() {
-            self.count_mark(context, token);
-        }
-    }
-
-    fn count_mark(&mut self, context: Context, token: &TextToken) {
-        if let Some(id) = self.marks.find(self.bytes, token, context.pair(token)) {
-            self.is_candidate |= self.marks.count(id, token, self.unit);
+        match token.kind {
+            TokenKind::Word | TokenKind::Character => {
+                self.pattern = mix(self.pattern, token.hash);
+                match self.model.count_known(context, token.hash) {
+                    Some(false) => {}
+                    Some(true) => self.count_mark(context, token),
+                    None => self.count_rare(context, token),
+                }
+                context.after(&token)
+            }
+            TokenKind::Number | TokenKind::Id => {
+                self.pattern = mix(self.pattern, 0);
+                let is_steady =
+                    token.kind == TokenKind::Number && self.model.count_steady(context, &token);
+                if !is_steady {
+                    self.count_place(context, token);
+                }
+                if self.marks.has_exact() {
+                    self.count_mark(context, token);
+                }
+                let next = context.after(&token);
+                self.model.count_context(next);
+                next
+            }
         }
     }
 }
 
-impl Finder<'_> {
+impl Counter<'_> {
+    #[inline(never)]
+    fn count_rare(&mut self, context: Context, token: TextToken) {
+        let counted = self.model.count(context, &token, self.least);
+        self.is_candidate |= counted.is_new;
+        if counted.may_be_marked || counted.before < NEW_COUNT {
+            self.count_mark(context, token);
+        }
+    }
+
+    #[inline(never)]
+    fn count_place(&mut self, context: Context, token: TextToken) {
+        self.is_candidate |= self.model.count_place(context, &token, self.least);
+    }
+
+    #[inline(never)]
+    fn count_mark(&mut self, context: Context, token: TextToken) {
+        if let Some(id) = self.marks.find(self.bytes, &token, context.pair(&token)) {
+            self.is_candidate |= self.marks.count(id, &token, self.unit);
+        }
+    }
+}
+
+impl<'t> Finder<'t> {
     /// Counts a unit, and keeps it if it holds something new.
     #[inline]
     fn add(&mut self, start: usize, end: usize) {
@@ -312,15 +342,12 @@ impl Finder<'_> {
             marks: &mut self.marks,
             unit: self.units,
             least: if start < FIRST_BYTES { 3 } else { self.least },
+            pattern: 0,
             is_candidate: false,
         };
-        let mut pattern = 0;
-        let count = |context: Context, token: &TextToken, is_first: bool| {
-            pattern = mix(pattern, if token.is_word() { token.hash } else { 0 });
-            counter.count(context, token, is_first)
-        };
-        read(self.bytes, &mut self.tokens, self.form, (start, end), count);
-        let is_candidate = counter.is_candidate;
+        let range = (start, end);
+        read(self.bytes, &mut self.tokens, self.form, range, &mut counter);
+        let (pattern, is_candidate) = (counter.pattern, counter.is_candidate);
         self.patterns.count(pattern);
         if is_candidate {
             self.keep((start, end), pattern, false);
@@ -334,7 +361,7 @@ impl Finder<'_> {
         }
         let (bytes, units, marks) = (self.bytes, self.units, &mut self.marks);
         let mut is_candidate = false;
-        let search = |context: Context, token: &TextToken, _: bool| {
+        let mut search = |context: Context, token: &TextToken, _: bool| {
             if let Some(id) = marks.find(bytes, token, context.pair(token))
                 && marks.is_asked(id)
             {
@@ -342,7 +369,8 @@ impl Finder<'_> {
             }
             context.after(token)
         };
-        read(bytes, &mut self.tokens, self.form, (start, end), search);
+        let range = (start, end);
+        read(bytes, &mut self.tokens, self.form, range, &mut search);
         if is_candidate {
             self.keep((start, end), UNCHANGED_PATTERN, true);
         }
@@ -387,7 +415,7 @@ impl Finder<'_> {
         self.candidates = candidates;
     }
 
-    fn score(&self, tokens: &mut Tokens<'_>, candidate: &mut Candidate, singles: u32) {
+    fn score(&self, tokens: &mut Tokens<'t>, candidate: &mut Candidate, singles: u32) {
         let range = (candidate.start, candidate.end);
         let mut best = [0; COUNTED_WORDS];
         let mut marked: Bits = 0;
@@ -399,7 +427,7 @@ impl Finder<'_> {
             tokens,
             self.form,
             range,
-            |context, token, is_first| {
+            &mut |context: Context, token: &TextToken, is_first: bool| {
                 let (next, mut bits) = self.model.surprise(context, token);
                 if is_table && is_first {
                     // In most columns it is the whole value.
@@ -495,10 +523,11 @@ pub(super) fn pattern_of(text: &str, form: Form, line: (usize, usize)) -> u64 {
     let bytes = text.as_bytes();
     let mut pattern = 0;
     let mut tokens = Tokens::new(bytes);
-    read(bytes, &mut tokens, form, line, |context, token, _| {
+    let mut add = |context: Context, token: &TextToken, _: bool| {
         pattern = mix(pattern, if token.is_word() { token.hash } else { 0 });
         context.after(token)
-    });
+    };
+    read(bytes, &mut tokens, form, line, &mut add);
     pattern
 }
 
@@ -512,86 +541,6 @@ fn insert(best: &mut [Bits], mut bits: Bits) {
     }
 }
 
-/// Reads the tokens of a unit. `token` gets the context of each, and whether that is the place
-/// where a line or a cell begins; it returns the context of the next.
-#[inline]
-fn read(
-    bytes: &[u8],
-    tokens: &mut Tokens<'_>,
-    form: Form,
-    unit: (usize, usize),
-    mut token: impl FnMut(Context, &TextToken, bool) -> Context,
-) {
-    if let Some(separator) = form.separator() {
-        read_cells(bytes, tokens, separator, unit, token);
-        return;
-    }
-    let least_word = form.least_word();
-    let mut context = Context::line_start(0);
-    let mut is_first = true;
-    form.for_each_piece(bytes, unit, |start, end| {
-        let mut at = start;
-        let mut begins = is_first;
-        loop {
-            let mut found = tokens.next(at, end);
-            if is_first {
-                is_first = false;
-                let word = found.map_or(end, |found| found.start);
-                // Its first word is found again in the next round.
-                found = signs(bytes, at, word).or(found);
-            }
-            let Some(found) = found else {
-                return;
-            };
-            at = found.end;
-            let is_short = found.end - found.start < least_word;
-            context = if is_short && found.kind == TokenKind::Word {
-                Context::short()
-            } else {
-                token(context, &found, begins)
-            };
-            begins = false;
-        }
-    });
-}
-
-/// Reads the tokens of a row of a table as [`read`] does.
-#[inline]
-fn read_cells(
-    bytes: &[u8],
-    tokens: &mut Tokens<'_>,
-    separator: u8,
-    (start, end): (usize, usize),
-    mut token: impl FnMut(Context, &TextToken, bool) -> Context,
-) {
-    let mut context = Context::line_start(0);
-    let (mut column, mut quotes) = (0_usize, Quotes::default());
-    let mut at = start;
-    let mut is_first = true;
-    loop {
-        let mut found = tokens.next(at, end);
-        let word = found.map_or(end, |found| found.start);
-        let gap = bytes.get(at..word).unwrap_or_default();
-        let cells = quotes.count_in_gap(gap, separator);
-        column += cells;
-        let mut begins = cells > 0;
-        if is_first {
-            is_first = false;
-            begins = true;
-            // Its first word is found again in the next round.
-            found = signs(bytes, at, word).or(found);
-        } else if begins {
-            context = Context::cell(column as u64);
-        }
-        let Some(found) = found else {
-            return;
-        };
-        at = found.end;
-        quotes.skip_word();
-        context = token(context, &found, begins);
-    }
-}
-
 /// Whether a word stands out: in capital letters, behind a bracket, or before a colon.
 fn stands_out(bytes: &[u8], token: &TextToken) -> bool {
     let word = bytes.get(token.start..token.end).unwrap_or_default();
@@ -601,26 +550,6 @@ fn stands_out(bytes: &[u8], token: &TextToken) -> bool {
         && (matches!(before, Some(b'[' | b'*'))
             || matches!(behind, Some(b':' | b'!' | b']'))
             || word.len() > 2 && word.iter().all(u8::is_ascii_uppercase))
-}
-
-/// The signs before the first word of a line, which are a word of their own.
-#[inline]
-fn signs(bytes: &[u8], start: usize, end: usize) -> Option<TextToken> {
-    let gap = bytes.get(start..end).unwrap_or_default();
-    let gap = gap.trim_ascii_start();
-    let start = end - gap.len();
-    (!gap.is_empty()).then(|| TextToken {
-        start,
-        end,
-        kind: TokenKind::Character,
-        hash: signs_hash(gap),
-    })
-}
-
-/// The hash of the signs before the first word of a line, of which eight bytes count.
-#[inline]
-fn signs_hash(signs: &[u8]) -> u64 {
-    mix(2, first_bytes(load(signs, 0), signs.len()))
 }
 
 #[cfg(test)]

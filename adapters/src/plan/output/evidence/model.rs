@@ -6,6 +6,7 @@
 //! occurs once is estimated by the share of such things in its context, as Good and Turing
 //! estimate the unseen. Digits, identifiers and random names need no masks of their own.
 
+use super::NEW_COUNT;
 use super::tokens::{SIGNS_SHIFT, TextToken, TokenKind, VALUE_SHIFT, mix};
 
 /// Bits of information, in sixteenths.
@@ -190,48 +191,64 @@ impl RarityModel {
         }
     }
 
-    /// Counts a word that is frequent behind `context`, and says whether it may be one that is
-    /// looked for. `None` if the token is to be counted as a rare one.
+    /// Counts a word that is not new behind `context`, and says whether it may be one that is looked
+    /// for. `None` if the token is to be counted as a rare one.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "it is called for each word of an output"
     )]
-    pub(super) fn count_frequent(&mut self, context: Context, token: &TextToken) -> Option<bool> {
-        if !token.is_word() {
-            return None;
-        }
-        let slot = Self::slot(mix(context.0, token.hash), self.pair_shift);
+    pub(super) fn count_known(&mut self, context: Context, word: u64) -> Option<bool> {
+        let slot = Self::slot(mix(context.0, word), self.pair_shift);
         let pair = self.pairs.get_mut(slot)?;
-        if *pair & PAIR_COUNT < FREQUENT {
-            return None;
-        }
-        *pair += 1;
+        let count = *pair & PAIR_COUNT;
         let may_be_marked = *pair & PAIR_MARKED != 0;
-        if *pair & PAIR_COUNT == FREQUENT + AT_A_TIME {
-            *pair -= AT_A_TIME;
-            self.add_frequent(token.hash);
+        if count.wrapping_sub(FREQUENT) < AT_A_TIME - 1 {
+            *pair += 1;
+        } else if count < FREQUENT {
+            // Most of the others are known words that are not looked for.
+            let slot = Self::slot(word, self.word_shift);
+            let known = self.words.get_mut(slot)?;
+            if count < 2 || known.count < NEW_COUNT || known.singles >= MARKED {
+                return None;
+            }
+            *pair += 1;
+            known.count += 1;
+            self.total += 1;
+            return Some(false);
+        } else {
+            *pair -= AT_A_TIME - 1;
+            self.add_frequent(word);
         }
         Some(may_be_marked)
     }
 
-    /// Counts a token that is not frequent behind `context`. The result says, among others, whether
-    /// it was a surprise so far: it is new where only one in `least` tokens is.
+    /// Counts a number of whose pairs none is counted any more; false if they are.
+    #[inline]
+    pub(super) fn count_steady(&mut self, context: Context, number: &TextToken) -> bool {
+        let steady = mix(context.0, number.hash);
+        let is_steady = self.steady.get(Self::slot(steady, self.steady_shift)) == Some(&steady);
+        if is_steady {
+            self.count_context(Context::signs(number));
+        }
+        is_steady
+    }
+
+    /// Counts a number that is not steady, or an identifier, and says whether it was a surprise so far,
+    /// as [`Self::count`] does.
+    #[inline]
+    pub(super) fn count_place(&mut self, context: Context, token: &TextToken, least: u32) -> bool {
+        match token.kind {
+            TokenKind::Number => self.count_number(context, token, least),
+            _ => self.count_pair(context, token, least),
+        }
+    }
+
+    /// Counts a word that is not frequent behind `context`. The result says, among others, whether
+    /// it was a surprise so far: it is new where only one in `least` words is.
     #[inline]
     pub(super) fn count(&mut self, context: Context, token: &TextToken, least: u32) -> Counted {
         let next = context.after(token);
-        if !token.is_word() {
-            let is_new = match token.kind {
-                TokenKind::Number => self.count_number(context, token, least),
-                _ => self.count_pair(context, token, least),
-            };
-            self.count_context(next);
-            return Counted {
-                before: u32::MAX,
-                may_be_marked: false,
-                is_new,
-            };
-        }
         let mut is_new = self.count_pair(context, token, least);
         let mut before = WordCount::default();
         if let Some(word) = self.words.get_mut(Self::slot(next.0, self.word_shift)) {
@@ -262,12 +279,6 @@ impl RarityModel {
     #[inline]
     fn count_number(&mut self, context: Context, number: &TextToken, least: u32) -> bool {
         let signs = Context::signs(number);
-        let steady = mix(context.0, number.hash);
-        let steady_slot = Self::slot(steady, self.steady_shift);
-        if self.steady.get(steady_slot) == Some(&steady) {
-            self.count_context(signs);
-            return false;
-        }
         let name = token_name(number);
         let place = context.value(number);
         let here = self.add_pair(mix(context.0, name));
@@ -277,10 +288,12 @@ impl RarityModel {
         };
         let between = self.add_pair(mix(signs.0, name));
         let least_count = here.min(value).min(between);
-        if least_count >= FREQUENT
-            && let Some(entry) = self.steady.get_mut(steady_slot)
-        {
-            *entry = steady;
+        if least_count >= FREQUENT {
+            let steady = mix(context.0, number.hash);
+            let slot = Self::slot(steady, self.steady_shift);
+            if let Some(entry) = self.steady.get_mut(slot) {
+                *entry = steady;
+            }
         }
         let mut is_new = false;
         if least_count <= 1 {

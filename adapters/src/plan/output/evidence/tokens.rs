@@ -5,6 +5,9 @@
 //! case are the same, and so are words that differ in their digits only.
 
 use std::hint::cold_path;
+use std::num::NonZeroU64;
+
+use super::byte_classes::{BytesAhead, WINDOW};
 
 /// What a token is. Of the size of a word, since a token with bytes that are not used is copied in
 /// pieces, which takes a third of the time.
@@ -36,6 +39,17 @@ impl TextToken {
     pub(super) fn is_word(&self) -> bool {
         matches!(self.kind, TokenKind::Word | TokenKind::Character)
     }
+}
+
+/// A token as it was found, for those who do not do the same with all of them.
+#[derive(Clone, Copy)]
+pub(super) enum FoundToken {
+    /// A word of letters.
+    Word(TextToken),
+    Character(TextToken),
+    Number(TextToken),
+    /// A word with digits, or an identifier.
+    Name(TextToken),
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -70,11 +84,15 @@ pub(in crate::plan::output) fn mix(first: u64, second: u64) -> u64 {
 /// Eight bytes from `at` on, with zeros behind the end.
 #[inline]
 pub(in crate::plan::output) fn load(bytes: &[u8], at: usize) -> u64 {
-    let rest = bytes.get(at..).unwrap_or_default();
-    if let Some(chunk) = rest.first_chunk::<8>() {
-        return u64::from_le_bytes(*chunk);
+    match bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => load_end(bytes, at),
     }
-    let bytes = rest.iter().rev();
+}
+
+#[cold]
+fn load_end(bytes: &[u8], at: usize) -> u64 {
+    let bytes = bytes.get(at..).unwrap_or_default().iter().rev();
     bytes.fold(0, |chunk, byte| chunk << 8 | u64::from(*byte))
 }
 
@@ -97,70 +115,6 @@ fn last_bytes(chunk: u64, count: usize) -> u64 {
 #[inline]
 pub(super) fn fold_case(chunk: u64) -> u64 {
     chunk | ONES << 5
-}
-
-const WORD: u8 = 1;
-const DIGIT: u8 = 2;
-const WIDE: u8 = 4;
-
-/// Bytes that are classified at once.
-const WINDOW: usize = 64;
-
-/// The classes of 64 bytes, as bits.
-#[derive(Clone, Copy, Default)]
-struct BytesAhead {
-    /// Letters, digits, underscores and all that is not ASCII.
-    word: u64,
-    digit: u64,
-    /// Bytes that begin a character of three or four bytes.
-    wide: u64,
-}
-
-impl BytesAhead {
-    #[inline]
-    fn at(bytes: &[u8], at: usize) -> Self {
-        let rest = bytes.get(at..).unwrap_or_default();
-        if let Some(block) = rest.first_chunk::<WINDOW>() {
-            return Self::of(block);
-        }
-        let mut block = [0; WINDOW];
-        for (to, from) in block.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        Self::of(&block)
-    }
-
-    #[inline]
-    fn of(block: &[u8; WINDOW]) -> Self {
-        let mut classes = [0_u8; WINDOW];
-        for (class, &byte) in classes.iter_mut().zip(block) {
-            let is = |class: u8, belongs: bool| if belongs { class } else { 0 };
-            let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-            let digit = byte.wrapping_sub(b'0') < 10;
-            // No lazy operators: the compiler makes vectors of this loop.
-            *class = is(WORD, letter)
-                | is(WORD | DIGIT, digit)
-                | is(WORD, byte == b'_')
-                | is(WORD, byte >= 0x80)
-                | is(WIDE, byte >= 0xe0);
-        }
-        let has_wide = block.iter().fold(0, |all, byte| all | byte) >= 0xe0;
-        let mut window = Self::default();
-        for (index, chunk) in classes.as_chunks::<8>().0.iter().enumerate() {
-            let chunk = u64::from_le_bytes(*chunk);
-            // Moves the lowest bit of each byte into one byte.
-            let bits = |class: u8| {
-                let low = chunk >> class.trailing_zeros() & ONES;
-                low.wrapping_mul(0x0102_0408_1020_4080) >> 56
-            };
-            window.word |= bits(WORD) << (index * 8);
-            window.digit |= bits(DIGIT) << (index * 8);
-            if has_wide {
-                window.wide |= bits(WIDE) << (index * 8);
-            }
-        }
-        window
-    }
 }
 
 /// Reads the tokens of a text.
@@ -187,12 +141,22 @@ impl<'t> Tokens<'t> {
     }
 
     /// The next token from `at` on that begins before `end`.
+    pub(super) fn next(&mut self, at: usize, end: usize) -> Option<TextToken> {
+        self.find(at, end).map(|found| match found {
+            FoundToken::Word(token)
+            | FoundToken::Character(token)
+            | FoundToken::Number(token)
+            | FoundToken::Name(token) => token,
+        })
+    }
+
+    /// The same, by how it was found.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "it is called for each word of an output"
     )]
-    pub(super) fn next(&mut self, at: usize, end: usize) -> Option<TextToken> {
+    pub(super) fn find(&mut self, at: usize, end: usize) -> Option<FoundToken> {
         if at.wrapping_sub(self.base) >= WINDOW {
             if at >= end {
                 return None;
@@ -201,8 +165,7 @@ impl<'t> Tokens<'t> {
         }
         let mut offset = at - self.base;
         loop {
-            let found = self.window.word >> offset;
-            if found != 0 {
+            if let Some(found) = NonZeroU64::new(self.window.word >> offset) {
                 offset += found.trailing_zeros() as usize;
                 break;
             }
@@ -216,65 +179,70 @@ impl<'t> Tokens<'t> {
         if start >= end {
             return None;
         }
-        if self.window.wide >> offset & 1 != 0 {
-            return Some(self.character(start, end));
+        let mut stop = self.window.stop >> offset;
+        if stop & 1 != 0 {
+            return Some(FoundToken::Character(self.character(start, end)));
         }
-        let mut length = self.run_length(offset);
-        if offset + length >= WINDOW && offset > 0 {
-            self.move_to(start);
-            offset = 0;
-            length = self.run_length(0);
+        if stop == 0 {
+            if offset > 0 {
+                self.move_to(start);
+                offset = 0;
+                stop = self.window.stop;
+            }
+            if stop == 0 {
+                return Some(FoundToken::Name(self.long_run(start, end)));
+            }
         }
-        Some(self.run(start, offset, length, end))
+        let length = stop.trailing_zeros() as usize;
+        let at = (start + length).min(end);
+        // Of the bits below the lowest one of `stop`.
+        let digits = self.window.digit >> offset & !stop & (stop - 1);
+        if digits == 0 {
+            return Some(FoundToken::Word(TextToken {
+                start,
+                end: at,
+                kind: TokenKind::Word,
+                hash: self.word_hash(start, length),
+            }));
+        }
+        let length = at - start;
+        let mut leading = digits.trailing_ones() as usize;
+        if leading < length {
+            // A number may have a unit.
+            let has_unit = length - leading <= MAX_UNIT_LETTERS && digits >> leading == 0;
+            if leading == 0 || !has_unit {
+                return Some(FoundToken::Name(self.name(start, digits, at)));
+            }
+        } else {
+            leading = length;
+        }
+        Some(FoundToken::Number(self.number(start, leading, at, end)))
+    }
+
+    /// The character of three or four bytes at `at`, if one stands there before `end`, and it is known
+    /// without a look at further bytes.
+    #[inline]
+    pub(super) fn character_at(&self, at: usize, end: usize) -> Option<TextToken> {
+        let offset = at.wrapping_sub(self.base);
+        let is_wide = offset < WINDOW && at < end && self.window.wide >> offset & 1 != 0;
+        is_wide.then(|| self.character(at, end))
     }
 
     #[inline]
     fn character(&self, start: usize, end: usize) -> TextToken {
         let chunk = load(self.bytes, start);
-        let mut length = 3;
-        if chunk & 0xff >= 0xf0 {
-            // A branch: where the next character begins is foreseen before this one is read.
-            cold_path();
-            length = 4;
-        }
-        TextToken {
+        let character = |length: usize| TextToken {
             start,
             end: (start + length).min(end),
             kind: TokenKind::Character,
             hash: mix(1, first_bytes(chunk, length)),
+        };
+        if chunk & 0xff >= 0xf0 {
+            // A branch: where the next character begins is foreseen before this one is read.
+            cold_path();
+            return character(4);
         }
-    }
-
-    /// How many bytes of the window from `offset` on belong to the run that begins there.
-    #[inline]
-    fn run_length(&self, offset: usize) -> usize {
-        let stop = (!self.window.word | self.window.wide) >> offset;
-        stop.trailing_zeros().min(64) as usize
-    }
-
-    /// The run of letters and digits at `start`. One that fills the window goes on, and is an
-    /// identifier.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "it is called for each word of an output"
-    )]
-    fn run(&mut self, start: usize, offset: usize, length: usize, end: usize) -> TextToken {
-        let at = (start + length).min(end);
-        if length >= WINDOW {
-            return self.long_run(start, at, end);
-        }
-        let digits = self.window.digit >> offset & !(u64::MAX << length);
-        if digits == 0 {
-            let hash = self.word_hash(start, length);
-            return TextToken {
-                start,
-                end: at,
-                kind: TokenKind::Word,
-                hash,
-            };
-        }
-        self.run_with_digits(start, digits, at, end)
+        character(3)
     }
 
     /// The hash of a run of letters.
@@ -284,9 +252,9 @@ impl<'t> Tokens<'t> {
         reason = "it is called for each word of an output"
     )]
     fn word_hash(&self, start: usize, length: usize) -> u64 {
-        let rest = self.bytes.get(start..).unwrap_or_default();
+        let rest = self.bytes.get(start..);
         if length <= 16
-            && let Some(block) = rest.first_chunk::<16>()
+            && let Some(block) = rest.and_then(<[u8]>::first_chunk::<16>)
             && let ([first, second], _) = block.as_chunks::<8>()
         {
             let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
@@ -306,12 +274,13 @@ impl<'t> Tokens<'t> {
         mix(hash, last_bytes(load(self.bytes, from), left))
     }
 
-    /// Skips the rest of a run that is too long for a word.
+    /// A run that fills the window at `start`, which goes on and is an identifier.
     #[cold]
-    fn long_run(&mut self, start: usize, mut at: usize, end: usize) -> TextToken {
+    fn long_run(&mut self, start: usize, end: usize) -> TextToken {
+        let mut at = (start + WINDOW).min(end);
         while at < end {
             self.move_to(at);
-            let length = self.run_length(0);
+            let length = self.window.stop.trailing_zeros() as usize;
             at += length;
             if length < WINDOW {
                 break;
@@ -325,21 +294,12 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// A run with digits at these offsets: a number, a word or an identifier.
-    #[inline(never)]
-    fn run_with_digits(&self, start: usize, digits: u64, at: usize, end: usize) -> TextToken {
-        let length = at - start;
-        let leading = digits.trailing_ones() as usize;
-        // A number may have a unit.
-        let has_unit = leading < length && length - leading <= MAX_UNIT_LETTERS;
-        if leading >= length || leading > 0 && has_unit && digits >> leading == 0 {
-            return self.number(start, leading.min(length), at, end);
-        }
-        self.name(start, digits, at)
-    }
-
     /// A number with so many digits before its unit or its fraction.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called for each number of an output"
+    )]
     fn number(&self, start: usize, digits: usize, at: usize, end: usize) -> TextToken {
         let chunk = load(self.bytes, start);
         let zeros = ((chunk ^ ZEROS).trailing_zeros() as usize / 8).min(digits);
@@ -378,6 +338,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// Where the fraction of a number ends; that of a number below one tells its magnitude.
+    #[inline(never)]
     fn fraction(&self, at: usize, end: usize, magnitude: &mut u64) -> usize {
         let rest = self.bytes.get(at + 1..end).unwrap_or_default();
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -395,6 +356,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// A run of letters and digits that is no number.
+    #[inline(never)]
     fn name(&self, start: usize, digits: u64, at: usize) -> TextToken {
         let run = self.bytes.get(start..at).unwrap_or_default();
         let changes = (digits ^ digits << 1) & !(u64::MAX << run.len());

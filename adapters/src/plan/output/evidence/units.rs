@@ -1,6 +1,7 @@
 //! Cuts a text into units: lines, parts of long lines, or the blocks of a page.
 
 use crate::plan::output::markup;
+use crate::plan::output::places::Places;
 
 /// How a text is cut into units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Form {
         let is_table = |separator: &u8| {
             let mut counts = [0_usize; MAX_SEPARATORS];
             for line in &first {
-                let count = Quotes::default().count_outside(line, *separator);
+                let count = Separators::new(line, *separator).count();
                 if let Some(lines) = counts.get_mut(count).filter(|_| count >= 2) {
                     *lines += 1;
                 }
@@ -74,66 +75,51 @@ impl Form {
             for_each_line_part(bytes, 0, bytes.len(), unit);
         }
     }
-
-    /// Calls `piece` with the ranges of the text of a unit.
-    #[inline]
-    pub(super) fn for_each_piece(
-        self,
-        bytes: &[u8],
-        (start, end): (usize, usize),
-        mut piece: impl FnMut(usize, usize),
-    ) {
-        if self == Self::Page {
-            markup::for_each_text(bytes, (start, end), piece);
-        } else {
-            piece(start, end);
-        }
-    }
 }
 
-/// Whether the place in a row of a table is inside quotes, where separators are text.
-#[derive(Clone, Copy, Default)]
-pub(in crate::plan::output) struct Quotes {
+/// The separators of a row of a table that are outside of quotes, where they are text.
+pub(in crate::plan::output) struct Separators<'t> {
+    row: &'t [u8],
+    separator: u8,
+    /// Where separators and quotes stand.
+    places: Places<'t, 3>,
+    /// The quote that is open.
     open: Option<u8>,
-    /// The byte before, if it belongs to a word: an apostrophe follows it.
-    is_in_word: bool,
 }
 
-impl Quotes {
-    /// Goes on behind a word.
-    #[inline]
-    pub(super) fn skip_word(&mut self) {
-        self.is_in_word = true;
-    }
-
-    /// As [`Self::count_outside`], for what stands between two words: mostly one byte.
-    #[inline]
-    pub(super) fn count_in_gap(&mut self, gap: &[u8], separator: u8) -> usize {
-        if let [byte] = gap
-            && !matches!(byte, b'"' | b'\'')
-        {
-            return usize::from(*byte == separator && self.open.is_none());
+impl<'t> Separators<'t> {
+    pub(in crate::plan::output) fn new(row: &'t [u8], separator: u8) -> Self {
+        Self {
+            row,
+            separator,
+            places: Places::new(row, [separator, b'"', b'\'']),
+            open: None,
         }
-        self.count_outside(gap, separator)
     }
+}
 
-    /// How many separators in the next bytes of a row are outside of quotes.
+impl Iterator for Separators<'_> {
+    type Item = usize;
+
     #[inline]
-    pub(in crate::plan::output) fn count_outside(&mut self, bytes: &[u8], separator: u8) -> usize {
-        let mut count = 0;
-        for byte in bytes {
-            let is_apostrophe = *byte == b'\'' && self.is_in_word && self.open.is_none();
-            if matches!(byte, b'"' | b'\'') && !is_apostrophe {
-                match self.open {
-                    None => self.open = Some(*byte),
-                    Some(open) if open == *byte => self.open = None,
-                    Some(_) => {}
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            let place = self.places.next()?;
+            let byte = *self.row.get(place)?;
+            match self.open {
+                None if byte == self.separator => return Some(place),
+                None => {
+                    let before = place.checked_sub(1).and_then(|at| self.row.get(at));
+                    let is_in_word = before.is_some_and(|it| {
+                        it.is_ascii_alphanumeric() || *it == b'_' || !it.is_ascii()
+                    });
+                    // An apostrophe stands in a word or behind it.
+                    self.open = Some(byte).filter(|_| byte != b'\'' || !is_in_word);
                 }
+                Some(open) if open == byte => self.open = None,
+                Some(_) => {}
             }
-            self.is_in_word = byte.is_ascii_alphanumeric();
-            count += usize::from(*byte == separator && self.open.is_none());
         }
-        count
     }
 }
 
@@ -189,30 +175,4 @@ fn part_end(bytes: &[u8], start: usize, end: usize) -> usize {
         at -= 1;
     }
     at
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_are_read_at_once_as_byte_by_byte() {
-        const BYTES: [u8; 4] = [b'"', b'\'', b',', b' '];
-        for length in 0..=9 {
-            for number in 0..4_usize.pow(length) {
-                let gap: Vec<u8> = (0..length)
-                    .map(|at| BYTES[number >> (2 * at) & 3])
-                    .collect();
-                for open in [None, Some(b'"'), Some(b'\'')] {
-                    for is_in_word in [false, true] {
-                        let mut at_once = Quotes { open, is_in_word };
-                        let mut by_bytes = at_once;
-                        let found = at_once.count_in_gap(&gap, b',');
-                        assert_eq!(found, by_bytes.count_outside(&gap, b','), "{gap:?}");
-                        assert_eq!(at_once.open, by_bytes.open, "{gap:?}");
-                    }
-                }
-            }
-        }
-    }
 }

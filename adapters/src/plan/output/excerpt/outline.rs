@@ -19,15 +19,15 @@ pub(super) fn definitions(text: &str) -> Vec<(usize, usize)> {
         let searched = text.floor_char_boundary((start + size.min(SEARCHED_BYTES)).min(text.len()));
         let (mut strong, mut weak) = (Vec::new(), None);
         let mut at = start;
-        for line in text.get(start..).unwrap_or_default().split_inclusive('\n') {
-            // A line belongs to the section in which it begins.
-            if at >= searched {
-                break;
-            }
-            let range = (at, at + line.trim_end().len());
+        // A line belongs to the section in which it begins.
+        while at < searched {
+            let rest = text.as_bytes().get(at..).unwrap_or_default();
+            let end = memchr::memchr(b'\n', rest).map_or(text.len(), |end| at + end + 1);
+            let line = text.get(at..end).unwrap_or_default().trim_end();
+            let range = (at, at + line.len());
             let is_whole = at > start || at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n');
-            at += line.len();
-            match definition(line.trim_end()).filter(|_| is_whole) {
+            at = end;
+            match definition(line).filter(|_| is_whole) {
                 Some(true) => strong.push(range),
                 Some(false) => weak = weak.or(Some(range)),
                 None => {}
@@ -44,11 +44,10 @@ pub(super) fn definitions(text: &str) -> Vec<(usize, usize)> {
 /// Whether a definition is a strong line, mostly because it is not indented; `None` if a
 /// line does not define anything.
 fn definition(line: &str) -> Option<bool> {
-    let bare = line.trim_start_matches([' ', '\t']);
-    let digits = bare.len()
-        - bare
-            .trim_start_matches(|byte: char| byte.is_ascii_digit())
-            .len();
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let indent = line.bytes().take_while(is_blank).count();
+    let bare = line.get(indent..).unwrap_or_default();
+    let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
     // The lines of `cat -n` have line numbers.
     let (bare, at_margin) = match bare
         .get(digits..)

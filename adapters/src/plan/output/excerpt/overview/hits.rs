@@ -44,11 +44,15 @@ pub(in crate::plan::output::excerpt) fn hit(line: &str) -> Option<Hit<'_>> {
         return None;
     }
     let path = line.get(..colon)?;
-    let is_path = |byte: &u8| matches!(byte, b'/' | b'\\' | b'.');
-    let has_blank = path.bytes().any(|byte| byte.is_ascii_whitespace());
     let first = path.bytes().next()?;
-    let is_named = path.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && (first.is_ascii_alphabetic() || path.as_bytes().iter().any(is_path));
+    let (mut has_blank, mut has_letter, mut has_sign) = (false, false, false);
+    // Without a branch: the compiler makes vectors of this loop.
+    for byte in path.bytes() {
+        has_blank |= byte.is_ascii_whitespace();
+        has_letter |= byte.is_ascii_alphabetic();
+        has_sign |= matches!(byte, b'/' | b'\\' | b'.');
+    }
+    let is_named = has_letter && (first.is_ascii_alphabetic() || has_sign);
     (is_named && !has_blank).then_some(Hit {
         path,
         rest: line.get(colon + 1..)?,
@@ -99,7 +103,11 @@ impl HitCounts {
             has_more: false,
         };
         let mut last = ("", None);
-        for line in text.lines() {
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]) {
+            let line = text.get(start..end).unwrap_or_default();
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            start = end + 1;
             let Some(hit) = hit_in(line, last.0).or_else(|| hit(line)) else {
                 continue;
             };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Spot, one_line, worth};
-use crate::plan::output::evidence::{BIT, Quotes, load, mix};
+use crate::plan::output::evidence::{BIT, Separators, load, mix};
 
 /// How many bytes are read. What is said of longer tables holds for their first rows.
 const READ_BYTES: usize = 2 << 20;
@@ -81,8 +81,10 @@ impl Column {
     }
 
     fn add_value(&mut self, cell: &[u8]) {
-        let chunks = cell.chunks(8).map(|chunk| load(chunk, 0));
-        let hash = chunks.fold(cell.len() as u64 + 1, mix).max(1);
+        let (chunks, rest) = cell.as_chunks::<8>();
+        let chunks = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk));
+        let hash = chunks.fold(cell.len() as u64 + 1, mix);
+        let hash = mix(hash, load(rest, 0)).max(1);
         let mut slot = usize::try_from(hash >> 40).unwrap_or_default() % DISTINCT_TABLE;
         // The table is never full.
         while let Some(known) = self.distinct.get_mut(slot) {
@@ -151,17 +153,49 @@ impl Column {
     }
 }
 
-/// A number without a unit. One of more than 15 digits is not exact as `f64`; mostly it is an id.
+/// The most digits of a number that is exact as `f64`. One with more is mostly an id.
+const MAX_DIGITS: usize = 15;
+
+/// A number without a unit.
 fn number(cell: &[u8]) -> Option<f64> {
-    let digits = cell.iter().filter(|byte| byte.is_ascii_digit()).count();
-    if cell.len() > 24 || !(1..=15).contains(&digits) {
+    // No other text with a digit in it is a number.
+    if !matches!(cell.first()?, b'0'..=b'9' | b'+' | b'-' | b'.') {
         return None;
     }
-    let text = cell.utf8_chunks().next()?.valid();
-    if text.len() < cell.len() {
+    decimal(cell).or_else(|| {
+        let digits = cell.iter().filter(|byte| byte.is_ascii_digit()).count();
+        if cell.len() > 24 || !(1..=MAX_DIGITS).contains(&digits) {
+            return None;
+        }
+        let number = str::from_utf8(cell).ok()?.parse().ok();
+        number.filter(|value: &f64| value.is_finite())
+    })
+}
+
+/// A number as most are written: up to nine digits, with a point or without. Its digits and the power
+/// of ten are exact, so that their quotient is the nearest number.
+fn decimal(cell: &[u8]) -> Option<f64> {
+    const POWERS: [f64; 10] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+    let (sign, digits) = match cell {
+        [b'-', digits @ ..] => (-1.0, digits),
+        _ => (1.0, cell),
+    };
+    if digits.len() >= POWERS.len() {
         return None;
     }
-    text.parse().ok().filter(|value: &f64| value.is_finite())
+    let (mut value, mut count, mut point) = (0_u32, 0, None);
+    for byte in digits {
+        match byte {
+            b'0'..=b'9' => {
+                value = value * 10 + u32::from(byte - b'0');
+                count += 1;
+            }
+            b'.' if point.is_none() => point = Some(count),
+            _ => return None,
+        }
+    }
+    let power = POWERS.get(point.map_or(0, |point| count - point))?;
+    (count > 0).then(|| sign * f64::from(value) / power)
 }
 
 /// What the columns of a table are.
@@ -261,16 +295,11 @@ pub(super) fn read(text: &str, separator: u8) -> (Columns, Vec<Spot>) {
 
 /// Calls `cell` with the number and the range of each cell of a row, and returns how many there are.
 fn for_each_cell(line: &[u8], separator: u8, mut cell: impl FnMut(usize, usize, usize)) -> usize {
-    let mut quotes = Quotes::default();
-    let (mut index, mut from, mut read) = (0, 0, 0);
-    for at in memchr::memchr_iter(separator, line) {
-        let part = line.get(read..=at).unwrap_or_default();
-        read = at + 1;
-        if quotes.count_outside(part, separator) > 0 {
-            cell(index, from, at);
-            index += 1;
-            from = at + 1;
-        }
+    let (mut index, mut from) = (0, 0);
+    for at in Separators::new(line, separator) {
+        cell(index, from, at);
+        index += 1;
+        from = at + 1;
     }
     cell(index, from, line.len());
     index + 1
@@ -278,7 +307,12 @@ fn for_each_cell(line: &[u8], separator: u8, mut cell: impl FnMut(usize, usize, 
 
 /// A cell without its quotes and the blanks around it.
 fn bare(cell: &[u8]) -> &[u8] {
-    let cell = cell.trim_ascii();
+    let is_blank = |byte: Option<&u8>| byte.is_some_and(|byte| *byte <= b' ');
+    let cell = if is_blank(cell.first()) || is_blank(cell.last()) {
+        cell.trim_ascii()
+    } else {
+        cell
+    };
     match cell {
         [b'"', inner @ .., b'"'] | [b'\'', inner @ .., b'\''] => inner,
         _ => cell,
@@ -317,5 +351,35 @@ impl Columns {
         }
         text.push('\n');
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_by_the_standard_library() {
+        for (cell, expected) in [
+            ("17", Some(17.0)),
+            ("-3.25", Some(-3.25)),
+            ("0.1", Some(0.1)),
+            ("5.", Some(5.0)),
+            (".5", Some(0.5)),
+            ("123456.7", Some(123_456.7)),
+            ("999999999", Some(999_999_999.0)),
+            ("1234567890", Some(1_234_567_890.0)),
+            ("+4", Some(4.0)),
+            ("1e5", Some(1e5)),
+            ("1.2.3", None),
+            ("12ms", None),
+            ("-", None),
+            (".", None),
+            ("", None),
+            ("inf", None),
+            ("1234567890123456", None),
+        ] {
+            assert_eq!(number(cell.as_bytes()), expected, "{cell}");
+        }
     }
 }
