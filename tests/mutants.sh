@@ -205,6 +205,9 @@ row R34 "an answer does not end the count" src/turn/engine/round.rs \
 row R35 "an error has only the words of the provider" src/upstream/blame.rs \
   's/(Some(status), _) => fault.message = self.reply(fault, status),/(Some(_), _) => {}/' it \
   "R35 an error says who, where, why and what to do"
+row R38 "a local server needs the certificates of the system" src/upstream/client.rs \
+  's/None => builder.no_proxy().tls_certs_only(\[\]),/None => builder.no_proxy(),/' \
+  it "R38 a server on this machine needs no certificates of the system"
 row R38 "a server without TLS is asked again and again" src/upstream/transport.rs \
   's/| Self::NoHttp => true,/| Self::NoHttp => false,/' it \
   "R38 a failed connection says why"

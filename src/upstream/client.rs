@@ -8,6 +8,7 @@ use adapters::fault::{Fault, Kind};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use registry::Provider;
+use reqwest::Url;
 
 use super::concurrency::ConcurrencyLimit;
 use super::{KeyRing, ProviderHealth, Upstream};
@@ -17,9 +18,14 @@ use crate::secrets::Secret;
 /// How long a connection may be idle before it is probed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// What the HTTP clients of all requests to others have in common. A server on this machine is asked
-/// without the proxy of the environment.
-pub fn client_builder(connect_timeout: Duration, is_local: bool) -> reqwest::ClientBuilder {
+/// What the HTTP clients of all requests to others have in common. `url` is where the requests of the
+/// client go, through `proxy` if there is one. Without one, the proxy of the environment is used, but
+/// not for a server on this machine.
+pub fn client_builder(
+    connect_timeout: Duration,
+    url: &Url,
+    proxy: Option<reqwest::Proxy>,
+) -> reqwest::ClientBuilder {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(connect_timeout)
@@ -30,10 +36,12 @@ pub fn client_builder(connect_timeout: Duration, is_local: bool) -> reqwest::Cli
         .tcp_keepalive(KEEPALIVE)
         .http2_keep_alive_interval(KEEPALIVE)
         .http2_keep_alive_timeout(KEEPALIVE);
-    if is_local {
-        builder.no_proxy()
-    } else {
-        builder
+    match proxy {
+        Some(proxy) => builder.no_proxy().proxy(proxy),
+        None if !address::is_loopback(url) => builder,
+        None if url.scheme() == "https" => builder.no_proxy(),
+        // Reading the root certificates of the system takes time and memory, and there may be none.
+        None => builder.no_proxy().tls_certs_only([]),
     }
 }
 
@@ -45,12 +53,11 @@ pub(super) fn build(
     concurrency: Arc<ConcurrencyLimit>,
 ) -> Result<Upstream, Fault> {
     let base_url = base_url(provider, replay_origin)?;
-    let mut builder = client_builder(provider.timeouts.connect, address::is_loopback(&base_url));
-    if let Some(proxy) = &provider.proxy {
-        let proxy =
-            reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
-        builder = builder.no_proxy().proxy(proxy);
-    }
+    let proxy = provider.proxy.as_ref().map(reqwest::Proxy::all);
+    let proxy = proxy
+        .transpose()
+        .map_err(|error| unusable(provider, "proxy", &error))?;
+    let mut builder = client_builder(provider.timeouts.connect, &base_url, proxy);
     if let Some(path) = &provider.ca_file {
         let pem = std::fs::read(path).map_err(|error| unusable(provider, "ca_file", &error))?;
         let certificates = reqwest::Certificate::from_pem_bundle(&pem)
@@ -61,7 +68,7 @@ pub(super) fn build(
         provider: Arc::clone(provider),
         client: builder
             .build()
-            .map_err(|error| unusable(provider, "client", &error))?,
+            .map_err(|error| no_certificates(provider, &error))?,
         base_url,
         headers: headers(provider)?,
         key_header: key_header(provider)?,
@@ -73,13 +80,12 @@ pub(super) fn build(
 }
 
 /// The base URL with the provider's query parameters, and with another origin in a replay.
-fn base_url(provider: &Provider, replay_origin: Option<&str>) -> Result<reqwest::Url, Fault> {
+fn base_url(provider: &Provider, replay_origin: Option<&str>) -> Result<Url, Fault> {
     let base_url = replay_origin.map_or_else(
         || provider.base_url.clone(),
         |origin| format!("{origin}{}", address::split_origin(&provider.base_url).1),
     );
-    let mut url =
-        reqwest::Url::parse(&base_url).map_err(|error| unusable(provider, "base_url", &error))?;
+    let mut url = Url::parse(&base_url).map_err(|error| unusable(provider, "base_url", &error))?;
     if !provider.query.is_empty() {
         url.query_pairs_mut().extend_pairs(&provider.query);
     }
@@ -108,6 +114,18 @@ fn key_header(provider: &Provider) -> Result<(HeaderName, &'static str), Fault> 
             .map_err(|error| unusable(provider, "key_header", &error)),
         None => Ok((AUTHORIZATION, "Bearer ")),
     }
+}
+
+/// The client is built of valid settings, so it can lack nothing but root certificates.
+fn no_certificates(provider: &Provider, error: &reqwest::Error) -> Fault {
+    let message = format!(
+        "The provider '{}' cannot be used: there are no root certificates on this machine. Install \
+         the package ca-certificates, or name a file of certificates in SSL_CERT_FILE.",
+        provider.id
+    );
+    let cause =
+        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    Fault::new(Kind::Internal, message).caused_by(cause)
 }
 
 fn unusable(provider: &Provider, setting: &str, error: &dyn std::fmt::Display) -> Fault {

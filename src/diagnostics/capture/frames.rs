@@ -8,7 +8,7 @@ const LEVEL: i32 = 1;
 /// Bytes as zstd frames, each of which can be read alone.
 #[derive(Default)]
 pub(super) struct Frames {
-    frames: Vec<Box<[u8]>>,
+    compressed: Vec<Box<[u8]>>,
     length: usize,
     original_length: usize,
 }
@@ -20,7 +20,7 @@ impl Frames {
         let saved = bytes.len().saturating_sub(frame.len());
         self.length += frame.len();
         self.original_length += bytes.len();
-        self.frames.push(frame);
+        self.compressed.push(frame);
         Some(saved)
     }
 
@@ -36,7 +36,7 @@ impl Frames {
 
     /// Appends the original bytes to `bytes`.
     pub(super) fn append_to(&self, bytes: &mut Vec<u8>) {
-        for frame in &self.frames {
+        for frame in &self.compressed {
             // This cannot fail: the frame was made by this process.
             let original = zstd::decode_all(&**frame).unwrap_or_default();
             bytes.extend_from_slice(&original);

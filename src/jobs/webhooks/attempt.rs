@@ -38,22 +38,26 @@ impl FailedAttempt {
     }
 }
 
-/// The HTTP clients of all webhooks, made when they are first needed: one for this machine, which
-/// uses no proxy, and one for all others.
+/// The HTTP clients of all webhooks, made when they are first needed: those for this machine use no
+/// proxy, and that for plain HTTP has no certificates.
 #[derive(Default)]
 pub(super) struct AttemptClients {
-    local: OnceLock<reqwest::Client>,
+    local_http: OnceLock<reqwest::Client>,
+    local_https: OnceLock<reqwest::Client>,
     remote: OnceLock<reqwest::Client>,
 }
 
 impl AttemptClients {
     fn client_for(&self, url: &Url) -> Result<&reqwest::Client, reqwest::Error> {
-        let is_local = address::is_loopback(url);
-        let made = if is_local { &self.local } else { &self.remote };
+        let made = match (address::is_loopback(url), url.scheme()) {
+            (false, _) => &self.remote,
+            (true, "https") => &self.local_https,
+            (true, _) => &self.local_http,
+        };
         if let Some(client) = made.get() {
             return Ok(client);
         }
-        let builder = upstream::client_builder(CONNECT_TIMEOUT, is_local).timeout(TIMEOUT);
+        let builder = upstream::client_builder(CONNECT_TIMEOUT, url, None).timeout(TIMEOUT);
         let client = builder.build()?;
         Ok(made.get_or_init(|| client))
     }

@@ -36,6 +36,11 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
             "R38 a certificate is trusted once ca_file names it",
             trusted,
         ),
+        wire_case(
+            wire,
+            "R38 a server on this machine needs no certificates of the system",
+            no_certificates,
+        ),
     ]
 }
 
@@ -158,6 +163,27 @@ async fn trusted(wire: PlayerWire) {
     let proxy = Proxy::start_for_url(&base_url, setup).await;
     let reply = proxy.post(&streaming(&body())).await;
     assert_eq!(reply.stream().response["status"], "completed");
+}
+
+/// A container with a local model often has no root certificates.
+async fn no_certificates(wire: PlayerWire) {
+    let player = player(wire).await;
+    player.push(answer(json!([{"text": "there"}])));
+    let setup = Setup::new()
+        .env("SSL_CERT_FILE", "/nonexistent/certificates.pem")
+        .env("SSL_CERT_DIR", "/nonexistent");
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let reply = proxy.post(&streaming(&body())).await;
+    assert_eq!(reply.stream().response["status"], "completed");
+    // TLS needs some.
+    let setup = setup.wire(wire.name());
+    let proxy = Proxy::start_for_url("https://127.0.0.1:9/v1", setup).await;
+    let error = proxy.post(&body()).await.error(500);
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("Install the package ca-certificates"),
+        "{message}"
+    );
 }
 
 /// The port of a TLS server with this certificate, behind which the player is.
