@@ -52,7 +52,9 @@ impl<S: Sink> Answer<'_, S> {
             let chunk = tokio::select! {
                 biased;
                 () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
-                chunk = answer.read(chunk_len) => match chunk {
+                // Not when the timer is due: an answer of which there is always more to read would
+                // keep it from being looked at.
+                chunk = answer.read(chunk_len), if last_chunk < timer.deadline() => match chunk {
                     Ok(chunk) => chunk,
                     // After the finish reason only token counts can be missing.
                     Err(_) if reader.is_complete() => None,
