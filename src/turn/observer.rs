@@ -39,15 +39,14 @@ pub trait TurnObserver: Send + Sync {
         None
     }
 
-    /// Whether a heartbeat comes next, so that a wait which is over must go on until it was sent.
-    /// Only a replay says so: what the recorded turn waited for, such as a write to the store, takes
-    /// no time in it.
+    /// Whether the engine is to send a heartbeat before it ends its current wait. True in a replay
+    /// only: a write to the store, for which the recorded turn waited, takes no time there.
     fn waits_for_heartbeat(&self) -> bool {
         false
     }
 
-    /// How long the next attempt is still to wait. Only a replay does, which makes its plans faster
-    /// than the recorded turn did.
+    /// How long to wait before the next attempt. Only a replay returns a pause: it prepares requests
+    /// faster than the recorded turn did, and heartbeats would come at other places.
     fn pause_before_attempt(&self) -> Option<Duration> {
         None
     }

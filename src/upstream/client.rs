@@ -66,9 +66,10 @@ pub(super) fn build(
     }
     Ok(Upstream {
         provider: Arc::clone(provider),
-        client: builder
-            .build()
-            .map_err(|error| no_certificates(provider, &error))?,
+        client: builder.build().map_err(|error| match provider.ca_file {
+            Some(_) => unusable(provider, "ca_file", &error),
+            None => no_certificates(provider, &error),
+        })?,
         base_url,
         headers: headers(provider)?,
         key_header: key_header(provider)?,
@@ -116,7 +117,7 @@ fn key_header(provider: &Provider) -> Result<(HeaderName, &'static str), Fault> 
     }
 }
 
-/// The client is built of valid settings, so it can lack nothing but root certificates.
+/// The fault of a client that cannot be built although its settings are valid.
 fn no_certificates(provider: &Provider, error: &reqwest::Error) -> Fault {
     let message = format!(
         "The provider '{}' cannot be used: there are no root certificates on this machine. Install \

@@ -59,8 +59,8 @@ pub struct BundleTurn {
     /// `turn_timeout` of the configuration, in milliseconds; the default one if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
-    /// The chunks of the answer, by their index, that are heartbeats of a time without an attempt:
-    /// the server waited for something else, such as a write to its store. In ascending order.
+    /// Indices of those chunks of the answer that are heartbeats sent while no attempt was running,
+    /// because the server waited for something else, such as a write to its store. Ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heartbeats_between_attempts: Vec<usize>,
     /// The state of the server before the turn: learned quirks, stored items, the health of

@@ -53,7 +53,7 @@ pub struct RecordedTurn {
     pub(super) status: Option<StatusCode>,
     pub(super) response_headers: RecordedHeaders,
     pub(super) sent: Sent,
-    /// The chunks of the answer, by their index, that are heartbeats of a time without an attempt.
+    /// Indices of those chunks of the answer that are heartbeats sent while no attempt was running.
     pub(super) heartbeats_between_attempts: Vec<usize>,
     /// Whether the bytes of requests and response are kept, not only their hashes.
     pub(super) keeps_results: bool,

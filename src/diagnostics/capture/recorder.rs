@@ -239,7 +239,7 @@ impl RecordedTurn {
         }
     }
 
-    /// Keeps where a heartbeat is, if the server waits for something else than a provider.
+    /// Records the index of a chunk that is a heartbeat, if no attempt is running.
     fn note_heartbeat(&mut self, chunk: &[u8]) {
         let is_between = self.attempts.last().is_none_or(|it| it.end_us.is_some());
         let heartbeats = &mut self.heartbeats_between_attempts;

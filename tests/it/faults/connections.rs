@@ -175,15 +175,22 @@ async fn no_certificates(wire: PlayerWire) {
     let proxy = Proxy::start_with(&player, setup.clone()).await;
     let reply = proxy.post(&streaming(&body())).await;
     assert_eq!(reply.stream().response["status"], "completed");
-    // TLS needs some.
+    // TLS needs some, and sound ones.
     let setup = setup.wire(wire.name());
-    let proxy = Proxy::start_for_url("https://127.0.0.1:9/v1", setup).await;
-    let error = proxy.post(&body()).await.error(500);
-    let message = error["message"].as_str().unwrap();
-    assert!(
-        message.contains("Install the package ca-certificates"),
-        "{message}"
-    );
+    let unsound = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let named = setup.clone().file("ca.pem", unsound);
+    for (setup, what) in [
+        (setup, "Install the package ca-certificates"),
+        (
+            named.provider("ca_file = \"ca.pem\""),
+            "check its 'ca_file'",
+        ),
+    ] {
+        let proxy = Proxy::start_for_url("https://127.0.0.1:9/v1", setup).await;
+        let error = proxy.post(&body()).await.error(500);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(what), "{message}");
+    }
 }
 
 /// The port of a TLS server with this certificate, behind which the player is.

@@ -4,7 +4,17 @@
 use wide::u8x16;
 
 /// Bytes that are compared at once.
-const WINDOW: usize = 64;
+pub(super) const WINDOW: usize = 64;
+
+/// The last bytes of a text, fewer than a window, with zeros behind them.
+#[cold]
+pub(super) fn padded(rest: &[u8]) -> [u8; WINDOW] {
+    let mut block = [0; WINDOW];
+    for (to, from) in block.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    block
+}
 
 /// Where any of `N` bytes, none of them zero, stands in a text, from the start to the end.
 pub(super) struct Places<'t, const N: usize> {
@@ -32,14 +42,10 @@ impl<'t, const N: usize> Places<'t, N> {
     #[inline]
     fn window(&self) -> u64 {
         let rest = self.bytes.get(self.base..).unwrap_or_default();
-        if let Some(block) = rest.first_chunk() {
-            return self.places_in(block);
+        match rest.first_chunk() {
+            Some(block) => self.places_in(block),
+            None => self.places_in(&padded(rest)),
         }
-        let mut block = [0; WINDOW];
-        for (to, from) in block.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        self.places_in(&block)
     }
 
     #[inline]

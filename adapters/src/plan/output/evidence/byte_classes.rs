@@ -2,8 +2,7 @@
 
 use wide::u8x16;
 
-/// Bytes that are classified at once.
-pub(super) const WINDOW: usize = 64;
+use crate::plan::output::places::{WINDOW, padded};
 
 /// The classes of the 64 bytes from a place of a text on, the first one in the lowest bit.
 #[derive(Clone, Copy, Default)]
@@ -23,17 +22,8 @@ impl BytesAhead {
     pub(super) fn at(bytes: &[u8], at: usize) -> Self {
         match bytes.get(at..).and_then(<[u8]>::first_chunk) {
             Some(block) => Self::of(block),
-            None => Self::of_end(bytes.get(at..).unwrap_or_default()),
+            None => Self::of(&padded(bytes.get(at..).unwrap_or_default())),
         }
-    }
-
-    #[cold]
-    fn of_end(rest: &[u8]) -> Self {
-        let mut block = [0; WINDOW];
-        for (to, from) in block.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        Self::of(&block)
     }
 
     #[inline]

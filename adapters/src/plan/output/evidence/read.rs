@@ -88,7 +88,7 @@ impl<S: TokenSink> Reader<'_, '_, S> {
     #[inline]
     fn read_words(&mut self, (mut at, end): (usize, usize), least_word: usize) {
         let mut context = self.context;
-        // The sink is called at three places, since it does not do the same with all kinds.
+        // Each arm calls the sink itself, so that the kind of the token is known to the compiler there.
         while let Some(found) = self.tokens.find(at, end) {
             match found {
                 FoundToken::Word(token) => {

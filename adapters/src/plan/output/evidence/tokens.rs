@@ -7,10 +7,11 @@
 use std::hint::cold_path;
 use std::num::NonZeroU64;
 
-use super::byte_classes::{BytesAhead, WINDOW};
+use super::byte_classes::BytesAhead;
+use crate::plan::output::places::WINDOW;
 
-/// What a token is. Of the size of a word, since a token with bytes that are not used is copied in
-/// pieces, which takes a third of the time.
+/// What a token is. It has the size of a machine word: with a smaller one, a token has unused bytes,
+/// and copying it around them takes a third of the time of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum TokenKind {
@@ -41,7 +42,7 @@ impl TextToken {
     }
 }
 
-/// A token as it was found, for those who do not do the same with all of them.
+/// A token, by the branch in which it was found: whoever matches it has code of its own for each kind.
 #[derive(Clone, Copy)]
 pub(super) enum FoundToken {
     /// A word of letters.
