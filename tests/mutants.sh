@@ -343,7 +343,7 @@ row S2-Bh "no lines of the middle are shown" $excerpt/body.rs \
   's/^        let middle = self.render(&units, between, &ends) + &paths;/        let middle = self.render(\&[], between, \&ends) + \&paths;/' \
   adapters a_command_excerpt_shows_errors_and_paths_of_the_middle
 row S2-Bh "words are rare in the text, not in their place" $output/evidence/model.rs \
-  's/^                    Some(bits) => bits + alone \/ 4,/                    Some(_) => alone,/' \
+  's/^                    Some(bits) => bits + alone() \/ 4,/                    Some(_) => alone(),/' \
   adapters a_common_word_in_an_odd_place_is_shown
 row S2-Bh "numbers say nothing" $output/evidence/model.rs \
   's/^            TokenKind::Id => 0,/            TokenKind::Id | TokenKind::Number if self.total > 0 => 0, TokenKind::Id => 0,/' \

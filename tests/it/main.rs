@@ -49,7 +49,9 @@ mod turns;
 mod websocket;
 mod wires;
 
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 
 use libtest_mimic::{Arguments, run};
 
@@ -96,5 +98,9 @@ fn main() -> ExitCode {
         wires::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();
-    run(&Arguments::from_args(), trials).exit_code()
+    let mut arguments = Arguments::from_args();
+    // Most of the time of a trial is waiting.
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    arguments.test_threads.get_or_insert(processors * 2);
+    run(&arguments, trials).exit_code()
 }

@@ -78,7 +78,7 @@ async fn measure_server(arm: Arm, server: &Server, size: usize) -> anyhow::Resul
     let huge = async {
         let mut huge = Tally::default();
         while !done.load(Ordering::Relaxed) {
-            huge.append(load::run_in_sequence(server.target, &request, 1).await);
+            huge.append(load::run_in_sequence(server.target, &request, 1, Duration::ZERO).await);
         }
         huge
     };

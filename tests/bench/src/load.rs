@@ -157,10 +157,19 @@ where
 }
 
 /// Sends a request `count` times in sequence on one connection. Each response must have one event.
-pub(crate) async fn run_in_sequence(target: Target, request: &[u8], count: u32) -> Tally {
+/// With a pause before each, no request meets what the server still does for the one before.
+pub(crate) async fn run_in_sequence(
+    target: Target,
+    request: &[u8],
+    count: u32,
+    pause: Duration,
+) -> Tally {
     let mut tally = Tally::default();
     let mut conn = None;
     for _ in 0..count {
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
         let result = async {
             let mut open = match conn.take() {
                 Some(open) => open,
@@ -423,7 +432,8 @@ mod tests {
     #[tokio::test]
     async fn long_histories_small_requests_and_held_streams_work_through_the_pass() {
         for target in upstream_and_pass().await {
-            let tally = run_in_sequence(target, &target.history_request(200_000), 3).await;
+            let history = target.history_request(200_000);
+            let tally = run_in_sequence(target, &history, 3, Duration::ZERO).await;
             assert_eq!((tally.events, tally.reason), (3, None));
             let (answered, _) = run_small_requests(target, 4, Duration::from_millis(20))
                 .await

@@ -350,7 +350,12 @@ async fn run_sequential(
     for _ in 0..BLOCKS {
         for (arm, server, request) in &arms {
             let before = Cpu::of(server.pid)?;
-            let work = load::run_in_sequence(server.target, request, count.div_ceil(BLOCKS));
+            let work = load::run_in_sequence(
+                server.target,
+                request,
+                count.div_ceil(BLOCKS),
+                Duration::ZERO,
+            );
             let tally = timeout(TIMEOUT, work)
                 .await
                 .context("single streams hang")?;

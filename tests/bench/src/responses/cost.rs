@@ -22,6 +22,8 @@ const EVENTS: u64 = 800;
 /// The single streams of a round come in blocks, stored and unstored by turns.
 const BLOCKS: u32 = 5;
 const BLOCK: u32 = 40;
+/// Before a single stream: what the one before has written after its end is done by then.
+const PAUSE: Duration = Duration::from_millis(8);
 const TIMEOUT: Duration = Duration::from_mins(2);
 /// The maximum ratio of the CPU time for each event.
 const MAX_RATIO: f64 = 1.1;
@@ -136,7 +138,7 @@ async fn singles(
             let more = json!({"store": is_stored});
             let request = server.target.response_request(Script::flood(1), &more);
             let before = Cpu::of(server.pid)?;
-            let work = load::run_in_sequence(server.target, &request, BLOCK);
+            let work = load::run_in_sequence(server.target, &request, BLOCK, PAUSE);
             let tally = timeout(TIMEOUT, work)
                 .await
                 .context("single streams hang")?;

@@ -381,14 +381,14 @@ impl RarityModel {
                     .max(value.unwrap_or_default())
             }
             TokenKind::Word | TokenKind::Character => {
-                let alone = match self.word(token.hash).count {
+                let alone = || match self.word(token.hash).count {
                     0 | 1 => ratio(self.total, self.singles.max(1)),
                     _ => 0,
                 };
                 match self.behind(context, context, token) {
                     Some(0) => 0,
-                    Some(bits) => bits + alone / 4,
-                    None => alone,
+                    Some(bits) => bits + alone() / 4,
+                    None => alone(),
                 }
             }
         };

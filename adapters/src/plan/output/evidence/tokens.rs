@@ -366,7 +366,13 @@ impl<'t> Tokens<'t> {
         let (kind, hash) = if is_id {
             (TokenKind::Id, ID_HASH)
         } else {
-            let bytes = run.iter().enumerate();
+            // Most have digits at their end only.
+            let letters = if changes.is_power_of_two() {
+                run.get(..changes.trailing_zeros() as usize)
+            } else {
+                None
+            };
+            let bytes = letters.unwrap_or(run).iter().enumerate();
             let hash = bytes.fold(3, |hash, (at, byte)| {
                 // Not a branch, since nobody can foresee it.
                 let letter = (digits >> at & 1).wrapping_sub(1);

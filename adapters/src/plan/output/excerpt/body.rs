@@ -88,7 +88,8 @@ impl ExcerptSource<'_> {
             OutputKind::OpaqueToolOutput => OPAQUE_EVIDENCE_PERCENT,
             _ => EVIDENCE_PERCENT,
         };
-        let ends = self.ends(spare * (100 - percent) / 200, layout.style);
+        let first_room = self.room_of_ends(spare * (100 - percent) / 200, layout.style);
+        let mut ends = self.ends(first_room);
         let between = ends.between(text);
         let mut units = self.choose(between, spare * percent / 100);
         let paths = match (kind, &self.overview) {
@@ -100,7 +101,10 @@ impl ExcerptSource<'_> {
         let used: usize = units.iter().map(ShownUnit::cost).sum();
         // What the units leave goes to both ends.
         let left = spare.saturating_sub(used + paths.chars().count());
-        let ends = self.ends(left / 2, layout.style);
+        let last_room = self.room_of_ends(left / 2, layout.style);
+        if last_room != first_room {
+            ends = self.ends(last_room);
+        }
         let between = ends.between(text);
         // What is shown around a unit may be among the first lines by now; the unit itself is not.
         units.retain(|unit| unit.end > between.0 && unit.start < between.1);
@@ -140,14 +144,18 @@ impl ExcerptSource<'_> {
         hints
     }
 
-    /// The first and the last lines, with at most `room` characters each.
-    fn ends(&self, room: usize, style: ExcerptStyle) -> FirstAndLast {
-        let room = match (style, self.measure.kind) {
+    /// The most characters of the first lines, and of the last ones, where there is so much room.
+    fn room_of_ends(&self, room: usize, style: ExcerptStyle) -> usize {
+        match (style, self.measure.kind) {
             // Text that nobody reads needs no long ends.
             (_, OutputKind::OpaqueToolOutput) => room.min(240),
             (ExcerptStyle::Adaptive, _) => room,
             (ExcerptStyle::Fixed, _) => room.min(1_200),
-        };
+        }
+    }
+
+    /// The first and the last lines, with at most `room` characters each.
+    fn ends(&self, room: usize) -> FirstAndLast {
         match self.form {
             Form::Page => page::ends(self.text, room),
             Form::Lines => {
