@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     ];
     let trials = trials.into_iter().flatten().collect();
     let mut arguments = Arguments::from_args();
-    // Most of the time of a trial is waiting.
+    // A trial waits for a third of its time, for timers and for other processes.
     let processors = available_parallelism().map_or(1, NonZero::get);
     arguments.test_threads.get_or_insert(processors * 2);
     run(&arguments, trials).exit_code()

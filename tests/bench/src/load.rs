@@ -157,7 +157,8 @@ where
 }
 
 /// Sends a request `count` times in sequence on one connection. Each response must have one event.
-/// With a pause before each, no request meets what the server still does for the one before.
+/// Waits for `pause` before each, so that what the server still does for one response does not delay
+/// the next.
 pub(crate) async fn run_in_sequence(
     target: Target,
     request: &[u8],

@@ -22,7 +22,8 @@ const EVENTS: u64 = 800;
 /// The single streams of a round come in blocks, stored and unstored by turns.
 const BLOCKS: u32 = 5;
 const BLOCK: u32 = 40;
-/// Before a single stream: what the one before has written after its end is done by then.
+/// The pause before each single stream, in which the server finishes writing what belongs to the
+/// stream before.
 const PAUSE: Duration = Duration::from_millis(8);
 const TIMEOUT: Duration = Duration::from_mins(2);
 /// The maximum ratio of the CPU time for each event.

@@ -366,13 +366,13 @@ impl<'t> Tokens<'t> {
         let (kind, hash) = if is_id {
             (TokenKind::Id, ID_HASH)
         } else {
-            // Most have digits at their end only.
-            let letters = if changes.is_power_of_two() {
-                run.get(..changes.trailing_zeros() as usize)
+            // Most names have their digits at the end only, where no letter follows.
+            let hashed = if changes.is_power_of_two() {
+                changes.trailing_zeros() as usize
             } else {
-                None
+                run.len()
             };
-            let bytes = letters.unwrap_or(run).iter().enumerate();
+            let bytes = run.get(..hashed).unwrap_or(run).iter().enumerate();
             let hash = bytes.fold(3, |hash, (at, byte)| {
                 // Not a branch, since nobody can foresee it.
                 let letter = (digits >> at & 1).wrapping_sub(1);

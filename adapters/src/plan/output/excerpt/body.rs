@@ -88,8 +88,8 @@ impl ExcerptSource<'_> {
             OutputKind::OpaqueToolOutput => OPAQUE_EVIDENCE_PERCENT,
             _ => EVIDENCE_PERCENT,
         };
-        let first_room = self.room_of_ends(spare * (100 - percent) / 200, layout.style);
-        let mut ends = self.ends(first_room);
+        let planned_room = self.room_of_ends(spare * (100 - percent) / 200, layout.style);
+        let mut ends = self.ends(planned_room);
         let between = ends.between(text);
         let mut units = self.choose(between, spare * percent / 100);
         let paths = match (kind, &self.overview) {
@@ -101,9 +101,10 @@ impl ExcerptSource<'_> {
         let used: usize = units.iter().map(ShownUnit::cost).sum();
         // What the units leave goes to both ends.
         let left = spare.saturating_sub(used + paths.chars().count());
-        let last_room = self.room_of_ends(left / 2, layout.style);
-        if last_room != first_room {
-            ends = self.ends(last_room);
+        let final_room = self.room_of_ends(left / 2, layout.style);
+        // A long line is read to its end for this.
+        if final_room != planned_room {
+            ends = self.ends(final_room);
         }
         let between = ends.between(text);
         // What is shown around a unit may be among the first lines by now; the unit itself is not.
@@ -144,7 +145,8 @@ impl ExcerptSource<'_> {
         hints
     }
 
-    /// The most characters of the first lines, and of the last ones, where there is so much room.
+    /// How many characters the first lines may have, and as many the last ones, if there are `room`
+    /// characters for each.
     fn room_of_ends(&self, room: usize, style: ExcerptStyle) -> usize {
         match (style, self.measure.kind) {
             // Text that nobody reads needs no long ends.
