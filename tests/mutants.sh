@@ -1026,7 +1026,7 @@ row R73 "a failed check is no failure" src/commands/doctor/mod.rs \
 row R23 "an answer ends before it began when the clock is set back" $assembler/end.rs \
   's/Some(now.max(response.created_at))/Some(now)/' \
   lib r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back
-row S32 "a form without a body is taken for no form" src/serve/guard.rs \
+row S32 "a form without a body is taken for no form" src/serve/routes.rs \
   's/    !headers.contains_key(CONTENT_TYPE)/    true/' \
   it "S32 posts that need no preflight are refused"
 row S3-0b "a response that is deleted leaves its events" src/app/stored/responses.rs \

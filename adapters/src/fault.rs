@@ -273,6 +273,7 @@ impl Fault {
     /// 400 and a failing provider as 502.
     pub fn status(&self, codex: bool) -> u16 {
         match self.kind {
+            Kind::InvalidRequest if self.code() == Some(CONVERSATION_NOT_FOUND) => 404,
             Kind::InvalidRequest | Kind::ContextLength | Kind::ContentFilter => 400,
             Kind::Authentication | Kind::Permission | Kind::Internal if codex => 400,
             Kind::ModelNotFound => 404,
@@ -394,6 +395,8 @@ impl Fault {
     }
 }
 
+/// The code of a request that continues a conversation which does not exist.
+pub(crate) const CONVERSATION_NOT_FOUND: &str = "conversation_not_found";
 const INVALID: &str = "invalid_request_error";
 const SERVER_ERROR: &str = "server_error";
 const INVALID_PROMPT: &str = "invalid_prompt";

@@ -97,9 +97,12 @@ pub(crate) fn arguments_json<'a>(item: &Item<'a>) -> Cow<'a, str> {
             };
             match json::unquote(raw.get()).map(json::unescape) {
                 Some(text) if text.is_empty() => "{}".into(),
-                Some(text) if json::is_valid_object(&text) => text,
+                Some(text) => match json::valid_object(&text) {
+                    Some(Cow::Borrowed(_)) => text,
+                    Some(Cow::Owned(sound)) => sound.into(),
+                    None => wrapped("arguments", &text.into_owned().into()).into(),
+                },
                 None if raw.get().starts_with('{') => raw.get().into(),
-                Some(text) => wrapped("arguments", &text.into_owned().into()).into(),
                 None => wrapped("arguments", &raw.get().into()).into(),
             }
         }
@@ -135,7 +138,10 @@ pub(crate) fn escaped_arguments_len(item: &Item<'_>) -> usize {
     let raw = item.arguments().and_then(|raw| json::unquote(raw.get()));
     match (item.kind, raw) {
         (ItemKind::FunctionCall | ItemKind::ToolSearchCall, Some(inner))
-            if json::is_valid_object(&json::unescape(inner)) =>
+            if matches!(
+                json::valid_object(&json::unescape(inner)),
+                Some(Cow::Borrowed(_))
+            ) =>
         {
             inner.len()
         }

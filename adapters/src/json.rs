@@ -187,13 +187,13 @@ pub(crate) fn has_more_elements_than(json: &str, limit: usize) -> bool {
 /// The deepest nesting of a call's arguments: less than common JSON parsers allow.
 const ARGUMENTS_DEPTH: usize = 100;
 
-/// Whether `text` is one JSON object that every parser accepts: not nested too deep, and
-/// without lone surrogates, which UTF-8 cannot represent.
-pub fn is_valid_object(text: &str) -> bool {
-    text.trim_start().starts_with('{')
+/// `text` if it is one JSON object that every parser accepts: not nested too deep, and with lone
+/// surrogates replaced, which UTF-8 cannot represent.
+pub fn valid_object(text: &str) -> Option<Cow<'_, str>> {
+    let is_valid = text.trim_start().starts_with('{')
         && !is_deeper_than(text, ARGUMENTS_DEPTH)
-        && !has_lone_surrogate(text)
-        && serde_json::from_str::<IgnoredAny>(text).is_ok()
+        && serde_json::from_str::<IgnoredAny>(text).is_ok();
+    is_valid.then(|| sound(text))
 }
 
 /// The number of bytes that `text` takes in a JSON string.
@@ -221,8 +221,17 @@ fn skip_string(mut rest: &[u8]) -> &[u8] {
     &[]
 }
 
-/// Whether a JSON document contains a lone surrogate. Most documents have no surrogate
-/// escape at all and are only searched for `\ud`.
+/// The document with each lone surrogate replaced by U+FFFD, so that its strings are text. Most
+/// documents have no surrogate escape at all and are only searched for `\ud`.
+pub fn sound(json: &str) -> Cow<'_, str> {
+    if has_lone_surrogate(json) {
+        replace_lone_surrogates(json).into()
+    } else {
+        json.into()
+    }
+}
+
+/// Whether a JSON document contains a lone surrogate.
 pub fn has_lone_surrogate(json: &str) -> bool {
     let bytes = json.as_bytes();
     let any = memchr::memmem::find(bytes, b"\\ud").is_some()

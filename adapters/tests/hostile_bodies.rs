@@ -40,8 +40,6 @@ fn r27_malformed_json_is_refused_and_named() {
         r#"{"model":"m","model":"n","input":"x"}"#.to_owned(),
         r#"{"model":"m","input":[{"role":"user","content":"a","content":"b"}]}"#.to_owned(),
         with(input, "\0"),
-        with(input, r"\ud800"),
-        with(input, r"\udc00\ud800"),
     ] {
         let fault = encoded(body.clone()).unwrap_err();
         assert_eq!(fault.kind, Kind::InvalidRequest, "{body}");

@@ -178,7 +178,6 @@ fn arguments_that_a_json_parser_may_refuse_are_wrapped() {
         (json!(r#"{"a":123456789012345678901234567890.5e300}"#), true),
         (json!(r#"{"a":"\ud83d\ude00"}"#), true),
         (json!({"a": 1}), true),
-        (json!(r#"{"a":"\ud83d"}"#), false),
         (json!(deep), false),
         (json!(r#"{"a":1}{"b":2}"#), false),
         (json!("{'a':1}"), false),

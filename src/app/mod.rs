@@ -164,7 +164,8 @@ async fn metrics(State(app): State<AppState>) -> Response<Body> {
 async fn mcp(RequestArtifacts(owned): RequestArtifacts, request: DecodedRequest) -> Response<Body> {
     // Its memory counts until the answer is made.
     let _memory = request.memory;
-    crate::mcp::answer(owned, request.head, request.body).await
+    let body = adapters::json::sound(&request.body).into_owned();
+    crate::mcp::answer(owned, request.head, body).await
 }
 
 fn respond_with(content_type: &'static str, body: impl Into<Body>) -> Response<Body> {

@@ -14,8 +14,8 @@ use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post
 use axum::body::Body;
 
 /// Where the API is served: under the path of OpenAI's base URL, which error messages
-/// name, under that of Azure's, and without a prefix.
-const API_PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
+/// name, under those of Azure's, and without a prefix.
+const API_PREFIXES: [&str; 4] = ["/v1", "/openai/v1", "/openai", ""];
 
 /// The routes of a server.
 pub fn routes(state: &AppState) -> RouteService {
@@ -103,12 +103,27 @@ where
 
 /// Paths of other APIs that clients ask for by mistake.
 const OTHER_APIS: [&str; 3] = ["/chat/completions", "/completions", "/messages"];
+/// Where clients send files first.
+const FILES: [&str; 2] = ["/files", "/uploads"];
 
 fn not_found_message(path: &str, served: &str) -> String {
     let asked = path.strip_suffix('/').unwrap_or(path);
-    let mut below = API_PREFIXES.iter().filter_map(|it| asked.strip_prefix(it));
-    let hint = if below.any(|below| OTHER_APIS.contains(&below)) {
+    let below = API_PREFIXES.iter().filter_map(|it| asked.strip_prefix(it));
+    let is_at = |routes: &[&str]| {
+        let begins = |below: &str, route: &&str| {
+            let rest = below.strip_prefix(route);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut below = below.clone();
+        below.any(|below| routes.iter().any(|route| begins(below, route)))
+    };
+    let hint = if is_at(&OTHER_APIS) || OTHER_APIS.iter().any(|route| asked.ends_with(route)) {
         " Respondent answers the Responses API only: use POST /v1/responses."
+    } else if is_at(&FILES) {
+        " Respondent keeps no files: send the file itself, in 'file_data' of an 'input_file', or as \
+         a data URL in 'image_url' of an 'input_image'."
+    } else if is_at(&["/vector_stores"]) {
+        " Respondent searches no files: send their text in the input."
     } else {
         ""
     };
@@ -129,6 +144,16 @@ mod tests {
             "/chat/completions/",
             "/openai/v1/completions",
             "/v1/messages",
+            "/openai/deployments/m/chat/completions",
+        ] {
+            let message = not_found_message(path, "POST /v1/responses");
+            assert!(message.contains(hint), "{message}");
+        }
+        for (path, hint) in [
+            ("/v1/files", "in 'file_data'"),
+            ("/openai/files/file_1/content", "in 'file_data'"),
+            ("/uploads/", "in 'file_data'"),
+            ("/openai/v1/vector_stores", "send their text in the input"),
         ] {
             let message = not_found_message(path, "POST /v1/responses");
             assert!(message.contains(hint), "{message}");

@@ -33,7 +33,7 @@ passthrough = true
 models = [{ id = "small" }]
 "#;
 
-const PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
+const PREFIXES: [&str; 4] = ["/v1", "/openai/v1", "/openai", ""];
 
 fn service() -> RouteService {
     routes(&app())

@@ -83,8 +83,10 @@ pub struct JobCounts {
 /// The result of cancelling a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// The response has ended, now or before.
+    /// The response has ended now.
     Ended,
+    /// It had ended before.
+    HadEnded,
     /// There is no such response of the owner.
     Unknown,
     /// It does not run in the background.
@@ -212,8 +214,11 @@ impl JobQueue {
         }
         let live = shared.runs.lock().live.get(&key(owner, id)).cloned();
         if let Some(live) = live {
-            live.cancelled.cancel();
             let mut watch = live.log.watch();
+            if watch.borrow().1 {
+                return Ok(CancelOutcome::HadEnded);
+            }
+            live.cancelled.cancel();
             let ended = watch.wait_for(|(_, has_ended)| *has_ended);
             tokio::time::timeout(CANCEL_WAIT, ended).await.ok();
             return Ok(CancelOutcome::Ended);
@@ -222,7 +227,7 @@ impl JobQueue {
         let found = found.map_err(|error| storage_fault(&error))?;
         Ok(match found {
             None => CancelOutcome::Unknown,
-            Some(response) if response.background => CancelOutcome::Ended,
+            Some(response) if response.background => CancelOutcome::HadEnded,
             Some(_) => CancelOutcome::NotBackground,
         })
     }

@@ -1,4 +1,5 @@
 //! Reads and decodes a whole request body, within limits of size and speed.
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
@@ -145,8 +146,43 @@ where
     share
         .request(body.capacity() + body.len() + memory::STEP)
         .await?;
-    let text = block_in_place_if_large(body.len(), || String::from_utf8(body));
-    Ok((text.map_err(|_| BodyError::NotText)?, share))
+    let text = block_in_place_if_large(body.len(), || {
+        String::from_utf8(body).or_else(|error| with_escapes(error.as_bytes(), limits.max))
+    })?;
+    share
+        .request(text.capacity() + text.len() + memory::STEP)
+        .await?;
+    Ok((text, share))
+}
+
+/// JSON whose bytes are not all UTF-8, with the escape of half a surrogate pair for what is no text:
+/// whoever reads the body replaces it and says so. The halves of a pair that were encoded one by one
+/// are the pair again.
+fn with_escapes(bytes: &[u8], limit: usize) -> Result<String, BodyError> {
+    if !matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return Err(BodyError::NotText);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(chunk) = rest.utf8_chunks().next() {
+        text.push_str(chunk.valid());
+        rest = rest.get(chunk.valid().len()..).unwrap_or_default();
+        let (unit, length) = match *rest {
+            [0xED, high @ 0xA0..=0xBF, low @ 0x80..=0xBF, ..] => {
+                let bits = u32::from(high & 0x3F) << 6 | u32::from(low & 0x3F);
+                (0xD000 | bits, 3)
+            }
+            [] => break,
+            _ => (0xDC80, chunk.invalid().len()),
+        };
+        // Writing to a string does not fail.
+        let _ = write!(text, "\\u{unit:04x}");
+        rest = rest.get(length..).unwrap_or_default();
+        if text.len() > limit {
+            return Err(BodyError::TooLarge);
+        }
+    }
+    Ok(text)
 }
 
 /// The latest time for the next piece: before the pause is too long, and before the

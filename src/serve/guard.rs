@@ -2,7 +2,8 @@
 //!
 //! A web page can reach a port on loopback. DNS rebinding needs a name that an attacker
 //! controls, and that name is in `Host`; a page of another site is visible in `Origin` and
-//! `Sec-Fetch-Site`; a form post that needs no preflight is visible in its content type.
+//! `Sec-Fetch-Site`; a form post that needs no preflight is visible in its content type, at which the
+//! routes look.
 //! Where a token is required, a page that was rebound does not have it, so `Host` says nothing
 //! more. Only configured origins get a CORS permission, and never as `*`.
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING, VARY,
+    AUTHORIZATION, HOST, ORIGIN, VARY,
 };
 use http::request::Parts;
 use http::uri::Authority;
@@ -183,16 +184,6 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
         }
         caller => caller.ok(),
     };
-    if head.method == Method::POST && !is_json(&head.headers) && !is_empty(&head.headers) {
-        return refuse(
-            RefusalReason::ContentType,
-            invalid_request(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_content_type",
-                "The content type must be application/json; with curl, add -H 'content-type: application/json'.",
-            ),
-        );
-    }
     let (owner, client_token) = caller.unzip();
     GuardVerdict::Pass(Admitted {
         origin,
@@ -442,24 +433,8 @@ impl Unidentified {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    single(headers, &CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split(';').next())
-        .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
-}
-
-/// Whether a request has neither a body nor a content type, as those that cancel a response. A
-/// form always names a type.
-fn is_empty(headers: &HeaderMap) -> bool {
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
-    !headers.contains_key(CONTENT_TYPE)
-        && !headers.contains_key(TRANSFER_ENCODING)
-        && lengths.all(|length| length == "0")
-}
-
 /// The value of a header that occurs exactly once.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
     values.next().is_none().then_some(first)

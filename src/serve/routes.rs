@@ -11,10 +11,14 @@ use axum::handler::Handler;
 use axum::middleware::{Next, from_fn};
 use axum::routing::future::RouteFuture;
 use axum::routing::{self, MethodRouter};
-use http::{Method, Request, Response};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tower::{Service, ServiceExt as _};
 
-use super::error::{internal, method_not_allowed, not_found, operators_only};
+use super::RefusalReason;
+use super::body::RefusedBody;
+use super::error::{internal, invalid_request, method_not_allowed, not_found, operators_only};
+use super::guard::single;
 use super::path::{PathForm, shown, without_trailing_slash};
 use super::websocket::is_handshake;
 use crate::net::Owner;
@@ -86,6 +90,40 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
         self.websocket = Some(routing::get(handler));
         self
     }
+}
+
+/// Lets a POST pass if it is JSON. A web page can send a form to any address.
+async fn require_json(request: Request<Body>, next: Next) -> Response<Body> {
+    let headers = request.headers();
+    if request.method() != Method::POST || is_json(headers) || is_empty(headers) {
+        return next.run(request).await;
+    }
+    let mut response = invalid_request(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_content_type",
+        "The content type must be application/json; with curl, add -H 'content-type: application/json'.",
+    );
+    response.extensions_mut().insert(RefusedBody {
+        reason: RefusalReason::ContentType,
+        request_headers: headers.clone(),
+    });
+    response
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    single(headers, &CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whether a request has neither a body nor a content type, as those that cancel a response. A
+/// form always names a type.
+fn is_empty(headers: &HeaderMap) -> bool {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    !headers.contains_key(CONTENT_TYPE)
+        && !headers.contains_key(TRANSFER_ENCODING)
+        && lengths.all(|length| length == "0")
 }
 
 /// Lets only whoever runs the server pass.
@@ -186,7 +224,7 @@ impl RouteTable {
 fn handlers(path: PathRoutes) -> MethodRouter {
     let allow: Arc<str> = allow(&path.methods).into();
     let other_methods = routing::any(move || ready(method_not_allowed(&allow)));
-    let methods = other_methods.merge(path.handlers);
+    let methods = other_methods.merge(path.handlers.route_layer(from_fn(require_json)));
     let Some(websocket) = path.websocket else {
         return methods;
     };

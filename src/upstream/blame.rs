@@ -112,7 +112,7 @@ impl FailedRequest<'_> {
             Kind::BadReply => {
                 format!("The provider '{id}' sent a web page in place of an answer.")
             }
-            Kind::Refused if is_wrong_address(status) => {
+            Kind::Refused if is_wrong_address(status, &fault.message) => {
                 format!("The provider '{id}' has no such address.")
             }
             Kind::Refused | Kind::InvalidRequest => {
@@ -151,7 +151,7 @@ impl FailedRequest<'_> {
             Kind::Refused if wants_tls(&fault.message) => {
                 "Write https:// in its base_url.".to_owned()
             }
-            Kind::Refused if is_wrong_address(status) => address_remedy(self.path),
+            Kind::Refused if is_wrong_address(status, &fault.message) => address_remedy(self.path),
             Kind::Unavailable if status == 501 => address_remedy(self.path),
             Kind::Unavailable => "The fault is the provider's: try again later.".to_owned(),
             // The pause is told when it is known, see `Fault::client_message`.
@@ -240,10 +240,31 @@ pub(super) fn address_remedy(path: &str) -> String {
     format!("Check its base_url: {path} is appended to it, and most end in /v1.")
 }
 
-/// Whether a server that answers with this status does not offer the API at this address. A model
-/// that does not exist has a kind of its own.
-fn is_wrong_address(status: u16) -> bool {
-    matches!(status, 404 | 405 | 410 | 501)
+/// Whether a server says that it does not offer the API at this address: without a word, or with one
+/// of an address. What no provider behind a gateway supports, or an item that is gone, is no address,
+/// and a model that does not exist has a kind of its own.
+fn is_wrong_address(status: u16, words: &str) -> bool {
+    const ADDRESS: [&str; 12] = [
+        "url",
+        "route",
+        "path",
+        "page",
+        "resource",
+        "endpoint",
+        "cannot post",
+        "method",
+        "404",
+        "405",
+        "not implemented",
+        "/v1/",
+    ];
+    if !matches!(status, 404 | 405 | 410 | 501) {
+        return false;
+    }
+    let lower = words.trim().trim_end_matches('.').to_lowercase();
+    let is_bare = ["", "not found", "file not found", "gone"].contains(&lower.as_str());
+    let names_address = || ADDRESS.iter().any(|word| lower.contains(word));
+    is_bare || (names_address() && !lower.contains("no endpoints"))
 }
 
 /// Whether a server says that it got plain HTTP where it expects TLS: nginx, Go.

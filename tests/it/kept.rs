@@ -167,8 +167,11 @@ async fn jobs() {
         serde_json::from_str(&output(&proxy, &setup, &["jobs", "show", short]).await).unwrap();
     assert_eq!(shown["id"], id);
     assert_eq!(shown["status"], "completed");
-    let cancelled = output(&proxy, &setup, &["jobs", "cancel", short]).await;
-    assert!(cancelled.ends_with(": completed\n"), "{cancelled}");
+    let (code, _, err) = run(&proxy, &setup, &["jobs", "cancel", short]).await;
+    assert!(
+        code == 1 && err.contains("Cannot cancel a response that is completed."),
+        "{err}"
+    );
     let (code, _, err) = run(&proxy, &setup, &["jobs", "show", "nothing"]).await;
     assert!(code == 1 && err.contains("no background response"), "{err}");
     // One that goes on, because its provider sends no text, and one that waits for it.

@@ -333,7 +333,8 @@ impl Proxy {
         self.open_at("/v1/responses", body, headers).await
     }
 
-    async fn open_at(
+    /// Sends a body to this path and returns the reply before its body is read.
+    pub async fn open_at(
         &self,
         path: &str,
         body: impl Into<Bytes>,

@@ -9,13 +9,23 @@ use serde_json::{Value, json};
 
 use crate::faults::{answer, body, repeating_player};
 use crate::proxy::{Proxy, streaming};
+use crate::stored::background;
 use crate::trial::case;
+use crate::websocket::client::{Socket, TEXT};
 
 pub fn trials() -> Vec<Trial> {
     vec![
         case("invalid requests are refused", refused),
         case("unusual but valid requests are served", served),
         case("R27 hostile JSON", hostile),
+        case(
+            "R81 half a surrogate pair and bytes that are no text are U+FFFD with a note",
+            halves,
+        ),
+        case(
+            "R81 what is no text is replaced on every way into the server",
+            halves_everywhere,
+        ),
         case("compressed bodies are accepted", compressed),
         case("every form of tool_choice", tool_choices),
         case("the routes of the API", routes),
@@ -211,7 +221,8 @@ async fn refused() {
             if request["stream"] == "yes" || (param == "stream" && request["stream"] == true) {
                 continue;
             }
-            let error = proxy.post(&request).await.error(400);
+            let status = if param == "conversation" { 404 } else { 400 };
+            let error = proxy.post(&request).await.error(status);
             assert_eq!(error["type"], "invalid_request_error", "{request}");
             assert_eq!(error["code"], code, "{request}: {error}");
             let named = error["param"].as_str().unwrap_or_default();
@@ -301,11 +312,15 @@ async fn served() {
     assert!(player.requests().last().unwrap().json()["tools"].is_null());
 }
 
+/// A request body with this JSON as its input.
+fn request_with_input(value: &str) -> String {
+    format!("{{\"model\":\"m\",\"input\":{value}}}")
+}
+
 async fn hostile() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    let request_with_input = |value: &str| format!("{{\"model\":\"m\",\"input\":{value}}}");
     let tool = |parameters: &str| {
         format!(
             "{{\"model\":\"m\",\"input\":\"go\",\"tools\":[{{\"type\":\"function\",\"name\":\"f\",\"parameters\":{parameters}}}]}}"
@@ -349,27 +364,16 @@ async fn hostile() {
             "a huge number",
             "{\"model\":\"m\",\"input\":\"go\",\"temperature\":1e999}".into(),
         ),
-        (
-            "half a surrogate pair",
-            request_with_input("\"\\ud800\"").into(),
-        ),
-        (
-            "the other half of a surrogate pair",
-            request_with_input("\"a\\udc00\"").into(),
-        ),
         ("NUL outside a string", "{\"model\":\0\"m\"}".into()),
         ("NUL inside a string", request_with_input("\"a\0b\"").into()),
         (
             "a byte order mark",
             "\u{feff}{\"model\":\"m\",\"input\":\"go\"}".into(),
         ),
+        ("text in another encoding", b"\"\xff\"".to_vec()),
         (
-            "invalid UTF-8",
-            b"{\"model\":\"m\",\"input\":\"\xff\"}".to_vec(),
-        ),
-        (
-            "a surrogate in UTF-8",
-            b"{\"model\":\"m\",\"input\":\"\xed\xa0\x80\"}".to_vec(),
+            "bytes that are no text outside a string",
+            b"{\"model\":\xff}".to_vec(),
         ),
         ("an empty body", Vec::new()),
         ("an array", "[]".into()),
@@ -413,6 +417,110 @@ async fn hostile() {
     }
     assert!(!proxy.log().contains("panicked"));
     assert_eq!(proxy.get("/healthz").await.status, 200);
+}
+
+/// Bodies with something that is no text; each has the mark in its place for the provider.
+async fn halves() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let call = |arguments: &str| {
+        request_with_input(&format!(
+            r#"[{{"role":"user","content":"go"}},{{"type":"function_call","call_id":"c1","name":"f","arguments":"{arguments}"}},{{"type":"function_call_output","call_id":"c1","output":"ok"}}]"#
+        ))
+    };
+    let bodies: [(&str, Vec<u8>, &str); 14] = [
+        ("a high half", request_with_input(r#""cut \ud83d""#).into(), "cut \u{fffd}"),
+        ("a low half", request_with_input(r#""\uDE00 cut""#).into(), "\u{fffd} cut"),
+        ("halves in the wrong order", request_with_input(r#""\ude00\ud83d""#).into(), "\u{fffd}\u{fffd}"),
+        ("two high halves", request_with_input(r#""\ud83d\ud83d\ude00""#).into(), "\u{fffd}😀"),
+        ("half before an escape", request_with_input(r#""\ud83d\n""#).into(), "\u{fffd}\n"),
+        ("in a result", request_with_input(r#"[{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"cut \ud83d"}]"#).into(), "cut \u{fffd}"),
+        ("in a nested key", br#"{"model":"up/m","input":"go","tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"p\ud83d":{"type":"string"}}}}]}"#.to_vec(), "p\u{fffd}"),
+        ("in the instructions", br#"{"model":"up/m","input":"go","instructions":"be \udfff"}"#.to_vec(), "be \u{fffd}"),
+        ("in arguments", call(r#"{\"a\":\"\ud83d\"}"#).into(), "{\"a\":\"\u{fffd}\"}"),
+        ("in arguments as text", call(r#"{\"a\":\"\\ud83d\"}"#).into(), r#"{"a":"\ufffd"}"#),
+        ("a byte", [&b"{\"model\":\"up/m\",\"input\":\"a"[..], b"\xff", b"z\"}"].concat(), "a\u{fffd}z"),
+        ("a cut character", [&b"{\"model\":\"up/m\",\"input\":\"a"[..], b"\xe2\x82", b"z\"}"].concat(), "a\u{fffd}z"),
+        ("an encoded half", [&b"{\"model\":\"up/m\",\"input\":\"a"[..], b"\xed\xa0\x80", b"z\"}"].concat(), "a\u{fffd}z"),
+        ("encoded halves of a pair and another one", [&b"{\"model\":\"up/m\",\"input\":\"a"[..], b"\xed\xa0\xbd\xed\xb8\x80\xed\xb8\x80", b"z\"}"].concat(), "a😀\u{fffd}z"),
+    ];
+    for (name, bytes, sent) in bodies {
+        let mut streamed = bytes.clone();
+        streamed.splice(1..1, *b"\"stream\":true,");
+        for body in [bytes, streamed] {
+            let reply = proxy.post_bytes(body, &[]).await;
+            assert_eq!(reply.status, 200, "{name}: {}", reply.body);
+            let notes = reply.header("x-respondent-notes").unwrap_or_default();
+            assert!(notes.contains("text_replaced"), "{name}: {notes}");
+            let request = player.requests().pop().unwrap();
+            let body: Value = serde_json::from_str(&request.body).unwrap();
+            assert!(has_text(&body, sent), "{name}: {body}");
+        }
+    }
+    let whole = request_with_input(r#""\ud83d\ude00 \\ud83d""#);
+    let reply = proxy.post_bytes(whole, &[]).await;
+    assert_eq!(reply.header("x-respondent-notes"), None);
+}
+
+/// Whether a text is in a string or a key of a JSON value.
+fn has_text(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string.contains(text),
+        Value::Array(values) => values.iter().any(|value| has_text(value, text)),
+        Value::Object(members) => members
+            .iter()
+            .any(|(key, value)| key.contains(text) || has_text(value, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+async fn halves_everywhere() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    // The mark is in a string of its own, so that it can be replaced by half a pair.
+    let cut = |body: Value| body.to_string().replace("CUT", r"cut \ud83d");
+    let post = async |path: &str, body: Value| {
+        let reply = proxy
+            .open_at(path, cut(body), &[])
+            .await
+            .read_to_end()
+            .await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+        reply
+    };
+    let item = json!({"type": "message", "role": "user", "content": "CUT"});
+    let turn = json!({"model": "up/m", "input": [item]});
+    post("/v1/responses/input_tokens", turn.clone()).await;
+    post("/v1/responses/compact", turn.clone()).await;
+    let made = post(
+        "/v1/conversations",
+        json!({"items": [item], "metadata": {"k": "CUT"}}),
+    )
+    .await;
+    let made: Value = serde_json::from_str(&made.body).unwrap();
+    assert_eq!(made["metadata"]["k"], "cut \u{fffd}");
+    let conversation = made["id"].as_str().unwrap();
+    let items = format!("/v1/conversations/{conversation}/items");
+    post(&items, json!({"items": [item]})).await;
+    let listed: Value = serde_json::from_str(&proxy.get(&items).await.body).unwrap();
+    assert_eq!(listed["data"][1]["content"][0]["text"], "cut \u{fffd}");
+
+    let mut run = turn.clone();
+    run["background"] = json!(true);
+    let run = post("/v1/responses", run).await;
+    let run = serde_json::from_str(&run.body).unwrap();
+    let ended = background::ended(&proxy, &run).await;
+    assert_eq!(ended["status"], "completed");
+
+    let mut socket = Socket::open(&proxy).await;
+    let mut message = turn.clone();
+    message["type"] = "response.create".into();
+    assert!(socket.send_frame(TEXT, cut(message).as_bytes()).await);
+    assert_eq!(socket.stream_on(None).await.text(), "a");
+    for request in player.requests() {
+        let body: Value = serde_json::from_str(&request.body).unwrap();
+        assert!(has_text(&body, "cut \u{fffd}"), "{body}");
+    }
 }
 
 async fn compressed() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Reply, Setup};
 
-mod background;
+pub mod background;
 mod clients;
 mod conversations;
 mod owners;

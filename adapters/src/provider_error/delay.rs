@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use super::find;
 
+/// A larger number of seconds is a date: it is that of 2001, and a pause of 31 years.
+const MIN_UNIX_TIME: f64 = 1e9;
+
 /// The longest pause that is accepted.
 const MAX_WAIT: Duration = Duration::from_hours(24);
 
@@ -11,8 +14,8 @@ const MAX_WAIT: Duration = Duration::from_hours(24);
 /// header's value by its name in lower case; `now` is the time to which dates are
 /// compared.
 ///
-/// In this order: `retry-after-ms`, `retry-after` in seconds or as a date, and, for
-/// limits with nothing remaining, the time of the reset. That is
+/// In this order: `retry-after-ms`, `retry-after` in seconds or as a date, which some servers write as
+/// a Unix time, and, for limits with nothing remaining, the time of the reset. That is
 /// `x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds at
 /// OpenAI, Groq and Azure, and `x-ratelimit-reset` as a Unix time at OpenRouter.
 pub fn from_headers<'h>(
@@ -21,16 +24,17 @@ pub fn from_headers<'h>(
 ) -> Option<Duration> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok();
     if let Some(ms) = number("retry-after-ms") {
-        return bounded(ms / 1000.0);
+        return if ms > MIN_UNIX_TIME * 1000.0 {
+            parse_reset(&ms.to_string(), now)
+        } else {
+            bounded(ms / 1000.0)
+        };
     }
     if let Some(text) = header("retry-after") {
         let text = text.trim();
-        return match text.parse::<f64>() {
-            Ok(seconds) => bounded(seconds),
-            Err(_) => match httpdate::parse_http_date(text) {
-                Ok(date) => until(date, now),
-                Err(_) => parse_duration(text),
-            },
+        return match httpdate::parse_http_date(text) {
+            Ok(date) => until(date, now),
+            Err(_) => parse_reset(text, now),
         };
     }
     ["", "-requests", "-tokens"]
@@ -50,7 +54,7 @@ fn parse_reset(text: &str, now: SystemTime) -> Option<Duration> {
     } else {
         number
     };
-    if unix < 1e9 {
+    if unix < MIN_UNIX_TIME {
         return bounded(number);
     }
     let date = SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(unix).ok()?;
@@ -98,6 +102,9 @@ pub(super) fn parse_duration(text: &str) -> Option<Duration> {
         let Ok(number) = number.trim_end_matches('.').parse::<f64>() else {
             break;
         };
+        if number > MIN_UNIX_TIME {
+            break;
+        }
         let after = after.trim_start();
         let letters = after
             .find(|c: char| !c.is_ascii_alphabetic())
@@ -163,6 +170,12 @@ mod tests {
             (&[("retry-after", "soon")], None),
             (&[("retry-after", "1e300")], None),
             (&[("retry-after", "99999999")], Some(86_400_000)),
+            // A Unix time, in seconds, with a fraction, in milliseconds, and one that has passed.
+            (&[("retry-after", "1795309220")], Some(20_000)),
+            (&[("retry-after", "1795309220.5")], Some(20_500)),
+            (&[("retry-after", "1795309220000")], Some(20_000)),
+            (&[("retry-after", "1795309100")], None),
+            (&[("retry-after-ms", "1795309220000")], Some(20_000)),
             (
                 &[("retry-after", "Sun, 22 Nov 2026 01:00:30 GMT")],
                 Some(30_000),
@@ -221,6 +234,7 @@ mod tests {
             ("retry after 2 minutes", Some(120_000)),
             ("try again in 14m24.5s", Some(864_500)),
             ("please wait 5 and try", None),
+            ("please retry after 1795309220", None),
             ("please try again in a moment", None),
             ("please try again later", None),
             ("5s", None),

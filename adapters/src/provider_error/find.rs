@@ -9,16 +9,6 @@ pub(crate) fn number_after(text: &str, phrase: &str) -> Option<u64> {
     })
 }
 
-/// The number right before the first `phrase`, as in `8192 maximum context`.
-pub(crate) fn number_before(text: &str, phrase: &str) -> Option<u64> {
-    let (before, _) = text.split_once(phrase)?;
-    let before = before.trim_end_matches(|c: char| !c.is_alphanumeric());
-    let word = before
-        .rsplit(|c: char| !c.is_ascii_digit() && c != ',' && c != '_')
-        .next()?;
-    leading_number(word)
-}
-
 /// The number that the text begins with; it may have thousands separators.
 pub(crate) fn leading_number(text: &str) -> Option<u64> {
     let mut digits = String::new();
@@ -75,11 +65,6 @@ mod tests {
         );
         assert_eq!(number_after("is: x 4096", "is"), None);
         assert_eq!(number_after("at least -1", "at least"), None);
-        assert_eq!(
-            number_before("with 32_768 maximum", " maximum"),
-            Some(32_768)
-        );
-        assert_eq!(number_before("with no maximum", " maximum"), None);
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! Recognizes refusals of a request that is too long, and the window that they
 //! name.
+//!
+//! Each server words them in its own way and changes its words, so no list of sentences is enough. A
+//! clause is one if it names the context or the input, and says that it is too long or quotes a limit.
+//! What servers say of other limits (of a rate, of the output, of an image or a name) is told from it
+//! by the words for these.
 
 use super::error::ProviderError;
-use super::find::{contains_any, number_after, number_before};
+use super::find::{contains_any, leading_number, number_after};
+use super::quoted::numbers;
 
 /// A request that does not fit into the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,146 +19,305 @@ pub(super) struct Overflow {
 
 /// A smaller number is no window. Servers of tiny models start at 1,024 tokens, and an agent's
 /// request does not fit into less.
-const MIN_WINDOW: u32 = 1_024;
+const MIN_WINDOW: u64 = 1_024;
 
-/// Phrases right before the size of the window.
-const BEFORE_WINDOW: &[&str] = &[
-    // Kimi; counts prompt and max_tokens
-    "exceeded model token limit:",
-    // OpenAI, DeepSeek, vLLM, OpenRouter
-    "maximum context length is",
-    // SGLang
-    "maximum context length of",
-    // Fireworks
-    "maximum context length:",
-    // SGLang: `… is longer than the model's context length (8192 tokens)`
-    "longer than the model's context length",
-    // vLLM: `The decoder prompt (length 9) is longer than the maximum model length of 8`
-    "longer than the maximum model length of",
-    // llama.cpp: `request (9 tokens) exceeds the available context size (8 tokens)`
-    "exceeds the available context size",
-    // xAI: `This model's maximum prompt length is N but the request contains M tokens`
-    "maximum prompt length is",
-    // Gemini: `The input token count (M) exceeds the maximum number of tokens allowed (N)`
-    "maximum number of tokens allowed",
-    // TGI, Together
-    "`inputs` tokens + `max_new_tokens` must be",
-    // Cerebras: `Current length is M while limit is N`
-    "while limit is",
-    // OpenAI: `Input tokens exceed the configured limit of N tokens`
-    "exceed the configured limit of",
-    // Qwen: `Range of input length should be [1, N]`
-    "range of input length should be [1,",
-    // LiteLLM: `exceeds the model's maximum context length (N)`
-    "exceeds the model's maximum context length",
-    // LM Studio: `the model is loaded with context length of only N tokens`
-    "with context length of only",
-    // Cloudflare
-    "exceeded this model context window limit",
-    // SiliconFlow: `length of prompt_tokens (M) must be less than max_seq_len (N)`
-    "must be less than max_seq_len",
-    "must be less than or equal to max_seq_len",
-    // Cohere: `total number of tokens in the prompt cannot exceed N`
-    "tokens in the prompt cannot exceed",
+/// The code that MiniMax puts behind its sentence, where others have the window.
+const MINIMAX_CODE: u64 = 2_013;
+
+/// What says that a limit is one of requests in a time.
+const RATES: &[&str] = &[
+    "rate limit",
+    "rate-limit",
+    "per min",
+    "per day",
+    "per hour",
+    "per second",
+    "(tpm)",
+    "(rpm)",
+    "throttl",
+    "quota",
+    "too many requests",
+    "concurren",
+    "daily",
+    "queue",
+    "速率",
+    "频率",
+    "频繁",
 ];
 
-/// The same for phrases that only count if another phrase is in the text, too.
-const BEFORE_WINDOW_IF: &[(&str, &str)] = &[
-    // Ark: `Input length M exceeds the maximum length N`
-    ("exceeds the maximum length", "input length"),
-    // Copilot: `prompt token count of M exceeds the limit of N`
-    ("exceeds the limit of", "token count"),
-    // LM Studio: `greater than the context length (n_keep: M>= n_ctx: N)`
-    ("n_ctx:", "greater than the context length"),
-    // GitHub: `Request body too large for m model. Max size: N tokens.`
-    ("max size:", "request body too large"),
+/// Things beside the input that can be too large or too many. A clause about tokens is about the
+/// input nevertheless.
+const OTHER_THINGS: &[&str] = &[
+    "image",
+    "pixel",
+    "audio",
+    "video",
+    "pdf",
+    "document",
+    "file",
+    "string",
+    "character",
+    "schema",
+    "tool",
+    "function",
+    "stop sequence",
+    "metadata",
+    "图片",
+    "图像",
+    "文件",
 ];
 
-/// Phrases of an overflow without a size, or with the size elsewhere.
-const WITHOUT_WINDOW: &[&str] = &[
-    // Anthropic: `prompt is too long: M tokens > N maximum`
-    "prompt is too long",
-    // Mistral: `Prompt contains M tokens …, too large for model with N maximum context length`
-    "too large for model with",
-    // Ollama's cloud: `prompt too long; exceeded max context length by M tokens`
-    "exceeded max context length",
-    // Kimi
-    "input token length too long",
-    // OpenAI
-    "exceeds the context window",
+/// The limits of the output.
+const OUTPUT: &[&str] = &[
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxoutputtokens",
+    "output token",
+    "completion token",
+    "budget",
+    "maximum tokens you requested",
+];
+
+/// Where the output is named beside the input.
+const WITH_INPUT: &[&str] = &["input tokens", "`inputs`", "input and"];
+
+/// The context, which no other limit is about.
+const CONTEXT: &[&str] = &[
+    "context length",
+    "context_length",
+    "context window",
+    "context_window",
+    "contextwindow",
+    "context size",
+    "context limit",
+    "max context",
+    "maximum context",
+    "input context",
+    "context overflow",
+    "model length",
+    "max_seq_len",
+    "max_model_len",
+    "n_ctx",
+    "sequence length",
+    "prompt length",
+    "model token limit",
+    "message tokens",
+    "上下文",
+    "コンテキスト",
+    "컨텍스트",
+    "контекст",
+    "kontext",
+    "contexte",
+    "contexto",
+];
+
+/// The input and its parts.
+const INPUT: &[&str] = &[
+    "prompt",
+    "input",
+    "messages",
+    "conversation",
+    "request",
+    "token",
+    "history",
+    "sequence",
+    "输入",
+    "对话",
+    "请求",
+];
+
+/// What of the input is measured.
+const SIZE: &[&str] = &["token", "length", "long", "window", "size", "长", "数"];
+
+/// Too much of it.
+const EXCESS: &[&str] = &[
+    "too long",
+    "too large",
+    "too many",
+    "exceed",
+    "longer than",
+    "larger than",
+    "greater than",
+    "more than",
+    "above the",
+    "over the",
+    "not fit",
+    "less than",
+    "<=",
+    "reduce the length",
+    "only supports",
     "range of input length",
-    // MiniMax: `context window exceeds limit (2013)`
-    "context window exceeds limit",
-    // Anthropic: input and max_tokens together
-    "exceed context limit",
-    // Bedrock
-    "input is too long for requested model",
-    // llama.cpp and LM Studio, in the middle of an answer
-    "context size has been exceeded",
-    // Ollama
-    "exceeds maximum context length",
-    "exceeds the context length",
-    "context length exceeded",
-    // vLLM
-    "please reduce the length of the messages or completion",
+    "but the",
+    "overflow",
+    "超",
+    "过长",
+    "大于",
+    "초과",
+    "превы",
+    "dépass",
+    "excede",
+    "supera",
+    "überschr",
 ];
+
+/// Words of a limit, which say enough beside the context.
+const LIMIT: &[&str] = &["maximum", "limit", "only", "available"];
+
+/// The beginnings of the words that stand before the size of the window.
+const BEFORE_WINDOW: &[&str] = &[
+    "max", "limit", "length", "window", "size", "allowed", "only", "support", "exceed", "than",
+    "most", "n_ctx", "context", "最大", "上限", "限制", "长度", "超过", "länge", "макс",
+];
+
+/// How many words before a number are looked at.
+const WORDS_BEFORE: usize = 5;
 
 pub(super) fn detect(status: u16, error: &ProviderError, lower: &str) -> Option<Overflow> {
-    let is_one = contains_any(lower, BEFORE_WINDOW)
-        || contains_any(lower, WITHOUT_WINDOW)
-        || matching_conditionals(lower).next().is_some()
-        || [&error.code, &error.kind].into_iter().any(|word| {
-            matches!(
-                word.as_str(),
-                "context_length_exceeded"
-                    | "exceed_context_size_error"
-                    | "tokens_limit_reached"
-                    // Ark, of images
-                    | "OutofContextError"
-            )
-        })
+    let is_limit_of_minute = exceeds_minute_limit(lower);
+    let is_one = [&error.code, &error.kind]
+        .into_iter()
+        .chain(&error.keywords)
+        .any(|word| is_overflow_code(word))
         // GLM: `Prompt 超长`
         || error.glm_code() == Some(1261)
-        // Together answers 403 if input and max_tokens together are too much.
-        || (status == 403 && lower.contains("token") && contains_any(lower, &["max_tokens", "context length"]))
-        || exceeds_minute_limit(lower);
+        || is_limit_of_minute
+        || (can_be_one(status) && !contains_any(lower, RATES) && (says_so(lower) || is_too_large(status, lower)));
     is_one.then(|| Overflow {
         window: error
             .window
-            .or_else(|| find_window(lower))
-            .and_then(|tokens| u32::try_from(tokens).ok())
-            .filter(|tokens| (MIN_WINDOW..=100_000_000).contains(tokens)),
+            // The limit is the account's.
+            .or_else(|| (!is_limit_of_minute).then(|| find_window(lower)).flatten())
+            .filter(|tokens| (MIN_WINDOW..=100_000_000).contains(tokens))
+            .and_then(|tokens| u32::try_from(tokens).ok()),
+    })
+}
+
+/// Whether a code says it, in any spelling.
+fn is_overflow_code(word: &str) -> bool {
+    const CODES: &[&str] = &[
+        "contextlength",
+        "contextwindow",
+        "contextsize",
+        // Ark, of images
+        "outofcontext",
+        "prompttoolong",
+        "inputtoolong",
+        // Copilot
+        "maxprompttokens",
+        // GitHub
+        "tokenslimitreached",
+    ];
+    let letters = word.chars().filter(char::is_ascii_alphabetic);
+    let plain: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    contains_any(&plain, CODES)
+}
+
+/// Whether a reply with this status can be one: a refusal, or the failure of a server that did not
+/// expect it.
+fn can_be_one(status: u16) -> bool {
+    (400..=500).contains(&status) && !matches!(status, 401 | 402 | 408 | 429)
+}
+
+/// Whether a server did not take the bytes of the request: nginx, Express, Go. Less history is fewer
+/// bytes.
+fn is_too_large(status: u16, lower: &str) -> bool {
+    status == 413 && !contains_any(lower, OTHER_THINGS)
+}
+
+/// Whether a clause of the text says that the input is too long.
+fn says_so(lower: &str) -> bool {
+    let sentences = lower.split(['\n', '。', '；']);
+    let mut clauses = sentences.flat_map(|it| it.split(". ").flat_map(|it| it.split("; ")));
+    clauses.any(|clause| {
+        let says = |words: &[&str]| contains_any(clause, words);
+        // vLLM, of an image. Groq, of the output.
+        if clause.contains("the encoder prompt")
+            || clause.contains("less than the `context_window`")
+        {
+            return false;
+        }
+        let is_of_context = says(CONTEXT) && (says(EXCESS) || says(LIMIT));
+        let is_of_other = (says(OTHER_THINGS) && !clause.contains("token"))
+            || (says(OUTPUT) && !says(WITH_INPUT));
+        is_of_context || (!is_of_other && says(INPUT) && says(SIZE) && says(EXCESS))
     })
 }
 
 /// Groq (413) and OpenAI (429): `Request too large for model … on tokens per minute
 /// (TPM): Limit 6000, Requested 14810`. The request alone exceeds what a minute may
-/// have: waiting does not help, a shorter history does. The limit is the account's,
-/// so the model's window is not learned from it.
+/// have: waiting does not help, a shorter history does.
 fn exceeds_minute_limit(lower: &str) -> bool {
     lower.contains("request too large")
         && number_after(lower, "requested") > number_after(lower, "limit")
 }
 
-/// The phrases of [`BEFORE_WINDOW_IF`] that mean an overflow in this text.
-fn matching_conditionals(lower: &str) -> impl Iterator<Item = &'static str> {
-    BEFORE_WINDOW_IF
-        .iter()
-        .filter(|(phrase, other)| lower.contains(phrase) && lower.contains(other))
-        .map(|(phrase, _)| *phrase)
+/// The size of the window: the smallest number that a word of a limit is before, because a refusal
+/// names what was sent as well.
+fn find_window(lower: &str) -> Option<u64> {
+    // Qwen: `Range of input length should be [1,N]`
+    if let Some((_, range)) = lower.split_once("length should be [1,") {
+        return leading_number(range.trim_start());
+    }
+    // Kimi counts messages.
+    if !lower.contains("token") && contains_any(lower, &["items", "character", "bytes"]) {
+        return None;
+    }
+    numbers(lower)
+        .filter_map(|(start, end, value)| {
+            let (before, after) = (lower.get(..start)?, lower.get(end..)?);
+            let value = value.filter(|value| *value >= MIN_WINDOW && *value != MINIMAX_CODE)?;
+            (limit_is_before(before, after) || limit_is_after(after)).then_some(value)
+        })
+        .min()
 }
 
-fn find_window(lower: &str) -> Option<u64> {
-    BEFORE_WINDOW
-        .iter()
-        .copied()
-        .chain(matching_conditionals(lower))
-        .find_map(|phrase| number_after(lower, phrase))
-        .or_else(|| number_after(lower, "too large for model with"))
-        .or_else(|| {
-            let sum_or_prompt =
-                contains_any(lower, &["prompt is too long", "exceed context limit"]);
-            sum_or_prompt.then(|| number_after(lower, ">")).flatten()
-        })
-        .or_else(|| number_before(lower, " maximum context length"))
+/// Whether the words before a number say that it is a limit of tokens.
+fn limit_is_before(before: &str, after: &str) -> bool {
+    // A part of a name, of a date, or of another number.
+    if before
+        .ends_with(|c: char| c.is_alphanumeric() && c.is_ascii() || matches!(c, '_' | '-' | '.'))
+        || after.starts_with(" characters")
+    {
+        return false;
+    }
+    let symbols = before.trim_end();
+    if symbols.ends_with(['>', '<']) || symbols.ends_with(">=") || symbols.ends_with("<=") {
+        return true;
+    }
+    let clause = before
+        .rsplit(['>', '=', ';', '，', '。'])
+        .next()
+        .unwrap_or_default();
+    let clause = clause.rsplit(". ").next().unwrap_or_default();
+    let mut words = clause
+        .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+        .take_while(|word| !word.starts_with(|c: char| c.is_ascii_digit()))
+        .take(WORDS_BEFORE)
+        .peekable();
+    // `exceeded by 9000 tokens`
+    if words.peek() == Some(&"by") {
+        return false;
+    }
+    let words: Vec<&str> = words.collect();
+    let is_of_output = |word: &&str| {
+        contains_any(word, OUTPUT) || word.starts_with("output") || word.starts_with("completion")
+    };
+    let is_limit = |word: &&str| BEFORE_WINDOW.iter().any(|begin| word.contains(begin));
+    !words.iter().any(is_of_output) && words.iter().any(is_limit)
+}
+
+/// Whether the words after a number say so: `8192 maximum context length`.
+fn limit_is_after(after: &str) -> bool {
+    let after = after.trim_start_matches([' ', '-']);
+    [
+        "maximum",
+        "available",
+        "token window",
+        "token context",
+        "token limit",
+    ]
+    .into_iter()
+    .any(|words| after.starts_with(words))
 }

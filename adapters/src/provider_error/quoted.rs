@@ -50,7 +50,7 @@ fn statements(message: &str, number: u64) -> impl Iterator<Item = &str> {
 }
 
 /// The numbers in a text, which may have thousands separators: start, end and value.
-fn numbers(text: &str) -> impl Iterator<Item = (usize, usize, Option<u64>)> {
+pub(super) fn numbers(text: &str) -> impl Iterator<Item = (usize, usize, Option<u64>)> {
     let mut rest = 0;
     std::iter::from_fn(move || {
         let after = text.get(rest..)?;

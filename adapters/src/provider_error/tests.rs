@@ -11,6 +11,7 @@ use crate::chat::refusals::find_patch;
 mod kinds;
 mod overflow;
 mod patches;
+mod wordings;
 
 fn fault_of(status: u16, body: &str) -> Fault {
     from_reply(find_patch, status, None, body.as_bytes())

@@ -5,6 +5,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use super::request_body::read_items;
 use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
+use crate::json;
 use crate::members::Members;
 use crate::purpose::Purpose;
 use crate::stop_flag::StopFlag;
@@ -39,6 +41,8 @@ pub(crate) const MAX_DEPTH: usize = 256;
 #[derive(Clone, Debug)]
 pub struct TurnSource {
     body: Arc<String>,
+    /// Whether some of the body was no text, and is U+FFFD now.
+    has_replaced_text: bool,
     /// The JSON of the items that the body refers to, by item id.
     items: HashMap<String, Arc<str>>,
     /// The stored items that the request continues, as a JSON list.
@@ -81,8 +85,14 @@ impl TurnSource {
 
     /// As [`Self::new`], for a body that is also used elsewhere.
     pub fn from_shared(body: Arc<String>) -> Self {
+        // A client that cuts its texts by UTF-16 units has half a pair in its history for ever.
+        let sound = match json::sound(&body) {
+            Cow::Owned(sound) => Some(Arc::new(sound)),
+            Cow::Borrowed(_) => None,
+        };
         Self {
-            body,
+            has_replaced_text: sound.is_some(),
+            body: sound.unwrap_or(body),
             items: HashMap::new(),
             history: None,
             max_message_chars: None,

@@ -1,5 +1,6 @@
 //! `/v1/conversations` and what is below it.
 
+use adapters::json;
 use adapters::stored_history::items_to_store;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -74,7 +75,7 @@ pub(in crate::app) async fn create(
 ) -> StoredReply {
     let store = store(&app)?;
     let id = format!("conv_{:032x}", System.bits());
-    let (items, metadata) = ConversationBody::read(&request.body)?.parts(&id)?;
+    let (items, metadata) = ConversationBody::read(&json::sound(&request.body))?.parts(&id)?;
     let conversation = StoredConversation {
         id,
         metadata,
@@ -107,7 +108,8 @@ pub(in crate::app) async fn update(
 ) -> StoredReply {
     check_id(&id)?;
     let store = store(&app)?;
-    let body = ConversationBody::read(&request.body)?;
+    let body = json::sound(&request.body);
+    let body = ConversationBody::read(&body)?;
     if body.metadata.is_none() {
         return Err(StoredHttpError::Body {
             param: "metadata".to_owned(),
@@ -148,7 +150,7 @@ pub(in crate::app) async fn add_items(
     let store = store(&app)?;
     // Their ids must differ from those of items that were added before.
     let new = format!("item_{:032x}", System.bits());
-    let (items, _) = ConversationBody::read(&request.body)?.parts(&new)?;
+    let (items, _) = ConversationBody::read(&json::sound(&request.body))?.parts(&new)?;
     let added = ListedItems {
         items,
         has_more: false,

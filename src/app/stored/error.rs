@@ -45,6 +45,9 @@ pub(in crate::app) enum StoredHttpError {
     /// It does not run in the background.
     #[error("Only a background response can be {0}.")]
     NotBackground(&'static str),
+    /// It ended with this status before it was to be cancelled.
+    #[error("Cannot cancel a response that is {0}.")]
+    HadEnded(String),
     /// Anything else.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
@@ -75,6 +78,7 @@ impl IntoResponse for StoredHttpError {
                 Some(&**param),
             ),
             Self::NotBackground(_) => (StatusCode::BAD_REQUEST, Some("not_background"), None),
+            Self::HadEnded(_) => (StatusCode::BAD_REQUEST, None, None),
             Self::Fault(fault) => return of_fault(fault),
         };
         ErrorBody {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use adapters::responses::request::TurnSource;
 use axum::extract::{Path, RawQuery, State};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::error::StoredHttpError;
@@ -114,7 +115,8 @@ pub(in crate::app) async fn remove(
     ))
 }
 
-/// `POST /v1/responses/{id}/cancel`: the response when it has ended.
+/// `POST /v1/responses/{id}/cancel`: the response when it has ended. One that was cancelled before is
+/// cancelled; one that ended otherwise cannot be.
 pub(in crate::app) async fn cancel(
     State(app): State<AppState>,
     RequestOwner(Owner(owner)): RequestOwner,
@@ -127,12 +129,22 @@ pub(in crate::app) async fn cancel(
         None => CancelOutcome::Unknown,
     };
     match outcome {
-        CancelOutcome::Ended => {}
+        CancelOutcome::Ended | CancelOutcome::HadEnded => {}
         CancelOutcome::Unknown => return Err(missing(&id)),
         CancelOutcome::NotBackground => return Err(StoredHttpError::NotBackground("cancelled")),
     }
     let found = store.response(&owner, &id).await?;
     let response = found.ok_or_else(|| missing(&id))?;
+    if outcome == CancelOutcome::HadEnded {
+        #[derive(Deserialize)]
+        struct Ended {
+            status: String,
+        }
+        let ended = serde_json::from_str::<Ended>(&response.json);
+        if let Some(Ended { status }) = ended.ok().filter(|it| it.status != "cancelled") {
+            return Err(StoredHttpError::HadEnded(status));
+        }
+    }
     Ok(respond_with("application/json", response.json))
 }
 

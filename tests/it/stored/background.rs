@@ -57,6 +57,7 @@ pub fn trials() -> Vec<Trial> {
             in_conversation,
         ),
         case("a run that is deleted is gone with its events", deleted),
+        case("what has ended cannot be cancelled", cancelled_too_late),
         case(
             "what does not run in the background has no events and cannot be cancelled",
             not_background,
@@ -196,6 +197,23 @@ async fn cancelled() {
     let second = ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     assert_eq!(second, first);
     assert_eq!(player.requests().len(), 1);
+}
+
+async fn cancelled_too_late() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(says("all"));
+    player.push(answer(json!([{"text": "cut"}, {"finish": "length"}])));
+    player.push(ScriptedAnswer::error(403, "not for you"));
+    let proxy = Proxy::start(&player).await;
+    for status in ["completed", "incomplete", "failed"] {
+        let run = begin(&proxy, "go", json!({})).await;
+        assert_eq!(ended(&proxy, &run).await["status"], status);
+        let cancel = format!("{}/cancel", path_of(&run));
+        let error = proxy.post_to(&cancel, &json!({}), &[]).await.error(400);
+        let message = format!("Cannot cancel a response that is {status}.");
+        assert_eq!(error["message"], message);
+        assert_eq!(ended(&proxy, &run).await["status"], status);
+    }
 }
 
 async fn cancelled_at_its_end() {

@@ -100,7 +100,7 @@ async fn resource() {
     assert_eq!(deleted["object"], "conversation.deleted");
     proxy.get(&path).await.error(404);
     let body = asks("third", json!({"conversation": conversation}));
-    let error = proxy.post(&body).await.error(400);
+    let error = proxy.post(&body).await.error(404);
     assert_eq!(error["code"], "conversation_not_found");
     // Its responses stay.
     let path = format!("/v1/responses/{}", id(&response));

@@ -31,11 +31,11 @@ pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
         }
         "content_filter" | "sensitive" | "safety" | "prohibited_content" | "blocklist"
         | "recitation" | "spii" | "image_safety" => FinishMeaning::Finish(Finish::ContentFilter),
-        // GLM: the window was full in the middle of the answer, or before it.
-        "model_context_window_exceeded" if has_output => FinishMeaning::Finish(Finish::Length),
-        "model_context_window_exceeded" => failed(
+        // The window was full in the middle of the answer, or before it.
+        own if is_full_window(own) && has_output => FinishMeaning::Finish(Finish::Length),
+        own if is_full_window(own) => failed(
             Kind::ContextLength,
-            "The input does not fit into the model's context window.",
+            "gave no answer: the input does not fit into the model's context window.",
         ),
         // Servers that notice a repetition cut it off.
         "repetition" | "repetition_truncation" => FinishMeaning::Guessed(Finish::Length),
@@ -62,6 +62,14 @@ pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
         _ if lower.starts_with("content_filter") => FinishMeaning::Finish(Finish::ContentFilter),
         _ => FinishMeaning::Guessed(Finish::Stop),
     }
+}
+
+/// Whether a reason says that the window is full: GLM and Anthropic say
+/// `model_context_window_exceeded`, gateways `context_length_exceeded`.
+fn is_full_window(reason: &str) -> bool {
+    let names = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    (reason.contains("context") && names(&["length", "window", "size", "limit"]))
+        || names(&["prompt_too_long", "input_too_long"])
 }
 
 /// The finish of an answer with several finish reasons: a truncation is never
@@ -97,6 +105,9 @@ mod tests {
             ("content_filter", "filter"),
             ("sensitive", "filter"),
             ("model_context_window_exceeded", "length"),
+            ("context_length_exceeded", "length"),
+            ("CONTEXT_LENGTH_EXCEEDED", "length"),
+            ("error: context_window_exceeded", "length"),
             ("repetition", "guess length"),
             ("repetition_truncation", "guess length"),
             ("because", "guess stop"),
@@ -128,10 +139,17 @@ mod tests {
 
     #[test]
     fn a_full_window_without_output_is_a_context_overflow() {
-        let FinishMeaning::Failed(fault) = interpret("model_context_window_exceeded", false) else {
-            unreachable!("an answer of nothing")
-        };
-        assert_eq!(fault.kind, Kind::ContextLength);
+        for reason in [
+            "model_context_window_exceeded",
+            "context_length_exceeded",
+            "max_context_size",
+            "prompt_too_long",
+        ] {
+            let FinishMeaning::Failed(fault) = interpret(reason, false) else {
+                unreachable!("an answer of nothing")
+            };
+            assert_eq!(fault.kind, Kind::ContextLength, "{reason}");
+        }
     }
 
     #[test]

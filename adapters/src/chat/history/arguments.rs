@@ -1,5 +1,7 @@
 //! The arguments of calls.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use crate::json;
@@ -24,10 +26,13 @@ pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Not
         ItemKind::ApplyPatchCall => push_object(out, item.operation()),
         _ => match item.arguments().map(|raw| (raw, Text::from_raw(raw))) {
             Some((_, Some(text))) if !text.is_empty() => {
-                if json::is_valid_object(&text.decoded()) {
-                    text.push_escaped(out);
-                } else {
-                    push_wrapped(out, item, &text, notes);
+                match json::valid_object(&text.decoded()) {
+                    Some(Cow::Borrowed(_)) => text.push_escaped(out),
+                    Some(Cow::Owned(sound)) => {
+                        notes.add("text_replaced", "half a surrogate pair in arguments");
+                        json::escape_json_text(out, &sound);
+                    }
+                    None => push_wrapped(out, item, &text, notes),
                 }
             }
             Some((raw, None)) if raw.get().starts_with('{') => {

@@ -12,11 +12,6 @@ fn every_refusal_has_its_kind() {
         (403, r#"{"detail":"not yours"}"#, Kind::Permission),
         (404, r#"{"detail":"Not Found"}"#, Kind::Refused),
         (408, "", Kind::Timeout),
-        (
-            413,
-            "<html>413 Request Entity Too Large</html>",
-            Kind::Refused,
-        ),
         (429, "", Kind::RateLimit),
         (500, "", Kind::Unavailable),
         (501, "", Kind::Unavailable),

@@ -178,7 +178,7 @@ impl RelayDecoder {
             fields.text("type").unwrap_or_default().as_ref(),
             "message" | "reasoning"
         );
-        let item = well_formed(item.get());
+        let item = json::sound(item.get());
         if waits {
             self.held_item = Some((slot, item.into_owned()));
         } else {
@@ -197,7 +197,7 @@ impl RelayDecoder {
             return self.fail(too_many_items(), emit);
         }
         self.release_item(emit);
-        let item = well_formed(item.get());
+        let item = json::sound(item.get());
         emit(Event::Native(NativeEvent::ItemDone { slot, item }));
     }
 
@@ -354,15 +354,6 @@ impl Piece {
 
 fn part_added(slot: u32, text: NativeText) -> NativeEvent<'static> {
     NativeEvent::PartAdded { slot, text }
-}
-
-/// The item, with half characters replaced: a client could not parse it.
-fn well_formed(item: &str) -> Cow<'_, str> {
-    if json::has_lone_surrogate(item) {
-        json::replace_lone_surrogates(item).into()
-    } else {
-        item.into()
-    }
 }
 
 /// The fault of an error event: with the error inside, as Codex and Open Responses have it,

@@ -5,9 +5,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::slots::MAX_ITEMS;
-use super::{RelayDecoder, too_many_items, well_formed};
+use super::{RelayDecoder, too_many_items};
 use crate::event::{Event, Finish, NativeEvent, Usage};
 use crate::fault::{Fault, Kind};
+use crate::json;
 use crate::members::Members;
 use crate::provider_error;
 use crate::relay::refusals::find_patch;
@@ -74,13 +75,13 @@ impl RelayDecoder {
         self.release_item(emit);
         for (at, slot) in open {
             if let Some(item) = items.get(at) {
-                let item = well_formed(item.get());
+                let item = json::sound(item.get());
                 emit(Event::Native(NativeEvent::ItemDone { slot, item }));
             }
         }
         for item in items.into_iter().skip(sent) {
             let slot = self.slots.end(None, "");
-            let item = well_formed(item.get());
+            let item = json::sound(item.get());
             emit(Event::Native(NativeEvent::ItemDone { slot, item }));
         }
         true

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::fault::Fault;
+use crate::fault::{CONVERSATION_NOT_FOUND, Fault};
 use crate::json::string_value;
 use crate::responses::request_body::RequestBody;
 use crate::turn::Continuation;
@@ -80,7 +80,7 @@ pub fn conversation_not_found(id: &str) -> Fault {
     let id = shown_id(id);
     let message =
         format!("Conversation with id '{id}' not found: it is not stored here (any more).");
-    Fault::invalid("conversation", message).with_code("conversation_not_found")
+    Fault::invalid("conversation", message).with_code(CONVERSATION_NOT_FOUND)
 }
 
 /// The beginning of an id that somebody sent.

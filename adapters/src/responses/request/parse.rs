@@ -32,10 +32,6 @@ pub(super) const MAX_MODEL_BYTES: usize = 256;
 pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Result<Turn<'a>, Fault> {
     let (json, stop) = (source.body.as_str(), &source.stop);
     stop.check()?;
-    if json::has_lone_surrogate(json) {
-        return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
-            .with_code("invalid_json"));
-    }
     let body = RequestBody::parse(json, stop);
     stop.check()?;
     let mut body = body.map_err(|error| unreadable_body(json, &error))?;
@@ -48,6 +44,12 @@ pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Resul
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);
+    }
+    if source.has_replaced_text {
+        notes.add(
+            "text_replaced",
+            "half a surrogate pair, or bytes that are not UTF-8",
+        );
     }
 
     if source.refuses_prompts {
