@@ -3,7 +3,7 @@
 //! - `respondent-kit player` plays a script to clients that are not written in Rust, such as
 //!   those of `tests/clients`.
 //! - `respondent-kit to-fixture` makes a golden case of `fixtures/chat` from a turn in a bundle.
-//! - `respondent-kit check` judges streams that such clients have received.
+//! - `respondent-kit check` judges answers that such clients have received.
 
 mod fixture;
 
@@ -47,11 +47,11 @@ enum KitCommand {
         #[arg(long, value_name = "N")]
         attempt: Option<usize>,
     },
-    /// Judge streams as clients received them, each in a file, by every rule of the strict checker
+    /// Judge answers as clients received them, each in a file, by every rule of the strict checker
     Check {
-        /// The streams
+        /// Streams, or whole responses
         #[arg(required = true, value_name = "FILE")]
-        streams: Vec<PathBuf>,
+        answers: Vec<PathBuf>,
     },
 }
 
@@ -65,15 +65,20 @@ async fn main() -> anyhow::Result<()> {
             turn,
             attempt,
         } => write_fixture(&bundle, &folder, turn, attempt),
-        KitCommand::Check { streams } => streams.iter().try_for_each(|file| check_stream(file)),
+        KitCommand::Check { answers } => answers.iter().try_for_each(|file| check_answer(file)),
     }
 }
 
-fn check_stream(file: &Path) -> anyhow::Result<()> {
+fn check_answer(file: &Path) -> anyhow::Result<()> {
     let name = file.display();
-    let stream = std::fs::read_to_string(file).with_context(|| format!("{name}"))?;
-    match strict::check(&stream) {
-        Ok(checked) => say(&format!("{name}: {}\n", checked.terminal)),
+    let answer = std::fs::read_to_string(file).with_context(|| format!("{name}"))?;
+    let ended = if answer.starts_with('{') {
+        strict::check_response(&answer).map(|_| "response".to_owned())
+    } else {
+        strict::check(&answer).map(|checked| checked.terminal)
+    };
+    match ended {
+        Ok(ended) => say(&format!("{name}: {ended}\n")),
         Err(violations) => {
             let rules: Vec<String> = violations.iter().map(ToString::to_string).collect();
             Err(anyhow!("{name} breaks rules:\n{}", rules.join("\n")))
