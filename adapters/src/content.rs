@@ -32,12 +32,18 @@ pub(crate) struct ContentPart<'a> {
     file_url: Option<&'a RawValue>,
     pub(crate) file_data: Option<&'a RawValue>,
     filename: Option<&'a RawValue>,
+    encrypted_content: Option<&'a RawValue>,
 }
 
 impl<'a> ContentPart<'a> {
-    /// The JSON value of the part's text: `text`, or `refusal` of a refusal part.
+    /// The JSON value of the part's text: `text`, `refusal` of a refusal part, or what an agent
+    /// of Codex says to another one. That is the argument of a call that the provider was not
+    /// asked to encrypt.
     pub(crate) fn text(&self) -> Option<&'a RawValue> {
-        self.text.or(self.refusal)
+        let is_encrypted = |kind: &RawValue| kind.get() == r#""encrypted_content""#;
+        let said = self.encrypted_content;
+        let said = said.filter(|_| self.kind.is_some_and(is_encrypted));
+        self.text.or(self.refusal).or(said)
     }
 }
 
@@ -129,6 +135,19 @@ impl<'a> MessageContent<'a> {
 
     pub(crate) fn is_one_text(&self) -> bool {
         matches!(self.parts.as_slice(), [MessagePart::Text(_)])
+    }
+
+    /// The same with its texts joined, behind this heading.
+    pub(crate) fn with_texts_joined(mut self, heading: Option<&str>) -> Self {
+        let mut joined = heading.map_or_else(String::new, |heading| format!("{heading}:\n"));
+        self.parts.retain(|part| {
+            if let MessagePart::Text(text) = part {
+                joined.push_str(&text.decoded());
+            }
+            !matches!(part, MessagePart::Text(_))
+        });
+        self.parts.insert(0, MessagePart::Text(joined.into()));
+        self
     }
 
     /// Removes empty texts, which some providers refuse.

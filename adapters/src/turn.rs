@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use registry::Model;
 use serde_json::value::RawValue;
 use strum::EnumString;
 
@@ -109,6 +110,8 @@ pub struct Controls<'a> {
     pub verbosity: Option<Cow<'a, str>>,
     /// `reasoning.effort`, as the client wrote it.
     pub effort: Option<Cow<'a, str>>,
+    /// The model reasons as little as it can, whatever `effort` says.
+    pub least_effort: bool,
     /// `service_tier`, as the client wrote it.
     pub service_tier: Option<Cow<'a, str>>,
     /// `prompt_cache_key`: the provider caches requests with the same key together.
@@ -118,6 +121,25 @@ pub struct Controls<'a> {
 }
 
 impl Controls<'_> {
+    /// The effort that is wanted of a model.
+    pub(crate) fn wanted_effort<'s>(
+        &'s self,
+        model: &'s Model,
+        notes: &mut Notes,
+    ) -> Option<&'s str> {
+        let asked = self.effort.as_deref();
+        let least = model.reasoning.first().filter(|_| self.least_effort);
+        let Some(least) = least.filter(|least| asked != Some(least)) else {
+            return asked;
+        };
+        let asked = asked.unwrap_or("the default");
+        notes.add(
+            "effort_mapped",
+            format!("{asked} to {least} for a few words"),
+        );
+        Some(least)
+    }
+
     /// Whether the client asks for log probabilities.
     pub(crate) fn wants_logprobs(&self) -> bool {
         self.logprobs || self.top_logprobs.is_some_and(|count| count > 0)
@@ -207,6 +229,8 @@ pub enum ItemKind {
     AdditionalTools,
     ConfigurationUpdate,
     WebSearchCall,
+    /// What an agent of Codex says to another one, or what Codex tells the model under a name: a
+    /// result in a namespace that belongs to no call.
     AgentMessage,
     ItemReference,
     #[strum(serialize = "compaction", serialize = "context_compaction")]
@@ -282,13 +306,23 @@ impl<'a> Item<'a> {
             None if fields.id.is_some() => ItemKind::ItemReference,
             None => ItemKind::Unknown,
         };
-        Self {
+        let item = Self {
             kind,
             fields,
             document: Some(document),
             plain_text: None,
             hidden: false,
+        };
+        if item.kind == ItemKind::FunctionCallOutput
+            && item.namespace().is_some()
+            && item.explicit_call_id().is_none()
+        {
+            return Self {
+                kind: ItemKind::AgentMessage,
+                ..item
+            };
         }
+        item
     }
 
     /// An item that the proxy puts into the history; `None` for JSON that is no item.
@@ -425,9 +459,11 @@ impl<'a> Item<'a> {
     }
 
     /// The `content` (a string or a list of parts) of a message or a reasoning item;
-    /// without one, the field `text`.
+    /// without one, the field `text`, or the `output` that is told as a message.
     pub fn content(&self) -> Option<&'a RawValue> {
-        self.fields.content.or(self.fields.text)
+        let told = self.fields.output;
+        let told = told.filter(|_| self.kind == ItemKind::AgentMessage);
+        self.fields.content.or(self.fields.text).or(told)
     }
 
     /// The arguments of a call: a JSON string; an object for tool search.

@@ -363,7 +363,7 @@ def rounded(value):
 def title(model):
     """A readable name made from an id."""
     last = model.rsplit("/", 1)[-1]
-    return " ".join(word if any(c.isupper() for c in word) else word.capitalize()
+    return " ".join(word if any(c.isupper() for c in word) else word.upper() if word == "gpt" else word.capitalize()
                     for word in re.split(r"[-_ ]", last))
 
 

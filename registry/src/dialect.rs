@@ -46,6 +46,12 @@ impl ModelPatterns {
     pub fn matches(&self, model: &str) -> bool {
         self.0.iter().any(|pattern| matches_pattern(pattern, model))
     }
+
+    /// Whether a pattern that says something about the id matches it.
+    pub(crate) fn has_member(&self, model: &str) -> bool {
+        let mut telling = self.0.iter().filter(|it| it.chars().any(|c| c != '*'));
+        telling.any(|pattern| matches_pattern(pattern, model))
+    }
 }
 
 /// Extra fields of a request body, as (name, JSON text): a TOML table whose values are

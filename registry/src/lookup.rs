@@ -64,7 +64,8 @@ pub enum ResolvedBy {
     Alias,
     /// The name is unknown; the default model answers.
     Default,
-    /// The name is not listed; it is passed to the only provider that accepts any name.
+    /// The name is not listed; it is passed to the provider that has its family, or to the only
+    /// one that accepts any name.
     Passthrough,
 }
 
@@ -106,22 +107,18 @@ impl Registry {
     ///    name.
     /// 3. It is a model id (ids may contain slashes); the first provider whose configuration
     ///    lists it answers, else the first one that has listed it itself.
-    /// 4. The default model answers, for Codex only. Codex requests helper models by fixed
+    /// 4. It is of a family of models in the configuration of a provider, and no other provider's
+    ///    name: makers bring out new models more often than this program does.
+    /// 5. The default model answers, for Codex only. Codex requests helper models by fixed
     ///    names, which a provider that accepts any name would refuse or misunderstand.
-    /// 5. Exactly one provider accepts any name, and the name does not begin with the id of
+    /// 6. Exactly one provider accepts any name, and the name does not begin with the id of
     ///    another provider, on or off.
     pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, UnknownModel> {
-        if let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) {
-            let route = self.resolve_target(target);
-            return route
-                .map(|route| Route {
-                    resolved_by: ResolvedBy::Alias,
-                    ..route
-                })
-                .ok_or_else(|| self.unknown_model(name));
-        }
-        if let Some(route) = self.resolve_listed(name) {
+        if let Some(route) = self.resolve_known(name) {
             return Ok(route);
+        }
+        if self.aliases.iter().any(|(alias, _)| alias == name) {
+            return Err(self.unknown_model(name));
         }
         if caller_is_codex
             && let Some(default) = &self.default_model
@@ -134,6 +131,18 @@ impl Registry {
         }
         self.resolve_passthrough(name)
             .ok_or_else(|| self.unknown_model(name))
+    }
+
+    /// The route of a name that is an alias, listed, or of a family: one of the first four rules.
+    pub fn resolve_known(&self, name: &str) -> Option<Route> {
+        let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) else {
+            let listed = self.resolve_listed(name);
+            return listed.or_else(|| self.resolve_family(name));
+        };
+        self.resolve_target(target).map(|route| Route {
+            resolved_by: ResolvedBy::Alias,
+            ..route
+        })
     }
 
     /// The routes to try if `route`, to which the name `requested` was resolved, fails. In
@@ -275,6 +284,7 @@ impl Registry {
 
     pub(crate) fn resolve_target(&self, name: &str) -> Option<Route> {
         self.resolve_listed(name)
+            .or_else(|| self.resolve_family(name))
             .or_else(|| self.resolve_passthrough(name))
     }
 
@@ -288,8 +298,8 @@ impl Registry {
         let provider = self.provider(prefix)?;
         match self.model(provider, rest) {
             Some(model) => Some(route(provider, model, ResolvedBy::Prefixed)),
-            None if provider.passthrough && !rest.is_empty() => {
-                let model = Arc::new(Model::unlisted(rest));
+            None if !rest.is_empty() && (provider.passthrough || provider.has_family_of(rest)) => {
+                let model = Arc::new(provider.unlisted_model(rest));
                 Some(route(provider, model, ResolvedBy::Prefixed))
             }
             None => None,
@@ -311,22 +321,35 @@ impl Registry {
         known.or_else(|| providers.find_map(discovered))
     }
 
+    /// A provider that accepts any name is asked by its prefix, or if it is the only one.
+    fn resolve_family(&self, name: &str) -> Option<Route> {
+        if self.begins_with_provider(name) || builtin::provider_listing(name).is_some() {
+            return None;
+        }
+        let mut providers = self.providers.iter();
+        let provider = providers.find(|one| !one.passthrough && one.has_family_of(name))?;
+        let model = Arc::new(provider.unlisted_model(name));
+        Some(route(provider, model, ResolvedBy::Passthrough))
+    }
+
     fn resolve_passthrough(&self, name: &str) -> Option<Route> {
         let mut open = self
             .providers
             .iter()
             .filter(|provider| provider.passthrough);
         let (only, more) = (open.next()?, open.next());
-        let prefix = name.split_once('/').map(|(prefix, _)| prefix);
-        let taken = prefix.is_some_and(|prefix| {
-            self.provider(prefix).is_some() || self.off.iter().any(|off| off.id == prefix)
-        });
+        let taken = self.begins_with_provider(name);
         (more.is_none() && !taken && !name.is_empty()).then(|| {
-            route(
-                only,
-                Arc::new(Model::unlisted(name)),
-                ResolvedBy::Passthrough,
-            )
+            let model = Arc::new(only.unlisted_model(name));
+            route(only, model, ResolvedBy::Passthrough)
+        })
+    }
+
+    /// Whether a name begins with the id of a provider, on or off, and a slash.
+    fn begins_with_provider(&self, name: &str) -> bool {
+        let prefix = name.split_once('/').map(|(prefix, _)| prefix);
+        prefix.is_some_and(|prefix| {
+            self.provider(prefix).is_some() || self.off.iter().any(|off| off.id == prefix)
         })
     }
 

@@ -1,5 +1,6 @@
 //! A provider: its address, wire, keys, timeouts and models.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -89,6 +90,53 @@ impl Provider {
             .iter()
             .find(|(family, _)| family.matches(model))
             .map_or(&self.dialect, |(_, dialect)| dialect)
+    }
+
+    /// Whether a family of its models has this one.
+    pub fn has_family_of(&self, model: &str) -> bool {
+        let mut families = self.families.iter();
+        families.any(|(family, _)| family.has_member(model))
+    }
+
+    /// A model that is not listed; see [`Self::fill_from_family`].
+    pub fn unlisted_model(&self, id: &str) -> Model {
+        let mut model = Model::unlisted(id);
+        self.fill_from_family(&mut model);
+        model
+    }
+
+    /// Gives a model of which little is known what the most similar listed model of its family has:
+    /// its limits, and how it reasons. Prices differ too much within a family.
+    pub fn fill_from_family(&self, model: &mut Model) {
+        let family = |id: &str| {
+            let mut families = self.families.iter();
+            families.position(|(family, _)| family.has_member(id))
+        };
+        let Some(own) = family(&model.id) else {
+            return;
+        };
+        let relatives = self
+            .models
+            .iter()
+            .filter(|one| family(&one.id) == Some(own));
+        let shared = |one: &&Arc<Model>| {
+            let pairs = one.id.bytes().zip(model.id.bytes());
+            Reverse(pairs.take_while(|(a, b)| a == b).count())
+        };
+        let Some(nearest) = relatives.min_by_key(shared) else {
+            return;
+        };
+        if model.window.is_none() {
+            model.window = nearest.window;
+            model.reported = false;
+        }
+        model.max_output = model.max_output.or(nearest.max_output);
+        model.reasoning.clone_from(&nearest.reasoning);
+        model
+            .default_reasoning
+            .clone_from(&nearest.default_reasoning);
+        model.sampling = nearest.sampling;
+        model.bytes_per_token = nearest.bytes_per_token;
     }
 
     /// `provider/model`, the name that resolves to this provider regardless of the others.

@@ -47,7 +47,8 @@ pub struct RelayQuirks {
     #[default = true]
     pub files: bool,
 
-    /// Ask for `reasoning.encrypted_content` and send it back.
+    /// Ask for `reasoning.encrypted_content` and send it back. A provider that takes namespaces
+    /// then gets the messages of Codex's agents as they are, and any other one gets them as text.
     #[default = true]
     pub encrypted_reasoning: bool,
     /// Send the text of earlier reasoning back as `reasoning_text`, whoever made it.

@@ -4,6 +4,7 @@
 //! That prompt is tuned for Codex's tools. It is too long to repeat for every model in the
 //! list that the server sends; a file has no such limit.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
@@ -73,10 +74,10 @@ pub enum CatalogError {
         /// The JSON error.
         source: serde_json::Error,
     },
-    /// Every model of this Codex has a prompt for tools that only OpenAI's models know.
+    /// No model of this Codex has a prompt.
     #[error(
-        "this Codex has no prompt for ordinary models. Codex will use the one of the server; another \
-         can be set with `instructions_file` in [codex]"
+        "this Codex has no prompt for its models. Codex will use the one of the server; another can \
+         be set with `instructions_file` in [codex]"
     )]
     NoPrompt,
     /// Somebody else wrote a file of that name.
@@ -101,9 +102,9 @@ pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, Cat
 /// Builds a catalog of the entries that a server has sent, from the output of
 /// `codex debug models`.
 ///
-/// The prompt is copied from the best-ranked plain model, one that calls its tools as
-/// functions: the prompts for code mode and Responses-lite describe tools that other models
-/// do not have. Entries with a slug of ours are skipped; they come from an earlier catalog.
+/// The prompt is copied from the best-ranked plain model, one that calls its tools as functions, or
+/// else from the best-ranked one of another kind, without what it says of the tools that only such a
+/// model has. An entry with a slug of ours comes last: it may be from an earlier catalog.
 pub fn build_from_infos(
     printed: &str,
     mut infos: Vec<Value>,
@@ -111,17 +112,17 @@ pub fn build_from_infos(
     let printed: PrintedModels =
         serde_json::from_str(printed).map_err(|source| CatalogError::NotAList { source })?;
     let is_ours = |slug: &str| infos.iter().any(|info| info["slug"] == slug);
-    let plain = printed
-        .models
-        .iter()
-        .filter(|model| model.is_plain() && !is_ours(&model.slug))
-        .min_by_key(|model| (model.visibility.as_deref() == Some("hide"), model.priority))
+    let models = printed.models.iter();
+    let best = models
+        .filter(|model| !model.prompt().trim().is_empty())
+        .min_by_key(|model| {
+            let is_hidden = model.visibility.as_deref() == Some("hide");
+            let is_special = !model.is_plain();
+            (is_special, is_hidden, is_ours(&model.slug), model.priority)
+        })
         .ok_or(CatalogError::NoPrompt)?;
     for info in infos.iter_mut().filter_map(Value::as_object_mut) {
-        info.insert(
-            "base_instructions".to_owned(),
-            plain.base_instructions.as_str().into(),
-        );
+        info.insert("base_instructions".to_owned(), best.prompt().into());
     }
     let slugs = infos.iter().filter_map(|info| info["slug"].as_str());
     let slugs = slugs.map(str::to_owned).collect();
@@ -131,7 +132,7 @@ pub fn build_from_infos(
             "{:#}",
             json!({ MARK: "respondent codex setup", "models": infos })
         ),
-        prompt_model: plain.slug.clone(),
+        prompt_model: best.slug.clone(),
     })
 }
 
@@ -234,13 +235,24 @@ struct PrintedModel {
 }
 
 impl PrintedModel {
-    /// Whether the model has a prompt and calls its tools as functions.
+    /// Whether the model calls its tools as functions.
     fn is_plain(&self) -> bool {
-        self.tool_mode.as_deref() != Some("code_mode_only")
-            && !self.use_responses_lite
-            && !self.base_instructions.trim().is_empty()
+        self.tool_mode.as_deref() != Some("code_mode_only") && !self.use_responses_lite
+    }
+
+    /// The prompt, as it is true for a model that calls its tools as functions.
+    fn prompt(&self) -> Cow<'_, str> {
+        if self.is_plain() {
+            return Cow::Borrowed(&self.base_instructions);
+        }
+        let lines = self.base_instructions.split_inclusive('\n');
+        let is_about_code = |line: &&str| CODE_MODE.iter().any(|word| line.contains(word));
+        Cow::Owned(lines.filter(|line| !is_about_code(line)).collect())
     }
 }
+
+/// What the lines of a prompt name that describe how a program calls tools.
+const CODE_MODE: [&str; 4] = ["functions.", "ALL_TOOLS", "await ", "JSON.stringify"];
 
 #[cfg(test)]
 mod tests;

@@ -342,7 +342,7 @@ async fn make_catalog(
 ) -> Result<CodexCatalog, catalog::CatalogError> {
     let _progress = Progress::begin("Asking Codex for its prompt");
     let printed = catalog::run_codex_debug_models(codex).await?;
-    catalog::build(&printed, &catalog_with(config, model))
+    catalog::build(&printed, &catalog_with(config, None, Some(model)))
 }
 
 fn settings<'a>(

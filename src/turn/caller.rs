@@ -1,5 +1,7 @@
 //! The client of a turn, and the conversation that the turn belongs to.
 
+use std::borrow::Cow;
+
 use adapters::responses::client_event::CODEX_METADATA;
 use adapters::turn::{Item, ItemKind, Turn};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -28,8 +30,15 @@ pub struct Caller {
     pub codex: bool,
     /// The purpose of the request, according to Codex's turn metadata.
     pub kind: TurnKind,
+    /// The request is no turn of the user's own thread: it comes from a sub-agent or a review, or
+    /// makes a summary, memories or a title. Codex chooses the models of most of these itself.
+    pub helper: bool,
+    /// The request is for a few words, such as a title, which need the least reasoning only.
+    pub brief: bool,
     /// Codex's id of the conversation.
     thread_id: Option<String>,
+    /// The threads that this one was begun for, the nearest first.
+    parent_ids: Vec<String>,
     /// Codex's id of what it does for one prompt of its user.
     turn_id: Option<String>,
 }
@@ -48,12 +57,21 @@ pub enum TurnKind {
 }
 
 /// Codex's `x-codex-turn-metadata` header, as far as it is used.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct CodexTurnMetadata {
     request_kind: Option<String>,
+    session_id: Option<String>,
     thread_id: Option<String>,
+    parent_thread_id: Option<String>,
+    thread_source: Option<String>,
     turn_id: Option<String>,
 }
+
+/// The headers with which Codex marks the requests of its helpers.
+const HELPER_HEADERS: [&str; 2] = ["x-openai-subagent", "x-openai-memgen-request"];
+
+/// How the sources of threads end that exist for a few words.
+const BRIEF_SOURCES: [&str; 4] = ["title", "name", "commit_message", "suggestions"];
 
 impl TurnKind {
     /// The name in logs.
@@ -69,7 +87,7 @@ impl Caller {
     }
 
     /// Reads the headers that Codex sends (`originator`, `user-agent`, `thread-id`,
-    /// `x-codex-turn-metadata`).
+    /// `x-codex-turn-metadata`, and those of its helpers).
     pub fn from_headers(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let codex = ["originator", "user-agent"]
@@ -77,20 +95,36 @@ impl Caller {
             .any(|name| text(name).is_some_and(|value| value.starts_with("codex")))
             || headers.contains_key(TURN_METADATA);
         let metadata = text(TURN_METADATA.as_str())
-            .and_then(|json| serde_json::from_str::<CodexTurnMetadata>(json).ok());
-        let kind = metadata.as_ref().and_then(|m| m.request_kind.as_deref());
+            .and_then(|json| serde_json::from_str::<CodexTurnMetadata>(json).ok())
+            .unwrap_or_default();
+        let kind = metadata.request_kind.as_deref();
         let kind = kind.and_then(|kind| kind.parse().ok()).unwrap_or_default();
-        let (metadata_thread_id, turn_id) = match metadata {
-            Some(metadata) => (metadata.thread_id, metadata.turn_id),
-            None => (None, None),
-        };
-        let thread_id = text("thread-id").map(str::to_owned).or(metadata_thread_id);
+        let own = |name: &str| text(name).map(str::to_owned);
+        let parent = own("x-codex-parent-thread-id").or(metadata.parent_thread_id);
+        let source = metadata.thread_source.as_deref();
+        let helper = HELPER_HEADERS
+            .iter()
+            .any(|name| headers.contains_key(*name))
+            || parent.is_some()
+            || kind == TurnKind::Compaction
+            || source.is_some_and(|source| source != "user");
+        let is_brief = |source: &str| BRIEF_SOURCES.iter().any(|end| source.ends_with(end));
+        let session = own("session-id").or(metadata.session_id);
         Self {
             codex,
             kind,
-            thread_id,
-            turn_id,
+            helper,
+            brief: source.is_some_and(is_brief),
+            thread_id: own("thread-id").or(metadata.thread_id),
+            parent_ids: parent.into_iter().chain(session).collect(),
+            turn_id: metadata.turn_id,
         }
+    }
+
+    /// The ids of the sessions whose model a helper gets: its own one, and those that it works for.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let ids = self.thread_id.iter().chain(&self.parent_ids);
+        ids.map(|id| bounded_id(id.into()))
     }
 
     /// A hash that is the same when the client repeats a request by itself. Codex then writes the
@@ -211,6 +245,61 @@ mod tests {
         assert!(caller.codex);
         assert_eq!(caller.kind, TurnKind::Compaction);
         assert!(!Caller::from_headers(&headers(&[("user-agent", "OpenAI/Python 3.54")])).codex);
+    }
+
+    #[test]
+    fn helpers_of_codex_are_recognised() {
+        for (name, value, helper, brief) in [
+            ("x-openai-subagent", "review", true, false),
+            ("x-openai-memgen-request", "true", true, false),
+            ("x-codex-parent-thread-id", "t0", true, false),
+            (
+                "x-codex-turn-metadata",
+                r#"{"thread_source":"user"}"#,
+                false,
+                false,
+            ),
+            (
+                "x-codex-turn-metadata",
+                r#"{"thread_source":"subagent"}"#,
+                true,
+                false,
+            ),
+            (
+                "x-codex-turn-metadata",
+                r#"{"parent_thread_id":"t0"}"#,
+                true,
+                false,
+            ),
+            (
+                "x-codex-turn-metadata",
+                r#"{"request_kind":"compaction"}"#,
+                true,
+                false,
+            ),
+            (
+                "x-codex-turn-metadata",
+                r#"{"thread_source":"thread_title"}"#,
+                true,
+                true,
+            ),
+            ("x-codex-turn-metadata", "no JSON", false, false),
+            ("thread-id", "t1", false, false),
+        ] {
+            let caller = Caller::from_headers(&headers(&[(name, value)]));
+            assert_eq!(
+                (caller.helper, caller.brief),
+                (helper, brief),
+                "{name}: {value}"
+            );
+        }
+        let caller = Caller::from_headers(&headers(&[
+            ("thread-id", "own"),
+            ("session-id", "root"),
+            ("x-codex-parent-thread-id", "parent"),
+        ]));
+        let sessions: Vec<_> = caller.sessions().collect();
+        assert_eq!(sessions, ["own", "parent", "root"]);
     }
 
     #[test]

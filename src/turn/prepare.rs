@@ -134,7 +134,7 @@ pub(super) fn prepare(
         turn = extended.turn()?;
     }
     check_results(&turn, &own_results, loaded.history.as_ref())?;
-    let routes = resolve_routes(ctx, config, &turn)?;
+    let routes = resolve_routes(ctx, config, shared, &turn)?;
     let trigger = CompactionTrigger::detect(at_endpoint, &ctx.caller, &turn);
     let tools = (trigger == Some(CompactionTrigger::LocalPrompt))
         .then(|| memory.tools(&ctx.owner, &session.id))
@@ -382,7 +382,7 @@ pub(super) fn estimate_input_tokens(
         source: source.clone(),
         session: Session::from_turn(&ctx.caller, &ctx.owner, &turn),
         prompt: ctx.caller.prompt(&turn, source.size()),
-        routes: resolve_routes(ctx, config, &turn)?,
+        routes: resolve_routes(ctx, config, shared, &turn)?,
     };
     Failover::estimate_tokens(ctx, &history, &turn).map(Preparation::Ready)
 }

@@ -122,6 +122,7 @@ pub(super) fn new_assembler(
 pub(super) fn resolve_routes(
     ctx: &TurnContext,
     config: &Config,
+    shared: &SharedState,
     turn: &Turn<'_>,
 ) -> Result<Vec<Route>, Fault> {
     let observe = |routes: &[Route], near: &[String]| {
@@ -131,9 +132,11 @@ pub(super) fn resolve_routes(
             near,
         });
     };
-    let first = config
-        .registry
-        .resolve(&turn.model, ctx.caller.codex)
+    let first = helper_route(ctx, config, shared, &turn.model)
+        .map_or_else(
+            || config.registry.resolve(&turn.model, ctx.caller.codex),
+            Ok,
+        )
         .map_err(|unresolved| {
             observe(&[], &unresolved.suggestions);
             Fault {
@@ -145,4 +148,34 @@ pub(super) fn resolve_routes(
     routes.insert(0, first);
     observe(&routes, &[]);
     Ok(routes)
+}
+
+/// The route of a helper that asks for a model that no provider has: the model of the session that
+/// it works for, else the default one, else the one that its owner used last, else the first one.
+fn helper_route(
+    ctx: &TurnContext,
+    config: &Config,
+    shared: &SharedState,
+    model: &str,
+) -> Option<Route> {
+    let registry = &config.registry;
+    if !ctx.caller.helper || registry.resolve_known(model).is_some() {
+        return None;
+    }
+    let memory = &shared.memory;
+    let resolve = |name: String| registry.resolve(&name, false).ok();
+    let first = || {
+        let (provider, model) = registry.models().next()?;
+        Some(provider.prefixed_name(&model.id))
+    };
+    let of_session = memory.last_route(&ctx.owner, ctx.caller.sessions());
+    let route = of_session
+        .and_then(resolve)
+        .or_else(|| resolve(registry.default_model.clone()?))
+        .or_else(|| resolve(memory.newest_route(&ctx.owner)?))
+        .or_else(|| resolve(first()?))?;
+    Some(Route {
+        resolved_by: registry::ResolvedBy::Default,
+        ..route
+    })
 }

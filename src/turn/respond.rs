@@ -208,6 +208,7 @@ async fn with_stored<T>(
 ) -> Result<T, Fault> {
     let responses = &service.shared.responses;
     let mut source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
+    source = source.with_least_effort(ctx.caller.brief);
     if config.prompts.is_empty() && !is_filled_in(ctx, config) {
         source = source.without_templates();
     }

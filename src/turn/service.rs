@@ -141,7 +141,7 @@ impl Service {
         if let Some(history) = &state.history {
             session.id.clone_from(&history.session);
         }
-        let routes = resolve_routes(&ctx, &config, &turn)?;
+        let routes = resolve_routes(&ctx, &config, &self.shared, &turn)?;
         let prompt = ctx.caller.prompt(&turn, body.len());
         self.shared
             .restore(state, &config, &ctx.owner, &session.id, prompt, &routes);

@@ -6,6 +6,7 @@
 //! the session that was not used for the longest time is forgotten; a session that takes most of
 //! the budget itself loses its oldest records first.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,11 @@ impl RememberedSession {
         failures.map_or(0, |failures| failures.count(prompt))
     }
 
+    /// The full name of the route of its last request.
+    fn last_route(&self) -> Option<&str> {
+        self.requests.last_route()
+    }
+
     fn size(&self, (_, session): &SessionKey) -> usize {
         let calibration = self.calibration.as_ref();
         SESSION_BASE
@@ -130,6 +136,29 @@ impl SessionMemory {
     /// Remembers the full name of the route that a session switches to.
     pub(super) fn set_route(&self, owner: &Arc<str>, session: &str, route: String) {
         self.change(owner, session, |session| session.moved_to = Some(route));
+    }
+
+    /// The full name of the route of the last request in the first of these sessions that is
+    /// remembered.
+    pub(super) fn last_route<'s>(
+        &self,
+        owner: &Arc<str>,
+        sessions: impl IntoIterator<Item = Cow<'s, str>>,
+    ) -> Option<String> {
+        let mut routes = sessions.into_iter().filter_map(|id| {
+            self.read(owner, &id, |session| {
+                session.last_route().map(str::to_owned)
+            })?
+        });
+        routes.next()
+    }
+
+    /// The full name of the route of the owner's last request, in whatever session.
+    pub(super) fn newest_route(&self, owner: &Arc<str>) -> Option<String> {
+        let sessions = self.0.lock();
+        let newest = sessions.by_key.iter().rev();
+        let mut own = newest.filter(|((other, _), _)| other == owner);
+        own.find_map(|(_, session)| session.last_route().map(str::to_owned))
     }
 
     /// How many requests have failed for a prompt, if it is the session's last one.

@@ -10,6 +10,7 @@ import base64
 import collections
 import contextlib
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ import bundle
 import kit
 import tasks
 
-CODEX = kit.NODE_MODULES / ".bin/codex"
+CODEX = Path(os.environ.get("CODEX_BIN", kit.NODE_MODULES / ".bin/codex"))
 MCP_SERVER = kit.HERE / "programs/mcp_server.py"
 
 
@@ -193,7 +194,9 @@ class Session:
         self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": options.get("token", "any")}
         self.proxy, self.config, self.is_set_up = proxy, home / "config.toml", "setup" in options
         provider = "" if self.is_set_up else own_provider(proxy, options)
-        self.user_config = "\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options)])
+        self.user_config = "\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options), options.get("config", "")])
+        for name, content in options.get("home", {}).items():
+            (home / name).write_text(content)
         self.config.write_text(self.user_config)
         if self.is_set_up:
             self.proxy_command("codex", "setup", *options["setup"])

@@ -24,6 +24,11 @@ pub fn trials() -> Vec<Trial> {
             bad_edit,
         ),
         case("default_model is for Codex only", default_model),
+        case(
+            "a helper of Codex gets the model of its session",
+            helper_model,
+        ),
+        case("the title of a thread takes the least effort", least_effort),
         case("a refused host and origin are logged once", refused_names),
         case("the directory providers/ is read", providers_dir),
         case("a new provider is one file", new_provider),
@@ -208,6 +213,107 @@ async fn default_model() {
     assert_eq!(plain.error(404)["code"], "model_not_found");
     assert_eq!(plain.error(404)["param"], "model");
     assert_eq!(player.requests().len(), 1);
+}
+
+async fn helper_model() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let models = "passthrough = false\n[[providers.up.models]]\nid = \"large\"\n\
+        [[providers.up.models]]\nid = \"small\"";
+    let setup = Setup::new().provider(models);
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let route = async |proxy: &Proxy, model: &str, headers: &[(&str, &str)]| {
+        let headers = [CODEX, headers].concat();
+        let reply = proxy
+            .post_with(&json!({"model": model, "input": "go"}), &headers)
+            .await;
+        let named = |name| reply.header(name).unwrap_or_default().to_owned();
+        let is_noted = named("x-respondent-notes").contains("default_model");
+        (reply.status, named("x-respondent-route"), is_noted)
+    };
+    let answered = |route: &str, is_noted| (200, route.to_owned(), is_noted);
+    let unknown = "gpt-6.1-terra";
+    // Memories are made before the first turn.
+    let memories = [
+        ("x-openai-subagent", "memory_consolidation"),
+        ("thread-id", "m"),
+    ];
+    assert_eq!(
+        route(&proxy, unknown, &memories).await,
+        answered("up/large", true)
+    );
+    assert_eq!(
+        route(&proxy, "small", &[("thread-id", "t0")]).await,
+        answered("up/small", false)
+    );
+    assert_eq!(
+        route(&proxy, "large", &[("thread-id", "t1")]).await,
+        answered("up/large", false)
+    );
+    for parent in [
+        ("x-codex-parent-thread-id", "t0"),
+        ("x-codex-turn-metadata", r#"{"parent_thread_id":"t0"}"#),
+        (
+            "x-codex-turn-metadata",
+            r#"{"session_id":"t0","thread_source":"thread_title"}"#,
+        ),
+    ] {
+        let helper = [("thread-id", "h"), parent];
+        assert_eq!(
+            route(&proxy, unknown, &helper).await,
+            answered("up/small", true),
+            "{parent:?}"
+        );
+    }
+    // It has its own model if that is served.
+    let helper = [("x-openai-subagent", "review"), ("session-id", "t0")];
+    assert_eq!(
+        route(&proxy, "large", &helper).await,
+        answered("up/large", false)
+    );
+    // The user's own turn asks for what there is.
+    let asked = proxy
+        .post_with(&json!({"model": "smal", "input": "go"}), CODEX)
+        .await;
+    assert_eq!(asked.error(404)["code"], "model_not_found");
+    assert!(asked.body.contains("Did you mean small"), "{asked:?}");
+
+    let setup = setup.tables("[routing]\ndefault_model = \"small\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    assert_eq!(
+        route(&proxy, "large", &[("thread-id", "t1")]).await,
+        answered("up/large", false)
+    );
+    assert_eq!(
+        route(&proxy, unknown, &memories).await,
+        answered("up/small", true)
+    );
+}
+
+async fn least_effort() {
+    let models = "quirks = { reasoning_control = \"effort\" }\n[[providers.up.models]]\nid = \"deep\"\n\
+        reasoning = [\"low\", \"high\"]\n[[providers.up.models]]\nid = \"plain\"";
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider(models)).await;
+    let title = r#"{"thread_source":"thread_title"}"#;
+    let user = r#"{"thread_source":"user"}"#;
+    for (model, metadata, asked, sent) in [
+        ("deep", title, Some("high"), json!("low")),
+        ("deep", title, None, json!("low")),
+        ("deep", user, Some("high"), json!("high")),
+        ("deep", user, None, json!(null)),
+        ("plain", title, Some("high"), json!(null)),
+    ] {
+        let body = json!({"model": model, "input": "go", "reasoning": {"effort": asked}});
+        let headers = [CODEX, &[("x-codex-turn-metadata", metadata)]].concat();
+        let reply = proxy.post_with(&body, &headers).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let requests = player.requests();
+        assert_eq!(
+            requests.last().unwrap().json["reasoning_effort"],
+            sent,
+            "{body}"
+        );
+    }
 }
 
 async fn providers_dir() {

@@ -29,6 +29,10 @@ pub fn trials() -> Vec<Trial> {
             "R70 a discovered model answers under its own name",
             own_name,
         ),
+        case(
+            "R70 what a built-in provider lists beside its file is offered",
+            beside_the_file,
+        ),
         case("R71 a server that starts later is found", starts_later),
         case("R71 no turn waits for a list of models", slow_list),
         case("R71 models that change are noticed", changed),
@@ -332,6 +336,41 @@ async fn own_name() {
     assert!(text.contains("model = \"found\""), "{text}");
 }
 
+async fn beside_the_file() {
+    let server = ModelServer::with_models(&[
+        "gpt-5.5",
+        "gpt-6-nova",
+        "gpt-7",
+        "gpt-7-2027-01-31",
+        "models/gpt-8",
+        "text-embedding-9",
+        "gpt-image-9",
+        "whisper-9",
+    ])
+    .await;
+    let table = format!(
+        "[providers.openai]\nbase_url = \"{}\"\napi_key = \"k\"",
+        server.base_url()
+    );
+    let proxy = Proxy::start_for_url(UNUSED_URL, Setup::new().tables(&table)).await;
+    let list = models(&proxy).await;
+    let ids = ids_of(&list);
+    let new = ["gpt-6-nova", "gpt-7", "gpt-7-2027-01-31", "gpt-8"];
+    assert!(ids.ends_with(&new), "{ids:?}");
+    assert_eq!(ids.iter().filter(|id| **id == "gpt-5.5").count(), 1);
+    let infos = list["models"].as_array().unwrap();
+    let info = |slug: &str| infos.iter().find(|info| info["slug"] == slug).unwrap();
+    let shown: Vec<&Value> = new.iter().map(|slug| &info(slug)["visibility"]).collect();
+    assert_eq!(json!(shown), json!(["list", "list", "hide", "list"]));
+    // It is of a family whose models are known.
+    let levels = |slug: &str| &info(slug)["supported_reasoning_levels"];
+    assert_eq!(levels("gpt-6-nova"), levels("gpt-6-astra"));
+    proxy
+        .stream(&json!({"model": "gpt-7", "input": "go"}))
+        .await;
+    assert_eq!(server.prompts(), ["gpt-7"]);
+}
+
 async fn starts_later() {
     let server = ModelServer::with_models(&["early"]).await;
     let address = server.address;
@@ -355,6 +394,11 @@ async fn slow_list() {
     proxy.stream(&json!({"model": "any", "input": "go"})).await;
     assert_eq!(server.prompts(), ["any", "any"]);
     assert_eq!(ids_of(&models(&proxy).await), Vec::<&str>::new());
+    // Who asks for one by its name gets it with the list.
+    let reply = proxy.get("/v1/models?with=up%2Fany").await;
+    let list: Value = serde_json::from_str(&reply.body).unwrap();
+    assert_eq!(ids_of(&list), ["up/any"]);
+    assert_eq!(list["models"][0]["slug"], "up/any");
 }
 
 async fn changed() {

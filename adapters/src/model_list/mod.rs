@@ -33,6 +33,39 @@ const OTHER_KINDS: [&str; 9] = [
     "speech",
 ];
 
+/// The words in the ids of models that answer no prompt, at providers whose lists do not say so.
+const OTHER_WORDS: [&str; 22] = [
+    "asr",
+    "audio",
+    "babbage",
+    "dall",
+    "davinci",
+    "embed",
+    "embedding",
+    "embeddings",
+    "image",
+    "imagen",
+    "livetranslate",
+    "moderation",
+    "ocr",
+    "realtime",
+    "rerank",
+    "reranker",
+    "sora",
+    "speech",
+    "transcribe",
+    "tts",
+    "veo",
+    "whisper",
+];
+
+/// Whether a model may answer prompts, as far as its id tells.
+pub fn may_answer_prompts(id: &str) -> bool {
+    let id = id.to_ascii_lowercase();
+    let mut words = id.split(|c: char| !c.is_ascii_alphanumeric());
+    !words.any(|word| OTHER_WORDS.contains(&word))
+}
+
 /// A list in the form of OpenAI's `GET /models`, with or without the object around it. `None` if
 /// the body is no list.
 pub fn listed_models(body: &[u8]) -> Option<Vec<Model>> {
@@ -58,6 +91,8 @@ pub fn listed_models(body: &[u8]) -> Option<Vec<Model>> {
 fn listed_model(entry: &Value) -> Option<Model> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let id = text("id").or_else(|| text("name"))?;
+    // Gemini writes the kind of resource before each id, and takes the id without it.
+    let id = id.strip_prefix("models/").unwrap_or(id);
     let kind = text("type").unwrap_or_default();
     let refuses_chat = entry.pointer("/capabilities/completion_chat") == Some(&Value::Bool(false));
     if OTHER_KINDS.contains(&kind) || refuses_chat {

@@ -35,7 +35,7 @@ use crate::media::AcceptedMedia;
 use crate::notes::Notes;
 use crate::result_text::output_has_parts;
 use crate::text::Text;
-use crate::turn::{Item, Turn};
+use crate::turn::{Item, ItemKind, Turn};
 
 mod bound_outputs;
 mod bounds;
@@ -267,10 +267,14 @@ impl Plan {
             return Ok(MessageContent::from_text(text.into()));
         }
         let item = turn.items.get(index);
-        let content = match item.and_then(Item::plain_text) {
+        let mut content = match item.and_then(Item::plain_text) {
             Some(text) => MessageContent::from_text(text.clone()),
             None => MessageContent::read(item.and_then(Item::content), index, notes)?,
         };
+        let from_agent = item.filter(|item| item.kind == ItemKind::AgentMessage);
+        if let Some(item) = from_agent.filter(|_| !content.is_empty()) {
+            content = content.with_texts_joined(item.name().as_deref());
+        }
         Ok(content.without_empty_texts(notes))
     }
 

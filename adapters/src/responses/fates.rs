@@ -187,7 +187,7 @@ pub const TOOLS: &[FateRow] = &[
     FateRow::new(
         "`function`",
         Fate::Mapped,
-        "; `strict` is sent to providers that support it; a schema is rewritten, with a note, for providers that accept a subset",
+        "; `strict` is sent to providers that support it; a schema is rewritten, with a note, for providers that accept a subset, and the keyword `encrypted` is left out",
     ),
     FateRow::new(
         "`namespace`",
@@ -267,6 +267,11 @@ pub const ITEMS: &[FateRow] = &[
         "`file_id`, `file_url`, images by `file_id`",
         Fate::Refused,
         ": there is no Files API, and nothing is fetched",
+    ),
+    FateRow::new(
+        "`agent_message`, `function_call_output` in a `namespace` without a call",
+        Fate::Mapped,
+        " for a provider that takes namespaces and encrypted reasoning, else to a user message with the text",
     ),
     FateRow::new(
         "`reasoning`",

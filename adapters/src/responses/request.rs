@@ -56,6 +56,8 @@ pub struct TurnSource {
     hidden_rounds: Vec<Arc<HiddenRounds>>,
     /// The items of the rounds of this turn, as JSON.
     rounds: Vec<Arc<str>>,
+    /// See [`Controls::least_effort`](crate::turn::Controls::least_effort).
+    least_effort: bool,
     /// Whether a `prompt` is refused, because there are no templates.
     refuses_prompts: bool,
     /// Ends the work on the request early.
@@ -100,6 +102,7 @@ impl TurnSource {
             tools: Arc::default(),
             hidden_rounds: Vec::new(),
             rounds: Vec::new(),
+            least_effort: false,
             refuses_prompts: false,
             stop: StopFlag::default(),
         }
@@ -109,6 +112,15 @@ impl TurnSource {
     #[must_use]
     pub fn with_stop_flag(self, stop: StopFlag) -> Self {
         Self { stop, ..self }
+    }
+
+    /// The same request, for which the least reasoning of the model is enough or not.
+    #[must_use]
+    pub fn with_least_effort(self, least_effort: bool) -> Self {
+        Self {
+            least_effort,
+            ..self
+        }
     }
 
     /// The same request to a server without prompt templates. Elsewhere a template has been filled
@@ -244,6 +256,7 @@ impl TurnSource {
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
         let mut turn = parse(self, tools)?;
+        turn.controls.least_effort = self.least_effort;
         self.add_history(&mut turn)?;
         compact::replace_covered_history(&mut turn);
         self.stop.check()?;

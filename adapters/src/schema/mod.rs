@@ -28,7 +28,7 @@ pub(crate) fn fit(
     rules: EnumSet<SchemaRule>,
     room: &mut ReferenceRoom,
 ) -> Option<String> {
-    if rules.is_empty() {
+    if rules.is_empty() && !may_encrypt(raw.get()) {
         return None;
     }
     let before: Value = serde_json::from_str(raw.get()).ok()?;
@@ -55,7 +55,7 @@ pub(crate) fn fit_parameters(
             _ => NO_PARAMETERS.to_owned(),
         }),
     };
-    if rules.is_empty() {
+    if rules.is_empty() && !may_encrypt(text) {
         return object_schema;
     }
     let before = object_schema.as_deref().unwrap_or(text);
@@ -70,8 +70,41 @@ fn apply(schema: &mut Value, rules: EnumSet<SchemaRule>, room: &mut ReferenceRoo
         refs::inline_refs(schema, room);
     }
     walk::for_each_node(schema, &mut |schema, is_root| {
+        schema.shift_remove(ENCRYPTED);
         SchemaNode { schema, is_root }.apply(rules);
     });
+}
+
+/// The keyword with which Codex asks OpenAI to encrypt an argument for another agent. No provider
+/// gets it: what one has encrypted, the model of the other agent could not read.
+const ENCRYPTED: &str = "encrypted";
+
+/// Whether the keyword may be in this JSON.
+fn may_encrypt(json: &str) -> bool {
+    memchr::memmem::find(json.as_bytes(), br#""encrypted""#).is_some()
+}
+
+/// A tool, a namespace or a list of these without the keyword in its schemas; `None` if it is
+/// nowhere.
+pub(crate) fn without_encryption(tools: &str) -> Option<String> {
+    fn remove_from(tools: &mut Value) {
+        match tools {
+            Value::Array(list) => list.iter_mut().for_each(remove_from),
+            Value::Object(tool) => {
+                if let Some(schema) = tool.get_mut("parameters") {
+                    walk::for_each_node(schema, &mut |node, _| {
+                        node.shift_remove(ENCRYPTED);
+                    });
+                }
+                tool.get_mut("tools").into_iter().for_each(remove_from);
+            }
+            _ => {}
+        }
+    }
+    let before: Value = may_encrypt(tools).then(|| serde_json::from_str(tools).ok())??;
+    let mut after = before.clone();
+    remove_from(&mut after);
+    (after != before).then(|| after.to_string())
 }
 
 enum RootKind<'a> {

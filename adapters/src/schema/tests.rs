@@ -340,3 +340,46 @@ fn equal_elements_of_a_tuple_become_one() {
         json!({"anyOf": [same, {"type": "string"}]})
     );
 }
+
+#[test]
+fn no_schema_asks_for_encryption() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "message": {"type": "string", "encrypted": true},
+            "encrypted": {"type": "boolean", "default": {"encrypted": 1}},
+            "list": {"type": "array", "items": {"anyOf": [{"type": "string", "encrypted": true}]}},
+            "enum": {"enum": ["encrypted"]},
+        },
+        "required": ["encrypted"],
+        "$defs": {"a": {"encrypted": false, "type": "string"}},
+        "encrypted": true,
+    });
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "encrypted": {"type": "boolean", "default": {"encrypted": 1}},
+            "list": {"type": "array", "items": {"anyOf": [{"type": "string"}]}},
+            "enum": {"enum": ["encrypted"]},
+        },
+        "required": ["encrypted"],
+        "$defs": {"a": {"type": "string"}},
+    });
+    let room = &mut ReferenceRoom::default();
+    let parse = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+    let fitted = fit_parameters(&raw(&schema), EnumSet::empty(), room).map(parse);
+    assert_eq!(fitted, Some(expected.clone()));
+    assert_eq!(
+        fit_parameters(&raw(&expected), EnumSet::empty(), room),
+        None
+    );
+
+    let tools = |schema: &Value| {
+        let tool = json!({"type": "function", "name": "encrypted", "parameters": schema});
+        json!([tool, {"type": "namespace", "name": "n", "tools": [tool], "description": "encrypted"}])
+    };
+    let plain = without_encryption(&tools(&schema).to_string()).map(parse);
+    assert_eq!(plain, Some(tools(&expected)));
+    assert_eq!(without_encryption(&tools(&expected).to_string()), None);
+}

@@ -286,3 +286,89 @@ fn an_unknown_name_with_or_as_a_fallback_is_refused() {
         assert!(error.to_string().starts_with(&words), "{error}");
     }
 }
+
+#[test]
+fn a_new_model_of_a_known_family_goes_to_its_provider() {
+    let maker = registry(&[
+        provider("moonshot", Table::new()),
+        provider("openai", Table::new()),
+        provider("openrouter", Table::new()),
+        provider("vllm", Table::new()),
+    ]);
+    for name in [
+        "gpt-5.6-nova",
+        "gpt-6.9-sol",
+        "gpt-7-codex-mini",
+        "gpt-5.9-pro",
+    ] {
+        let found = full_name_and_match(&maker, name);
+        assert_eq!(found, (format!("openai/{name}"), ResolvedBy::Passthrough));
+        let own = format!("openai/{name}");
+        assert_eq!(
+            full_name_and_match(&maker, &own),
+            (own, ResolvedBy::Prefixed)
+        );
+    }
+    // A name of no family is unknown, and so is one of a provider that is off or has a prefix.
+    for name in [
+        "gpt-55",
+        "gtp-6-sol",
+        "xai/gpt-6-sol",
+        "grok-4.5",
+        "vllm/",
+        "moonshot/gpt-6-x",
+    ] {
+        assert!(maker.resolve(name, false).is_err(), "{name}");
+    }
+    let mut off = maker.clone();
+    off.off = vec![off.providers.remove(1).as_ref().clone()];
+    let error = off.resolve("gpt-6-sol", false).unwrap_err().to_string();
+    assert!(error.contains("The provider 'openai' is off"), "{error}");
+}
+
+#[test]
+fn a_new_model_has_what_the_nearest_one_of_its_family_has() {
+    let openai = registry(&[provider("openai", Table::new())]);
+    let model = openai.resolve("gpt-6.1-sol-next", false).unwrap().model;
+    let listed = openai.resolve("gpt-6.1-sol", false).unwrap().model;
+    assert_eq!(
+        (&model.reasoning, model.window),
+        (&listed.reasoning, listed.window)
+    );
+    assert!(model.unlisted && model.price.is_none() && !model.sampling);
+    // No listed model is of this family.
+    let deepseek = registry(&[provider("deepseek", Table::new())]);
+    let model = deepseek.resolve("deepseek-r1-0528", false).unwrap().model;
+    assert_eq!(*model, Model::unlisted("deepseek-r1-0528"));
+}
+
+#[test]
+fn every_family_of_a_built_in_provider_can_be_asked_for() {
+    for id in builtin::ids() {
+        let file = build(id, Table::new()).unwrap();
+        let alone = registry(&[provider(id, Table::new())]);
+        for pattern in file.families.iter().flat_map(|family| &family.patterns.0) {
+            let name = pattern.replace('*', "9");
+            let full = format!("{id}/{name}");
+            assert_eq!(full_name_and_match(&alone, &full).0, full);
+            let begins_with_provider = name.split('/').next().is_some_and(builtin::is_builtin);
+            if !begins_with_provider && builtin::provider_listing(&name).is_none() {
+                assert_eq!(full_name_and_match(&alone, &name).0, full);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_family_of_every_model_takes_no_unknown_name() {
+    let all = provider(
+        "lab",
+        toml::toml! {
+            base_url = "https://lab.example/v1"
+            passthrough = false
+            models = [{ id = "one" }]
+            families = [{ match = ["*"], quirks = { penalties = false } }]
+        },
+    );
+    assert!(registry(&[all]).resolve("two", false).is_err());
+}

@@ -34,6 +34,8 @@ pub struct CatalogEntry {
     pub reasoning: Vec<String>,
     /// The effort when none is requested, one of `reasoning`.
     pub default_reasoning: Option<String>,
+    /// Whether the model picker does not show it.
+    pub hidden: bool,
     /// Whether Codex leaves out the tools of MCP servers, which the model then has to search.
     pub tool_search: bool,
 }
@@ -185,7 +187,7 @@ fn codex_info(at: usize, model: &CatalogEntry, instructions: &str) -> Value {
         "default_reasoning_level": default_level.filter(|level| model.reasoning.contains(level)),
         "supported_reasoning_levels": model.reasoning.iter().map(level).collect::<Vec<_>>(),
         "shell_type": "unified_exec",
-        "visibility": "list",
+        "visibility": if model.hidden { "hide" } else { "list" },
         "supported_in_api": true,
         "priority": at + 1,
         "supports_reasoning_summaries": true,

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use http::{Response, StatusCode};
 use registry::{Model, Provider, Registry, Route};
 
 pub use list::CatalogEntry;
 use list::model_object;
 
+use super::query::QueryParams;
 use super::{AppState, respond_with, respond_with_json};
 use crate::config::Config;
 use crate::upstream::LearnedQuirks;
@@ -26,13 +27,16 @@ use axum::body::Body;
 /// Codex waits five seconds for it.
 const FIRST_LISTS: Duration = Duration::from_secs(2);
 
-/// `GET /v1/models`.
-pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {
+/// `GET /v1/models`. With the query `with` the list has the model of that name in any case, if
+/// there is one; Codex adds its version, which is ignored as any other query is.
+pub(super) async fn list(State(app): State<AppState>, RawQuery(query): RawQuery) -> Response<Body> {
     app.discovery.shown(FIRST_LISTS).await;
     let config = app.service.config.load();
     let instructions = config.codex.instructions.as_deref();
+    let params = QueryParams::parse_some(query.as_deref(), &["with"]).ok();
+    let with = params.as_ref().and_then(|params| params.text("with"));
     let body = list::build(
-        &catalog(&config, Some(app.service.learned_quirks())),
+        &catalog_with(&config, Some(app.service.learned_quirks()), with),
         instructions.unwrap_or(prompt::PROMPT),
     );
     if body.shortened + body.dropped > 0 {
@@ -119,11 +123,17 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
 
 /// The listed models, and the one with this name if it is an alias, or a model that its provider
 /// does not list. Codex needs an entry for the model that it uses, and refuses an empty catalog.
-pub fn catalog_with(config: &Config, name: &str) -> Vec<CatalogEntry> {
-    let mut entries = catalog(config, None);
-    let is_named =
-        |entry: &CatalogEntry| entry.slug == name || entry.other_slug.as_deref() == Some(name);
-    if !entries.iter().any(is_named)
+pub fn catalog_with(
+    config: &Config,
+    learned_quirks: Option<&LearnedQuirks>,
+    name: Option<&str>,
+) -> Vec<CatalogEntry> {
+    let mut entries = catalog(config, learned_quirks);
+    let is_named = |entry: &CatalogEntry| {
+        entry.slug == name.unwrap_or_default() || entry.other_slug.as_deref() == name
+    };
+    if let Some(name) = name
+        && !entries.iter().any(is_named)
         && let Ok(route) = config.registry.resolve(name, false)
     {
         let window = route.model.window().tokens;
@@ -163,8 +173,18 @@ fn entry(
         images: model.images,
         reasoning: model.reasoning.clone(),
         default_reasoning: model.default_reasoning.clone(),
+        hidden: is_hidden(provider, model),
         tool_search: config.codex.tool_search,
     }
+}
+
+/// Whether a picker is better without a model: one of the hundreds that a host lists beside those
+/// that are known here, or an older version that its maker lists under its date.
+fn is_hidden(provider: &Provider, model: &Model) -> bool {
+    let mut ends = model.id.rsplit('-');
+    let is_date = |end: &str| end.len() >= 4 && end.bytes().all(|byte| byte.is_ascii_digit());
+    let is_dated = ends.next().is_some_and(is_date) || ends.nth(1).is_some_and(is_date);
+    model.unlisted && !provider.models.is_empty() && (provider.passthrough || is_dated)
 }
 
 /// The model that a new user starts with: the default one, else the first listed one.
@@ -245,7 +265,7 @@ mod tests {
              [routing.aliases]\nfast = \"lab/listed\"",
         );
         let slugs = |name| {
-            let entries = catalog_with(&config, name).into_iter();
+            let entries = catalog_with(&config, None, Some(name)).into_iter();
             entries.map(|entry| entry.slug).collect::<Vec<_>>()
         };
         for (name, added) in [
@@ -258,7 +278,7 @@ mod tests {
             let expected: Vec<&str> = ["listed"].into_iter().chain(added).collect();
             assert_eq!(slugs(name), expected, "{name}");
         }
-        let alias = catalog_with(&config, "fast");
+        let alias = catalog_with(&config, None, Some("fast"));
         assert_eq!(alias.last().map(|entry| entry.window), Some(4096));
     }
 

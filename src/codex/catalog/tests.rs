@@ -33,6 +33,28 @@ fn our_models_get_the_prompt_of_the_best_plain_model() {
 }
 
 #[test]
+fn a_codex_without_another_plain_model_has_a_prompt_all_the_same() {
+    let prompt = |printed: &Value| {
+        let catalog = build(&printed_models(printed), &[entry("kimi"), entry("gpt-9")]).unwrap();
+        let written: Value = serde_json::from_str(&catalog.json).unwrap();
+        let prompt = written["models"][0]["base_instructions"].as_str().unwrap();
+        (catalog.prompt_model, prompt.to_owned())
+    };
+    // Our own provider serves its only plain model.
+    let code = json!({"slug": "new", "tool_mode": "code_mode_only", "use_responses_lite": true,
+        "base_instructions": "Be brief.\nUse functions.exec for it.\nBe kind.\n", "priority": 1});
+    let plain = json!({"slug": "gpt-9", "base_instructions": "plain", "priority": 9});
+    let found = prompt(&json!([code, plain]));
+    assert_eq!(found, ("gpt-9".to_owned(), "plain".to_owned()));
+    // It has none at all. What is about code mode is left out.
+    let found = prompt(&json!([code]));
+    assert_eq!(
+        found,
+        ("new".to_owned(), "Be brief.\nBe kind.\n".to_owned())
+    );
+}
+
+#[test]
 fn unusable_output_of_codex_is_refused() {
     for printed in [
         "",
@@ -48,13 +70,8 @@ fn unusable_output_of_codex_is_refused() {
             "{printed}: {error}"
         );
     }
-    let only_lite = printed_models(
-        &json!([{"slug": "a", "base_instructions": "x", "use_responses_lite": true}]),
-    );
-    assert!(matches!(
-        build(&only_lite, &[]),
-        Err(CatalogError::NoPrompt)
-    ));
+    let without = printed_models(&json!([{"slug": "a"}, {"slug": "b", "base_instructions": " "}]));
+    assert!(matches!(build(&without, &[]), Err(CatalogError::NoPrompt)));
 }
 
 #[tokio::test]

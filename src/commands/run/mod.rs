@@ -65,7 +65,7 @@ async fn run(
     prompts: Option<&str>,
     options: RunOptions,
 ) -> anyhow::Result<u8> {
-    let served = ServedModels::of(server).await?;
+    let served = ServedModels::of(server, options.model.as_deref()).await?;
     let model = served.choose(server, options.model).await?;
     // It is removed when this function returns.
     let folder = tempfile::Builder::new()
@@ -73,6 +73,8 @@ async fn run(
         .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .context("no temporary folder can be made")?;
+    // Codex refuses an empty catalog.
+    let prompts = prompts.filter(|_| !served.infos.is_empty());
     let made = prompts.map(|prompts| catalog::build_from_infos(prompts, served.infos));
     let path = folder.path().join("models.json");
     let catalog = match made {

@@ -26,9 +26,13 @@ struct ServedModel {
 }
 
 impl ServedModels {
-    /// Asks a server for its models.
-    pub(super) async fn of(server: &LocalServer) -> anyhow::Result<Self> {
-        let (status, body) = server.control().get("/v1/models").await?;
+    /// Asks a server for its models. The list also has the one with this name, if it is served.
+    pub(super) async fn of(server: &LocalServer, named: Option<&str>) -> anyhow::Result<Self> {
+        let default = server.config().registry.default_model.as_deref();
+        let named = named.or(default).unwrap_or_default();
+        let named = utf8_percent_encode(named, NON_ALPHANUMERIC);
+        let path = format!("/v1/models?with={named}");
+        let (status, body) = server.control().get(&path).await?;
         if status != StatusCode::OK {
             anyhow::bail!(
                 "the server does not list its models: {}",

@@ -104,6 +104,12 @@ impl AnsweredRequest {
 }
 
 impl RecentRequests {
+    /// The full name of the route of the last request.
+    pub(in crate::turn) fn last_route(&self) -> Option<&str> {
+        let last = self.requests.back();
+        last.map(|last| last.context.route.as_str())
+    }
+
     /// Compares a request with the one that shares the longest prefix with it.
     pub(in crate::turn) fn report(&self, request: &RequestFingerprint) -> PrefixReport {
         let last = self.requests.back();

@@ -201,7 +201,9 @@ impl DiscoveryKeeper {
                     }
                 }
                 Err(error) => {
-                    state.next = now + RETRY;
+                    // A provider without such an address will not have it soon.
+                    let has_none = matches!(error.status, Some(404 | 405));
+                    state.next = now + if has_none { REFRESH } else { RETRY };
                     let is_old = |arrived: Instant| now - arrived >= LIFETIME;
                     if state.arrived.is_some_and(is_old) {
                         state.arrived = None;

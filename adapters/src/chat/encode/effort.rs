@@ -10,10 +10,10 @@ use crate::notes::Notes;
 /// Writes nothing if the client asked for nothing: the default effort of a model is
 /// its maker's choice.
 pub(super) fn push(body: &mut BodyWriter<'_, '_>, control: ReasoningControl) {
-    let Some(wanted) = body.turn.controls.effort.as_deref() else {
+    let (model, notes) = (body.model, &mut body.notes);
+    let Some(wanted) = body.turn.controls.wanted_effort(model, notes) else {
         return;
     };
-    let (model, notes) = (body.model, &mut body.notes);
     if model.reasoning.is_empty() {
         notes.add("parameter_dropped", "reasoning_effort");
         return;

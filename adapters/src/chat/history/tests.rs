@@ -603,3 +603,41 @@ fn stored_baggage_is_sent_back_like_carried_baggage() {
         assert_eq!(found.messages, carried.messages);
     }
 }
+
+#[test]
+fn what_codex_tells_the_model_is_text() {
+    let said = |parts: Value| json!({"type": "agent_message", "author": "/root", "recipient": "/root/a", "content": parts});
+    let aim = |output: Value| {
+        json!({"type": "function_call_output", "id": "fco_1", "namespace": "agent",
+            "name": "goal_objective", "output": output})
+    };
+    let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
+    let result = json!({"type": "function_call_output", "call_id": "c", "output": "done"});
+    let sent = sent(
+        "",
+        json!([
+            said(json!([{"type": "input_text", "text": "Payload:\n"},
+                {"type": "encrypted_content", "encrypted_content": "say \u{e9}"}])),
+            call,
+            result,
+            aim(json!("count to three")),
+            said(json!([{"type": "input_text", "text": "FINAL_ANSWER"}])),
+            aim(json!([{"type": "input_text", "text": "four"}])),
+            aim(json!("")),
+        ]),
+    );
+    let texts: Vec<&Value> = sent.messages.iter().map(|it| &it["content"]).collect();
+    let expected = json!([
+        "Payload:\nsay \u{e9}",
+        null,
+        "done",
+        "goal_objective:\ncount to three",
+        "FINAL_ANSWER",
+        "goal_objective:\nfour"
+    ]);
+    assert_eq!(json!(texts), expected);
+    assert_eq!(sent.messages[2]["role"], "tool");
+    assert_eq!(sent.messages[3]["role"], "user");
+    // Neither is a lost result.
+    assert_eq!(sent.notes, "empty_message_dropped");
+}

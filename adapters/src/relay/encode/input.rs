@@ -154,13 +154,19 @@ impl<'a> InputWriter<'_, 'a> {
         if item.kind == ItemKind::ItemReference {
             return Err(item.unresolved_reference(index));
         }
+        let start = self.out.len();
+        let is_whole = self.plan.replacement_text(index).is_none();
+        if item.kind == ItemKind::AgentMessage && is_whole && self.knows_agents() {
+            self.push_own(item, None, Vec::new());
+            self.add_span(index, start);
+            return Ok(());
+        }
         let content = self.content(index)?;
         if content.is_empty() {
             self.notes
                 .add("empty_message_dropped", format!("input[{index}]"));
             return Ok(());
         }
-        let start = self.out.len();
         self.open("message");
         let role = item.role();
         let role = match (item.is_system(), self.quirks.developer_role) {
@@ -348,6 +354,12 @@ impl<'a> InputWriter<'_, 'a> {
         if !bytes.is_empty() {
             self.spans.push(ItemSpan { item, bytes });
         }
+    }
+
+    /// Whether the provider knows the messages of Codex's agents, whose tools are in a namespace
+    /// and whose texts are encrypted if the provider did it.
+    fn knows_agents(&self) -> bool {
+        self.takes(RelayToolKind::Namespace) && self.quirks.encrypted_reasoning
     }
 
     /// Whether the provider takes this kind of tool as it is.

@@ -2,6 +2,7 @@
 //! made goes back with its bytes; what another one made is written anew, without ids.
 
 use registry::RelayToolKind;
+use serde_json::value::RawValue;
 
 use super::input::{CallForm, InputWriter, push_shell_output};
 use crate::baggage::Baggage;
@@ -11,6 +12,7 @@ use crate::item_text::arguments_json;
 use crate::json::{self, quoted};
 use crate::members::{Members, rewrite};
 use crate::origin;
+use crate::schema;
 use crate::turn::{Item, ItemKind};
 
 /// What Codex adds to items for itself.
@@ -18,7 +20,7 @@ const CLIENT_FIELD: &str = "internal_chat_message_metadata_passthrough";
 
 impl InputWriter<'_, '_> {
     /// Writes an item of the upstream with its bytes, but for these changes.
-    fn push_own(
+    pub(super) fn push_own(
         &mut self,
         item: &Item<'_>,
         own_id: Option<&str>,
@@ -207,6 +209,10 @@ impl InputWriter<'_, '_> {
         };
         let call_id = self.plan.call_id(self.turn, index);
         let mut changes = vec![("call_id", Some(quoted(&call_id)))];
+        let found = item.tools().map(RawValue::get);
+        if let Some(tools) = found.and_then(schema::without_encryption) {
+            changes.push(("tools", Some(tools)));
+        }
         let text = match (fits, self.plan.replacement_text(index)) {
             (true, None) => return self.push_own(item, None, changes),
             (true, Some(text)) if form == CallForm::Shell => {

@@ -65,7 +65,7 @@ fn push_reasoning(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
         .and_then(|raw| serde_json::from_str(raw.get()).ok())
         .unwrap_or_default();
     let model = body.model;
-    let wanted = body.turn.controls.effort.as_deref();
+    let wanted = body.turn.controls.wanted_effort(model, &mut body.notes);
     let mut reasoning = vec![b'{'];
     if model.reasoning.is_empty() && !is_unlisted(body.model) {
         if wanted.is_some() {

@@ -213,3 +213,89 @@ fn nothing_is_stored_and_the_encrypted_reasoning_is_asked_for() {
         })
     );
 }
+
+/// A task that one agent of Codex gives another one, and the aim that Codex tells the model.
+fn told_by_codex() -> [Value; 2] {
+    [
+        json!({"type": "agent_message", "author": "/root", "recipient": "/root/scout", "content": [
+            {"type": "input_text", "text": "Message Type: NEW_TASK\nPayload:\n"},
+            {"type": "encrypted_content", "encrypted_content": "find the \"mint\""}]}),
+        json!({"type": "function_call_output", "namespace": "agent", "name": "aim", "output": "count"}),
+    ]
+}
+
+#[test]
+fn what_codex_tells_goes_as_it_is_to_an_upstream_that_knows_it() {
+    let mut items = told_by_codex().to_vec();
+    for item in &mut items {
+        item["id"] = json!("amsg_1");
+        item["internal_chat_message_metadata_passthrough"] = json!({"turn_id": "t"});
+    }
+    let sent = input(&items, RelayQuirks::default());
+    assert_eq!(sent, json!(told_by_codex()));
+    let as_text = json!([
+        {"type": "message", "role": "user",
+            "content": "Message Type: NEW_TASK\nPayload:\nfind the \"mint\""},
+        {"type": "message", "role": "user", "content": "aim:\ncount"}]);
+    assert_eq!(input(&items, functions_only()), as_text);
+    // It has refused encrypted content.
+    let refusing = RelayQuirks {
+        encrypted_reasoning: false,
+        ..RelayQuirks::default()
+    };
+    assert_eq!(input(&items, refusing), as_text);
+}
+
+#[test]
+fn no_tool_asks_for_encryption() {
+    let schema = |extra: &str| {
+        let text = format!(
+            r#"{{"type":"object","properties":{{"encrypted":{{"type":"string"{extra}}}}}}}"#
+        );
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let tools = |extra: &str| {
+        let tool = json!({"type": "function", "name": "send", "parameters": schema(extra), "strict": false});
+        json!([tool, {"type": "namespace", "name": "agents", "description": "d", "tools": [tool]}])
+    };
+    let asked = tools(r#","encrypted":true"#);
+    let request = json!({"model": "m", "tools": asked, "input": [
+        {"type": "tool_search_call", "call_id": "c", "arguments": {"query": "q"}, "execution": "client"},
+        {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": asked}]});
+    let sent = body(&request, RelayQuirks::default());
+    assert_eq!(sent["input"][1]["tools"], tools(""));
+    assert_eq!(
+        sent["tools"].as_array().unwrap()[..2],
+        tools("").as_array().unwrap()[..]
+    );
+    let lowered = body(&request, functions_only()).to_string();
+    assert!(!lowered.contains(r#""encrypted":true"#), "{lowered}");
+}
+
+#[test]
+fn a_title_takes_the_least_effort_of_the_model() {
+    let dialect = Dialect {
+        quirks: WireQuirks::Responses(RelayQuirks::default()),
+        body: Vec::new(),
+    };
+    let levels = |names: &[&str]| Model {
+        reasoning: names.iter().map(|&name| name.to_owned()).collect(),
+        ..Model::unlisted("m")
+    };
+    for (model, asked, sent) in [
+        (levels(&["none", "high"]), Some("high"), json!("none")),
+        (levels(&["low", "high"]), None, json!("low")),
+        (levels(&["low"]), Some("low"), json!("low")),
+        // Nothing is known of it.
+        (levels(&[]), Some("high"), json!("high")),
+        (levels(&[]), None, Value::Null),
+    ] {
+        let request = json!({"model": "m", "input": "go", "reasoning": {"effort": asked}});
+        let source = TurnSource::new(request.to_string()).with_least_effort(true);
+        let turn = source.turn().unwrap();
+        let options = EncodeOptions::new(&dialect, &model, "m");
+        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+        let body: Value = serde_json::from_slice(&encoded.encoded.body).unwrap();
+        assert_eq!(body["reasoning"]["effort"], sent, "{request}");
+    }
+}

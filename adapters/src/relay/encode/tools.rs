@@ -78,7 +78,9 @@ struct ToolList<'l, 'a> {
 impl<'a> ToolList<'_, 'a> {
     fn push_definition(&mut self, definition: &ToolDefinition<'a>) -> Result<(), Fault> {
         let searches = self.quirks.tools.contains(RelayToolKind::ToolSearch);
-        let Some(members) = Members::read(definition.raw.get()) else {
+        let plain = schema::without_encryption(definition.raw.get());
+        let json = plain.as_deref().unwrap_or(definition.raw.get());
+        let Some(members) = Members::read(json) else {
             return Ok(());
         };
         let kind = members.text("type").unwrap_or_else(|| "function".into());
@@ -91,7 +93,7 @@ impl<'a> ToolList<'_, 'a> {
         match relayed.filter(|kind| self.quirks.tools.contains(*kind)) {
             Some(RelayToolKind::Namespace) => {
                 if self.written.insert(format!("namespace {name}")) {
-                    self.push_raw(definition.raw.get());
+                    self.push_raw(json);
                 }
             }
             Some(
@@ -102,7 +104,7 @@ impl<'a> ToolList<'_, 'a> {
                 | RelayToolKind::Mcp,
             ) => {
                 self.notes.remove("tool_dropped", &kind);
-                self.push_raw(definition.raw.get());
+                self.push_raw(json);
             }
             Some(
                 RelayToolKind::Custom
@@ -112,7 +114,7 @@ impl<'a> ToolList<'_, 'a> {
                 | RelayToolKind::ApplyPatch,
             ) => {
                 if self.written.insert(format!("{kind} {name}")) {
-                    self.push_raw(definition.raw.get());
+                    self.push_raw(json);
                 }
             }
             None if kind == "namespace" => {

@@ -14,6 +14,7 @@ pub(crate) fn entry(slug: &str) -> CatalogEntry {
         images: false,
         reasoning: ["low", "high"].map(str::to_owned).to_vec(),
         default_reasoning: Some("high".to_owned()),
+        hidden: false,
         tool_search: false,
     }
 }

@@ -121,7 +121,8 @@ pub(super) fn message_text(message: &Value) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => parts
             .iter()
-            .filter_map(|part| part.get("text").and_then(Value::as_str))
+            .filter_map(|part| part.get("text").or_else(|| part.get("encrypted_content")))
+            .filter_map(Value::as_str)
             .collect(),
         _ => String::new(),
     }

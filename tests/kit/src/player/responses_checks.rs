@@ -37,7 +37,7 @@ const PARAMETERS: [&str; 24] = [
 ];
 
 /// The fields of each type of item besides `type`; those after the bar are optional.
-const ITEMS: [(&str, &str, &str); 14] = [
+const ITEMS: [(&str, &str, &str); 16] = [
     ("message", "role content", "id status phase"),
     (
         "reasoning",
@@ -50,6 +50,8 @@ const ITEMS: [(&str, &str, &str); 14] = [
         "id status namespace caller",
     ),
     ("function_call_output", "call_id output", "id status"),
+    (TOLD, "namespace output", "id name"),
+    ("agent_message", "author recipient content", "id"),
     (
         "custom_tool_call",
         "call_id name input",
@@ -73,6 +75,9 @@ const ITEMS: [(&str, &str, &str); 14] = [
     ("apply_patch_call", "call_id operation", "id status"),
     ("apply_patch_call_output", "call_id status", "id output"),
 ];
+
+/// A `function_call_output` that belongs to no call: Codex tells the model something.
+const TOLD: &str = "told";
 
 /// The items that a strict upstream has answered, by id. They must come back as they were made; a
 /// client may leave fields out.
@@ -187,6 +192,9 @@ fn tools(request: &Value) -> Option<String> {
     let mut names = HashSet::new();
     let tools = request.get("tools").and_then(Value::as_array);
     for (index, tool) in tools.into_iter().flatten().enumerate() {
+        if tool.to_string().contains(r#""encrypted":true"#) {
+            return Some(format!("Invalid schema of 'tools[{index}]': 'encrypted'."));
+        }
         if tool.get("function").is_some() {
             return Some(format!(
                 "Missing required parameter: 'tools[{index}].name'."
@@ -250,7 +258,11 @@ fn input(request: &Value) -> Option<String> {
 }
 
 fn shape(item: &Value, index: usize) -> Option<String> {
-    let kind = item["type"].as_str().unwrap_or("message");
+    let mut kind = item["type"].as_str().unwrap_or("message");
+    if kind == "function_call_output" && item["call_id"].is_null() && item["namespace"].is_string()
+    {
+        kind = TOLD;
+    }
     let Some((_, required, optional)) = ITEMS.iter().find(|(known, _, _)| *known == kind) else {
         // Items of tools that ran here.
         let is_own = item["id"].as_str().is_some_and(is_own_id);
