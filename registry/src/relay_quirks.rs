@@ -46,9 +46,12 @@ pub struct RelayQuirks {
     /// Messages may contain `input_file` parts.
     #[default = true]
     pub files: bool,
+    /// Messages of Codex's agents may be sent as they are, if namespaces are accepted, too; else
+    /// they are text.
+    #[default = true]
+    pub agent_messages: bool,
 
-    /// Ask for `reasoning.encrypted_content` and send it back. A provider that takes namespaces
-    /// then gets the messages of Codex's agents as they are, and any other one gets them as text.
+    /// Ask for `reasoning.encrypted_content` and send it back.
     #[default = true]
     pub encrypted_reasoning: bool,
     /// Send the text of earlier reasoning back as `reasoning_text`, whoever made it.

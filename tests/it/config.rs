@@ -309,7 +309,7 @@ async fn least_effort() {
         assert_eq!(reply.status, 200, "{reply:?}");
         let requests = player.requests();
         assert_eq!(
-            requests.last().unwrap().json["reasoning_effort"],
+            requests.last().unwrap().json()["reasoning_effort"],
             sent,
             "{body}"
         );

@@ -101,6 +101,8 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut ChatQuirks) {
         SharedPatch::SystemRole(role) => quirks.system_role = role,
         SharedPatch::NoImageUrls => quirks.image_urls = false,
         SharedPatch::NoFiles => quirks.files = false,
+        // They are text on this wire.
+        SharedPatch::NoAgentMessages => {}
         SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
     }
 }

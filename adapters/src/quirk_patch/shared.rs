@@ -24,6 +24,8 @@ pub enum SharedPatch {
     NoImageUrls,
     /// Files are not accepted.
     NoFiles,
+    /// Messages of Codex's agents are accepted as text only.
+    NoAgentMessages,
     /// Rules for tool schemas, in addition to those already in force.
     Schema(EnumSet<SchemaRule>),
 }
@@ -84,6 +86,7 @@ impl fmt::Display for SharedPatch {
             Self::SystemRole(SystemRole::User) => "instructions have the role user",
             Self::NoImageUrls => "images are not given by URL",
             Self::NoFiles => "files are not sent",
+            Self::NoAgentMessages => "messages of agents are sent as text",
             Self::Schema(_) => "the schemas of tools are rewritten",
         })
     }

@@ -31,6 +31,7 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
         SharedPatch::SystemRole(role) => quirks.developer_role = role == SystemRole::Developer,
         SharedPatch::NoImageUrls => quirks.image_urls = false,
         SharedPatch::NoFiles => quirks.files = false,
+        SharedPatch::NoAgentMessages => quirks.agent_messages = false,
         SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
     }
 }
@@ -82,6 +83,7 @@ mod tests {
             ),
             (SharedPatch::NoImageUrls, "image_urls: false"),
             (SharedPatch::NoFiles, "files: false"),
+            (SharedPatch::NoAgentMessages, "agent_messages: false"),
             (
                 SharedPatch::Schema(EnumSet::empty().with(SchemaRule::LoneRefs)),
                 "schema: Set(10)",

@@ -8,7 +8,8 @@ use crate::quirk_patch::{Parameter, QuirkPatch, SharedPatch};
 /// The patch for a refusal that is not a context overflow; `lower` is its text in lower case.
 /// The first rule that matches counts.
 pub(crate) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    patches::reasoning(lower)
+    agent_messages(error, lower)
+        .or_else(|| patches::reasoning(lower))
         .or_else(|| limits::max_output(lower).map(Into::into))
         .or_else(|| limits::fixed_temperature(lower).map(Into::into))
         .or_else(|| schema::refused_schema(error, lower).map(Into::into))
@@ -18,6 +19,22 @@ pub(crate) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
         .or_else(|| parameters::tool_choice(error, lower).map(Into::into))
         .or_else(|| parameters::unknown_parameter(error, lower, NAMES))
         .or_else(|| parameters::unknown_setting(lower).map(Into::into))
+}
+
+/// Messages of Codex's agents. The part with the text may be named, and so may the `call_id` that
+/// all results have but those which tell the model something.
+///
+/// - a server that does not know them: `Invalid value: 'agent_message'.` at `input[5].type`;
+///   `Missing required parameter: 'input[6].call_id'.`
+fn agent_messages(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    let names_part = error
+        .param
+        .as_deref()
+        .is_some_and(|param| param.contains(".content["));
+    let is_one = lower.contains("agent_message")
+        || lower.contains("missing required parameter") && lower.contains("].call_id")
+        || lower.contains("encrypted") && names_part;
+    is_one.then_some(SharedPatch::NoAgentMessages.into())
 }
 
 /// The names of parameters that only this wire has.

@@ -271,7 +271,7 @@ pub const ITEMS: &[FateRow] = &[
     FateRow::new(
         "`agent_message`, `function_call_output` in a `namespace` without a call",
         Fate::Mapped,
-        " for a provider that takes namespaces and encrypted reasoning, else to a user message with the text",
+        " for a provider that takes them and namespaces, else to a user message with the text",
     ),
     FateRow::new(
         "`reasoning`",

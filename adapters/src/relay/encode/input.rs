@@ -356,10 +356,9 @@ impl<'a> InputWriter<'_, 'a> {
         }
     }
 
-    /// Whether the provider knows the messages of Codex's agents, whose tools are in a namespace
-    /// and whose texts are encrypted if the provider did it.
+    /// Whether the provider knows the messages of Codex's agents, whose tools are in a namespace.
     fn knows_agents(&self) -> bool {
-        self.takes(RelayToolKind::Namespace) && self.quirks.encrypted_reasoning
+        self.takes(RelayToolKind::Namespace) && self.quirks.agent_messages
     }
 
     /// Whether the provider takes this kind of tool as it is.

@@ -238,9 +238,8 @@ fn what_codex_tells_goes_as_it_is_to_an_upstream_that_knows_it() {
             "content": "Message Type: NEW_TASK\nPayload:\nfind the \"mint\""},
         {"type": "message", "role": "user", "content": "aim:\ncount"}]);
     assert_eq!(input(&items, functions_only()), as_text);
-    // It has refused encrypted content.
     let refusing = RelayQuirks {
-        encrypted_reasoning: false,
+        agent_messages: false,
         ..RelayQuirks::default()
     };
     assert_eq!(input(&items, refusing), as_text);

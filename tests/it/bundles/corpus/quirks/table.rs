@@ -211,6 +211,13 @@ fn reasoning() -> Vec<Row> {
             refuses("\"summary\":\"auto\"", "Unsupported parameter: 'reasoning.summary' is not supported with the 'm' model."),
         )
         .over_responses(),
+        row(
+            "no_agent_messages",
+            turn(json!({"input": [{"type": "agent_message", "author": "/root", "recipient": "/root/a",
+                "content": [{"type": "encrypted_content", "encrypted_content": "go"}]}]})),
+            refuses("agent_message", "Invalid value: 'agent_message'."),
+        )
+        .over_responses(),
     ]
 }
 
