@@ -11,9 +11,13 @@ import collections
 import contextlib
 import json
 import os
+import pty
+import select
+import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Callable
 
 import bundle
 import kit
@@ -30,11 +34,13 @@ def run(case: dict, folder: Path):
     case = bundle.planted(case)
     with proxy_for(case, folder) as proxy:
         session = Session(proxy, folder, case.get("codex", {}))
-        for prompt in case.get("prompts", ["Do what the script says."]):
+        if "terminal" in case:
+            session.terminal(case["terminal"], lambda: len(proxy.upstream.requests()) >= case["expect"]["asked"][0], case.get("seconds", 60))
+        for prompt in case.get("prompts", [] if "terminal" in case else ["Do what the script says."]):
             asked = prompt if isinstance(prompt, dict) else {"prompt": prompt}
             with restarted(proxy, session.work / case["restart"]) if "restart" in case else contextlib.nullcontext():
-                turn = session.turn(asked["prompt"], case.get("seconds", 60), asked.get("model"))
-        expect = case["expect"]
+                session.turn(asked["prompt"], case.get("seconds", 60), asked.get("model"))
+        turn, expect = session.last, case["expect"]
         if "wall_s" in expect and session.seconds > expect["wall_s"]:
             raise kit.Failure(f"took {session.seconds:.1f} s, more than {expect['wall_s']}")
         posts = proxy.settled_turns(min(expect["posts"])) if "posts" in expect else None
@@ -185,6 +191,7 @@ class Session:
         self.errors: list[str] = []
         self.seconds = 0.0
         self.runs = 0
+        self.last = Turn(0, "")
         for name, content in options.get("files", {}).items():
             (self.work / name).write_text(content)
         for name, content in options.get("files_base64", {}).items():
@@ -194,7 +201,7 @@ class Session:
         self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": options.get("token", "any")}
         self.proxy, self.config, self.is_set_up = proxy, home / "config.toml", "setup" in options
         provider = "" if self.is_set_up else own_provider(proxy, options)
-        self.user_config = "\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options), options.get("config", "")])
+        self.user_config = "\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options), options.get("config", "").replace("%work%", str(self.work))])
         for name, content in options.get("home", {}).items():
             (home / name).write_text(content)
         self.config.write_text(self.user_config)
@@ -218,7 +225,7 @@ class Session:
         if left := [path.name for path in self.config.parent.glob("*respondent*")]:
             raise kit.Failure(f"the setup left {left}")
 
-    def turn(self, prompt: str, seconds: float, model: str | None = None) -> Turn:
+    def turn(self, prompt: str, seconds: float, model: str | None = None) -> None:
         # Some tests have a dead upstream, so the client must not wait for the network without a limit.
         # The commands come from the scripts of the tests, so they do not need the client's sandbox.
         argv = [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable", "unbounded_connection_retries"]
@@ -229,10 +236,29 @@ class Session:
         start = time.monotonic()
         code, stdout, _ = kit.run_program(argv, self.folder, self.env, seconds, f"codex-{self.runs}")
         self.seconds += time.monotonic() - start
-        turn = Turn(code, stdout)
-        self.items += turn.items
-        self.errors += turn.errors
-        return turn
+        self.last = Turn(code, stdout)
+        self.items += self.last.items
+        self.errors += self.last.errors
+
+    def terminal(self, prompt: str, is_over: Callable[[], bool], seconds: float):
+        """Runs the terminal interface in a terminal of its own until `is_over`, and ends it."""
+        ours, theirs = pty.openpty()
+        argv = ["setsid", "--ctty", CODEX, "--dangerously-bypass-approvals-and-sandbox", *self.args, prompt]
+        env = self.env | {"TERM": "xterm-256color"}
+        child = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=self.work)
+        end = time.monotonic() + seconds
+        try:
+            while not is_over():
+                if child.poll() is not None or time.monotonic() > end:
+                    raise kit.Failure("the terminal interface did not get that far")
+                if select.select([ours], [], [], 0.1)[0]:
+                    asked = os.read(ours, 65536)
+                    # Where the cursor is, and what kind of terminal it is.
+                    os.write(ours, b"\x1b[1;1R" * asked.count(b"\x1b[6n") + b"\x1b[?1;2c" * asked.count(b"\x1b[c"))
+        finally:
+            kit.kill_group(child)
+            os.close(ours)
+            os.close(theirs)
 
 
 # Settings that keep the client from connecting to anything but the proxy.
