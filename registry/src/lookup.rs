@@ -134,7 +134,7 @@ impl Registry {
     }
 
     /// The route of a name that is an alias, listed, or of a family: one of the first four rules.
-    pub fn resolve_known(&self, name: &str) -> Option<Route> {
+    fn resolve_known(&self, name: &str) -> Option<Route> {
         let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) else {
             let listed = self.resolve_listed(name);
             return listed.or_else(|| self.resolve_family(name));
@@ -143,6 +143,14 @@ impl Registry {
             resolved_by: ResolvedBy::Alias,
             ..route
         })
+    }
+
+    /// Whether a provider may have the model with this name. One that accepts any name has not what
+    /// the file of another one lists.
+    pub fn serves(&self, name: &str) -> bool {
+        let is_of_another = || builtin::provider_listing(name).is_some();
+        self.resolve_known(name).is_some()
+            || !is_of_another() && self.resolve_passthrough(name).is_some()
     }
 
     /// The routes to try if `route`, to which the name `requested` was resolved, fails. In

@@ -159,7 +159,7 @@ fn helper_route(
     model: &str,
 ) -> Option<Route> {
     let registry = &config.registry;
-    if !ctx.caller.helper || registry.resolve_known(model).is_some() {
+    if !ctx.caller.helper || registry.serves(model) {
         return None;
     }
     let memory = &shared.memory;

@@ -360,6 +360,20 @@ fn every_family_of_a_built_in_provider_can_be_asked_for() {
 }
 
 #[test]
+fn a_provider_that_accepts_any_name_has_not_the_models_of_others() {
+    let mut local = registry(&[provider("vllm", Table::new())]);
+    for (name, is_served) in [
+        ("my-role-model", true),
+        ("vllm/gpt-6.1-terra", true),
+        ("gpt-6.1-terra", false),
+    ] {
+        assert_eq!(local.serves(name), is_served, "{name}");
+    }
+    local.providers.push(provider("openai", Table::new()));
+    assert!(local.serves("gpt-6.1-terra"));
+}
+
+#[test]
 fn a_family_of_every_model_takes_no_unknown_name() {
     let all = provider(
         "lab",
