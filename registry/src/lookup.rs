@@ -145,12 +145,23 @@ impl Registry {
         })
     }
 
-    /// Whether a provider may have the model with this name. One that accepts any name has not what
-    /// the file of another one lists.
+    /// Whether a provider may have the model with this name. One that accepts any name has what it
+    /// lists itself, with or without a tag, or else what no file of another one lists.
     pub fn serves(&self, name: &str) -> bool {
-        let is_of_another = || builtin::provider_listing(name).is_some();
-        self.resolve_known(name).is_some()
-            || !is_of_another() && self.resolve_passthrough(name).is_some()
+        if self.resolve_known(name).is_some() {
+            return true;
+        }
+        let passed_on = self.resolve_passthrough(name);
+        passed_on.is_some_and(|route| match self.discovered.of(&route.provider) {
+            Some(list) if !list.models().is_empty() => {
+                let is_tagged = |id: &str| {
+                    id.strip_prefix(name)
+                        .is_some_and(|tag| tag.starts_with(':'))
+                };
+                list.models().iter().any(|model| is_tagged(&model.id))
+            }
+            Some(_) | None => builtin::provider_listing(name).is_none(),
+        })
     }
 
     /// The routes to try if `route`, to which the name `requested` was resolved, fails. In

@@ -174,6 +174,11 @@ fn helper_route(
         .or_else(|| resolve(registry.default_model.clone()?))
         .or_else(|| resolve(memory.newest_route(&ctx.owner)?))
         .or_else(|| resolve(first()?))?;
+    // It is the model of the session, under a name that is passed on.
+    let own = resolve(model.to_owned());
+    if own.is_some_and(|own| own.full_name() == route.full_name()) {
+        return None;
+    }
     Some(Route {
         resolved_by: registry::ResolvedBy::Default,
         ..route

@@ -3,6 +3,7 @@ use toml::Table;
 use super::*;
 use crate::RegistryError;
 use crate::builtin::build;
+use crate::discovery::ModelSet;
 
 fn provider(id: &str, over: Table) -> Arc<Provider> {
     Arc::new(build(id, over).unwrap().to_provider(id))
@@ -366,6 +367,15 @@ fn a_provider_that_accepts_any_name_has_not_the_models_of_others() {
         ("my-role-model", true),
         ("vllm/gpt-6.1-terra", true),
         ("gpt-6.1-terra", false),
+    ] {
+        assert_eq!(local.serves(name), is_served, "{name}");
+    }
+    let list = ModelSet::new([Model::unlisted("coder:latest")]);
+    local.discovered.set(&local.providers[0], list);
+    for (name, is_served) in [
+        ("coder", true),
+        ("code", false),
+        ("codex-auto-review", false),
     ] {
         assert_eq!(local.serves(name), is_served, "{name}");
     }
