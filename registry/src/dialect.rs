@@ -47,10 +47,11 @@ impl ModelPatterns {
         self.0.iter().any(|pattern| matches_pattern(pattern, model))
     }
 
-    /// Whether a pattern that says something about the id matches it.
+    /// Whether a pattern that says something about the id matches it, and the id goes on with a new
+    /// word behind the pattern: `kimi-k33` is a mistyped name rather than one of `kimi-k3*`.
     pub(crate) fn has_member(&self, model: &str) -> bool {
         let mut telling = self.0.iter().filter(|it| it.chars().any(|c| c != '*'));
-        telling.any(|pattern| matches_pattern(pattern, model))
+        telling.any(|pattern| matches_pattern(pattern, model) && ends_at_a_word(pattern, model))
     }
 }
 
@@ -73,6 +74,22 @@ impl<'de> Deserialize<'de> for BodyFields {
             .collect::<Result<_, _>>()
             .map(Self)
     }
+}
+
+/// Whether a text that matches a pattern with an open end goes on with a new word there.
+fn ends_at_a_word(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.to_ascii_lowercase(), text.to_ascii_lowercase());
+    let Some(last) = pattern
+        .strip_suffix('*')
+        .and_then(|rest| rest.rsplit('*').next())
+    else {
+        return true;
+    };
+    let goes_on = text
+        .rsplit_once(last)
+        .and_then(|(_, rest)| rest.chars().next());
+    !last.ends_with(|c: char| c.is_ascii_alphanumeric())
+        || !goes_on.is_some_and(|c| c.is_ascii_alphanumeric())
 }
 
 /// Whether `text` matches `pattern`, in which `*` matches any characters.
