@@ -112,7 +112,7 @@ def install(suite: str, packages: list[str]):
     shutil.rmtree(venv, ignore_errors=True)
     subprocess.run([kit.python(), "-m", "venv", venv], check=True)
     pip = [venv / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--only-binary", ":all:", *PYTEST, *packages], check=True)
+    subprocess.run([*pip, "install", "--prefer-binary", *PYTEST, *packages], check=True)
     if packages is LANGCHAIN:
         subprocess.run([*pip, "download", "--no-deps", "--no-binary", ":all:", "-d", venv / "sources", packages[0]], check=True)
         for archive in (venv / "sources").glob("*.tar.gz"):
