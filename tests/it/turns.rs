@@ -260,7 +260,9 @@ async fn usage(wire: PlayerWire) {
 
     let without_usage = json!([{"text": "a long enough text"}, {"finish": "stop"}, {"done": true}]);
     let (_player, proxy) = start_with_answer(wire, answer(without_usage)).await;
-    let usage = &proxy.response(&request(&json!({}))).await["usage"];
+    let reply = proxy.post(&request(&json!({}))).await;
+    assert_eq!(reply.header("x-respondent-notes"), Some("usage_estimated"));
+    let usage = &strict::check_response_or_panic(&reply.body)["usage"];
     assert!(usage["input_tokens"].as_u64().unwrap() > 0);
     assert!(usage["output_tokens"].as_u64().unwrap() > 0);
     proxy.wait_for_log("usage_estimated").await;

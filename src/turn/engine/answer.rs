@@ -201,6 +201,10 @@ impl<'a, S: Sink> Answer<'a, S> {
                 shared.memory.keep_items(owner, session, items);
             }
             self.store_response().await;
+            if !S::STREAMS {
+                // The headers go out with the whole answer, so they have its notes as well.
+                self.headers.add_notes(&self.record.notes);
+            }
             if let Some(turn) = self.connection.take() {
                 turn.ended(self.assembler.response());
             }
