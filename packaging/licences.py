@@ -35,13 +35,19 @@ def linked(metadata: dict) -> list[dict]:
     return sorted(others, key=lambda crate: (crate["name"], crate["version"]))
 
 
-def licence_files(crate: dict) -> list[str]:
-    """The texts of the licence files of a crate."""
+def licence_files(crate: dict, others: list[dict]) -> list[str]:
+    """The texts of the licence files of a crate; of a crate without any, those of another one that is
+    made in the same repository under the same licence."""
+    texts = own_files(crate)
+    same = [other for other in others if crate["repository"] and all(other[key] == crate[key] for key in ("repository", "license"))]
+    texts = texts or next((found for other in same if (found := own_files(other))), [])
+    return texts or sys.exit(f"{crate['name']} {crate['version']} has no licence file")
+
+
+def own_files(crate: dict) -> list[str]:
     folder = Path(crate["manifest_path"]).parent
     paths = sorted(path for path in folder.rglob("*") if NAMES.match(path.name) and path.is_file())
     used = [path for path in paths if not UNUSED.match(path.relative_to(folder).as_posix())]
-    if not used:
-        sys.exit(f"{crate['name']} {crate['version']} has no licence file")
     return [path.read_text(errors="replace").replace("\r\n", "\n").strip("\n") for path in used]
 
 
@@ -49,8 +55,9 @@ def main():
     host = re.search(r"^host: (.*)$", run("rustc", "-vV"), re.M)[1]
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", host]
     owners: dict[str, list[str]] = {}
-    for crate in linked(json.loads(run(*command))):
-        for text in licence_files(crate):
+    crates = linked(json.loads(run(*command)))
+    for crate in crates:
+        for text in licence_files(crate, crates):
             owners.setdefault(text, []).append(f"{crate['name']} {crate['version']} ({crate['license']})")
     sections = ["\n".join(names) + f"\n\n{text}" for text, names in owners.items()]
     print(f"\n\n{'-' * 80}\n\n".join([STANDARD_LIBRARY, *sections]))

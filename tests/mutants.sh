@@ -441,7 +441,7 @@ row S2-BT "small outputs are shortened" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(400, usize::MAX, MAX_EXCERPT_CHARS,/' \
   outputs a_small_output_is_sent_unchanged
 row S2-BT "outputs that are no strings are not bounded" $output/text.rs \
-  's/is_output.then_some(OutputShape::Json)/is_output.then_some(OutputShape::Parts)/' \
+  's/is_hosted()).then_some(OutputShape::Json)/is_hosted()).then_some(OutputShape::Parts)/' \
   outputs an_output_that_is_not_a_string_is_bounded_as_text
 row S2-BT "orphans are not bounded" $plan/bound_outputs/mod.rs \
   's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \

@@ -14,7 +14,7 @@ use crate::media::MediaEstimate;
 use crate::notes::Notes;
 use crate::output_limit::OutputLimit;
 use crate::schema::ReferenceRoom;
-use crate::tools::ToolChoice;
+use crate::tools::{Tool, ToolChoice};
 use crate::turn::{Item, Turn};
 use crate::wire::EncodeOptions;
 
@@ -109,6 +109,42 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
             self.notes.add("tools_left_out", detail);
         }
         leaves_out
+    }
+
+    /// Takes the last tools off a list that is too long for the provider, but for the one that has to
+    /// be called. Returns the names of those that the model does not get.
+    pub(crate) fn cut_tools<'t>(
+        &mut self,
+        tools: &mut Vec<&'t Tool<'a>>,
+        most: Option<u32>,
+    ) -> Vec<&'t str> {
+        let most = most.map_or(usize::MAX, |most| {
+            usize::try_from(most).unwrap_or(usize::MAX)
+        });
+        let all = tools.len();
+        if all <= most {
+            return Vec::new();
+        }
+        if let ToolChoice::Named(name) = &self.turn.tool_choice
+            && let Some(place) = tools.iter().position(|tool| tool.wire_name == *name)
+            && place >= most
+        {
+            let forced = tools.remove(place);
+            tools.insert(most.saturating_sub(1), forced);
+        }
+        let beyond = tools.split_off(most);
+        self.note_cut_tools(beyond.len(), most);
+        beyond
+            .into_iter()
+            .map(|tool| tool.wire_name.as_str())
+            .collect()
+    }
+
+    pub(crate) fn note_cut_tools(&mut self, beyond: usize, most: usize) {
+        let detail = format!(
+            "{beyond} are beyond the {most} that the provider takes: offer fewer, or let the model search for them (tool_search)"
+        );
+        self.notes.add("tools_cut", detail);
     }
 
     /// Writes `tool_choice`, unless it is `auto`. A value that the provider does not accept is

@@ -98,6 +98,7 @@ fn piece<'e>(event: &'e Event<'_>) -> Option<(TextPlace, &'e str)> {
             logprobs: None,
         }) => (TextPlace::Native(*slot, *text, *index), fragment),
         Event::Started
+        | Event::MessageEnd
         | Event::Text(_, Some(_))
         | Event::ReasoningState(_)
         | Event::CallStart { .. }

@@ -35,6 +35,10 @@ pub struct CompactionBlob {
     /// `None` where the client decides which items it sends besides the summary.
     #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
     pub retained_items: Option<usize>,
+    /// The JSON of these items, for a client that sends nothing from before the summary. Empty if
+    /// they are long; calls whose results are still to come are always there.
+    #[serde(rename = "t", default, skip_serializing_if = "Vec::is_empty")]
+    pub tail: Vec<String>,
 }
 
 /// A tool output that can still be read, as a summary lists it.
@@ -105,6 +109,7 @@ mod tests {
                 made_by: "exec_command ls".into(),
             }],
             retained_items: Some(2),
+            tail: vec![r#"{"role":"user","content":"hi"}"#.into()],
         };
         let sealed = blob.seal();
         assert!(!sealed.contains(['"', '\\']));
@@ -135,6 +140,7 @@ mod tests {
             summary: "All is done.\n".into(),
             artifacts: vec![line],
             retained_items: None,
+            tail: Vec::new(),
         };
         let message = blob.message();
         assert!(message.starts_with(HEADING));

@@ -20,6 +20,8 @@ pub enum Event<'a> {
     /// Text for the user, with the log probabilities of its tokens if the upstream sent
     /// them.
     Text(Fragment<'a>, Option<Vec<TokenLogprob<'a>>>),
+    /// The text so far is a message of its own: that which follows is another one.
+    MessageEnd,
     /// Text with which the model refuses.
     Refusal(Fragment<'a>),
     /// Reasoning text.
@@ -74,9 +76,12 @@ impl Event<'_> {
             | Self::Citation(_)
             | Self::Source { .. }
             | Self::Native(_) => true,
-            Self::Started | Self::Usage(_) | Self::Note(..) | Self::Finish(_) | Self::Failed(_) => {
-                false
-            }
+            Self::Started
+            | Self::MessageEnd
+            | Self::Usage(_)
+            | Self::Note(..)
+            | Self::Finish(_)
+            | Self::Failed(_) => false,
         }
     }
 }

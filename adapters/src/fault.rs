@@ -208,6 +208,11 @@ impl Fault {
         }
     }
 
+    /// An answer has a call, and nobody knows of which tool.
+    pub(crate) fn nameless_call() -> Self {
+        Self::of_provider(Kind::BadReply, "sent a tool call without a name.")
+    }
+
     /// A malformed client request; `param` names the parameter.
     pub fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self {

@@ -54,13 +54,13 @@ impl HiddenRounds {
     /// Adds where the hidden items belong: each with the index of the item before which it does.
     /// Goes backwards from the last of the client's calls, the entry `anchor` at the item `at`, as
     /// long as the history has the items that the client got; what was hidden before them is left
-    /// out.
+    /// out. Returns the index of the first of these items.
     fn add_insertions<'a>(
         &'a self,
         items: &[Item<'_>],
         (at, anchor): (usize, usize),
         insertions: &mut Vec<(usize, &'a str)>,
-    ) {
+    ) -> usize {
         let first = insertions.len();
         let mut cursor = at;
         let mut before = shown_before(items, cursor);
@@ -97,6 +97,7 @@ impl HiddenRounds {
             HiddenEntry::Hidden(json) => Some((at + 1, json.as_ref())),
             HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Call(_) => None,
         }));
+        cursor
     }
 
     /// The last call of the client that the history holds: its index there, and that of its entry.
@@ -131,7 +132,13 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
     anchored.sort_by_key(|(anchor, _)| *anchor);
     let mut insertions = Vec::new();
     for (anchor, round) in anchored {
-        round.add_insertions(&turn.items, anchor, &mut insertions);
+        let first = round.add_insertions(&turn.items, anchor, &mut insertions);
+        let (last, _) = anchor;
+        // One before the first shown item is that of a hidden one as well.
+        let first = shown_before(&turn.items, first).map_or(0, |(index, _)| index);
+        for item in turn.items.get_mut(first..last).unwrap_or_default() {
+            item.is_told_elsewhere |= is_hosted(item) && !item.is_of_upstream();
+        }
     }
     insertions.sort_by_key(|(at, _)| *at);
     insert(turn, &insertions);
@@ -161,7 +168,11 @@ fn insert<'a>(turn: &mut Turn<'a>, insertions: &[(usize, &'a str)]) {
 
 /// Whether an item shows the call of a hosted tool. What it stands for is among the hidden items.
 fn is_hosted(item: &Item<'_>) -> bool {
-    matches!(item.kind, ItemKind::WebSearchCall | ItemKind::Hosted)
+    item.kind.is_hosted()
+        || matches!(
+            item.kind,
+            ItemKind::McpCall | ItemKind::McpListTools | ItemKind::ServerToolSearch
+        )
 }
 
 #[cfg(test)]

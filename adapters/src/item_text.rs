@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::content::ContentPart;
+use crate::content::{self, ContentPart};
 use crate::json;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
@@ -30,7 +30,7 @@ pub(crate) struct ContentSize {
 const TEXT_PART_FRAME: usize = r#"{"type":"text","text":""},"#.len();
 
 /// Measures a content that is a string or a list of parts.
-pub(crate) fn content_size(raw: Option<&RawValue>) -> ContentSize {
+pub(crate) fn content_size(raw: Option<&RawValue>, is_output: bool) -> ContentSize {
     let json = raw.map_or("", RawValue::get);
     if let Some(inner) = json::unquote(json) {
         return ContentSize {
@@ -38,7 +38,12 @@ pub(crate) fn content_size(raw: Option<&RawValue>) -> ContentSize {
             media: 0,
         };
     }
-    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(json) else {
+    let parts = if is_output {
+        content::output_parts(json)
+    } else {
+        content::read_parts(json).ok()
+    };
+    let Some(parts) = parts else {
         return ContentSize {
             bytes: json::escaped_len(json),
             media: 0,
@@ -66,7 +71,7 @@ pub fn message_text<'a>(item: &Item<'a>) -> Cow<'a, str> {
     if let Some(inner) = json::unquote(raw.get()) {
         return json::unescape(inner);
     }
-    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(raw.get()) else {
+    let Ok(parts) = content::read_parts(raw.get()) else {
         return raw.get().into();
     };
     let texts = parts.iter().filter_map(ContentPart::text);

@@ -18,7 +18,7 @@
 //! [`fault::Fault`]; [`provider_error`] makes one of what a provider answers, with a
 //! [`quirk_patch::QuirkPatch`] if the request can be adapted.
 
-mod arguments_scan;
+mod arguments;
 pub mod baggage;
 mod body_writer;
 mod chat;
@@ -27,6 +27,7 @@ pub mod compact;
 pub mod compaction_blob;
 mod content;
 mod effort;
+mod empty_input;
 pub mod encoded;
 pub mod event;
 mod fair_share;
@@ -57,6 +58,8 @@ pub mod sse;
 pub mod stop_flag;
 pub mod stored_history;
 pub mod text;
+mod text_files;
+pub mod token_count;
 pub mod tools;
 pub mod turn;
 pub mod wire;

@@ -1,4 +1,4 @@
-//! Images and files in content parts: which of them a provider accepts, the text
+//! Images, files and audio in content parts: which of them a provider accepts, the text
 //! that replaces the others, and how many tokens they take.
 
 use registry::Model;
@@ -6,6 +6,8 @@ use registry::Model;
 use crate::content::{MessageContent, MessagePart};
 use crate::json::string_value;
 use crate::notes::Notes;
+use crate::text::Text;
+use crate::text_files;
 
 /// Which parts besides text the messages of a request may hold.
 #[derive(Clone, Copy)]
@@ -13,7 +15,16 @@ pub(crate) struct AcceptedMedia {
     pub(crate) images: AcceptedImages,
     /// Whether a message may hold images and no text.
     pub(crate) images_without_text: bool,
-    pub(crate) files: bool,
+    pub(crate) files: AcceptedFiles,
+    pub(crate) audio: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AcceptedFiles {
+    None,
+    /// A file that is text has to go as text.
+    Binary,
+    All,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +47,7 @@ impl AcceptedImages {
 }
 
 impl MessageContent<'_> {
-    /// Leaves the images and files alone.
+    /// Leaves only what is not text.
     pub(crate) fn only_media(mut self) -> Self {
         self.parts
             .retain(|part| !matches!(part, MessagePart::Text(_)));
@@ -50,8 +61,8 @@ impl MessageContent<'_> {
         notes: &mut Notes,
     ) -> Self {
         for part in &mut self.parts {
-            if let Some(line) = part.replacement(accepted, notes) {
-                *part = MessagePart::Text(line.into());
+            if let Some(text) = part.replacement(accepted, notes) {
+                *part = MessagePart::Text(text);
             }
         }
         self
@@ -72,38 +83,86 @@ impl MessageContent<'_> {
 
 impl MessagePart<'_> {
     /// The text that replaces this part if it cannot be sent.
-    fn replacement(&self, accepted: AcceptedMedia, notes: &mut Notes) -> Option<String> {
-        match self {
-            MessagePart::Image(url, _) => match accepted.images {
-                AcceptedImages::AllUrls => None,
-                AcceptedImages::DataUrls => {
-                    let url = string_value(Some(url)).filter(|url| is_http_url(url))?;
-                    notes.add(
-                        "image_dropped",
-                        "the provider takes images by data URL only",
-                    );
-                    Some(format!(
-                        "[The image {url} was left out: this model takes images as data URLs only.]"
-                    ))
+    fn replacement<'a>(&self, accepted: AcceptedMedia, notes: &mut Notes) -> Option<Text<'a>>
+    where
+        Self: 'a,
+    {
+        let line = match self {
+            MessagePart::Image(url, _) => {
+                if let Some(text) = text_files::of_image(url) {
+                    notes.add("image_as_text", "an SVG image");
+                    return Some(text.into());
                 }
-                AcceptedImages::None => {
-                    notes.add("image_dropped", "the model takes no images");
-                    Some("[An image was left out: this model takes no images.]".to_owned())
+                match accepted.images {
+                    AcceptedImages::AllUrls => return None,
+                    AcceptedImages::DataUrls => {
+                        let url = Some(url.decoded()).filter(|url| is_http_url(url))?;
+                        notes.add(
+                            "image_dropped",
+                            "the provider takes images by data URL only",
+                        );
+                        format!(
+                            "[The image {url} was left out: this model takes images as data URLs only.]"
+                        )
+                    }
+                    AcceptedImages::None => {
+                        notes.add("image_dropped", "the model takes no images");
+                        "[An image was left out: this model takes no images.]".to_owned()
+                    }
                 }
-            },
-            MessagePart::File(_, name) if !accepted.files => {
+            }
+            MessagePart::File(data, name) => {
+                if accepted.files == AcceptedFiles::All {
+                    return None;
+                }
+                let text = text_files::of_file(data, *name);
                 let name = string_value(*name).unwrap_or_else(|| "a file".into());
+                if let Some(text) = text {
+                    notes.add("file_as_text", name);
+                    return Some(text.into());
+                }
+                if accepted.files == AcceptedFiles::Binary {
+                    return None;
+                }
                 notes.add(
                     "file_dropped",
                     format!("{name}: the provider takes no files"),
                 );
-                Some(format!(
-                    "[The file {name} was left out: this model takes no files.]"
-                ))
+                format!("[The file {name} was left out: this model takes no files.]")
             }
-            MessagePart::File(..) | MessagePart::Text(_) => None,
-        }
+            MessagePart::Audio(..) if !accepted.audio => {
+                notes.add("audio_dropped", "the model takes no audio");
+                "[An audio recording was left out: this model takes no audio.]".to_owned()
+            }
+            MessagePart::Unknown(_, kind, text) => {
+                notes.add("content_skipped", format!("a part of the type '{kind}'"));
+                match text {
+                    Some(text) => return Some(text.decoded().into_owned().into()),
+                    None => format!(
+                        "[A part of the type '{kind}' was left out: it cannot be sent to this model.]"
+                    ),
+                }
+            }
+            MessagePart::Audio(..) | MessagePart::Text(_) => return None,
+        };
+        Some(line.into())
     }
+}
+
+/// Writes a part with audio, which has one form on every wire.
+pub(crate) fn push_audio(
+    out: &mut Vec<u8>,
+    data: &Text<'_>,
+    format: &Text<'_>,
+    media: &mut MediaEstimate,
+) {
+    out.extend_from_slice(br#"{"type":"input_audio","input_audio":{"data":"#);
+    let start = out.len();
+    data.push_json(out);
+    media.add_audio(out.len() - start);
+    out.extend_from_slice(br#","format":"#);
+    format.push_json(out);
+    out.extend_from_slice(b"}}");
 }
 
 fn is_http_url(url: &str) -> bool {
@@ -111,7 +170,7 @@ fn is_http_url(url: &str) -> bool {
     scheme.is_some_and(|s| s.eq_ignore_ascii_case("http") || s.eq_ignore_ascii_case("https"))
 }
 
-/// Estimated tokens of the images and files in a body. Their bytes are left out
+/// Estimated tokens of the images, files and recordings in a body. Their bytes are left out
 /// of the estimate by bytes: the size of base64 data says little about tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MediaEstimate {
@@ -134,6 +193,13 @@ impl MediaEstimate {
     pub(crate) fn add_file(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.tokens += Self::IMAGE_TOKENS + u64::try_from(bytes).unwrap_or(u64::MAX) / 32;
+    }
+
+    /// Adds a recording with this many bytes of base64. A second takes up to 32 tokens, and
+    /// compressed speech at least 5 kB.
+    pub(crate) fn add_audio(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.tokens += u64::try_from(bytes).unwrap_or(u64::MAX) / 160;
     }
 
     /// The tokens of a body of `body` bytes that holds these images and files.

@@ -23,8 +23,12 @@ const VERSION: &str = "rse1";
 const MAX_ID: usize = 64;
 
 /// The mark of an id that the upstream made as it is, and of one to which a prefix such as
-/// `msg_` was added; without and with a `phase` that was added to the item.
-const MARKS: [[&str; 2]; 2] = [["-r", "-s"], ["-p", "-t"]];
+/// `msg_` was added; without and with a `phase` that was added to the item. They are hexadecimal,
+/// as the ids of OpenAI are.
+const MARKS: [[&str; 2]; 2] = [["0a", "0b"], ["0c", "0d"]];
+
+/// The marks of earlier versions, whose ids clients still send.
+const EARLIER_MARKS: [[&str; 2]; 2] = [["-r", "-s"], ["-p", "-t"]];
 
 /// Puts the origin around an upstream's `encrypted_content`. The result can be written
 /// into a JSON string wherever `content` can.
@@ -93,18 +97,35 @@ pub(crate) fn tag_id(origin: &str, id: &str, prefix: &str, adds_phase: bool) -> 
 /// id for the same origin.
 pub(crate) fn untag_id<'i>(origin: &str, id: &'i str) -> Option<(&'i str, bool)> {
     let rest = id.strip_suffix(tag(origin).as_str())?;
-    let [kept, prefixed] = MARKS;
-    for (adds_phase, mark) in [false, true].into_iter().zip(kept) {
-        if let Some(own) = rest.strip_suffix(mark) {
-            return Some((own, adds_phase));
+    for [kept, prefixed] in [MARKS, EARLIER_MARKS] {
+        for (adds_phase, mark) in [false, true].into_iter().zip(kept) {
+            if let Some(own) = rest.strip_suffix(mark) {
+                return Some((own, adds_phase));
+            }
         }
-    }
-    for (adds_phase, mark) in [false, true].into_iter().zip(prefixed) {
-        if let Some((_, own)) = rest.strip_suffix(mark).and_then(|id| id.split_once('_')) {
-            return Some((own, adds_phase));
+        for (adds_phase, mark) in [false, true].into_iter().zip(prefixed) {
+            if let Some((_, own)) = rest.strip_suffix(mark).and_then(|id| id.split_once('_')) {
+                return Some((own, adds_phase));
+            }
         }
     }
     None
+}
+
+/// Whether [`tag_id`] made this id, for whatever origin. An id of our own, which has the 32 digits
+/// of its response and two of its index, may end like a tag.
+pub(crate) fn is_tagged(id: &str) -> bool {
+    let is_own = |(_, digits): (&str, &str)| digits.len() == 34;
+    if id.split_once('_').is_some_and(is_own) {
+        return false;
+    }
+    let digits = id.len().saturating_sub(8);
+    let Some((rest, tag)) = id.split_at_checked(digits) else {
+        return false;
+    };
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let mut marks = MARKS.into_iter().chain(EARLIER_MARKS).flatten();
+    tag.bytes().all(is_hex) && marks.any(|mark| rest.ends_with(mark))
 }
 
 fn has_prefix(id: &str, prefix: &str) -> bool {
@@ -163,10 +184,10 @@ mod tests {
     fn an_id_comes_back_to_its_origin_alone() {
         let long = "x".repeat(60);
         for (id, prefix, seen) in [
-            ("msg_1", "msg_", Some("msg_1-r")),
-            ("62bf-7", "fc_", Some("fc_62bf-7-p")),
-            ("x_1", "msg_", Some("msg_x_1-p")),
-            ("xs_call_1", "", Some("xs_call_1-r")),
+            ("msg_1", "msg_", Some("msg_10a")),
+            ("62bf-7", "fc_", Some("fc_62bf-70c")),
+            ("x_1", "msg_", Some("msg_x_10c")),
+            ("xs_call_1", "", Some("xs_call_10a")),
             ("62bf", "", None),
             ("", "msg_", None),
             ("msg 1", "msg_", None),
@@ -179,12 +200,28 @@ mod tests {
                 "{id}"
             );
             if let Some(tagged) = tagged {
+                assert!(is_tagged(&tagged) && !is_tagged(id));
                 assert_eq!(untag_id("acme/m", &tagged), Some((id, false)));
                 assert_eq!(untag_id("acme/n", &tagged), None);
                 let phased = tag_id("acme/m", id, prefix, true).unwrap();
                 assert_eq!(untag_id("acme/m", &phased), Some((id, true)));
             }
         }
-        assert_eq!(untag_id("acme/m", "msg_0123456789abcdef_0"), None);
+        assert_eq!(untag_id("acme/m", "msg_0123456789abcdef00"), None);
+    }
+
+    #[test]
+    fn an_id_of_an_earlier_version_comes_back() {
+        let tag = tag("acme/m");
+        for (id, own, adds_phase) in [
+            ("msg_1-r", "msg_1", false),
+            ("msg_1-s", "msg_1", true),
+            ("fc_62bf-7-p", "62bf-7", false),
+            ("msg_x_1-t", "x_1", true),
+        ] {
+            let tagged = format!("{id}{tag}");
+            assert_eq!(untag_id("acme/m", &tagged), Some((own, adds_phase)));
+            assert_eq!(untag_id("acme/n", &tagged), None);
+        }
     }
 }

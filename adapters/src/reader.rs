@@ -9,11 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
+use crate::quirk_patch::QuirkPatch;
 use crate::sse::{self, BOM};
 use crate::wire::Decoder;
-
-/// The most bytes of an unrecognized stream that are kept to find out what it is.
-const MAX_UNRECOGNIZED: usize = 16 * 1024;
 
 /// Reads one response body. Made for each upstream response; ends with
 /// [`Self::end`].
@@ -41,8 +39,8 @@ enum AnswerFraming {
     Unknown(Vec<u8>),
     Events {
         sse: sse::SseDecoder,
-        /// The bytes before the first event that was understood.
-        unrecognized: Vec<u8>,
+        /// How many bytes of the lines that are no fields were looked at.
+        looked_at: usize,
     },
     /// One or several JSON documents, or an HTML page.
     Document(Vec<u8>),
@@ -62,11 +60,22 @@ impl UpstreamReader {
         self.decoder.is_complete()
     }
 
+    /// What the answer showed of its model, once it has ended: a quirk patch that is true of it, or
+    /// not (`false`).
+    pub fn lesson(&self) -> Option<(QuirkPatch, bool)> {
+        self.decoder.lesson()
+    }
+
+    /// Whether the answer has its token counts behind its finish reason. Only its end can follow.
+    pub fn has_counts(&self) -> bool {
+        self.decoder.has_counts()
+    }
+
     /// The bytes that wait for the end of their event or document.
     pub fn held_bytes(&self) -> usize {
         match &self.framing {
             AnswerFraming::Unknown(held) | AnswerFraming::Document(held) => held.len(),
-            AnswerFraming::Events { sse, unrecognized } => sse.held_bytes() + unrecognized.len(),
+            AnswerFraming::Events { sse, .. } => sse.held_bytes(),
         }
     }
 
@@ -89,25 +98,40 @@ impl UpstreamReader {
             Some(b'{' | b'[' | b'<') => AnswerFraming::Document(Vec::new()),
             Some(_) => AnswerFraming::Events {
                 sse: sse::SseDecoder::default(),
-                unrecognized: Vec::new(),
+                looked_at: 0,
             },
         };
         self.feed_framed(text, emit)
     }
 
+    /// Reads bytes behind the first ones. An error that stands in the stream by itself is read before
+    /// what comes behind it, which is often the end.
     fn feed_framed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+        let is_stream = matches!(self.framing, AnswerFraming::Events { .. });
+        let end = is_stream.then(|| end_of_bare_document(bytes)).flatten();
+        let (bytes, rest) = bytes
+            .split_at_checked(end.unwrap_or(bytes.len()))
+            .unwrap_or((bytes, &[]));
+        self.feed_part(bytes, emit)?;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.feed_part(rest, emit)
+    }
+
+    fn feed_part(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let decoder = &mut self.decoder;
         match &mut self.framing {
             AnswerFraming::Unknown(_) => Ok(()),
-            AnswerFraming::Events { sse, unrecognized } => {
+            AnswerFraming::Events { sse, looked_at } => {
                 sse.feed(bytes, &mut |event| {
-                    decoder.decode(&event.data, data_kind(&event), emit);
+                    let name = event.name.as_deref();
+                    decoder.decode(&event.data, name, data_kind(&event), emit);
                 })
                 .map_err(too_large)?;
-                if decoder.has_decoded_nothing()
-                    && unrecognized.len() + bytes.len() <= MAX_UNRECOGNIZED
-                {
-                    unrecognized.extend_from_slice(bytes);
+                if sse.unrecognized().len() > *looked_at {
+                    *looked_at = sse.unrecognized().len();
+                    decoder.fail_with_error(last_document(sse.unrecognized()), emit);
                 }
                 Ok(())
             }
@@ -130,17 +154,21 @@ impl UpstreamReader {
         let decoder = &mut self.decoder;
         match std::mem::replace(&mut self.framing, AnswerFraming::Unknown(Vec::new())) {
             AnswerFraming::Unknown(_) => {}
-            AnswerFraming::Events { sse, unrecognized } => {
+            AnswerFraming::Events { sse, .. } => {
+                let unrecognized = String::from_utf8_lossy(sse.unrecognized()).into_owned();
+                let cut_line = sse.cut_line().into_owned();
                 sse.finish(&mut |event| {
                     let kind = match data_kind(&event) {
                         DataKind::ErrorEvent => DataKind::ErrorEvent,
                         DataKind::Complete | DataKind::Trailing => DataKind::Trailing,
                     };
-                    decoder.decode(&event.data, kind, emit);
+                    decoder.decode(&event.data, event.name.as_deref(), kind, emit);
                 })
                 .map_err(too_large)?;
+                decoder.fail_with_error(&cut_line, emit);
                 if decoder.has_decoded_nothing() {
-                    decode_document(&unrecognized_lines(&unrecognized), decoder, emit);
+                    let lines = format!("{unrecognized}{cut_line}");
+                    decode_document(&lines, decoder, emit);
                 }
             }
             AnswerFraming::Document(bytes) => {
@@ -188,25 +216,34 @@ fn decode_document(text: &str, decoder: &mut Decoder, emit: &mut impl FnMut(Even
         let from = documents.byte_offset();
         match documents.next() {
             None => return,
-            Some(Ok(raw)) => decoder.decode(raw.get(), DataKind::Complete, emit),
+            Some(Ok(raw)) => decoder.decode(raw.get(), None, DataKind::Complete, emit),
             Some(Err(_)) => {
                 let rest = text.get(from..).unwrap_or_default();
-                decoder.decode(rest, DataKind::Trailing, emit);
+                decoder.decode(rest, None, DataKind::Trailing, emit);
                 return;
             }
         }
     }
 }
 
-/// The lines of a stream that are neither fields nor comments.
-fn unrecognized_lines(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let fields = ["", "data", "event", "id", "retry"];
-    let unrecognized = text.split(['\n', '\r']).filter(|line| {
-        let name = line.split_once(':').map_or(*line, |(name, _)| name);
-        !fields.contains(&name)
-    });
-    unrecognized.collect::<Vec<_>>().join("\n")
+/// Where the blank line behind a JSON document without the name of a field is, if there is one.
+fn end_of_bare_document(bytes: &[u8]) -> Option<usize> {
+    let begin = if bytes.starts_with(b"{") {
+        0
+    } else {
+        memchr::memmem::find(bytes, b"\n{")? + 1
+    };
+    let document = bytes.get(begin..)?;
+    let blank = [&b"\n\n"[..], b"\n\r\n"];
+    let ends = blank.map(|blank| memchr::memmem::find(document, blank));
+    Some(begin + ends.into_iter().flatten().min()? + 1)
+}
+
+/// The last JSON document of these lines, as far as it has arrived.
+fn last_document(lines: &[u8]) -> &str {
+    let text = str::from_utf8(lines).unwrap_or_default();
+    let from = text.rfind("\n{").map_or(0, |at| at + 1);
+    text.get(from..).unwrap_or_default()
 }
 
 fn too_large(error: sse::TooLarge) -> Fault {

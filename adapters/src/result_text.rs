@@ -54,8 +54,7 @@ pub(crate) fn push_output(
         json::escape_json_text(out, output.get());
         return Ok(false);
     }
-    let content =
-        MessageContent::read(Some(output), index, notes)?.replace_unsupported(accepted, notes);
+    let content = MessageContent::read_output(output, index)?.replace_unsupported(accepted, notes);
     if shown.is_none() {
         content.push_text(out, "\\n");
     }
@@ -67,6 +66,6 @@ pub(crate) fn push_output(
 pub(crate) fn output_has_parts(kind: ItemKind) -> bool {
     matches!(
         kind,
-        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput
+        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput | ItemKind::McpCall
     )
 }

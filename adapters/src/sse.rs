@@ -16,6 +16,8 @@ pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Buffers above this size are released after use, so that one large event does not
 /// keep memory while the stream is idle.
 const MAX_IDLE_CAPACITY: usize = 16 * 1024;
+/// The most bytes of unrecognized lines that are kept.
+const MAX_UNRECOGNIZED: usize = 16 * 1024;
 /// For a line above this size the whole limit is reserved at once, so that it is not copied as it
 /// grows: memory that is reserved and not written costs only addresses.
 const LONG_LINE: usize = 1 << 20;
@@ -53,6 +55,8 @@ pub struct SseDecoder {
     data: Vec<u8>,
     has_data: bool,
     comments: u64,
+    /// The lines that are no fields, each with its end, up to [`MAX_UNRECOGNIZED`] bytes.
+    unrecognized: Vec<u8>,
     failed: bool,
 }
 
@@ -69,7 +73,10 @@ enum LineField<'l> {
     Comment,
     Data(&'l [u8]),
     Name(&'l [u8]),
-    Other,
+    /// A field that says nothing here.
+    Ignored,
+    /// What the format does not know.
+    Unrecognized(&'l [u8]),
 }
 
 impl Default for SseDecoder {
@@ -94,6 +101,7 @@ impl SseDecoder {
             data: Vec::new(),
             has_data: false,
             comments: 0,
+            unrecognized: Vec::new(),
             failed: false,
         }
     }
@@ -104,11 +112,24 @@ impl SseDecoder {
         self.comments
     }
 
+    /// The lines so far that are no fields and no comments. Some servers send an error in one.
+    pub fn unrecognized(&self) -> &[u8] {
+        &self.unrecognized
+    }
+
+    /// The line that has no end yet, if it is neither a field nor a comment.
+    pub fn cut_line(&self) -> Cow<'_, str> {
+        match parse_line(&self.line) {
+            LineField::Unrecognized(line) => String::from_utf8_lossy(line),
+            _ => Cow::Borrowed(""),
+        }
+    }
+
     /// The bytes that wait for the end of their event.
     pub fn held_bytes(&self) -> usize {
         let line = self.line.capacity();
         let line = line.min(self.line.len().max(LONG_LINE));
-        line + self.name.capacity() + self.data.capacity()
+        line + self.name.capacity() + self.data.capacity() + self.unrecognized.capacity()
     }
 
     /// Decodes one chunk and passes every event that it completes to `on`.
@@ -209,7 +230,13 @@ impl SseDecoder {
                 self.check_size(open.data.unwrap_or(&self.data).len() + value.len())?;
                 open.name = Some(value);
             }
-            LineField::Other => {}
+            LineField::Ignored => {}
+            LineField::Unrecognized(line) => {
+                if self.unrecognized.len() + line.len() < MAX_UNRECOGNIZED {
+                    self.unrecognized.extend_from_slice(line);
+                    self.unrecognized.push(b'\n');
+                }
+            }
         }
         Ok(())
     }
@@ -308,7 +335,8 @@ fn parse_line(line: &[u8]) -> LineField<'_> {
         b"event" => LineField::Name(value),
         b"" if line.is_empty() => LineField::Blank,
         b"" => LineField::Comment,
-        _ => LineField::Other,
+        b"id" | b"retry" => LineField::Ignored,
+        _ => LineField::Unrecognized(line),
     }
 }
 

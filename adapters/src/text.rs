@@ -39,6 +39,21 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// About the first `bytes` bytes, unescaped.
+    pub(crate) fn start(&self, bytes: usize) -> Cow<'_, str> {
+        match self {
+            Self::Raw(raw) => {
+                let inner = json::unquote(raw.get()).unwrap_or_default();
+                let end = inner.floor_char_boundary(bytes);
+                json::unescape(inner.get(..end).unwrap_or(inner))
+            }
+            Self::Owned(text) => {
+                let end = text.floor_char_boundary(bytes);
+                text.get(..end).unwrap_or(text).into()
+            }
+        }
+    }
+
     /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         match self {

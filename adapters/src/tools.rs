@@ -5,7 +5,10 @@
 //! encoded with these names, and [`ToolNames`] maps the names in the provider's calls
 //! back to the client's tools.
 
+mod called_name;
 mod definitions;
+mod hosted_search;
+pub(crate) mod left_out;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::EnumCount;
 
+pub(crate) use self::hosted_search::HostedSearch;
 use crate::json;
+use crate::members::Members;
 use crate::notes::Notes;
 use crate::plan::UNKNOWN_TOOL;
 use crate::schema;
@@ -41,6 +46,8 @@ pub struct Tool<'a> {
     pub parameters: Option<&'a RawValue>,
     /// Whether the arguments must follow the schema exactly.
     pub strict: Option<bool>,
+    /// Whether a search has to find it first, or has found it.
+    pub(crate) is_deferred: bool,
 }
 
 /// A tool that runs in the proxy: what the model is told about it.
@@ -62,7 +69,8 @@ pub struct ToolTarget {
     pub kind: ToolKind,
     /// The name without the namespace.
     pub name: String,
-    /// The namespace in which the tool was offered.
+    /// The namespace in which the tool was offered. In the call of a tool that a search finds it
+    /// is never absent: a tool without one is in a namespace of its own name.
     pub namespace: Option<String>,
 }
 
@@ -121,7 +129,13 @@ pub struct Toolbox<'a> {
     first_of_kind: [Option<usize>; ToolKind::COUNT],
     /// The definitions as the client sent them, also of tools that only some providers have.
     definitions: Vec<ToolDefinition<'a>>,
+    /// The places in the list that is read of the tools that cannot run here.
+    dropped_places: Vec<usize>,
     has_short_function: bool,
+    /// Whether the client offers a search for tools that it does not run itself.
+    has_hosted_search: bool,
+    /// The tools and namespaces that a search of the history has found.
+    found: HashSet<String>,
 }
 
 /// A definition of a tool or of a namespace, as the client sent it.
@@ -131,6 +145,8 @@ pub(crate) struct ToolDefinition<'a> {
     pub(crate) raw: &'a RawValue,
     /// Whether a search of the model found it, so that it is in the output of the search.
     pub(crate) found: bool,
+    /// Whether a tool of this type cannot run here.
+    pub(crate) dropped: bool,
 }
 
 impl<'a> Toolbox<'a> {
@@ -162,6 +178,7 @@ impl<'a> Toolbox<'a> {
             description,
             parameters,
             strict,
+            is_deferred: false,
         });
     }
 
@@ -191,6 +208,21 @@ impl<'a> Toolbox<'a> {
     pub(crate) fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Tool<'a>> {
         let names = self.by_name.get(namespace.unwrap_or_default())?;
         self.tools.get(*names.get(name)?)
+    }
+
+    /// The tool that a call with this name and namespace calls.
+    pub(crate) fn called(&self, namespace: Option<&str>, name: &str) -> Option<&Tool<'a>> {
+        let own = || self.get(None, name).filter(|tool| tool.is_deferred);
+        self.get(namespace, name)
+            .or_else(|| own().filter(|_| namespace == Some(name)))
+    }
+
+    /// The wire names of the tools that the search which the client does not run itself can find.
+    /// `None` if the client offers no such search.
+    pub(crate) fn searchable(&self) -> Option<BTreeSet<String>> {
+        let deferred = self.tools.iter().filter(|tool| tool.is_deferred);
+        let names = deferred.map(|tool| tool.wire_name.clone());
+        self.has_hosted_search.then(|| names.collect())
     }
 
     /// How many tools there are.
@@ -245,8 +277,9 @@ impl<'a> Toolbox<'a> {
     /// offered: a call in the history gets the name under which the tool is offered in
     /// this request.
     pub fn wire_name(&self, namespace: Option<&str>, name: &str) -> Cow<'_, str> {
-        match self.get(namespace, name) {
+        match self.called(namespace, name) {
             Some(tool) => Cow::Borrowed(tool.wire_name.as_str()),
+            None if namespace == Some(name) => Cow::Owned(wire_name(None, name)),
             None => Cow::Owned(wire_name(namespace, name)),
         }
     }
@@ -259,7 +292,13 @@ impl<'a> Toolbox<'a> {
         let Some(name) = call.name().filter(|name| !name.is_empty()) else {
             return UNKNOWN_TOOL.to_owned();
         };
-        let namespace = call.namespace();
+        let namespace = match call.kind {
+            ItemKind::McpCall => call
+                .raw()
+                .and_then(Members::read)
+                .and_then(|it| it.text("server_label")),
+            _ => call.namespace(),
+        };
         self.wire_name(namespace.as_deref(), &name).into_owned()
     }
 
@@ -275,9 +314,10 @@ impl<'a> Toolbox<'a> {
             by_wire_name: self
                 .tools
                 .iter()
-                .map(|tool| (tool.wire_name.clone(), tool.target.clone()))
+                .map(|tool| (tool.wire_name.clone(), tool.called_target()))
                 .collect(),
             has_search: self.first_of(ToolKind::ToolSearch).is_some(),
+            hosted_search: HostedSearch::of(self).map(Box::new),
         }
     }
 }
@@ -294,6 +334,15 @@ fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
 }
 
 impl Tool<'_> {
+    /// The tool as its calls name it.
+    pub(crate) fn called_target(&self) -> ToolTarget {
+        let mut target = self.target.clone();
+        if self.is_deferred {
+            target.namespace.get_or_insert(target.name.clone());
+        }
+        target
+    }
+
     /// Appends the fields of a function, from the name on. `fitted` are the parameters, if they had
     /// to change; `strict` is sent where the provider takes it.
     pub(crate) fn push_function(
@@ -346,12 +395,19 @@ pub struct ToolNames {
     by_wire_name: HashMap<String, ToolTarget>,
     /// Whether the client has more tools, which a search finds.
     has_search: bool,
+    /// The search that the client does not run itself.
+    hosted_search: Option<Box<HostedSearch>>,
 }
 
 impl ToolNames {
-    /// The tool that a call of `wire_name` means. Models often leave out the namespace
-    /// or write `namespace.name`, so that a name that was not offered means the only
-    /// tool with that bare name, if there is exactly one. If the client has tools that a search
+    /// Takes the search that the client does not run itself, if it offers one.
+    pub(crate) fn take_search(&mut self) -> Option<Box<HostedSearch>> {
+        self.hosted_search.take()
+    }
+
+    /// The tool that a call of `wire_name` means. Models often leave out the namespace, join it in
+    /// their own way or leave parts of their format in the name, so that a name that was not offered
+    /// means the only tool whose name it can be, if there is exactly one. If the client has tools that a search
     /// finds, `mcp__server__tool` means one of these even before it was found: the client can run
     /// it under its namespace. Any other name is passed to the client as a function.
     pub fn resolve(&self, wire_name: &str) -> ResolvedTool {
@@ -361,11 +417,7 @@ impl ToolNames {
                 name_repaired: false,
             };
         }
-        let mut bare = self
-            .by_wire_name
-            .values()
-            .filter(|target| target.name == wire_name || target.has_dotted_name(wire_name));
-        if let (Some(target), None) = (bare.next(), bare.next()) {
+        if let Some(target) = called_name::forms(wire_name).find_map(|name| self.only_tool(name)) {
             return ResolvedTool {
                 target: target.clone(),
                 name_repaired: true,
@@ -383,18 +435,36 @@ impl ToolNames {
     }
 }
 
-impl ToolTarget {
-    /// Whether this is the namespace and the name with one sign between them.
-    fn has_dotted_name(&self, dotted: &str) -> bool {
-        let Some(namespace) = self.namespace.as_deref() else {
-            return false;
+impl ToolNames {
+    /// The only tool that this name can mean: by its wire name, else by its bare name, else by one of
+    /// these without regard to case and to the signs in it. `None` if there are several.
+    fn only_tool(&self, name: &str) -> Option<&ToolTarget> {
+        if let Some(target) = self.by_wire_name.get(name) {
+            return Some(target);
+        }
+        let named = || {
+            self.by_wire_name
+                .values()
+                .filter(|target| target.name == name)
         };
-        dotted.len() == namespace.len() + 1 + self.name.len()
-            && dotted
-                .strip_prefix(namespace)
-                .and_then(|rest| rest.strip_prefix(['.', '/', ':']))
-                .is_some_and(|rest| rest == self.name)
+        if named().next().is_some() {
+            return only(named());
+        }
+        let alike = self.by_wire_name.iter().filter(|(wire_name, target)| {
+            let namespace = target.namespace.as_deref().unwrap_or_default();
+            let short = namespace.strip_prefix("mcp__").unwrap_or(namespace);
+            let mut prefixes = [namespace, short, ""].into_iter();
+            called_name::is_alike(name, "", wire_name)
+                || prefixes.any(|prefix| called_name::is_alike(name, prefix, &target.name))
+        });
+        only(alike.map(|(_, target)| target))
     }
+}
+
+/// The only one, if there is exactly one.
+fn only<'t>(mut targets: impl Iterator<Item = &'t ToolTarget>) -> Option<&'t ToolTarget> {
+    let first = targets.next()?;
+    targets.next().is_none().then_some(first)
 }
 
 /// The namespace of the server and the bare name, if this is the full name of an MCP tool.
@@ -548,6 +618,59 @@ mod tests {
         assert_eq!(names.resolve("other").target, target(None, "other"));
         let full = "mcp__other__get";
         assert_eq!(names.resolve(full).target, target(None, full));
+    }
+
+    #[test]
+    fn a_name_that_was_not_offered_means_the_only_tool_that_it_can_be() {
+        let mut toolbox = Toolbox::default();
+        toolbox.add(target(None, "exec_command"), None, None, None);
+        toolbox.add(target(Some("mcp__fs"), "read"), None, None, None);
+        toolbox.add(target(Some("mcp__fs"), "list"), None, None, None);
+        toolbox.add(target(Some("mcp__git"), "list"), None, None, None);
+        let names = toolbox.names();
+        for called in [
+            "exec_command<|channel|>commentary",
+            "<|start|>exec_command",
+            "commentary to=functions.exec_command <|constrain|>json",
+            "functions.exec_command",
+            "functions.exec_command:0",
+            "functions::exec_command",
+            "default_api.exec_command",
+            "tools.functions.exec_command<|message|>",
+            " exec_command\n",
+            "\"exec_command\"",
+            "Exec_Command",
+            "exec-command",
+            "exec_command()",
+        ] {
+            let resolved = names.resolve(called);
+            assert_eq!(resolved.target, target(None, "exec_command"), "{called}");
+            assert!(resolved.name_repaired);
+        }
+        for called in [
+            "mcp__fs_read",
+            "fs.read",
+            "fs/read",
+            "fs:read",
+            "fs__read",
+            "functions.fs.read",
+            "READ",
+        ] {
+            let resolved = names.resolve(called);
+            assert_eq!(resolved.target, target(Some("mcp__fs"), "read"), "{called}");
+        }
+        for called in [
+            "list",
+            "functions.list",
+            "write",
+            "<|channel|>",
+            "commentary to=",
+            ".",
+        ] {
+            let resolved = names.resolve(called);
+            assert_eq!(resolved.target, target(None, called), "{called}");
+            assert!(!resolved.name_repaired);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! being unescaped.
 
 mod item_fields;
+mod made_output;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,6 +20,7 @@ pub(crate) use self::item_fields::ItemFields;
 use crate::fault::Fault;
 use crate::json::string_value;
 use crate::notes::Notes;
+use crate::origin;
 use crate::purpose::Purpose;
 use crate::stop_flag::StopFlag;
 use crate::text::Text;
@@ -51,6 +53,8 @@ pub struct Turn<'a> {
     pub replaced_items: Vec<Item<'a>>,
     /// The tools that the client offers.
     pub tools: Toolbox<'a>,
+    /// The types of the offered tools that cannot run here, as often as they are offered.
+    pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
     /// Which of the tools the model may or must call.
@@ -179,7 +183,7 @@ pub struct EchoedParams<'a> {
     pub reasoning: Option<&'a RawValue>,
     pub safety_identifier: Option<&'a RawValue>,
     pub text: Option<&'a RawValue>,
-    pub tool_choice: Option<&'a RawValue>,
+    pub tool_choice: Option<Cow<'a, str>>,
     pub tools: Option<&'a RawValue>,
     pub truncation: Option<&'a RawValue>,
     pub max_tool_calls: Option<&'a RawValue>,
@@ -202,6 +206,10 @@ pub struct Item<'a> {
     plain_text: Option<Text<'a>>,
     /// Whether the client's request does not have it: the proxy put it into the history.
     hidden: bool,
+    /// Whether other items of the history tell what it shows.
+    pub(crate) is_told_elsewhere: bool,
+    /// What is read as its output in place of its own.
+    made_output: Option<Box<RawValue>>,
 }
 
 /// The types of input items.
@@ -220,6 +228,9 @@ pub enum ItemKind {
     CustomToolCallOutput,
     ToolSearchCall,
     ToolSearchOutput,
+    /// A `tool_search_call` or `tool_search_output` whose search the server ran.
+    #[strum(disabled)]
+    ServerToolSearch,
     LocalShellCall,
     LocalShellCallOutput,
     ShellCall,
@@ -237,9 +248,12 @@ pub enum ItemKind {
     #[strum(serialize = "compaction_summary")]
     Compaction,
     CompactionTrigger,
-    /// Items of tools that run on OpenAI's servers: MCP, file search, code interpreter,
-    /// image generation, computer use.
-    #[strum(serialize = "mcp_list_tools", serialize = "mcp_call")]
+    /// A call of an MCP tool that ran on a server, with its result.
+    McpCall,
+    /// What an MCP server offers.
+    McpListTools,
+    /// Items of other tools that run on OpenAI's servers: file search, code interpreter, image
+    /// generation, computer use, and the approval of calls.
     #[strum(
         serialize = "mcp_approval_request",
         serialize = "mcp_approval_response"
@@ -306,22 +320,28 @@ impl<'a> Item<'a> {
             None if fields.id.is_some() => ItemKind::ItemReference,
             None => ItemKind::Unknown,
         };
-        let item = Self {
+        let is_search = matches!(kind, ItemKind::ToolSearchCall | ItemKind::ToolSearchOutput);
+        let runs_at = is_search.then(|| string_value(fields.execution)).flatten();
+        let kind = match runs_at.as_deref() {
+            Some("server") => ItemKind::ServerToolSearch,
+            _ => kind,
+        };
+        let mut item = Self {
             kind,
             fields,
             document: Some(document),
             plain_text: None,
             hidden: false,
+            is_told_elsewhere: false,
+            made_output: None,
         };
         if item.kind == ItemKind::FunctionCallOutput
             && item.namespace().is_some()
             && item.explicit_call_id().is_none()
         {
-            return Self {
-                kind: ItemKind::AgentMessage,
-                ..item
-            };
+            item.kind = ItemKind::AgentMessage;
         }
+        item.made_output = made_output::of(&item);
         item
     }
 
@@ -332,6 +352,11 @@ impl<'a> Item<'a> {
             hidden: true,
             ..Self::new(fields, json)
         })
+    }
+
+    /// Whether an upstream of the Responses API made it.
+    pub(crate) fn is_of_upstream(&self) -> bool {
+        self.id().is_some_and(|id| origin::is_tagged(&id))
     }
 
     /// Whether the proxy put it into the history.
@@ -347,6 +372,8 @@ impl<'a> Item<'a> {
             document: None,
             plain_text: Some(text),
             hidden: false,
+            is_told_elsewhere: false,
+            made_output: None,
         }
     }
 
@@ -358,6 +385,8 @@ impl<'a> Item<'a> {
             document: None,
             plain_text: Some(Text::Owned(Arc::clone(blob))),
             hidden: false,
+            is_told_elsewhere: false,
+            made_output: None,
         }
     }
 
@@ -478,9 +507,10 @@ impl<'a> Item<'a> {
         Some(Text::from_raw(raw).unwrap_or_else(|| raw.get().into()))
     }
 
-    /// The output of a tool: a string or a list of content parts.
-    pub fn output(&self) -> Option<&'a RawValue> {
-        self.fields.output
+    /// The output of a tool: a string or a list of content parts. What a hosted tool did and
+    /// found is its output as well.
+    pub fn output(&self) -> Option<&RawValue> {
+        self.made_output.as_deref().or(self.fields.output)
     }
 
     /// The raw JSON of `output`, `tools` and (only without `output`) `status`: two
@@ -521,7 +551,7 @@ impl<'a> Item<'a> {
         string_value(self.fields.status)
     }
 
-    /// The tools of an `additional_tools` or `tool_search_output` item.
+    /// The tools of an `additional_tools` or `tool_search_output` item, whoever ran the search.
     pub fn tools(&self) -> Option<&'a RawValue> {
         self.fields.tools
     }
@@ -538,17 +568,24 @@ impl<'a> Item<'a> {
 }
 
 impl ItemKind {
-    /// Whether the item is a call of a tool that the client runs.
+    /// Whether the item is a call that is sent as one: of a tool that the client runs, or of an
+    /// MCP tool that ran on a server.
     pub fn is_call(self) -> bool {
         matches!(
             self,
-            Self::FunctionCall
+            Self::McpCall
+                | Self::FunctionCall
                 | Self::CustomToolCall
                 | Self::ToolSearchCall
                 | Self::LocalShellCall
                 | Self::ShellCall
                 | Self::ApplyPatchCall
         )
+    }
+
+    /// Whether it tells what a tool did on a server, which is sent as text.
+    pub(crate) fn is_hosted(self) -> bool {
+        matches!(self, Self::WebSearchCall | Self::Hosted)
     }
 
     /// Whether the item is the result of a tool that the client ran.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use registry::{Dialect, Model, WireQuirks};
+use registry::{Dialect, EnumSet, Model, RelayToolKind, WireQuirks};
 
 use crate::chat::decode::ChatDecoder;
 use crate::encoded::{self, Encoded};
@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::fault::{Fault, Kind, Retry};
 use crate::plan::Plan;
 use crate::provider_error;
-use crate::quirk_patch::QuirkPatch;
+use crate::quirk_patch::{ChatPatch, QuirkPatch};
 use crate::reader::DataKind;
 use crate::relay::RelayDecoder;
 use crate::turn::Turn;
@@ -101,6 +101,14 @@ pub fn error(quirks: &WireQuirks, status: u16, wait: Option<Duration>, body: &[u
     provider_error::from_reply(rules, status, wait, body)
 }
 
+/// The kinds of tools that an upstream takes as the client declares them.
+pub fn relayed_tools(quirks: &WireQuirks) -> EnumSet<RelayToolKind> {
+    match quirks {
+        WireQuirks::Chat(_) => EnumSet::empty(),
+        WireQuirks::Responses(quirks) => quirks.tools,
+    }
+}
+
 /// Applies a quirk patch to what is known of a model. A patch of another wire than that of the
 /// quirks changes nothing.
 pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model) {
@@ -145,16 +153,42 @@ impl Decoder {
         }
     }
 
-    /// Decodes the data of one SSE event, or a whole JSON answer.
+    /// Decodes the data of one SSE event with its name, or a whole JSON answer.
     pub(crate) fn decode<'a>(
         &mut self,
         data: &'a str,
+        event: Option<&str>,
         kind: DataKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         match self {
             Self::Chat(decoder) => decoder.decode(data, kind, emit),
-            Self::Responses(decoder) => decoder.decode(data, kind, emit),
+            Self::Responses(decoder) => decoder.decode(data, event, kind, emit),
+        }
+    }
+
+    /// A patch that this answer shows to be true of its model, or not (`false`).
+    pub(crate) fn lesson(&self) -> Option<(QuirkPatch, bool)> {
+        match self {
+            Self::Chat(decoder) => {
+                let begins_inside = decoder.begins_inside_thinking()?;
+                Some((QuirkPatch::Chat(ChatPatch::ThinkingUnopened), begins_inside))
+            }
+            Self::Responses(_) => None,
+        }
+    }
+
+    /// Ends the answer with the fault of an error that stands in it by itself. Does nothing with any
+    /// other text.
+    pub(crate) fn fail_with_error<'a>(&mut self, text: &str, emit: &mut impl FnMut(Event<'a>)) {
+        let rules = match self {
+            Self::Chat(_) => chat::refusals::find_patch,
+            Self::Responses(_) => relay::refusals::find_patch,
+        };
+        if text.starts_with('{')
+            && let Some(fault) = provider_error::from_failed_answer(rules, text)
+        {
+            self.fail(fault, emit);
         }
     }
 
@@ -198,6 +232,14 @@ impl Decoder {
         }
     }
 
+    /// Whether the answer has its token counts behind its finish reason.
+    pub(crate) fn has_counts(&self) -> bool {
+        match self {
+            Self::Chat(decoder) => decoder.has_counts(),
+            Self::Responses(decoder) => decoder.is_complete(),
+        }
+    }
+
     /// Whether nothing has been understood so far.
     pub(crate) fn has_decoded_nothing(&self) -> bool {
         match self {
@@ -212,7 +254,7 @@ mod tests {
     use registry::RelayQuirks;
 
     use super::*;
-    use crate::quirk_patch::{ChatPatch, Parameter, SharedPatch};
+    use crate::quirk_patch::{Parameter, SharedPatch};
 
     #[test]
     fn a_patch_of_another_wire_changes_nothing() {

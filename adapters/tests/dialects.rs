@@ -9,6 +9,8 @@
     reason = "clippy does not see that all of this is a test"
 )]
 
+#[path = "dialects/calls.rs"]
+mod calls;
 mod common;
 
 use std::fmt::Write as _;
@@ -63,8 +65,14 @@ fn read(quirks: &str, body: &str) -> Vec<String> {
 
 fn item(item: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (_, digits) = item["id"].as_str().unwrap().split_once('_').unwrap();
+    assert!(
+        digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        "{item}"
+    );
     match item["type"].as_str().unwrap() {
         "reasoning" => {
+            assert_eq!(item.get("status"), None, "as at OpenAI");
             let mut told = format!("reasoning {}", text(&item["summary"][0]["text"]));
             if let Some(baggage) = Baggage::open(&text(&item["encrypted_content"])) {
                 assert_eq!(baggage.origin, "acme/m");
@@ -230,7 +238,11 @@ fn thinking_between_tags_is_reasoning() {
         (
             "think_tags = \"on\"",
             &[r#"{"content":"<think>a</th"}"#],
-            &["reasoning a</th", "note think_tag_unclosed"],
+            &[
+                "reasoning a</th",
+                "final_answer a</th",
+                "note think_tag_unclosed",
+            ],
         ),
         (
             "",
@@ -240,120 +252,135 @@ fn thinking_between_tags_is_reasoning() {
     ]);
 }
 
-#[test]
-fn calls_are_separated_however_they_are_identified() {
-    check(&[
-        (
-            "",
-            &[
-                r#"{"tool_calls":null}"#,
-                r#"{"tool_calls":[]}"#,
-                r#"{"tool_calls":[{"index":1,"id":"a","function":{"name":"f","arguments":""}}]}"#,
-                r#"{"tool_calls":[{"index":1,"id":"","type":"function","function":{"name":"","arguments":"{}"}}]}"#,
-                r#"{"tool_calls":[{"index":1,"id":"","function":{"name":null,"arguments":null}}]}"#,
-            ],
-            &["f({})"],
-        ),
-        (
-            "",
-            &[
-                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}"#,
-                r#"{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{\"y\":"}}]}"#,
-                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"1}"}},{"index":1,"function":{"arguments":"2}"}}]}"#,
-            ],
-            &[r#"f({"x":1})"#, r#"g({"y":2})"#],
-        ),
-        (
-            "",
-            &[
-                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"x": "\"q\""}}},{"index":0,"id":"b","function":{"name":"f"}},{"index":"2","id":7,"function":{"name":"g","arguments":" \n"}}]}"#,
-            ],
-            &[r#"f({"x": "\"q\""})"#, "f({})", "g({})"],
-        ),
-        (
-            "",
-            &[
-                r#"{"tool_calls":[{"function":{"name":"f","arguments":"{"}}]}"#,
-                r#"{"tool_calls":[{"function":{"name":"f","arguments":"}"}}]}"#,
-                r#"{"tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}]}"#,
-            ],
-            &["f({})", r#"f({"x":1})"#],
-        ),
-        (
-            "",
-            &[r#"{"tool_calls":[{"id":"a","function":{"name":"f","arguments":" \n"}}]}"#],
-            &["f({})"],
-        ),
-        (
-            "",
-            &[
-                r#"{"function_call":{"name":"f","arguments":""}}"#,
-                r#"{"function_call":{"arguments":"{}"}}"#,
-            ],
-            &["f({})"],
-        ),
-        (
-            "",
-            &[
-                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}"#,
-            ],
-            &[r#"f({"x":)"#, "note arguments_broken"],
-        ),
-    ]);
-}
+const ON: &str = "think_tags = \"on\"";
 
 #[test]
-fn extra_content_of_a_call_precedes_the_call() {
-    let said: &[&str] = &[
-        r#"{"reasoning":"a"}"#,
-        r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}},{"index":1,"id":"2","function":{"name":"g","arguments":"{}"}}]}"#,
-        r#"{"tool_calls":[{"index":2,"id":"3","extra_content":{"google":{"thought_signature":"t"}}}]}"#,
-        r#"{"tool_calls":[{"index":2,"function":{"name":"g","arguments":"{}"}}]}"#,
-    ];
+fn reasoning_and_text_by_turns_are_one_message() {
     check(&[
         (
-            KEPT,
-            said,
+            "",
             &[
-                "reasoning a",
-                r#"reasoning  + {"google":{"thought_signature":"s"}}"#,
+                r#"{"reasoning":"r0 "}"#,
+                r#"{"content":"t0 "}"#,
+                r#"{"reasoning":"r1 "}"#,
+                r#"{"content":"t1 "}"#,
+                r#"{"reasoning":"r2"}"#,
+                r#"{"content":"t2"}"#,
+            ],
+            &["reasoning r0 ", "final_answer t0 t1 t2", "reasoning r1 r2"],
+        ),
+        (
+            "",
+            &[
+                r#"{"content":"t0 "}"#,
+                r#"{"reasoning":"\n"}"#,
+                r#"{"content":"t1","reasoning":"r0"}"#,
+            ],
+            &["final_answer t0 t1", "reasoning r0"],
+        ),
+        // Only a call stands between messages.
+        (
+            "",
+            &[
+                r#"{"content":"t0"}"#,
+                r#"{"reasoning":"r0"}"#,
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}"#,
+                r#"{"content":"t1"}"#,
+                r#"{"reasoning":"r1"}"#,
+                r#"{"content":"t2"}"#,
+            ],
+            &[
+                "commentary t0",
+                "reasoning r0",
                 "f({})",
-                "g({})",
-                r#"reasoning  + {"google":{"thought_signature":"t"}}"#,
-                "g({})",
+                "final_answer t1t2",
+                "reasoning r1",
             ],
         ),
-        ("", said, &["reasoning a", "f({})", "g({})", "g({})"]),
         (
-            KEPT,
+            DETAILS,
             &[
-                r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{"}}]}"#,
-                r#"{"tool_calls":[{"index":0,"extra_content":{"x":1},"function":{"arguments":"}"}}]}"#,
+                r#"{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","signature":"s"}]}"#,
+                r#"{"content":"t0 "}"#,
+                r#"{"reasoning":"b","reasoning_details":[{"type":"reasoning.text","text":"b","signature":"t"}]}"#,
+                r#"{"content":"t1"}"#,
             ],
-            &["f({})", "note call_extra_dropped"],
+            &[
+                r#"reasoning a + [{"type":"reasoning.text","text":"a","signature":"s"}]"#,
+                "final_answer t0 t1",
+                r#"reasoning b + [{"type":"reasoning.text","text":"b","signature":"t"}]"#,
+            ],
+        ),
+    ]);
+    let whole = r#"{"choices":[{"message":{"content":[{"type":"text","text":"a"},
+        {"type":"thinking","thinking":"b"},{"type":"text","text":"c"}]},"finish_reason":"stop"}]}"#;
+    assert_eq!(read("", whole), ["final_answer ac", "reasoning b"]);
+}
+
+#[test]
+fn a_closing_tag_alone_ends_reasoning() {
+    let whole =
+        r#"{"choices":[{"message":{"content":"hm</think>\n\nhello"},"finish_reason":"stop"}]}"#;
+    assert_eq!(read(ON, whole), ["reasoning hm", "final_answer hello"]);
+    check(&[
+        (
+            ON,
+            &[
+                r#"{"content":"hm"}"#,
+                r#"{"content":"</think>"}"#,
+                r#"{"content":"\n\nhello"}"#,
+            ],
+            &[
+                "commentary hm",
+                "final_answer hello",
+                "note think_tag_unopened",
+            ],
+        ),
+        (
+            "think_tags = \"unopened\"",
+            &[r#"{"content":"Only an answer."}"#],
+            &["final_answer Only an answer."],
+        ),
+        (
+            ON,
+            &[
+                r#"{"content":"a"}"#,
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}"#,
+                r#"{"content":"<think>b</think>c"}"#,
+            ],
+            &["commentary a", "f({})", "reasoning b", "final_answer c"],
         ),
     ]);
 }
 
 #[test]
-fn calls_inside_the_text_become_calls() {
+fn an_answer_in_the_harmony_format_is_read() {
     check(&[
         (
-            "tool_call_tags = true",
+            ON,
             &[
-                r#"{"content":"I look.\n<tool"}"#,
-                r#"{"content":"_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>"}"#,
+                r#"{"content":"<|channel|>analysis<|message|>I look.<|e"}"#,
+                r#"{"content":"nd|><|start|>assistant<|channel|>commentary to=functions.f "}"#,
+                r#"{"content":"<|constrain|>json<|message|>{\"x\":1}<|call|>"}"#,
             ],
             &[
-                "commentary I look.\n",
-                r#"f({"x": 1})"#,
+                "reasoning I look.",
+                r#"f({"x":1})"#,
                 "note tool_call_in_text",
             ],
         ),
         (
+            ON,
+            &[
+                r#"{"reasoning":"r"}"#,
+                r#"{"content":"<|channel|>final<|message|>Done."}"#,
+            ],
+            &["reasoning r", "final_answer Done."],
+        ),
+        (
             "",
-            &[r#"{"content":"<tool_call>{\"name\":\"f\"}</tool_call>"}"#],
-            &[r#"final_answer <tool_call>{"name":"f"}</tool_call>"#],
+            &[r#"{"content":"<|channel|>final<|message|>Done."}"#],
+            &["final_answer <|channel|>final<|message|>Done."],
         ),
     ]);
 }

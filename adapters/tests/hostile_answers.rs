@@ -136,8 +136,7 @@ fn r5_an_answer_has_limits_for_calls_and_items() {
     )
     .fault;
     assert!(fault.is_some());
-    let alternating =
-        (0..12_000).flat_map(|_| [json!({"content": "x"}), json!({"reasoning_content": "y"})]);
+    let alternating = (0..12_000).flat_map(|_| [json!({"content": "x"}), json!({"refusal": "y"})]);
     let stream = chat("", alternating.collect());
     assert_eq!(stream.terminal, "response.failed");
 }

@@ -63,6 +63,10 @@ struct Round {
     /// Whether the calls have ids that recur in every answer.
     recurring: bool,
     said: Vec<(&'static str, Value)>,
+    /// A message between the calls and their results.
+    interruption: Option<Value>,
+    /// What ran on a server before the answer.
+    hosted: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,15 +91,24 @@ fn round() -> impl Strategy<Value = Round> {
         ),
         any::<bool>(),
         any::<bool>(),
-        vec(said, 0..3),
+        (
+            vec(said, 0..3),
+            proptest::option::of(Just(message("user", &json!("Hurry.")))),
+        ),
+        proptest::option::of(select(vec![
+            json!({"type": "mcp_call", "id": "mcp_1", "name": "f", "arguments": "{}", "output": "x"}),
+            json!({"type": "web_search_call", "id": "ws_1", "action": {"query": "x"}}),
+        ])),
     )
-        .prop_map(|(thought, text, calls, late, recurring, said)| Round {
+        .prop_map(|(thought, text, calls, late, recurring, (said, interruption), hosted)| Round {
             thought,
             text,
             calls,
             late,
             recurring,
             said,
+            interruption,
+            hosted,
         })
 }
 
@@ -106,7 +119,10 @@ fn content() -> impl Strategy<Value = Value> {
         json!({"type": "input_text", "text": ""}),
         json!({"type": "input_image", "image_url": "data:image/png;base64,AA"}),
         json!({"type": "input_image", "image_url": "https://example.com/a.png"}),
+        json!({"type": "input_image", "image_url": "data:image/svg+xml,<svg/>"}),
         json!({"type": "input_file", "filename": "a.pdf", "file_data": "AA"}),
+        json!({"type": "input_file", "filename": "a.rs", "file_data": "Zm4="}),
+        json!({"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}),
     ]);
     vec(part, 1..4).prop_map(Value::Array)
 }
@@ -128,6 +144,7 @@ impl Round {
             ),
             Thought::Sealed => items.push(sealed("hm")),
         }
+        items.extend(self.hosted.clone());
         if self.text {
             items.push(message("assistant", &json!("I look.")));
         }
@@ -140,6 +157,7 @@ impl Round {
         if self.late {
             items.push(sealed(""));
         }
+        items.extend(self.interruption.clone());
         for (call, (output, _)) in self.calls.iter().enumerate() {
             items.push(
                 json!({"type": "function_call_output", "call_id": id(call), "output": output}),

@@ -7,6 +7,7 @@
 )]
 
 use std::collections::HashSet;
+use std::iter;
 
 use adapters::encoded::Encoded;
 use adapters::plan::{Bounds, plan};
@@ -86,10 +87,13 @@ fn piece() -> impl Strategy<Value = Piece> {
     ]
 }
 
-/// The items. Each has a mark that occurs in its part of the encoded body, and nowhere else.
+/// The items, behind a message of the user: a history of which nothing can be sent is refused. Each
+/// has a mark that occurs in its part of the encoded body, and nowhere else.
 fn items(pieces: &[Piece]) -> Vec<Value> {
-    let pieces = pieces.iter().enumerate();
+    let first = Piece::Said("user", false);
+    let pieces = iter::once(&first).chain(pieces);
     pieces
+        .enumerate()
         .map(|(at, piece)| {
             let mark = format!("mark-{at}");
             let mut item = match piece {

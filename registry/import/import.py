@@ -38,7 +38,7 @@ DOCS = HERE.parent.parent / "docs" / "providers.md"
 PRICES = "litellm/model_prices_and_context_window_backup.json"
 EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 # The keys of a model in the order in which they are written.
-KEYS = ["id", "name", "description", "window", "max_output", "images", "reasoning",
+KEYS = ["id", "name", "description", "window", "max_output", "images", "audio", "reasoning",
         "default_reasoning", "sampling", "price", "bytes_per_token"]
 
 
@@ -264,6 +264,7 @@ def from_models_dev(model, selection):
         "window": limit.get("input") or limit.get("context"),
         "max_output": limit.get("output"),
         "images": "image" in model.get("modalities", {}).get("input", []),
+        "audio": "audio" in model.get("modalities", {}).get("input", []),
         "price": price(models_dev_prices(model.get("cost", {}))),
     }
     if model.get("temperature") is False:
@@ -294,6 +295,7 @@ def from_litellm(model, selection):
         "window": model.get("max_input_tokens"),
         "max_output": model.get("max_output_tokens"),
         "images": model.get("supports_vision"),
+        "audio": model.get("supports_audio_input"),
         "price": price(litellm_prices(model)),
         "reasoning": litellm_levels(model, selection),
     }

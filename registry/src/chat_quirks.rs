@@ -33,6 +33,10 @@ pub struct ChatQuirks {
     /// A user message must not follow a tool result: insert a short assistant message
     /// between them.
     pub answer_after_tool: bool,
+    /// The last message must not be an answer: a short message of the user is added.
+    pub ends_with_user: bool,
+    /// The most tools of a request; the last ones are left out.
+    pub max_tools: Option<u32>,
     /// The `content` of an assistant message that has only calls.
     pub call_content: CallContent,
     /// Send the `name` of the tool in tool messages.
@@ -116,6 +120,11 @@ impl ChatQuirks {
     pub fn wants_baggage(&self) -> bool {
         self.reasoning_replay != ReasoningReplay::None
             || self.call_extra != ExtraContentReplay::None
+    }
+
+    /// See [`crate::WireQuirks::requires_reasoning`].
+    pub fn requires_reasoning(&self) -> bool {
+        self.reasoning_required != ReasoningRequired::Never
     }
 
     /// See [`crate::WireQuirks::replays_reasoning`].

@@ -21,6 +21,12 @@ pub trait EnumSetValue: VariantArray + Copy + PartialEq {}
 
 impl<T: VariantArray + Copy + PartialEq> EnumSetValue for T {}
 
+impl<T: EnumSetValue> Default for EnumSet<T> {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
 impl<T: EnumSetValue> EnumSet<T> {
     /// The empty set.
     pub const fn empty() -> Self {

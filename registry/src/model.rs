@@ -26,6 +26,9 @@ pub struct Model {
     /// Whether messages may contain images.
     #[serde(default)]
     pub images: bool,
+    /// Whether messages may contain audio.
+    #[serde(default)]
+    pub audio: bool,
     /// The effort levels, weakest first; empty if reasoning cannot be controlled.
     #[serde(default)]
     pub reasoning: Vec<String>,
@@ -54,12 +57,13 @@ impl Model {
     pub const BYTES_PER_TOKEN: f32 = 2.7;
 
     /// A model that is not listed, of which only the name is known. Nothing is withheld from
-    /// it: images are sent, for example.
+    /// it: images and audio are sent, for example.
     pub fn unlisted(id: &str) -> Self {
         Self {
             id: id.to_owned(),
             name: id.to_owned(),
             images: true,
+            audio: true,
             unlisted: true,
             ..Self::default()
         }

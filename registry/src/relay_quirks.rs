@@ -34,6 +34,11 @@ pub struct RelayQuirks {
     #[default(EnumSet::empty())]
     pub schema: EnumSet<SchemaRule>,
 
+    /// The most tools of a request; the last ones are left out.
+    pub max_tools: Option<u32>,
+
+    /// The last message must not be an answer: a short message of the user is added.
+    pub ends_with_user: bool,
     /// Messages may have the role `developer`; else it becomes `system`.
     #[default = true]
     pub developer_role: bool,

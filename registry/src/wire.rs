@@ -70,6 +70,14 @@ impl WireQuirks {
         }
     }
 
+    /// Whether the provider refuses earlier answers without their reasoning.
+    pub fn requires_reasoning(&self) -> bool {
+        match self {
+            Self::Chat(quirks) => quirks.requires_reasoning(),
+            Self::Responses(_) => false,
+        }
+    }
+
     /// Whether the reasoning of earlier answers is sent back, and so takes room in the window.
     pub fn replays_reasoning(&self) -> bool {
         match self {

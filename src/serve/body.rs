@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::RefusalReason;
 use super::body_error::BodyError;
-use super::content_coding::BodyDecoder;
 use crate::net::blocking::block_in_place_if_large;
+use crate::net::content_coding::{CODED_PIECE, ContentCoding, ContentDecoder};
 use crate::net::memory::{self, MemoryKind, MemoryShare, ProcessMemory};
 
 /// Limits on the body of one request.
@@ -86,8 +86,6 @@ pub(super) struct RefusedBody {
     pub(super) request_headers: HeaderMap,
 }
 
-/// How much of a coded body is decoded at once: it may become a thousand times as much.
-const CODED_PIECE: usize = 4 * 1024;
 /// After so many decoded bytes other tasks have their turn.
 const DECODED_PIECE: usize = 1 << 20;
 
@@ -109,7 +107,12 @@ where
         Some(_) => return Err(BodyError::TooLarge),
     };
     let mut share = limits.memory.share(MemoryKind::Requests);
-    let mut decoder = BodyDecoder::new(headers, limits.max, expected)?;
+    let coding = ContentCoding::of(headers)?;
+    // A few bytes of it may become more than the share has room for.
+    if coding == ContentCoding::Brotli {
+        return Err(BodyError::Coding);
+    }
+    let mut decoder = ContentDecoder::new(coding, limits.max, expected)?;
     let start = Instant::now();
     let mut received: usize = 0;
     let mut body = std::pin::pin!(body);

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use super::RefusalReason;
 use super::error::{close, invalid_request, memory_full};
+use crate::net::content_coding::CodingError;
 use crate::net::memory::MemoryFull;
 use axum::body::Body;
 
@@ -29,6 +30,16 @@ pub(super) enum BodyError {
     /// There is no memory for it now.
     #[error(transparent)]
     MemoryFull(#[from] MemoryFull),
+}
+
+impl From<CodingError> for BodyError {
+    fn from(error: CodingError) -> Self {
+        match error {
+            CodingError::Unknown => Self::Coding,
+            CodingError::Full => Self::TooLarge,
+            CodingError::Broken => Self::Broken,
+        }
+    }
 }
 
 impl BodyError {

@@ -9,7 +9,6 @@
 pub mod body;
 mod body_error;
 mod client_stream;
-mod content_coding;
 mod counted_body;
 mod edge;
 pub mod error;

@@ -116,6 +116,8 @@ async fn run_steps<S: Sink>(
                 answer.run_round(&mut round).await?;
                 if answer.assembler.awaits_tools() {
                     Step::Tools
+                } else if answer.assembler.awaits_end() {
+                    answer.compaction.take().map_or(Step::Done, Step::Summarize)
                 } else {
                     Step::Done
                 }

@@ -16,6 +16,7 @@ use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use adapters::responses::request::TurnSource;
+use adapters::token_count;
 use adapters::turn::Turn;
 use registry::Route;
 use tokio::time::Instant;
@@ -87,6 +88,8 @@ pub(super) struct PreparedAttempt {
     pub(super) fingerprint: Arc<RequestFingerprint>,
     /// The facts about the provider that the assembler needs.
     pub(super) answer_params: AnswerParams,
+    /// The neutral estimate of its input tokens, if it is compared with what is counted.
+    pub(super) neutral_tokens: Option<u64>,
     /// The changes that this route requires.
     pub(super) notes: Notes,
     /// The reasoning that this route does not get.
@@ -187,13 +190,13 @@ impl Failover {
         turn: &Turn<'_>,
     ) -> Result<u64, Fault> {
         let failover = Self::without_health_check(ctx, history);
-        match failover.remaining.front() {
-            Some(route) => {
-                let request = failover.plan(turn, route).encode(turn)?;
-                Ok(request.encoded.estimated_tokens)
-            }
-            None => Err(no_route()),
-        }
+        let route = failover.remaining.front().ok_or_else(no_route)?;
+        let planned = failover.plan(turn, route);
+        // What cannot be sent cannot be counted.
+        planned.encode(turn)?;
+        let estimate = token_count::input_tokens(turn, &planned.plan);
+        let ratios = &failover.shared.token_ratios;
+        Ok(ratios.correct(&route.full_name(), estimate))
     }
 
     /// Takes the first route and encodes the turn for it.
@@ -362,9 +365,9 @@ impl Failover {
     }
 
     /// Caches the reasoning state that the provider wants back with the calls of an answer.
-    pub(super) fn cache_reasoning<'i>(&self, items: impl Iterator<Item = &'i [u8]>) {
+    pub(super) fn cache_reasoning<'i>(&self, origin: &str, items: impl Iterator<Item = &'i [u8]>) {
         let memory = &self.shared.memory;
-        memory.keep_reasoning(&self.owner, &self.session, items);
+        memory.keep_reasoning(&self.owner, &self.session, origin, items);
     }
 
     /// Remembers the tokens that the provider counted for the attempt's request and its answer.
@@ -379,6 +382,10 @@ impl Failover {
         let route = &attempt.route;
         let learned = self.shared.upstreams.learned_quirks();
         learned.record_answer(&route.provider.id, &route.upstream_model, usage);
+        if let Some(neutral) = attempt.neutral_tokens {
+            let (ratios, route) = (&self.shared.token_ratios, &attempt.answer_params.origin);
+            ratios.record(route, neutral, usage.input);
+        }
     }
 
     /// Counts whether the attempt's turn lost against what it would have cost with nothing shortened.

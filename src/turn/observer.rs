@@ -33,6 +33,11 @@ pub trait TurnObserver: Send + Sync {
         None
     }
 
+    /// Whether time passes in steps, as it was recorded, so that no timer is late.
+    fn sets_time(&self) -> bool {
+        false
+    }
+
     /// The length in bytes of the next chunk of the upstream's body. `None` takes chunks as the
     /// transport delivers them. Only a replay returns one, to cut the body where it was cut before.
     fn next_chunk_len(&self) -> Option<usize> {

@@ -16,7 +16,7 @@ use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
 use super::context::TurnContext;
 use super::engine::{AnswerParts, Round, Step, ToolLoop};
-use super::failover::{Failover, PreparedAttempt};
+use super::failover::Failover;
 use super::observer::TurnEvent;
 use super::prepared::{RoutedHistory, first_attempt, new_assembler, resolve_routes};
 use super::shared::SharedState;
@@ -194,14 +194,15 @@ pub(super) fn prepare(
         }
         assembler
     };
-    let compaction = |trigger, tools, identity: ResponseIdentity| {
-        Step::Summarize(Box::new(Compaction {
+    let compaction = |trigger, limit, tools, identity: ResponseIdentity| {
+        Box::new(Compaction {
             trigger,
+            limit,
             history: history.clone(),
             tools,
             id: identity.id,
             created_at: identity.created_at,
-        }))
+        })
     };
     if let Some(trigger) = trigger {
         let identity = ctx.response_identity();
@@ -210,11 +211,12 @@ pub(super) fn prepare(
             parts: AnswerParts {
                 assembler: assembler(&identity, answer_params),
                 tools: None,
+                compaction: None,
                 keeps_items,
                 stored,
                 connection,
             },
-            first_step: compaction(trigger, tools, identity),
+            first_step: Step::Summarize(compaction(trigger, None, tools, identity)),
             session,
             stream: turn.stream && trigger != CompactionTrigger::Endpoint,
             busy: loaded.busy.take(),
@@ -226,7 +228,7 @@ pub(super) fn prepare(
     let mut failover = Failover::new(ctx, &history);
     let attempt = first_attempt(&mut failover, &turn)?;
     let identity = ctx.response_identity();
-    let assembler = assembler(&identity, attempt.answer_params.clone());
+    let mut assembler = assembler(&identity, attempt.answer_params.clone());
     let runner = ctx.environment.tools.as_ref();
     let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
     let max_tool_calls = turn.echo.max_tool_calls;
@@ -235,18 +237,40 @@ pub(super) fn prepare(
         let runner = Arc::clone(runner);
         Box::new(ToolLoop::new(runner, history.clone(), max_tool_calls))
     });
-    let threshold = turn.compact_threshold;
-    let first_step = if threshold.is_some_and(|tokens| exceeds_threshold(&attempt, tokens)) {
-        compaction(CompactionTrigger::Threshold, None, identity)
-    } else {
-        failover.keep_source(history.source.clone());
-        Step::Upstream(Box::new(Round::new(attempt, failover, session.affinity())))
+    let max_input = attempt.route.model.window().max_input();
+    let estimate = attempt.answer_params.estimated_input_tokens;
+    let limited = turn.compact_threshold.map(|threshold| {
+        let calibration = memory.calibration(&ctx.owner, &session.id);
+        let origin = &attempt.answer_params.origin;
+        let likely = calibration.map_or(estimate, |known| known.scale(origin, estimate));
+        let limit = Some(threshold.min(max_input)).filter(|limit| estimate <= *limit);
+        let trigger = CompactionTrigger::Threshold;
+        (
+            likely > max_input,
+            compaction(trigger, limit, None, identity),
+        )
+    });
+    // A history that does not fit the window is compacted before its answer, another one after it.
+    let (first_step, compaction) = match limited {
+        Some((true, compaction)) => (Step::Summarize(compaction), None),
+        other => {
+            failover.keep_source(history.source.clone());
+            let round = Round::new(attempt, failover, session.affinity());
+            (
+                Step::Upstream(Box::new(round)),
+                other.map(|(_, after)| after),
+            )
+        }
     };
+    if compaction.is_some() {
+        assembler.hold_end();
+    }
     Ok(Preparation::Ready(PreparedRequest {
         first_step,
         parts: AnswerParts {
             assembler,
             tools,
+            compaction,
             keeps_items,
             stored,
             connection,
@@ -327,6 +351,7 @@ pub(super) fn failed_request(
         parts: AnswerParts {
             assembler: Box::new(assembler),
             tools: None,
+            compaction: None,
             keeps_items: None,
             stored: None,
             connection: None,
@@ -335,13 +360,6 @@ pub(super) fn failed_request(
         stream: true,
         busy: None,
     })
-}
-
-/// Whether the request has more tokens than the client's threshold, or than the window holds
-/// beside an answer.
-fn exceeds_threshold(attempt: &PreparedAttempt, threshold: u64) -> bool {
-    let max_input = attempt.route.model.window().max_input();
-    attempt.answer_params.estimated_input_tokens > threshold.min(max_input)
 }
 
 /// Refuses a request that continues a response if it has the result of a call that neither of them
@@ -359,7 +377,8 @@ fn check_results(
     unknown.map_or(Ok(()), |(index, call)| Err(call_not_found(*index, call)))
 }
 
-/// Estimates the input tokens of a request. Nothing is sent or stored.
+/// Estimates the input tokens of a request, without the caution of the bounds. Nothing is sent or
+/// stored.
 pub(super) fn estimate_input_tokens(
     ctx: &TurnContext,
     config: &Arc<Config>,

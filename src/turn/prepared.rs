@@ -106,6 +106,7 @@ pub(super) fn new_assembler(
     codex: bool,
     params: AnswerParams,
 ) -> Box<Assembler> {
+    let relayed = params.relayed_tools;
     let settings = AssemblerSettings {
         tool_names: turn.tools.names(),
         withheld_tools: turn.withheld_tools.clone(),
@@ -114,7 +115,7 @@ pub(super) fn new_assembler(
         params,
         max_bytes: MAX_ANSWER_BYTES,
     };
-    let response = ResponseObject::new(turn, id, created_at);
+    let response = ResponseObject::new(turn, id, created_at, relayed);
     Box::new(Assembler::new(response, settings))
 }
 

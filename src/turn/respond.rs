@@ -378,7 +378,8 @@ async fn begin(
 }
 
 /// Answers `POST /v1/responses/input_tokens`: an estimate of the input tokens of a turn with this
-/// body, made from its bytes. Nothing is sent or stored.
+/// body, which follows OpenAI's count and what the model has counted before. Nothing is sent or
+/// stored.
 pub async fn input_tokens(
     service: &Arc<Service>,
     owner: Arc<str>,

@@ -1,5 +1,6 @@
 //! The `x-respondent-*` response headers of a turn: which provider and model answer, what was
-//! changed in the request, and how much of it the provider may have cached.
+//! changed in the request, and how much of it the provider may have cached; and what the provider says
+//! of the limits of its rate.
 
 use std::sync::Arc;
 
@@ -18,6 +19,12 @@ const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
 /// How the upstream request compares with the previous one of its session; see `turn::prefix`.
 pub const PREFIX_HEADER: HeaderName = HeaderName::from_static("x-respondent-prefix");
 
+/// How the names of the provider's headers begin that are passed on.
+const RATE_LIMITS: &str = "x-ratelimit-";
+/// The most of these headers, and the most bytes of a name or a value.
+const MAX_RATE_LIMITS: usize = 16;
+const MAX_RATE_LIMIT_BYTES: usize = 128;
+
 /// The headers, shared by the engine and the HTTP reply. The engine changes them until the first
 /// event goes out; then the reply writes them.
 #[derive(Clone, Default)]
@@ -28,6 +35,7 @@ struct HeaderContent {
     route: String,
     notes: Notes,
     prefix: String,
+    rate_limits: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl ResponseHeaders {
@@ -44,9 +52,23 @@ impl ResponseHeaders {
         self.update(|content| content.notes.extend(notes));
     }
 
+    /// Takes the limits that the provider names in the head of its last reply.
+    pub(super) fn set_rate_limits(&self, upstream: &HeaderMap) {
+        let is_passed_on = |(name, value): &(&HeaderName, &HeaderValue)| {
+            name.as_str().starts_with(RATE_LIMITS)
+                && name.as_str().len().max(value.len()) <= MAX_RATE_LIMIT_BYTES
+                && value.to_str().is_ok()
+        };
+        let limits = upstream.iter().filter(is_passed_on).take(MAX_RATE_LIMITS);
+        let limits = limits.map(|(name, value)| (name.clone(), value.clone()));
+        let limits = limits.collect();
+        self.update(|content| content.rate_limits = limits);
+    }
+
     /// Inserts the headers that have a value.
     pub(super) fn write_to(&self, headers: &mut HeaderMap) {
         self.update(|content| {
+            headers.extend(content.rate_limits.iter().cloned());
             let codes = content.notes.codes();
             for (name, value) in [
                 (ROUTE_HEADER, &content.route),

@@ -396,16 +396,18 @@ impl SessionMemory {
         ids.into_iter().filter_map(found).collect()
     }
 
-    /// Remembers the reasoning state in the items of an answer for the calls that it belongs to.
+    /// Remembers the reasoning in the items of an answer of `origin` for the calls that it belongs
+    /// to.
     /// The first source of this state are the reasoning items that the client sends back; this is
     /// the second one, for clients that do not.
     pub(super) fn keep_reasoning<'i>(
         &self,
         owner: &Arc<str>,
         session: &str,
+        origin: &str,
         items: impl Iterator<Item = &'i [u8]>,
     ) {
-        let blobs = records::reasoning_by_call(items)
+        let blobs = records::reasoning_by_call(origin, items)
             .into_iter()
             .filter(|(_, blobs)| blobs.len() <= REASONING_LIMIT);
         self.put_reasoning(owner, session, blobs);

@@ -10,6 +10,7 @@ use registry::Route;
 use tokio::time::Instant;
 
 use super::background::ResponseIdentity;
+use super::calibration::TokenRatios;
 use super::output_cache::OutputCache;
 use super::prefix::RequestFingerprint;
 use super::session_memory::SessionMemory;
@@ -34,6 +35,7 @@ pub(super) struct SharedState {
     /// The response of the recorded background turn that is replayed.
     pub(super) recorded_identity: Mutex<Option<ResponseIdentity>>,
     pub(super) prompts: StoredPrompts,
+    pub(super) token_ratios: TokenRatios,
 }
 
 impl SharedState {
@@ -47,6 +49,7 @@ impl SharedState {
             responses,
             recorded_identity: Mutex::default(),
             prompts: StoredPrompts::default(),
+            token_ratios: TokenRatios::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use adapters::plan::Retention;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
@@ -11,6 +12,8 @@ use http::Response;
 use http_body_util::BodyExt as _;
 use kit::player::Player;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::observer::{TurnEvent, TurnObserver};
@@ -34,9 +37,15 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
     let player = Player::start(serde_json::from_value(script).unwrap())
         .await
         .unwrap();
+    let service = service_for(&player.base_url(), settings);
+    (service, player)
+}
+
+/// A service whose provider `acme` is at this address.
+fn service_for(base: &str, settings: &str) -> Arc<Service> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    let base = player.base_url();
     std::fs::write(
         root.join("proxy-config.toml"),
         format!("[providers.acme]\nwire = \"chat\"\nbase_url = \"{base}\"\n{settings}\n"),
@@ -52,7 +61,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         Artifacts::without_store(Retention::Nothing, BTreeSet::new()),
         ResponseStore::default(),
     );
-    (Arc::new(service), player)
+    Arc::new(service)
 }
 
 async fn ask(service: &Arc<Service>) -> Response<Body> {
@@ -91,6 +100,137 @@ async fn an_answer_that_hangs_after_its_finish_reason_is_complete() {
     .await;
     let last = last_event(&service).await;
     assert_eq!(last["type"], "response.completed", "{last}");
+}
+
+/// R84: a connection that stays open behind a complete answer costs little time, and no token count.
+#[tokio::test]
+async fn r84_a_complete_answer_ends_although_its_connection_stays_open() {
+    let usage = json!({"usage": {"prompt_tokens": 5, "completion_tokens": 77}});
+    let (text, finish, stall) = (
+        json!({"text": "ho"}),
+        json!({"finish": "stop"}),
+        json!({"stall": true}),
+    );
+    let alive =
+        json!({"repeat": {"times": 100_000, "steps": [{"raw": ": alive\n\n"}, {"delay_ms": 20}]}});
+    for (steps, counted, said) in [
+        (json!([text, finish, usage, stall]), true, "ho"),
+        (
+            json!([text, finish, {"delay_ms": 400}, usage, stall]),
+            true,
+            "ho",
+        ),
+        (json!([text, finish, stall]), false, "ho"),
+        (json!([text, finish, alive]), false, "ho"),
+        (
+            json!([text, finish, {"delay_ms": 400}, text, {"delay_ms": 800}, text, finish, usage, stall]),
+            true,
+            "hohoho",
+        ),
+    ] {
+        let (service, _player) = service(json!({"answers": [{"steps": steps}]}), "").await;
+        let begun = std::time::Instant::now();
+        let last = last_event(&service).await;
+        assert!(begun.elapsed().as_secs() < 4, "{steps}");
+        assert_eq!(last["type"], "response.completed", "{steps}: {last}");
+        let output = &last["response"]["output"][0]["content"][0]["text"];
+        assert_eq!(output, said, "{steps}");
+        let tokens = &last["response"]["usage"]["output_tokens"];
+        assert_eq!(tokens == &json!(77), counted, "{steps}: {tokens}");
+    }
+}
+
+/// A provider that sends the beginning of its reply when a request has arrived, and the rest when it
+/// is told to.
+async fn pausing(begin: &'static str) -> (String, Arc<Notify>, Arc<Notify>) {
+    const REST: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" end\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (arrived, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (has_arrived, told) = (Arc::clone(&arrived), Arc::clone(&go_on));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+            stream.write_all(begin.as_bytes()).await.unwrap();
+            has_arrived.notify_one();
+            told.notified().await;
+            let rest = if begin.is_empty() {
+                format!("{HEAD}{REST}")
+            } else {
+                REST.to_owned()
+            };
+            stream.write_all(rest.as_bytes()).await.unwrap();
+        }
+    });
+    (base, arrived, go_on)
+}
+
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+const BEGUN: &str = concat!(
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"begun\"}}]}\n\n"
+);
+
+/// Lets half an hour pass in which no task runs.
+async fn nobody_runs() {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_mins(30)).await;
+    tokio::time::resume();
+}
+
+/// R84: the time in which a client takes nothing is not the provider's silence.
+#[tokio::test]
+async fn r84_a_client_that_pauses_loses_nothing_when_it_goes_on() {
+    let (base, _, go_on) = pausing(BEGUN).await;
+    let service = service_for(&base, "max_retries = 0");
+    let mut body = ask(&service).await.into_body();
+    let mut text = String::new();
+    while !text.contains("begun") {
+        let frame = body.frame().await.unwrap().unwrap();
+        text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+    }
+    nobody_runs().await;
+    go_on.notify_one();
+    let rest = body.collect().await.unwrap().to_bytes();
+    let rest = String::from_utf8(rest.to_vec()).unwrap();
+    assert!(rest.contains("response.completed"), "{rest}");
+    assert!(rest.contains("begun end"), "{rest}");
+}
+
+/// R84: neither is the time in which a busy machine runs no task, before the first byte and after it,
+/// whatever the client waits for.
+#[tokio::test]
+async fn r84_time_in_which_nobody_reads_is_no_silence() {
+    for begin in ["", HEAD, BEGUN] {
+        for stream in [false, true] {
+            let (base, arrived, go_on) = pausing(begin).await;
+            let service = service_for(&base, "max_retries = 0");
+            let head = http::Request::new(()).into_parts().0;
+            let body = json!({"model": "acme/m", "input": "hi", "stream": stream}).to_string();
+            let answering = tokio::spawn(async move {
+                let response = respond(&service, "local".into(), &head, body).await;
+                let body = response.into_body().collect().await.unwrap().to_bytes();
+                String::from_utf8(body.to_vec()).unwrap()
+            });
+            arrived.notified().await;
+            // The beginning of the answer has been read.
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            nobody_runs().await;
+            go_on.notify_one();
+            let text = answering.await.unwrap();
+            assert!(
+                text.contains("\"status\":\"completed\""),
+                "{begin} {stream}: {text}"
+            );
+            assert!(text.contains(" end"), "{begin} {stream}: {text}");
+        }
+    }
 }
 
 #[tokio::test]

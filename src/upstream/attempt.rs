@@ -10,12 +10,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
-use http_body_util::BodyExt;
 use registry::WireQuirks;
 
-use super::transport::{self, error_chain};
-use super::{KeyIndex, RequestPermit, Upstream, blame};
+use super::decoded_body::DecodedBody;
+use super::{KeyIndex, RequestPermit, Upstream, blame, transport};
 use crate::clock::Clock;
+use crate::net::patience;
 
 /// Maximum bytes of an error response that are read, and the time limit for reading them.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -58,7 +58,7 @@ pub struct UpstreamRequest {
 /// stream.
 #[derive(Debug)]
 pub struct UpstreamResponse {
-    body: reqwest::Body,
+    body: DecodedBody,
     /// Bytes that were received and not yet returned by [`Self::read`].
     buffered: BytesMut,
     /// Released when the provider has finished its work.
@@ -68,7 +68,7 @@ pub struct UpstreamResponse {
 impl UpstreamResponse {
     fn new(response: reqwest::Response, permit: RequestPermit) -> Self {
         Self {
-            body: http::Response::from(response).into_body(),
+            body: DecodedBody::new(response),
             buffered: BytesMut::new(),
             _permit: permit,
         }
@@ -78,10 +78,10 @@ impl UpstreamResponse {
     /// earlier, else as many as arrive. `None` at the end of the body.
     pub async fn read(&mut self, length: Option<usize>) -> Result<Option<Bytes>, Fault> {
         let Some(length) = length else {
-            return self.next_chunk().await;
+            return self.body.next_chunk().await;
         };
         while self.buffered.len() < length {
-            match self.next_chunk().await? {
+            match self.body.next_chunk().await? {
                 Some(bytes) => self.buffered.extend_from_slice(&bytes),
                 None => break,
             }
@@ -90,33 +90,17 @@ impl UpstreamResponse {
         Ok((length > 0).then(|| self.buffered.split_to(length).freeze()))
     }
 
-    /// The next bytes as they arrive; `None` at the end of the body.
-    async fn next_chunk(&mut self) -> Result<Option<Bytes>, Fault> {
-        while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|error| {
-                let predicate = "broke the connection before its answer was complete.";
-                Fault::of_provider(Kind::Cut, predicate).caused_by(error_chain(&error))
-            })?;
-            if let Ok(bytes) = frame.into_data()
-                && !bytes.is_empty()
-            {
-                return Ok(Some(bytes));
-            }
-        }
-        Ok(None)
-    }
-
     /// Reads the rest of the body after the last event, for a moment, so that the connection
     /// can be reused. Dropping a body before its end closes the connection, and the end comes
     /// after `[DONE]`, often in a separate packet.
     pub fn drain(mut self) {
-        if let Some(Ok(None) | Err(_)) = self.next_chunk().now_or_never() {
+        if let Some(Ok(None) | Err(_)) = self.body.next_coded().now_or_never() {
             return;
         }
         tokio::spawn(async move {
             let rest = async {
                 let mut left = MAX_DRAIN_BYTES;
-                while let Ok(Some(bytes)) = self.next_chunk().await
+                while let Ok(Some(bytes)) = self.body.next_coded().await
                     && let Some(less) = left.checked_sub(bytes.len())
                 {
                     left = less;
@@ -150,14 +134,13 @@ pub async fn send_request(
         .headers(headers)
         .body(request.body);
     let patience = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
-    let sent = tokio::time::timeout(patience, sending.send()).await;
-    let response = match sent {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) => {
+    let response = match patience::within(patience, sending.send()).await {
+        Some(Ok(response)) => response,
+        Some(Err(error)) => {
             let request = blame::post(&upstream.provider, &path);
             return Err(transport::fault(upstream, &request, &error));
         }
-        Err(_) => {
+        None => {
             let seconds = upstream.provider.timeouts.first_byte.as_secs();
             return Err(Fault::new(
                 Kind::Timeout,
@@ -184,7 +167,7 @@ async fn error_reply(
     upstream: &Upstream,
     quirks: &WireQuirks,
     path: &str,
-    mut response: reqwest::Response,
+    response: reqwest::Response,
     clock: &dyn Clock,
     observe: Observe<'_>,
 ) -> Fault {
@@ -195,20 +178,34 @@ async fn error_reply(
         let now = UNIX_EPOCH + Duration::from_secs(clock.unix());
         provider_error::delay::from_headers(header, now)
     };
+    let redirect = (300..400)
+        .contains(&status)
+        .then(|| redirect_fault(upstream, path, status, response.headers()));
+    let mut response = DecodedBody::new(response);
     let mut body = Vec::new();
     let read = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
-            let room = MAX_ERROR_BYTES.saturating_sub(body.len());
-            body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-            if chunk.len() >= room {
-                break;
+        loop {
+            match response.next_chunk().await {
+                Ok(Some(chunk)) => {
+                    let room = MAX_ERROR_BYTES.saturating_sub(body.len());
+                    body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+                    if chunk.len() >= room {
+                        break;
+                    }
+                }
+                // What cannot be read is told in place of the message.
+                Err(fault) if body.is_empty() && fault.kind == Kind::BadReply => {
+                    body.extend_from_slice(fault.message.as_bytes());
+                    break;
+                }
+                Ok(None) | Err(_) => break,
             }
         }
     };
-    let _ = tokio::time::timeout(ERROR_TIMEOUT, read).await;
+    let _ = patience::within(ERROR_TIMEOUT, read).await;
     observe(AttemptEvent::ErrorBody(&body));
-    if (300..400).contains(&status) {
-        return redirect_fault(upstream, path, status, response.headers());
+    if let Some(redirect) = redirect {
+        return redirect;
     }
     wire::error(quirks, status, wait, &body)
 }

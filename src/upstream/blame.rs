@@ -278,3 +278,35 @@ fn join(parts: [&str; 3]) -> String {
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_wrong_address;
+
+    #[test]
+    fn only_a_reply_about_an_address_blames_it() {
+        for words in [
+            "",
+            "Not Found",
+            "404 page not found",
+            "Cannot POST /v1/v1/responses",
+            "Invalid URL (POST /v1/chat)",
+            "no Route matched with those values",
+            "File Not Found",
+            "Unexpected endpoint or method. (POST /v1/x)",
+        ] {
+            assert!(is_wrong_address(404, words), "{words}");
+        }
+        for words in [
+            "No endpoints found that support tool use.",
+            "No endpoints found that support image input",
+            "No endpoints found matching your data policy",
+            "No allowed providers are available for the selected model.",
+            "Item with id 'rs_1' not found.",
+            "Live search is deprecated. Please switch to the Agent Tools API.",
+        ] {
+            assert!(!is_wrong_address(404, words), "{words}");
+        }
+        assert!(!is_wrong_address(400, ""));
+    }
+}

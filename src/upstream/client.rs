@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use registry::Provider;
 use reqwest::Url;
@@ -28,6 +28,11 @@ pub fn client_builder(
 ) -> reqwest::ClientBuilder {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
+        // Without this header a server may use any coding.
+        .default_headers(HeaderMap::from_iter([(
+            ACCEPT_ENCODING,
+            HeaderValue::from_static("identity"),
+        )]))
         .connect_timeout(connect_timeout)
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::event::Usage;
-use adapters::quirk_patch::{ModelPatch, QuirkPatch};
+use adapters::quirk_patch::{ModelPatch, QuirkPatch, SharedPatch};
 use adapters::wire;
 use hashlink::LinkedHashMap;
 use parking_lot::RwLock;
@@ -249,6 +249,7 @@ pub fn is_limit(patch: QuirkPatch) -> bool {
     matches!(
         patch,
         QuirkPatch::Model(ModelPatch::Window(_) | ModelPatch::MaxOutput(_))
+            | QuirkPatch::Shared(SharedPatch::MaxTools(_))
     )
 }
 

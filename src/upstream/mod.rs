@@ -18,6 +18,7 @@ mod attempt;
 mod blame;
 mod client;
 mod concurrency;
+mod decoded_body;
 pub mod discovery;
 mod health;
 mod keys;

@@ -225,7 +225,7 @@ class Session:
         if left := [path.name for path in self.config.parent.glob("*respondent*")]:
             raise kit.Failure(f"the setup left {left}")
 
-    def turn(self, prompt: str, seconds: float, model: str | None = None) -> None:
+    def turn(self, prompt: str, seconds: float, model: str | None = None) -> Turn:
         # Some tests have a dead upstream, so the client must not wait for the network without a limit.
         # The commands come from the scripts of the tests, so they do not need the client's sandbox.
         argv = [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable", "unbounded_connection_retries"]
@@ -239,6 +239,7 @@ class Session:
         self.last = Turn(code, stdout)
         self.items += self.last.items
         self.errors += self.last.errors
+        return self.last
 
     def terminal(self, prompt: str, is_over: Callable[[], bool], seconds: float):
         """Runs the terminal interface in a terminal of its own until `is_over`, and ends it."""

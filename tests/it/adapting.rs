@@ -3,10 +3,12 @@
 //! own file nothing is refused.
 pub mod strict;
 
+use kit::player::PlayerWire;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use self::strict::{Preset, presets, start_all};
+use crate::faults::{answer, player_with};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
@@ -19,6 +21,14 @@ pub fn trials() -> Vec<Trial> {
         case(
             "provider files: a tool loop moves from any provider to any other",
             || pairs(Preset::with_provider_file),
+        ),
+        case(
+            "adapting: a model whose answers begin inside thinking is known by the first one",
+            begins_inside_thinking,
+        ),
+        case(
+            "sealed reasoning goes out if it is asked for, and reasoning goes back all the same",
+            sealed_reasoning,
         ),
     ];
     for preset in presets() {
@@ -72,6 +82,77 @@ async fn nothing_refused(preset: Preset) {
     for request in player.requests() {
         assert!(!request.refused, "{}\n{}", request.body, proxy.log());
     }
+}
+
+/// The text of the first answer was passed on before its tag came; that of the next ones is held. A
+/// model that answers without thinking is another one again.
+async fn begins_inside_thinking() {
+    let pieces = |pieces: &[&str]| {
+        let texts = pieces.iter().map(|text| json!({ "text": text }));
+        answer(texts.collect())
+    };
+    let thinking = || pieces(&["I ", "think", "</think>", "\n\nYes."]);
+    let plain = || pieces(&["No", "."]);
+    let answers = vec![thinking(), thinking(), plain(), plain(), thinking()];
+    let player = player_with(PlayerWire::Chat, answers).await;
+    let proxy = Proxy::start(&player).await;
+    let in_text = ["commentary I think", "final_answer Yes."];
+    let known = ["reasoning I think", "final_answer Yes."];
+    let plain = ["final_answer No."];
+    // The items of each answer, and the pieces of text.
+    let expected = [
+        (&in_text[..], 3),
+        (&known, 1),
+        (&plain, 1),
+        (&plain, 2),
+        (&in_text, 3),
+    ];
+    for (number, (items, pieces)) in expected.into_iter().enumerate() {
+        let stream = proxy.stream(&json!({"model": "up/m", "input": "go"})).await;
+        let output = stream.response["output"].as_array().unwrap().iter();
+        let told: Vec<String> = output
+            .map(|item| {
+                let text = item.pointer("/content/0/text");
+                let text = text.or(item.pointer("/summary/0/text")).unwrap();
+                let phase = item["phase"].as_str().unwrap_or("reasoning");
+                format!("{phase} {}", text.as_str().unwrap())
+            })
+            .collect();
+        assert_eq!(told, items, "answer {number}");
+        let deltas = stream.count("response.output_text.delta");
+        assert_eq!(deltas, pieces, "answer {number}");
+    }
+}
+
+/// A provider that only reads earlier reasoning gets its text, whether or not the client has it.
+async fn sealed_reasoning() {
+    let call = || {
+        answer(json!([
+            {"reasoning": "I look."},
+            {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
+        ]))
+    };
+    let seen = answer(json!([{"text": "Seen."}]));
+    let player = player_with(PlayerWire::Chat, vec![call(), seen, call()]).await;
+    let proxy = Proxy::start(&player).await;
+    let tools = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
+    let user = json!({"role": "user", "content": "go"});
+    let body = |input: Value| json!({"model": "up/m", "input": input, "tools": tools});
+    let first = proxy.response(&body(json!([user]))).await;
+    let [reasoning, call] = &first["output"].as_array().unwrap()[..] else {
+        panic!("{first}")
+    };
+    assert_eq!(reasoning["summary"][0]["text"], "I look.");
+    let keys: Vec<&String> = reasoning.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["id", "type", "summary"]);
+    let result = json!({"type": "function_call_output", "call_id": "c1", "output": "a wall"});
+    proxy.response(&body(json!([user, call, result]))).await;
+    let sent = player.requests().pop().unwrap().body;
+    assert!(sent.contains("\"reasoning_content\":\"I look.\""), "{sent}");
+    let mut asking = body(json!([user]));
+    asking["include"] = json!(["reasoning.encrypted_content"]);
+    let asked = proxy.response(&asking).await;
+    assert!(asked["output"][0]["encrypted_content"].is_string());
 }
 
 /// For every pair of providers: one makes a call, the other gets the result.

@@ -2,6 +2,7 @@
 //! wire of an upstream, but for adaptations of what only one wire has.
 mod adapting;
 mod breaks;
+mod codings;
 mod connections;
 mod errors;
 mod failover;
@@ -42,6 +43,7 @@ pub fn trials() -> Vec<Trial> {
         rooms.into_iter().flatten().collect()
     });
     trials.extend(adapting::trials());
+    trials.extend(codings::trials());
     trials
 }
 

@@ -25,6 +25,7 @@ mod refusals;
 mod replay;
 mod requests;
 mod table;
+mod token_counts;
 
 use body::Recording;
 
@@ -35,10 +36,15 @@ fn is_other_wire(folder: &str) -> bool {
 }
 
 pub fn trials() -> Vec<Trial> {
+    let counts = case_if(
+        "recordings::token_counts",
+        token_counts::requests,
+        |requests| async move { token_counts::check(&requests).await },
+    );
     let Some(root) = root() else {
         let absent =
             || Err::<(), _>("no recordings found; set RECORDINGS_DIR to their folder".to_owned());
-        return vec![case_if("recordings", absent, |()| async {})];
+        return vec![counts, case_if("recordings", absent, |()| async {})];
     };
     let folders = folders(&root);
     assert!(!folders.is_empty(), "the folder has no recordings");
@@ -54,6 +60,7 @@ pub fn trials() -> Vec<Trial> {
     for folder in native_folders(&root) {
         trials.push(folder_trial("native", &folder, native::check));
     }
+    trials.push(counts);
     trials.push(case_if(
         "recordings::table",
         || Ok((root, folders)),

@@ -192,8 +192,8 @@ fn invalid_requests() -> Vec<(Value, &'static str, Value)> {
         (with("tools", json!({})), "tools", json!(null)),
         (
             with("tools", json!([{"type": "function"}])),
-            "tools",
-            json!(null),
+            "tools[0].name",
+            json!("missing_required_parameter"),
         ),
         (
             with("text", json!({"format": {"type": "yaml"}})),
@@ -280,7 +280,7 @@ async fn served() {
             json!([{"role": "developer", "content": "be kind"}, {"role": "user", "content": "go"}]),
         ),
         input(
-            json!([{"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "smell", "of": "tea"}]}]),
+            json!([{"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "smell", "of": "tea"}]}, {"role": "user", "content": "go"}]),
         ),
         input(
             json!([{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"}]}]),
@@ -604,7 +604,8 @@ async fn tool_choices() {
         body["tools"] = tools.clone();
         body["tool_choice"] = choice.clone();
         let error = proxy.post(&body).await.error(400);
-        assert_eq!(error["param"], "tool_choice", "{choice}");
+        let param = error["param"].as_str().unwrap();
+        assert!(param.starts_with("tool_choice"), "{choice}");
     }
     let mut body = body();
     body["tools"] = json!([{"type": "web_search"}]);

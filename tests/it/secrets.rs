@@ -45,8 +45,9 @@ fn header_names(player: &Player, request: usize) -> Vec<String> {
 
 async fn client_head() {
     /// The headers that the proxy itself sends.
-    const PROXY_HEADERS: [&str; 5] = [
+    const PROXY_HEADERS: [&str; 6] = [
         "accept",
+        "accept-encoding",
         "content-length",
         "content-type",
         "host",

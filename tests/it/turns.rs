@@ -1,6 +1,7 @@
 //! Turns as data: what the upstream sends and what the client must receive, with and without
 //! streaming, for Codex and for other clients.
 mod chat_rows;
+mod deferred;
 mod rows;
 
 use kit::player::{ChatDialect, Player, PlayerWire, ReplyForm, ScriptStep, ScriptedAnswer};
@@ -9,6 +10,7 @@ use libtest_mimic::Trial;
 use serde_json::{Map, Value, json};
 
 use self::chat_rows::{call_chunks, text_chunks};
+use self::deferred::{deferred_tools, found_before};
 use self::rows::{
     early_ends, function_calls, odd_calls, other_tool_types, patch_calls, text_turns, tool,
 };
@@ -27,6 +29,11 @@ pub fn trials() -> Vec<Trial> {
                 wire,
                 "apply_patch is repaired where the repair is certain",
                 patches,
+            ),
+            wire_case(
+                wire,
+                "what a search has found stays found in a stored history",
+                found_before,
             ),
             wire_case(wire, "usage is the provider's or an estimate", usage),
             wire_case(
@@ -65,11 +72,12 @@ pub fn trials() -> Vec<Trial> {
 type TurnTable = fn() -> Vec<TurnCase>;
 
 /// The tables of turns that mean the same on every wire.
-const TABLES: [(&str, TurnTable); 5] = [
+const TABLES: [(&str, TurnTable); 6] = [
     ("turns of text, reasoning and refusals", text_turns),
     ("turns with function calls", function_calls),
     ("R5 calls in unusual forms", odd_calls),
     ("turns with tools of other types", other_tool_types),
+    ("turns with deferred tools", deferred_tools),
     ("turns that end early", early_ends),
 ];
 
@@ -98,6 +106,9 @@ struct TurnCase {
     output: Value,
     /// The expected output for Codex, if it differs.
     codex: Option<Value>,
+    /// The expected output of an upstream that speaks the Responses API, whose items stay as it made
+    /// them, if it differs.
+    native: Option<Value>,
 }
 
 fn turn_case(name: &'static str, request: Value, steps: Value, output: Value) -> TurnCase {
@@ -107,12 +118,18 @@ fn turn_case(name: &'static str, request: Value, steps: Value, output: Value) ->
         steps,
         output,
         codex: None,
+        native: None,
     }
 }
 
 impl TurnCase {
     fn codex(mut self, output: Value) -> Self {
         self.codex = Some(output);
+        self
+    }
+
+    fn native(mut self, output: Value) -> Self {
+        self.native = Some(output);
         self
     }
 }
@@ -154,7 +171,14 @@ fn summarize_item(item: &Value) -> Value {
         "reasoning" => vec![json!("reasoning"), json!(text("summary", "text"))],
         _ => {
             let mut call = vec![item["type"].clone(), item["call_id"].clone()];
-            let parts = ["namespace", "name", "arguments", "input", "operation"];
+            let parts = [
+                "namespace",
+                "name",
+                "arguments",
+                "input",
+                "operation",
+                "tools",
+            ];
             call.extend(parts.iter().filter_map(|key| item.get(*key)).cloned());
             if let Some(action) = item["action"].as_object() {
                 let known: Map<String, Value> = action
@@ -183,7 +207,10 @@ async fn play(wire: PlayerWire, setup: Setup, cases: Vec<TurnCase>) {
         for headers in [&[], CODEX] {
             let expected = match &case.codex {
                 Some(output) if !headers.is_empty() => output,
-                _ => &case.output,
+                _ => match &case.native {
+                    Some(output) if wire == PlayerWire::Responses => output,
+                    _ => &case.output,
+                },
             };
             for _ in 0..2 {
                 player.push(ScriptedAnswer::steps(parse_steps(case.steps.clone())));

@@ -4,13 +4,11 @@
 //! so the images of consecutive results follow them in a user message. For media
 //! that the model does not accept, the tool message itself contains a line of text.
 
-use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::media::AcceptedMedia;
 use crate::notes::Notes;
 use crate::plan::{AnswerItems, Plan, SequenceEntry};
-use crate::result_text::output_has_parts;
-use crate::turn::{Item, ItemKind, Turn};
+use crate::turn::{ItemKind, Turn};
 
 /// A chat message; items are named by their index in the turn.
 #[derive(Debug)]
@@ -45,7 +43,7 @@ pub(super) fn group_messages<'p>(
     for placed in &plan.sequence {
         let group = match placed {
             SequenceEntry::Result(index) => {
-                if !plan.is_shortened_to_fit(*index) && has_media(turn, *index, accepted)? {
+                if has_media(turn, plan, *index, accepted)? {
                     media.push(*index);
                 }
                 groups.push(MessageGroup::Tool(*index));
@@ -89,18 +87,16 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<MessageGroup<'p>, Fault>
     })
 }
 
-/// Whether a tool result holds media that the model accepts.
-fn has_media(turn: &Turn<'_>, index: usize, accepted: AcceptedMedia) -> Result<bool, Fault> {
+/// Whether a tool result has media that the model accepts, and that are sent.
+fn has_media(
+    turn: &Turn<'_>,
+    plan: &Plan,
+    index: usize,
+    accepted: AcceptedMedia,
+) -> Result<bool, Fault> {
     let Some(item) = turn.items.get(index) else {
         return Ok(false);
     };
-    let Some(output) = Item::output(item).filter(|output| output.get().starts_with('[')) else {
-        return Ok(false);
-    };
-    if !output_has_parts(item.kind) {
-        return Ok(false);
-    }
-    let ignored = &mut Notes::default();
-    let content = MessageContent::read(Some(output), index, ignored)?;
-    Ok(content.replace_unsupported(accepted, ignored).has_media())
+    let content = plan.result_media(item, index, accepted)?;
+    Ok(content.has_media())
 }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use registry::ChatQuirks;
 
-use crate::media::{AcceptedImages, AcceptedMedia};
+use crate::media::{AcceptedFiles, AcceptedImages, AcceptedMedia};
 use crate::wire::EncodeOptions;
 
 /// What the encoder has to know besides the turn and its plan: [`EncodeOptions`] with the quirks
@@ -13,6 +13,8 @@ use crate::wire::EncodeOptions;
 pub(super) struct ChatOptions<'a> {
     pub(super) quirks: &'a ChatQuirks,
     pub(super) options: &'a EncodeOptions<'a>,
+    /// What the model is told about tools that it does not get.
+    pub(super) tool_notice: Option<&'a str>,
 }
 
 impl<'a> Deref for ChatOptions<'a> {
@@ -29,7 +31,13 @@ impl ChatOptions<'_> {
         AcceptedMedia {
             images: AcceptedImages::of(self.model, quirks.image_urls),
             images_without_text: !quirks.image_needs_text,
-            files: quirks.files,
+            // Most of these providers take PDFs alone.
+            files: if quirks.files {
+                AcceptedFiles::Binary
+            } else {
+                AcceptedFiles::None
+            },
+            audio: self.model.audio,
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::content::{MessageContent, MessagePart};
 use crate::json;
-use crate::media::MediaEstimate;
+use crate::media::{MediaEstimate, push_audio};
 
 impl MessageContent<'_> {
     /// Writes the parts as elements of a list that has been opened.
@@ -26,9 +26,10 @@ impl MessagePart<'_> {
                 out.push(b'}');
             }
             MessagePart::Image(url, detail) => {
-                media.add_image(url.get().len());
-                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
-                json::raw_field(out, "url", url.get());
+                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
+                let start = out.len();
+                url.push_json(out);
+                media.add_image(out.len() - start);
                 if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
                     json::raw_field(out, "detail", detail.get());
                 }
@@ -43,6 +44,9 @@ impl MessagePart<'_> {
                 json::raw_field(out, "file_data", data.get());
                 out.extend_from_slice(b"}}");
             }
+            MessagePart::Audio(data, format) => push_audio(out, data, format, media),
+            // A line stands for it.
+            MessagePart::Unknown(..) => out.extend_from_slice(br#"{"type":"text","text":" "}"#),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use registry::{
     CallContent, CallIds, ChatQuirks, ExtraContentReplay, MaxTokensField, ReasoningControl,
-    ReasoningReplay, ReasoningRequired, ResponseFormat, SystemPlace,
+    ReasoningReplay, ReasoningRequired, ResponseFormat, SystemPlace, ThinkTags,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,8 @@ pub enum ChatPatch {
     /// Requests with tools must not be streamed.
     #[serde(rename = "whole_calls")]
     NoCallStreaming,
+    /// Answers begin inside thinking: they have a closing tag and no opening one.
+    ThinkingUnopened,
 }
 
 impl ChatPatch {
@@ -76,6 +78,7 @@ impl ChatPatch {
             Self::CallIds(form) => quirks.call_ids = form,
             Self::ToolNames => quirks.tool_names = true,
             Self::NoCallStreaming => quirks.stream_tools = false,
+            Self::ThinkingUnopened => quirks.think_tags = ThinkTags::Unopened,
         }
     }
 }
@@ -101,6 +104,8 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut ChatQuirks) {
         SharedPatch::SystemRole(role) => quirks.system_role = role,
         SharedPatch::NoImageUrls => quirks.image_urls = false,
         SharedPatch::NoFiles => quirks.files = false,
+        SharedPatch::EndWithUser => quirks.ends_with_user = true,
+        SharedPatch::MaxTools(most) => quirks.max_tools = Some(most.into()),
         // They are text on this wire.
         SharedPatch::NoAgentMessages => {}
         SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
@@ -177,6 +182,7 @@ impl fmt::Display for ChatPatch {
             Self::CallIds(_) => "call ids have another form",
             Self::ToolNames => "tool messages name their tool",
             Self::NoCallStreaming => "calls are not streamed",
+            Self::ThinkingUnopened => "answers begin inside thinking",
         })
     }
 }
@@ -233,6 +239,7 @@ mod tests {
             ),
             (ChatPatch::CallIds(CallIds::Word), "call_ids: Word"),
             (ChatPatch::ToolNames, "tool_names: true"),
+            (ChatPatch::ThinkingUnopened, "think_tags: Unopened"),
             (ChatPatch::NoCallStreaming, "stream_tools: false"),
         ] {
             let changed = changed(|quirks| patch.apply(quirks));
@@ -277,6 +284,7 @@ mod tests {
             ),
             (SharedPatch::NoImageUrls, "image_urls: false"),
             (SharedPatch::NoFiles, "files: false"),
+            (SharedPatch::EndWithUser, "ends_with_user: true"),
             (
                 SharedPatch::Schema(EnumSet::empty().with(SchemaRule::LoneRefs)),
                 "schema: Set(10)",

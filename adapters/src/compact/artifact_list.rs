@@ -135,6 +135,7 @@ mod tests {
                 made_by: String::new(),
             }],
             retained_items: None,
+            tail: Vec::new(),
         };
         let call = |id: &str, cmd: &str| json!({"type": "function_call", "call_id": id, "name": "exec_command", "arguments": json!({"cmd": cmd}).to_string()});
         let out = |id: &str, text: String| json!({"type": "function_call_output", "call_id": id, "output": text});

@@ -18,8 +18,8 @@ mod prompt;
 mod tests;
 mod usable_summary;
 
-pub use apply::count_retained_items;
 pub(crate) use apply::{apply_purpose, replace_covered_history};
+pub use apply::{count_retained_items, repeated_items};
 pub use artifact_list::{ListedArtifact, artifact_lines, listable_artifacts};
 pub use extract::extract;
 pub use prompt::SUMMARY_PROMPT;

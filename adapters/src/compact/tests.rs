@@ -109,6 +109,7 @@ fn a_summary_replaces_the_items_before_it() {
         summary: "Listed a and b.".into(),
         artifacts: Vec::new(),
         retained_items: None,
+        tail: Vec::new(),
     };
     let compacted = Purpose::Compacted {
         blob: blob.seal().into(),
@@ -132,6 +133,7 @@ fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
             summary,
             artifacts,
             retained_items,
+            tail: Vec::new(),
         }
     };
     let item =
@@ -177,6 +179,7 @@ fn a_compaction_item_is_sent_as_its_summary_or_as_unreadable() {
         summary: "Listed a and b.".into(),
         artifacts: Vec::new(),
         retained_items: None,
+        tail: Vec::new(),
     };
     for kind in ["compaction", "context_compaction", "compaction_summary"] {
         for (sealed, text, notes) in [

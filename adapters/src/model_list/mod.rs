@@ -104,6 +104,7 @@ fn listed_model(entry: &Value) -> Option<Model> {
         name.clone_into(&mut model.name);
     }
     model.images = takes_images(entry, kind).unwrap_or(model.images);
+    model.audio = has_modality(entry, "audio").unwrap_or(model.audio);
     model.max_output = tokens(
         entry,
         &[
@@ -145,15 +146,19 @@ fn takes_images(entry: &Value, kind: &str) -> Option<bool> {
         "/capabilities/vision",
     ];
     let flag = flags.iter().find_map(|at| entry.pointer(at)?.as_bool());
-    let modalities = ["/architecture/input_modalities", "/input_modalities"];
-    let listed = modalities.iter().find_map(|at| {
-        let modalities = entry.pointer(at)?.as_array()?;
-        Some(modalities.iter().any(|modality| modality == "image"))
-    });
-    flag.or(listed).or(match kind {
+    flag.or(has_modality(entry, "image")).or(match kind {
         "vlm" => Some(true),
         "llm" => Some(false),
         _ => None,
+    })
+}
+
+/// Whether a model takes input of this kind, if its entry lists the kinds.
+fn has_modality(entry: &Value, wanted: &str) -> Option<bool> {
+    let modalities = ["/architecture/input_modalities", "/input_modalities"];
+    modalities.iter().find_map(|at| {
+        let modalities = entry.pointer(at)?.as_array()?;
+        Some(modalities.iter().any(|modality| modality == wanted))
     })
 }
 

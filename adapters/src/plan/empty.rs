@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::content::ContentPart;
+use crate::content;
 use crate::text::Text;
 use crate::turn::Item;
 
@@ -36,6 +36,6 @@ fn is_empty_content(raw: Option<&RawValue>) -> bool {
     }
     let is_empty = |raw: &RawValue| Text::from_raw(raw).is_some_and(|text| text.is_empty());
     json == "\"\""
-        || serde_json::from_str::<Vec<ContentPart<'_>>>(json)
+        || content::read_parts(json)
             .is_ok_and(|parts| parts.iter().all(|part| part.text().is_some_and(is_empty)))
 }

@@ -10,12 +10,17 @@ pub(super) enum ItemRole {
     Text,
     Call,
     Result,
+    /// A call with its result.
+    AnsweredCall,
+    /// What a tool on a server did, told in a message.
+    Told,
     /// The item is not sent, for this reason.
     Dropped(&'static str),
 }
 
 pub(super) fn of(item: &Item<'_>) -> ItemRole {
     match item.kind {
+        _ if item.is_told_elsewhere => ItemRole::Dropped("the calls behind it are sent"),
         ItemKind::Message if item.role() == "assistant" => ItemRole::Text,
         ItemKind::ItemReference if item.id().is_some_and(|id| id.starts_with("rs_")) => {
             ItemRole::Dropped("reasoning that is only referred to is not stored here")
@@ -37,13 +42,19 @@ pub(super) fn of(item: &Item<'_>) -> ItemRole {
         | ItemKind::LocalShellCallOutput
         | ItemKind::ShellCallOutput
         | ItemKind::ApplyPatchCallOutput => ItemRole::Result,
-        ItemKind::AdditionalTools => ItemRole::Dropped("its tools are offered with the others"),
+        ItemKind::AdditionalTools | ItemKind::ServerToolSearch => {
+            ItemRole::Dropped("its tools are offered with the others")
+        }
         ItemKind::ConfigurationUpdate => ItemRole::Dropped("its settings are in the request"),
-        ItemKind::WebSearchCall => ItemRole::Dropped("its results are in the text that follows"),
+        ItemKind::McpCall => ItemRole::AnsweredCall,
+        ItemKind::McpListTools => ItemRole::Dropped("its tools ran on another server"),
+        ItemKind::WebSearchCall | ItemKind::Hosted => match item.output() {
+            Some(_) => ItemRole::Told,
+            None => ItemRole::Dropped("it tells nothing"),
+        },
         ItemKind::CompactionTrigger => {
             ItemRole::Dropped("it asks for a summary and says nothing itself")
         }
-        ItemKind::Hosted => ItemRole::Dropped("a hosted tool's item has no counterpart"),
         ItemKind::Unknown => ItemRole::Dropped("its type is not known"),
     }
 }

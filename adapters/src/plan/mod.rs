@@ -58,7 +58,7 @@ pub use whole_from::{OutputMark, WholeFrom};
 
 use call_ids::CallIdAllocator;
 use item_role::ItemRole;
-use pairing::{HistoryBlock, Pairing, ResultMatch};
+use pairing::{HistoryBlock, PairedCall, Pairing, ResultMatch};
 
 /// The tool name that is sent for a call without a name.
 pub const UNKNOWN_TOOL: &str = "unknown_tool";
@@ -113,7 +113,8 @@ pub enum Repair {
     Nameless,
     /// The call has no result and gets one that says so.
     Interrupted,
-    /// The result is sent directly after the answer that made its call.
+    /// A result is sent directly after the answer that made its call, a message before the answer
+    /// whose results followed it.
     Moved,
     /// The result has no call and is sent as a message.
     Orphan,
@@ -134,7 +135,8 @@ pub enum SequenceEntry {
     Result(usize),
     /// A generated result for this call, which has none.
     Interrupted(usize),
-    /// A result that has no call, or whose call has another result, sent as a message.
+    /// A result that has no call, or whose call has another result, or what a tool on a server
+    /// did, sent as a message.
     Stray(usize),
     /// A user message with this text, about items that are left out here.
     Omitted(Arc<str>),
@@ -269,8 +271,16 @@ impl Plan {
         let item = turn.items.get(index);
         let mut content = match item.and_then(Item::plain_text) {
             Some(text) => MessageContent::from_text(text.clone()),
-            None => MessageContent::read(item.and_then(Item::content), index, notes)?,
+            None => MessageContent::read(item.and_then(Item::content), index)?,
         };
+        // What stands further back cannot be changed any more.
+        let is_said = |item: &Item<'_>| {
+            item.kind == ItemKind::Message && !item.is_hidden() && item.role() != "assistant"
+        };
+        let is_new = index + 1 == turn.items.len() && item.is_some_and(is_said);
+        if let Some(fault) = content.unknown_part(index).filter(|_| is_new) {
+            return Err(fault);
+        }
         let from_agent = item.filter(|item| item.kind == ItemKind::AgentMessage);
         if let Some(item) = from_agent.filter(|_| !content.is_empty()) {
             content = content.with_texts_joined(item.name().as_deref());
@@ -281,21 +291,27 @@ impl Plan {
     /// The images and files of a result as they are sent beside its text.
     pub(crate) fn result_media<'a>(
         &self,
-        item: &Item<'a>,
+        item: &'a Item<'_>,
         index: usize,
         accepted: AcceptedMedia,
     ) -> Result<MessageContent<'a>, Fault> {
         let may_have_media = output_has_parts(item.kind) && !self.is_shortened_to_fit(index);
         let output = item.output().filter(|_| may_have_media);
-        let parts = output.filter(|output| output.get().starts_with('['));
+        let Some(parts) = output.filter(|output| output.get().starts_with('[')) else {
+            return Ok(MessageContent::default());
+        };
         // The notes about them are added with the text.
         let ignored = &mut Notes::default();
-        let content = MessageContent::read(parts, index, ignored)?;
+        let content = MessageContent::read_output(parts, index)?;
         Ok(content.replace_unsupported(accepted, ignored).only_media())
     }
 
-    /// The line above a result that has no call with this id, or whose call has another one.
-    pub(crate) fn stray_caption(&self, index: usize, id: &str) -> String {
+    /// The line above a result that has no call with this id, or whose call has another one, and
+    /// above what a tool on a server did.
+    pub(crate) fn stray_caption(&self, item: &Item<'_>, index: usize, id: &str) -> String {
+        if item.kind.is_hosted() {
+            return "Earlier in this conversation, on a server:".to_owned();
+        }
         let action = self.actions.get(index);
         if matches!(action, Some(ItemAction::Repair(repairs)) if repairs.contains(&Repair::Repeated))
         {
@@ -311,6 +327,13 @@ impl Plan {
     pub fn replacement_text(&self, index: usize) -> Option<&str> {
         let replacement = self.replacements.get(&index);
         replacement.map(|replacement| replacement.text.as_ref())
+    }
+
+    /// The arguments that are sent instead of a call's own. A call that has its result in it is
+    /// replaced in its result alone.
+    pub(crate) fn replaced_arguments(&self, item: &Item<'_>, index: usize) -> Option<&str> {
+        self.replacement_text(index)
+            .filter(|_| item.kind != ItemKind::McpCall)
     }
 
     fn add_repair(&mut self, index: usize, repair: Repair) {
@@ -353,6 +376,7 @@ impl Plan {
                 .result
                 .and_then(|index| Some((index, turn.items.get(index)?)));
             if let (Some((index, result)), Some(id)) = (result, id)
+                && index != call.item
                 && result.call_id().is_none_or(|own| own != id)
             {
                 self.add_repair(index, Repair::Id(id));
@@ -360,19 +384,30 @@ impl Plan {
         }
     }
 
-    /// Fills the sequence: each answer is followed by the results of its calls.
+    /// Fills the sequence: each answer is followed by the results of its calls. What stands between
+    /// an answer and these results goes before the answer, unless the model answered it.
     fn order_items(&mut self, turn: &Turn<'_>, pairing: Pairing<'_>) {
-        let results: Vec<(usize, Option<usize>, bool)> = pairing
-            .calls
-            .iter()
-            .map(|call| (call.item, call.result, call.moved))
-            .collect();
-        let mut results = results.into_iter();
-        for block in pairing.blocks {
+        let behind = pairing.messages_before_results();
+        let (matches, calls) = (&pairing.matches, &pairing.calls);
+        // The calls are in the order of the answers.
+        let mut results = calls.iter();
+        // The answer that waits, its block, and the block before which it is sent.
+        let mut waiting: Option<(AnswerItems, usize)> = None;
+        for (at, block) in pairing.blocks.into_iter().enumerate() {
+            if let Some((answer, until)) = waiting.take_if(|(_, until)| *until <= at) {
+                self.place_answer(answer, &mut results, until);
+            }
+            let is_moved = waiting.is_some();
             match block {
-                HistoryBlock::Message(index) => self.sequence.push(SequenceEntry::Message(index)),
+                HistoryBlock::Message(index) => {
+                    if is_moved {
+                        self.add_repair(index, Repair::Moved);
+                    }
+                    self.sequence.push(SequenceEntry::Message(index));
+                }
+                HistoryBlock::Told(index) => self.sequence.push(SequenceEntry::Stray(index)),
                 HistoryBlock::Result(index) => {
-                    self.place_unpaired_result(turn, index, &pairing.matches, &pairing.calls);
+                    self.place_unpaired_result(turn, index, matches, calls);
                 }
                 HistoryBlock::Answer(answer)
                     if answer.text.is_empty() && answer.calls.is_empty() =>
@@ -382,24 +417,42 @@ impl Plan {
                     }
                 }
                 HistoryBlock::Answer(answer) => {
-                    let calls = answer.calls.len();
-                    self.sequence.push(SequenceEntry::Answer(answer));
-                    let mut last = None;
-                    // `results` has the calls in the order of the answers.
-                    for (call, result, moved) in results.by_ref().take(calls) {
-                        let Some(result) = result else {
-                            self.add_repair(call, Repair::Interrupted);
-                            self.sequence.push(SequenceEntry::Interrupted(call));
-                            continue;
-                        };
-                        if moved || last.is_some_and(|last| last > result) {
-                            self.add_repair(result, Repair::Moved);
-                        }
-                        last = last.max(Some(result));
-                        self.sequence.push(SequenceEntry::Result(result));
+                    waiting = Some((answer, behind.get(&at).copied().unwrap_or_default()));
+                    if let Some((answer, until)) = waiting.take_if(|(_, until)| *until <= at + 1) {
+                        self.place_answer(answer, &mut results, until);
                     }
                 }
             }
+        }
+        if let Some((answer, until)) = waiting {
+            self.place_answer(answer, &mut results, until);
+        }
+    }
+
+    /// Sends an answer and the results of its calls. Those that came before the block `until` are
+    /// where they came, because what stood between went before the answer.
+    fn place_answer<'p>(
+        &mut self,
+        answer: AnswerItems,
+        results: &mut impl Iterator<Item = &'p PairedCall>,
+        until: usize,
+    ) {
+        let calls = answer.calls.len();
+        self.sequence.push(SequenceEntry::Answer(answer));
+        let mut last = None;
+        for call in results.take(calls) {
+            let Some(result) = call.result else {
+                self.add_repair(call.item, Repair::Interrupted);
+                self.sequence.push(SequenceEntry::Interrupted(call.item));
+                continue;
+            };
+            let came_before = call.blocks_before_result == 0;
+            let is_moved = call.moved && (came_before || call.blocks_before_result > until);
+            if is_moved || last.is_some_and(|last| last > result) {
+                self.add_repair(result, Repair::Moved);
+            }
+            last = last.max(Some(result));
+            self.sequence.push(SequenceEntry::Result(result));
         }
     }
 
@@ -410,7 +463,7 @@ impl Plan {
         turn: &Turn<'_>,
         index: usize,
         matches: &[ResultMatch],
-        calls: &[pairing::PairedCall],
+        calls: &[PairedCall],
     ) {
         let output = |index: usize| turn.items.get(index).map(Item::result_fields);
         match matches.get(index) {

@@ -1,6 +1,5 @@
 //! Notes about what a plan changes. They reach the log and the response headers.
 
-use super::item_role::{self, ItemRole};
 use super::{ItemAction, Plan, Repair, ReplacementKind, call_ids, empty, fit_window};
 use crate::compaction_blob::CompactionBlob;
 use crate::notes::Notes;
@@ -74,17 +73,22 @@ impl Plan {
     ) {
         let code = match repair {
             // A result has the id of its call, whose note is enough.
-            Repair::Id(_) if !matches!(item_role::of(item), ItemRole::Call) => return,
+            Repair::Id(_) if !item.kind.is_call() => return,
             Repair::Id(_) => call_ids::minted_id_note(item),
             Repair::Nameless => "call_name_missing",
             Repair::Interrupted => "call_interrupted",
-            Repair::Moved => "result_moved",
+            Repair::Moved if item.kind.is_output() => "result_moved",
+            Repair::Moved => "message_moved",
             Repair::Orphan => "result_without_call",
             Repair::Repeated => "result_repeated",
         };
         let id = self.call_id(turn, index);
-        let id = if id.is_empty() { "no id" } else { &id };
-        notes.add(code, format!("input[{index}]: {id}"));
+        let detail = match id.as_ref() {
+            _ if item.kind == ItemKind::Message => format!("input[{index}]"),
+            "" => format!("input[{index}]: no id"),
+            id => format!("input[{index}]: {id}"),
+        };
+        notes.add(code, detail);
     }
 }
 
@@ -92,7 +96,7 @@ impl Plan {
 /// that follows them.
 fn add_drop_note(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
     let code = match item.kind {
-        ItemKind::Unknown | ItemKind::Hosted | ItemKind::ItemReference => {
+        ItemKind::Unknown | ItemKind::McpListTools | ItemKind::ItemReference => {
             return notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
         }
         ItemKind::Reasoning if empty::is_empty_reasoning(item) => return,

@@ -17,7 +17,9 @@ pub(super) struct PairedCall {
     /// Whether other items stand between the call's answer and the result.
     pub(super) moved: bool,
     /// The block of the answer that made the call.
-    answer: usize,
+    pub(super) answer: usize,
+    /// How many blocks there were when the result came; 0 for one that came before its call.
+    pub(super) blocks_before_result: usize,
     /// A result with the call's id that came before the call.
     early_result: Option<usize>,
 }
@@ -28,6 +30,8 @@ pub(super) enum HistoryBlock {
     Answer(AnswerItems),
     /// A result for which no call was waiting when it came.
     Result(usize),
+    /// What a tool on a server did.
+    Told(usize),
 }
 
 /// How a result relates to the calls.
@@ -76,6 +80,7 @@ impl<'a> Pairing<'a> {
     pub(super) fn add_item(&mut self, index: usize, item: &Item<'a>, role: &ItemRole) {
         match role {
             ItemRole::Message => {
+                self.join_late_reasoning();
                 self.open = None;
                 self.early.clear();
                 self.blocks.push(HistoryBlock::Message(index));
@@ -98,12 +103,35 @@ impl<'a> Pairing<'a> {
             }
             ItemRole::Call => self.add_call(index, item),
             ItemRole::Result => self.add_result(index, item),
+            ItemRole::AnsweredCall => {
+                self.add_call(index, item);
+                self.assign_result(self.calls.len() - 1, index);
+            }
+            ItemRole::Told => self.add_told(index),
             ItemRole::Dropped(_) => {}
         }
     }
 
+    /// Adds a message about a tool on a server. The reasoning before it belongs to the answer that
+    /// follows.
+    fn add_told(&mut self, index: usize) {
+        let is_last = self.open.is_some() && self.open == self.blocks.len().checked_sub(1);
+        let is_reasoning = self
+            .open_answer()
+            .is_some_and(|answer| answer.calls.is_empty() && answer.text.is_empty());
+        let reasoning = (is_last && is_reasoning)
+            .then(|| self.blocks.pop())
+            .flatten();
+        self.blocks.push(HistoryBlock::Told(index));
+        self.open = reasoning.map(|reasoning| {
+            self.blocks.push(reasoning);
+            self.blocks.len() - 1
+        });
+    }
+
     /// Gives calls without a result the result that came before them.
     pub(super) fn match_early_results(&mut self) {
+        self.join_late_reasoning();
         for (number, call) in self.calls.iter_mut().enumerate() {
             let Some(early) = call.early_result else {
                 continue;
@@ -118,6 +146,42 @@ impl<'a> Pairing<'a> {
             if let Some(slot) = self.matches.get_mut(early) {
                 *slot = result_match;
             }
+        }
+    }
+
+    /// For each answer behind which messages come before a result of its calls: the block before
+    /// which it is sent. Messages behind which the model answered stay where they are.
+    pub(super) fn messages_before_results(&self) -> HashMap<usize, usize> {
+        let mut until = HashMap::new();
+        for call in &self.calls {
+            let between = self
+                .blocks
+                .get(call.answer + 1..call.blocks_before_result)
+                .unwrap_or_default();
+            let is_answer = |block: &HistoryBlock| matches!(block, HistoryBlock::Answer(_));
+            if !between.is_empty() && !between.iter().any(is_answer) {
+                let last: &mut usize = until.entry(call.answer).or_default();
+                *last = call.blocks_before_result.max(*last);
+            }
+        }
+        until
+    }
+
+    /// Reasoning that comes after a text, and before neither text nor calls, belongs to the answer
+    /// of that text: an item of it was written when its text had ended.
+    fn join_late_reasoning(&mut self) {
+        if self.open.is_none_or(|open| open + 1 != self.blocks.len()) {
+            return;
+        }
+        if let [.., HistoryBlock::Answer(answer), HistoryBlock::Answer(late)] =
+            self.blocks.as_mut_slice()
+            && answer.calls.is_empty()
+            && late.text.is_empty()
+            && late.calls.is_empty()
+        {
+            answer.reasoning.append(&mut late.reasoning);
+            self.blocks.pop();
+            self.open = self.blocks.len().checked_sub(1);
         }
     }
 
@@ -139,7 +203,7 @@ impl<'a> Pairing<'a> {
     fn open_answer(&self) -> Option<&AnswerItems> {
         match self.blocks.get(self.open?)? {
             HistoryBlock::Answer(answer) => Some(answer),
-            HistoryBlock::Message(_) | HistoryBlock::Result(_) => None,
+            HistoryBlock::Message(_) | HistoryBlock::Result(_) | HistoryBlock::Told(_) => None,
         }
     }
 
@@ -175,6 +239,7 @@ impl<'a> Pairing<'a> {
             result: None,
             moved: false,
             answer: block,
+            blocks_before_result: 0,
             early_result,
         });
     }
@@ -241,9 +306,10 @@ impl<'a> Pairing<'a> {
             }
             self.open = None;
         }
-        let last = self.blocks.len().checked_sub(1);
+        let blocks = self.blocks.len();
         if let Some(call) = self.calls.get_mut(number) {
-            call.moved = last != Some(answer);
+            call.moved = blocks.checked_sub(1) != Some(answer);
+            call.blocks_before_result = blocks;
         }
     }
 }

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::responses::request::TurnSource;
 
-/// Parses items in short notation, separated by spaces: `u` a user message, `t` an
-/// assistant message, `r` reasoning, `b` reasoning with encrypted content only, `c` a call
+/// Parses items in short notation, separated by spaces: `u` a user message, `w` a search of
+/// the web, `m` a call of an MCP tool with its result, `t` an assistant message, `r` reasoning, `b` reasoning with encrypted content only, `c` a call
 /// and `o` an output, both followed by their call id. An output's text follows after `=`.
 fn turn(short: &str) -> TurnSource {
     let items: Vec<Value> = short.split_whitespace().map(item).collect();
@@ -19,6 +19,10 @@ fn item(short: &str) -> Value {
         "t" => json!({"role": "assistant", "content": "text"}),
         "r" => json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "text"}]}),
         "b" => json!({"type": "reasoning", "summary": [], "encrypted_content": "sealed"}),
+        "w" => json!({"type": "web_search_call", "id": id, "action": {"query": "text"}}),
+        "m" => {
+            json!({"type": "mcp_call", "id": id, "server_label": "s", "name": "f", "arguments": "{}", "output": "text"})
+        }
         "c" => {
             json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"})
         }
@@ -60,7 +64,12 @@ fn results_follow_the_answer_that_made_their_calls() {
         ("u r t ca cb oa ob", "u0 [r1 t2 c3 c4] o5 o6"),
         ("ca cb ob oa", "[c0 c1] o3 o2"),
         ("ca oa cb ob", "[c0] o1 [c2] o3"),
-        ("ca u oa", "[c0] o2 u1"),
+        ("ca u oa", "u1 [c0] o2"),
+        ("u r ca cb u oa u ob u", "u0 u4 u6 [r1 c2 c3] o5 o7 u8"),
+        ("ca cb u oa u t ob", "u2 [c0 c1] o3 o6 u4 [t5]"),
+        ("ca oa u cb u ob", "[c0] o1 u2 u4 [c3] o5"),
+        ("ca cb u oa", "u2 [c0 c1] o3 x1"),
+        ("ca ox oa", "s1 [c0] o2"),
         ("ca u t u oa t", "[c0] o4 u1 [t2] u3 [t5]"),
         ("ca cb oa cc ob oc", "[c0 c1] o2 o4 [c3] o5"),
         ("oa ca", "[c1] o0"),
@@ -68,6 +77,23 @@ fn results_follow_the_answer_that_made_their_calls() {
         ("ca r oa", "[r1 c0] o2"),
         ("ca cb oa r ob cc oc", "[r3 c0 c1] o2 o4 [c5] o6"),
         ("ca u r oa cb ob", "[c0] o3 u1 [r2 c4] o5"),
+    ] {
+        assert_eq!(sequence(items), sent, "{items}");
+    }
+}
+
+#[test]
+fn what_ran_on_a_server_is_told_before_the_answer_that_it_led_to() {
+    for (items, sent) in [
+        ("u w t", "u0 s1 [t2]"),
+        ("u r w r t u", "u0 s2 [r1 r3 t4] u5"),
+        ("u t w t", "u0 [t1] s2 [t3]"),
+        ("u r ca w oa t", "u0 s3 [r1 c2] o4 [t5]"),
+        ("u w", "u0 s1"),
+        ("u ma t", "u0 [c1] o1 [t2]"),
+        ("u r ma mb t u", "u0 [r1 c2] o2 [c3] o3 [t4] u5"),
+        ("u ca ma oa", "u0 [c1 c2] o3 o2"),
+        ("ma ma", "[c0] o0 [c1] o1"),
     ] {
         assert_eq!(sequence(items), sent, "{items}");
     }
@@ -133,7 +159,10 @@ fn reasoning_without_an_answer_is_dropped() {
     for (items, sent) in [
         ("u r", "u0"),
         ("u r u", "u0 u2"),
-        ("u t r u", "u0 [t1] u3"),
+        ("u t r u", "u0 [r2 t1] u3"),
+        ("u t r ca oa", "u0 [t1] [r2 c3] o4"),
+        ("u t r t u", "u0 [t1] [r2 t3] u4"),
+        ("u ca oa r u", "u0 [c1] o2 u4"),
         ("u r ox ca oa", "u0 s2 [c3] o4"),
     ] {
         assert_eq!(sequence(items), sent, "{items}");

@@ -232,9 +232,11 @@ fn says_so(lower: &str) -> bool {
     clauses.any(|clause| {
         let says = |words: &[&str]| contains_any(clause, words);
         // vLLM, of an image. Groq, of the output.
-        if clause.contains("the encoder prompt")
-            || clause.contains("less than the `context_window`")
-        {
+        if says(&[
+            "the encoder prompt",
+            "less than the `context_window`",
+            "less than the context_window",
+        ]) {
             return false;
         }
         let is_of_context = says(CONTEXT) && (says(EXCESS) || says(LIMIT));

@@ -21,6 +21,8 @@ pub enum ModelPatch {
     NoSampling,
     /// The model does not accept images.
     NoImages,
+    /// The model does not accept audio.
+    NoAudio,
 }
 
 impl ModelPatch {
@@ -39,6 +41,7 @@ impl ModelPatch {
             }
             Self::NoSampling => model.sampling = false,
             Self::NoImages => model.images = false,
+            Self::NoAudio => model.audio = false,
         }
     }
 }
@@ -54,6 +57,7 @@ impl fmt::Display for ModelPatch {
             }
             Self::NoSampling => f.write_str("temperature and top_p are left out"),
             Self::NoImages => f.write_str("the model takes no images"),
+            Self::NoAudio => f.write_str("the model takes no audio"),
         }
     }
 }
@@ -76,6 +80,7 @@ mod tests {
         for (patch, change) in [
             (ModelPatch::NoSampling, "sampling: false"),
             (ModelPatch::NoImages, "images: false"),
+            (ModelPatch::NoAudio, "audio: false"),
         ] {
             assert_eq!(changed(patch), [change], "{patch}");
         }

@@ -24,6 +24,10 @@ pub enum SharedPatch {
     NoImageUrls,
     /// Files are not accepted.
     NoFiles,
+    /// The last message must not be an answer.
+    EndWithUser,
+    /// The most tools of a request.
+    MaxTools(u16),
     /// Messages of Codex's agents are accepted as text only.
     NoAgentMessages,
     /// Rules for tool schemas, in addition to those already in force.
@@ -77,6 +81,8 @@ impl Parameter {
 impl fmt::Display for SharedPatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::MaxTools(most) => return write!(f, "a request has at most {most} tools"),
+            Self::EndWithUser => "the last message is the user's",
             Self::OmitParameter(parameter) => return write!(f, "{} is left out", parameter.name()),
             Self::NoReasoning => "earlier reasoning stays here",
             Self::NoEffort => "the effort level is left out",

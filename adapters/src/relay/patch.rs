@@ -31,6 +31,8 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
         SharedPatch::SystemRole(role) => quirks.developer_role = role == SystemRole::Developer,
         SharedPatch::NoImageUrls => quirks.image_urls = false,
         SharedPatch::NoFiles => quirks.files = false,
+        SharedPatch::EndWithUser => quirks.ends_with_user = true,
+        SharedPatch::MaxTools(most) => quirks.max_tools = Some(most.into()),
         SharedPatch::NoAgentMessages => quirks.agent_messages = false,
         SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
     }
@@ -83,6 +85,7 @@ mod tests {
             ),
             (SharedPatch::NoImageUrls, "image_urls: false"),
             (SharedPatch::NoFiles, "files: false"),
+            (SharedPatch::EndWithUser, "ends_with_user: true"),
             (SharedPatch::NoAgentMessages, "agent_messages: false"),
             (
                 SharedPatch::Schema(EnumSet::empty().with(SchemaRule::LoneRefs)),

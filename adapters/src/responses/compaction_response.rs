@@ -32,7 +32,7 @@ impl CompactionResponse<'_> {
         let (mut messages, dropped) = self.user_messages(request);
         // Open Responses requires an id and a status of every message.
         for (index, message) in messages.iter_mut().enumerate() {
-            let id = item_id("msg", self.id, index);
+            let id = item_id("msg", self.id, format_args!("{index:02x}"));
             message.set_default("id", &format!("\"{id}\""));
             message.set_default("status", "\"completed\"");
         }
@@ -47,7 +47,11 @@ impl CompactionResponse<'_> {
             out.push(b',');
         }
         out.push(b'{');
-        json::field(&mut out, "id", &item_id("cmp", self.id, messages.len()));
+        json::field(
+            &mut out,
+            "id",
+            &item_id("cmp", self.id, format_args!("{:02x}", messages.len())),
+        );
         json::field(&mut out, "type", "compaction");
         json::field(&mut out, "encrypted_content", self.blob);
         out.extend_from_slice(b"}]");
@@ -162,10 +166,10 @@ mod tests {
                 "output": [
                     message,
                     {
-                        "type": "message", "role": "user", "id": "msg_7_1", "status": "completed",
+                        "type": "message", "role": "user", "id": "msg_701", "status": "completed",
                         "content": [{"type": "input_text", "text": "b\"c"}],
                     },
-                    {"id": "cmp_7_2", "type": "compaction", "encrypted_content": "b"},
+                    {"id": "cmp_702", "type": "compaction", "encrypted_content": "b"},
                 ],
                 "usage": {
                     "input_tokens": 5, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -180,7 +184,7 @@ mod tests {
     fn a_string_input_is_a_user_message() {
         let (answer, _) = answer(&json!({"input": "hi"}), 1 << 20);
         assert_eq!(answer["output"][0]["content"][0]["text"], "hi");
-        assert_eq!(answer["output"][0]["id"], "msg_7_0");
+        assert_eq!(answer["output"][0]["id"], "msg_700");
         assert_eq!(answer["output"][0]["status"], "completed");
         assert_eq!(answer["output"].as_array().unwrap().len(), 2);
     }
@@ -207,7 +211,7 @@ mod tests {
         assert_eq!(
             answer["output"][0],
             json!({
-                "type": "message", "role": "user", "id": "msg_7_0", "status": "completed",
+                "type": "message", "role": "user", "id": "msg_700", "status": "completed",
                 "content": [], "x": 1,
             })
         );

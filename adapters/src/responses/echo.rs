@@ -3,16 +3,19 @@
 
 use std::borrow::Cow;
 
+use registry::{EnumSet, RelayToolKind};
 use serde_json::value::RawValue;
 
 use crate::json;
 use crate::members::EditedObject;
+use crate::tools::left_out;
 use crate::turn::Turn;
 
 /// The members of a response that repeat the request, with the defaults of the API for what
-/// the client did not send: JSON on one line behind a comma. They are in three pieces, between
+/// the client did not send: JSON on one line behind a comma. Tools that nobody runs are left out;
+/// those of the kinds `relayed` run at the upstream. They are in three pieces, between
 /// which the response says what it continues and how it is kept.
-pub(super) fn parameters(turn: &Turn<'_>) -> [Vec<u8>; 3] {
+pub(super) fn parameters(turn: &Turn<'_>, relayed: EnumSet<RelayToolKind>) -> [Vec<u8>; 3] {
     let (sent, controls) = (&turn.echo, &turn.controls);
     let mut pieces = [Vec::new(), Vec::new(), Vec::new()];
     let [out, second, third] = &mut pieces;
@@ -42,8 +45,16 @@ pub(super) fn parameters(turn: &Turn<'_>) -> [Vec<u8>; 3] {
     let out = third;
     json::field(out, "temperature", &controls.temperature.unwrap_or(1.0));
     json::raw_field(out, "text", &text(sent.text));
-    json::raw_field(out, "tool_choice", or_default(sent.tool_choice, "\"auto\""));
-    let tools = or_default(sent.tools, "[]");
+    let tool_choice = sent.tool_choice.as_deref().unwrap_or("\"auto\"");
+    json::raw_field(out, "tool_choice", tool_choice);
+    let kept = sent
+        .tools
+        .and_then(|list| left_out::kept_definitions(&turn.tools, list, relayed));
+    let kept = kept.map(|kept| {
+        let kept: Vec<&str> = kept.into_iter().map(RawValue::get).collect();
+        format!("[{}]", kept.join(","))
+    });
+    let tools = kept.as_deref().unwrap_or(or_default(sent.tools, "[]"));
     let completed = turn
         .tools
         .has_short_function()

@@ -126,7 +126,7 @@ pub const PARAMETERS: &[FateRow] = &[
     FateRow::new(
         "`tool_choice`",
         Fate::Mapped,
-        "; for `allowed_tools` only those tools are sent; a value that the provider refuses becomes `auto`, with a note",
+        "; for `allowed_tools` only those tools are sent; a value that the provider refuses becomes `auto`, with a note; the form of Chat Completions is read too",
     ),
     FateRow::new(
         "`include: reasoning.encrypted_content`",
@@ -136,7 +136,7 @@ pub const PARAMETERS: &[FateRow] = &[
     FateRow::new(
         "`context_management`",
         Fate::Emulated,
-        ": beyond the threshold the answer begins with a compaction item",
+        ": beyond the threshold the answer ends with a compaction item, which covers the history and the answer; it begins with one if the history does not fit the window",
     ),
     FateRow::new(
         "`truncation`",
@@ -179,6 +179,11 @@ pub const PARAMETERS: &[FateRow] = &[
         Fate::Ignored,
         ": they mean nothing to a provider",
     ),
+    FateRow::new(
+        "`messages`, `response_format`, `max_tokens`, `max_completion_tokens`, `functions`, `function_call`, `reasoning_effort`, `verbosity`, `logprobs`, `stop`, `n`",
+        Fate::Refused,
+        ": Chat Completions has them; the message names what the Responses API has in their place",
+    ),
     FateRow::new("any other", Fate::Noted, ""),
 ];
 
@@ -202,7 +207,7 @@ pub const TOOLS: &[FateRow] = &[
     FateRow::new(
         "`apply_patch` as custom tool",
         Fate::Emulated,
-        " in the same way; a malformed patch is repaired, with a note, if only one repair is possible",
+        " in the same way; a malformed patch is repaired, with a note, if only one repair is possible. A patch without `*** End Patch` gets one only if the JSON around it shows that it is whole",
     ),
     FateRow::new(
         "`local_shell`, `shell`, `apply_patch`",
@@ -212,12 +217,17 @@ pub const TOOLS: &[FateRow] = &[
     FateRow::new(
         "`tool_search` run by the client",
         Fate::Emulated,
-        " as a function; the tools it finds are offered in the next turn",
+        " as a function; the tools it finds are offered from the next turn on",
+    ),
+    FateRow::new(
+        "`tool_search` run by the server",
+        Fate::Emulated,
+        ": the model is offered all tools, and before the first call of a deferred one come the items of the search that finds it; like any function that is deferred or was found, it is called in its namespace, or in one of its own name",
     ),
     FateRow::new(
         "`web_search`, `file_search`, `code_interpreter`, `image_generation`, `computer`, `mcp`, any other",
         Fate::Noted,
-        "; refused when `tool_choice` forces it",
+        "; the model is told that it is not available, and the `tools` of the response do not list it; refused when `tool_choice` forces it",
     ),
 ];
 
@@ -246,7 +256,17 @@ pub const ITEMS: &[FateRow] = &[
     FateRow::new(
         "results out of place, call ids that are missing, too long or used twice, calls without a name",
         Fate::Mapped,
-        ", with a note: each call is followed by its results, under an id of its own",
+        ", with a note: each call is followed by its results, under an id of its own; messages between them go before the call",
+    ),
+    FateRow::new(
+        "empty messages of the user",
+        Fate::Emulated,
+        ": left out beside another message of the user, with a note; else a line says that the message is empty, as where there are instructions alone. A request of whose input nothing can be sent is refused",
+    ),
+    FateRow::new(
+        "outputs that are a list of content parts in a string",
+        Fate::Mapped,
+        " as the list; a list of anything else is text",
     ),
     FateRow::new(
         "images in messages",
@@ -261,7 +281,17 @@ pub const ITEMS: &[FateRow] = &[
     FateRow::new(
         "`input_file` with `file_data`",
         Fate::Mapped,
-        " if the provider accepts files, else replaced by a line that says so, with a note",
+        " if the provider accepts files, else replaced by a line that says so, with a note; a file that is text (`text/*`, JSON, XML, YAML, source code) is sent as text, and so is an SVG image",
+    ),
+    FateRow::new(
+        "`input_audio`",
+        Fate::Mapped,
+        "; for a model that takes no audio, replaced by a line that says so, with a note",
+    ),
+    FateRow::new(
+        "other parts",
+        Fate::Emulated,
+        " by a line that says what was left out, with a note; refused in the last message, which can still be changed",
     ),
     FateRow::new(
         "`file_id`, `file_url`, images by `file_id`",
@@ -284,20 +314,26 @@ pub const ITEMS: &[FateRow] = &[
         ": tools and settings of the request",
     ),
     FateRow::new(
-        "`web_search_call`",
-        Fate::Ignored,
-        ": its results are in the text that follows",
+        "`tool_search_call`, `tool_search_output` with `execution: \"server\"`",
+        Fate::Emulated,
+        ": the tools that were found are offered, and not searched for again",
+    ),
+    FateRow::new(
+        "`mcp_call`",
+        Fate::Emulated,
+        ": a call of a function with its output or error; an upstream of the Responses API gets its own items back as they are",
+    ),
+    FateRow::new(
+        "`web_search_call`, `file_search_call`, `code_interpreter_call`, `image_generation_call` and other items of hosted tools",
+        Fate::Emulated,
+        " by a message that tells what the tool did and found",
     ),
     FateRow::new(
         "`compaction`",
         Fate::Emulated,
         ": one made by Respondent becomes a user message with the summary; any other is noted and replaced by a line that says that it cannot be read",
     ),
-    FateRow::new(
-        "items of other hosted tools, unknown items",
-        Fate::Noted,
-        "",
-    ),
+    FateRow::new("`mcp_list_tools`, unknown items", Fate::Noted, ""),
     FateRow::new(
         "`item_reference`",
         Fate::Emulated,

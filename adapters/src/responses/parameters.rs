@@ -12,6 +12,41 @@ use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::{Controls, TextFormat};
 
+/// The parameters of Chat Completions that change the answer: what the Responses API has in their
+/// place, and a value that changes nothing.
+const CHAT_PARAMETERS: &[(&str, &str, &str)] = &[
+    ("messages", "input", ""),
+    ("response_format", "text.format", ""),
+    ("max_tokens", "max_output_tokens", ""),
+    ("max_completion_tokens", "max_output_tokens", ""),
+    ("functions", "tools", ""),
+    ("function_call", "tool_choice", ""),
+    ("reasoning_effort", "reasoning.effort", ""),
+    ("verbosity", "text.verbosity", ""),
+    ("logprobs", "top_logprobs", "false"),
+    ("stop", "", "[]"),
+    ("n", "", "1"),
+];
+
+/// The fault of a parameter that only Chat Completions has, in the words of OpenAI. To leave it out
+/// would answer something that the client did not ask for.
+pub(super) fn refuse_chat_parameter(name: &str, value: &RawValue) -> Option<Fault> {
+    let mut known = CHAT_PARAMETERS.iter();
+    let (name, moved_to, harmless) = known.find(|(known, ..)| *known == name)?;
+    if value.get() == *harmless {
+        return None;
+    }
+    let rest = if moved_to.is_empty() {
+        "The Responses API has no such parameter: leave it out.".to_owned()
+    } else {
+        format!(
+            "In the Responses API, this parameter has moved to '{moved_to}'. Try again with the new parameter."
+        )
+    };
+    let message = format!("Unsupported parameter: '{name}'. {rest}");
+    Some(Fault::invalid(*name, message).with_code("unsupported_parameter"))
+}
+
 /// The limits of OpenAI's API: at most 16 pairs of strings, keys of up to 64 and values of
 /// up to 512 characters.
 pub(super) fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
@@ -95,14 +130,14 @@ pub(super) fn read_text<'a>(
     controls: &mut Controls<'a>,
 ) -> Result<(), Fault> {
     #[derive(Deserialize)]
-    #[serde(expecting = "struct Part")]
+    #[serde(expecting = "an object")]
     struct TextParameter<'a> {
         #[serde(borrow)]
         format: Option<TextFormatFields<'a>>,
         verbosity: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    #[serde(expecting = "struct FormatFields")]
+    #[serde(expecting = "an object")]
     struct TextFormatFields<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<Cow<'a, str>>,

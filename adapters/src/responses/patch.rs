@@ -24,15 +24,15 @@ pub struct RepairedPatch {
 
 /// Repairs `input`. `None` if it is valid already or its meaning is ambiguous.
 ///
-/// Use it only for calls that the model finished: a patch that was cut off by the output
-/// limit can look like one that only lacks its end marker.
-pub fn repair(input: &str) -> Option<RepairedPatch> {
+/// `is_whole` means that the model finished the patch for all that is known of what was around it: a
+/// patch that was cut off can look like one that only lacks its end marker.
+pub fn repair(input: &str, is_whole: bool) -> Option<RepairedPatch> {
     if is_patch(input) {
         return None;
     }
     let mut notes = Vec::new();
     let text = wrapper::strip_wrappers(input, &mut notes);
-    let text = repair_lines(&text, &mut notes)?;
+    let text = repair_lines(&text, is_whole, &mut notes)?;
     is_patch(&text).then_some(RepairedPatch { text, notes })
 }
 
@@ -43,7 +43,7 @@ struct FileSection<'a> {
     body: Vec<&'a str>,
 }
 
-fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
+fn repair_lines(text: &str, is_whole: bool, notes: &mut Vec<&'static str>) -> Option<String> {
     let all_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
     let text = if all_crlf {
         add_note(notes, "CRLF line ends made LF");
@@ -51,6 +51,7 @@ fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     } else {
         Cow::Borrowed(text)
     };
+    let text = with_plain_markers(text, notes);
     let trimmed = text.trim_matches(['\n', '\r', ' ', '\t']);
     let terminated = text.trim_end_matches([' ', '\t']).ends_with('\n');
     let mut lines: Vec<&str> = trimmed.split('\n').collect();
@@ -73,6 +74,8 @@ fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     let closed = lines.last() == Some(&END);
     if closed {
         lines.pop();
+    } else if !is_whole {
+        return None;
     } else {
         add_note(notes, "end marker added");
     }
@@ -97,6 +100,25 @@ fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     out.push_str(END);
     out.push('\n');
     Some(out)
+}
+
+/// The text with the markers that are written in another way, such as `*** Begin Patch ***`, as the
+/// grammar has them.
+fn with_plain_markers<'a>(text: Cow<'a, str>, notes: &mut Vec<&'static str>) -> Cow<'a, str> {
+    let is_blank = |line: &&str| line.trim().is_empty();
+    let before = text.split('\n').take_while(is_blank).count();
+    let last = text.split('\n').count() - text.rsplit('\n').take_while(is_blank).count();
+    let mut plain = Vec::new();
+    for (at, line) in text.split('\n').enumerate() {
+        // The stars may be missing where nothing but a marker can stand.
+        let is_edge = at <= before + 1 || at + 1 == last;
+        plain.push(grammar::plain_marker(line, is_edge).map_or(line.into(), Cow::Owned));
+    }
+    if plain.iter().all(|line| matches!(line, Cow::Borrowed(_))) {
+        return text;
+    }
+    add_note(notes, "markers written as the grammar has them");
+    Cow::Owned(plain.join("\n"))
 }
 
 /// Splits the lines between the begin and end markers into files. `None` if text other than

@@ -7,12 +7,12 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use self::parse::parse;
+use self::parse::{parse, read_tools};
 use super::request_body::read_items;
 use crate::compact;
 use crate::fault::{Fault, Kind};
@@ -58,6 +58,8 @@ pub struct TurnSource {
     rounds: Vec<Arc<str>>,
     /// See [`Controls::least_effort`](crate::turn::Controls::least_effort).
     least_effort: bool,
+    /// The items that the summary of the history repeats, if the client does not send them.
+    tail: OnceLock<Vec<String>>,
     /// Whether a `prompt` is refused, because there are no templates.
     refuses_prompts: bool,
     /// Ends the work on the request early.
@@ -103,6 +105,7 @@ impl TurnSource {
             hidden_rounds: Vec::new(),
             rounds: Vec::new(),
             least_effort: false,
+            tail: OnceLock::new(),
             refuses_prompts: false,
             stop: StopFlag::default(),
         }
@@ -255,10 +258,11 @@ impl TurnSource {
             Purpose::Summary { tools, .. } => tools.as_deref(),
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
-        let mut turn = parse(self, tools)?;
+        let mut turn = parse(self)?;
         turn.controls.least_effort = self.least_effort;
         self.add_history(&mut turn)?;
-        compact::replace_covered_history(&mut turn);
+        read_tools(&mut turn, tools)?;
+        compact::replace_covered_history(&mut turn, &self.tail);
         self.stop.check()?;
         hidden_rounds::restore(&self.hidden_rounds, &mut turn);
         let rounds = self.rounds.iter();
@@ -303,6 +307,6 @@ impl TurnSource {
 
     /// The items of the request body, references resolved.
     pub(crate) fn items_of_body(&self) -> Result<Vec<Item<'_>>, Fault> {
-        Ok(parse(self, None)?.items)
+        Ok(parse(self)?.items)
     }
 }

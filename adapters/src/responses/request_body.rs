@@ -8,6 +8,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 use serde_json::value::RawValue;
 
 use super::fates::is_ignored;
+use super::parameters::refuse_chat_parameter;
+use crate::fault::Fault;
 use crate::stop_flag::StopFlag;
 use crate::text::Text;
 use crate::turn::{Item, ItemFields};
@@ -34,6 +36,8 @@ macro_rules! body {
             pub(super) unknown: Vec<String>,
             /// The values of unknown and ignored parameters.
             unread: Vec<&'a RawValue>,
+            /// The fault of the first parameter that only Chat Completions has.
+            pub(super) chat_parameter: Option<Fault>,
         }
 
         impl<'a> RequestBody<'a> {
@@ -65,10 +69,14 @@ macro_rules! body {
                     }
                     $(stringify!($name) => set_once(&mut self.$name, stringify!($name), map.next_value()?),)*
                     other => {
-                        if self.unknown.len() < MAX_NAMED_UNKNOWN && !is_ignored(other) {
+                        let value = map.next_value::<Option<&'a RawValue>>()?;
+                        let refusal = value.and_then(|value| refuse_chat_parameter(other, value));
+                        if refusal.is_some() {
+                            self.chat_parameter = self.chat_parameter.take().or(refusal);
+                        } else if self.unknown.len() < MAX_NAMED_UNKNOWN && !is_ignored(other) {
                             self.unknown.push(other.chars().take(64).collect());
                         }
-                        self.unread.extend(map.next_value::<Option<&'a RawValue>>()?);
+                        self.unread.extend(value);
                         Ok(())
                     }
                 }

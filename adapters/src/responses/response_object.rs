@@ -5,6 +5,7 @@
 use std::fmt::Display;
 use std::ops::Range;
 
+use registry::{EnumSet, RelayToolKind};
 use serde_json::json;
 use strum::IntoStaticStr;
 
@@ -110,7 +111,13 @@ pub struct OutputItems {
 impl ResponseObject {
     /// The response to `turn` at its beginning, with the defaults of the API for parameters that
     /// the client did not send. `created_at` is in Unix seconds.
-    pub fn new(turn: &Turn<'_>, id: &str, created_at: u64) -> Self {
+    /// The tools of the kinds `relayed` run at the upstream.
+    pub fn new(
+        turn: &Turn<'_>,
+        id: &str,
+        created_at: u64,
+        relayed: EnumSet<RelayToolKind>,
+    ) -> Self {
         Self {
             id: id.to_owned(),
             created_at,
@@ -127,7 +134,7 @@ impl ResponseObject {
             background: turn.background,
             continues: turn.continues.clone(),
             prompt: turn.echo.prompt.map(|prompt| prompt.get().into()),
-            parameters: echo::parameters(turn),
+            parameters: echo::parameters(turn, relayed),
         }
     }
 
@@ -138,7 +145,7 @@ impl ResponseObject {
             model: "unknown".into(),
             ..Turn::default()
         };
-        Self::new(&turn, id, created_at)
+        Self::new(&turn, id, created_at, EnumSet::empty())
     }
 
     /// Appends the response object as JSON on one line.
@@ -234,7 +241,7 @@ impl ResponseObject {
     /// The id of an item of this response: a prefix for its type (`msg`, `rs`, `fc` and so on),
     /// the token of the response id and the item's index.
     pub(super) fn item_id(&self, prefix: &str, index: u32) -> String {
-        item_id(prefix, &self.id, index)
+        item_id(prefix, &self.id, format_args!("{index:02x}"))
     }
 }
 
@@ -278,11 +285,12 @@ impl OutputItems {
     }
 }
 
-/// The id of an item of the response with this id.
+/// The id of an item of the response with this id. As at OpenAI it has only hexadecimal digits
+/// behind its prefix, if `index` and the response id have no others.
 pub(crate) fn item_id(prefix: &str, response_id: &str, index: impl Display) -> String {
     let parts = response_id.split_once('_');
     let token = parts.map_or(response_id, |(_, token)| token);
-    format!("{prefix}_{token}_{index}")
+    format!("{prefix}_{token}{index}")
 }
 
 /// Appends the `usage` of a response.
@@ -309,7 +317,7 @@ mod tests {
 
     fn response(body: &str) -> ResponseObject {
         let source = TurnSource::new(body.to_owned());
-        ResponseObject::new(&source.turn().unwrap(), "resp_1", 7)
+        ResponseObject::new(&source.turn().unwrap(), "resp_1", 7, EnumSet::empty())
     }
 
     fn read(response: &ResponseObject) -> Value {

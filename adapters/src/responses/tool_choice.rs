@@ -39,18 +39,39 @@ pub(super) fn read_tool_choice(
             ))),
         };
     }
-    let fields: ToolChoiceFields<'_> = serde_json::from_str(raw.get()).map_err(unreadable)?;
+    let fields = ToolChoiceFields::read(raw)?;
     if fields.kind.as_deref() == Some("allowed_tools") {
-        return allowed_tools(&fields, toolbox, dropped);
+        let nested = fields.allowed_tools.map(ToolChoiceFields::read);
+        return allowed_tools(&nested.transpose()?.unwrap_or(fields), toolbox, dropped);
+    }
+    if let Some(names) = searched_tools(&fields, toolbox) {
+        // The search itself is no function. What it finds is called at once.
+        let required = !names.is_empty();
+        return Ok(if required {
+            ToolChoice::Allowed { required, names }
+        } else {
+            ToolChoice::Auto
+        });
     }
     find_tool(&fields, toolbox)
         .map(ToolChoice::Named)
-        .ok_or_else(|| missing_tool(&fields))
+        .ok_or_else(|| missing_tool(&fields, "tool_choice"))
 }
 
-/// The object form of `tool_choice`; the entries of `allowed_tools` have the same fields.
+/// The choice as the response repeats it: in the form of the Responses API.
+pub(super) fn echoed(raw: &RawValue) -> Cow<'_, str> {
+    let is_object = raw.get().starts_with('{');
+    let fields = is_object
+        .then(|| ToolChoiceFields::read(raw).ok())
+        .flatten();
+    let flat = fields.and_then(|fields| fields.flattened());
+    flat.map_or(Cow::Borrowed(raw.get()), Cow::Owned)
+}
+
+/// The object form of `tool_choice`; the entries of `allowed_tools` have the same fields. Chat
+/// Completions has the name in an object `function` or `custom`, and the list in `allowed_tools`.
 #[derive(Deserialize)]
-#[serde(expecting = "struct Form")]
+#[serde(expecting = "an object")]
 struct ToolChoiceFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
@@ -61,6 +82,56 @@ struct ToolChoiceFields<'a> {
     #[serde(borrow)]
     mode: Option<Cow<'a, str>>,
     tools: Option<&'a RawValue>,
+    function: Option<NamedTool<'a>>,
+    custom: Option<NamedTool<'a>>,
+    allowed_tools: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object")]
+struct NamedTool<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+}
+
+impl<'a> ToolChoiceFields<'a> {
+    fn read(raw: &'a RawValue) -> Result<Self, Fault> {
+        serde_json::from_str(raw.get()).map_err(unreadable)
+    }
+
+    /// The same in the form of the Responses API; `None` for what has that form.
+    fn flattened(&self) -> Option<String> {
+        if let Some(nested) = self.allowed_tools {
+            let nested = Self::read(nested).ok()?;
+            let tools = nested.flat_tools().unwrap_or_else(|| "[]".to_owned());
+            let mode = nested.mode.as_deref().unwrap_or("auto");
+            let mode = json::quoted(mode);
+            return Some(format!(
+                r#"{{"type":"allowed_tools","mode":{mode},"tools":{tools}}}"#
+            ));
+        }
+        self.function.as_ref().or(self.custom.as_ref())?;
+        let [kind, name] = [self.kind.as_deref()?, self.name()?].map(json::quoted);
+        Some(format!(r#"{{"type":{kind},"name":{name}}}"#))
+    }
+
+    /// The list of `allowed_tools`, each in the form of the Responses API.
+    fn flat_tools(&self) -> Option<String> {
+        let tools: Vec<&RawValue> = serde_json::from_str(self.tools?.get()).ok()?;
+        let flat = tools.into_iter().map(|tool| {
+            let flat = Self::read(tool).ok()?.flattened();
+            Some(flat.unwrap_or_else(|| tool.get().to_owned()))
+        });
+        let flat: Option<Vec<String>> = flat.collect();
+        Some(format!("[{}]", flat?.join(",")))
+    }
+
+    fn name(&self) -> Option<&str> {
+        let nested = || self.function.as_ref().or(self.custom.as_ref());
+        let name = self.name.as_deref();
+        name.or_else(|| nested()?.name.as_deref())
+            .filter(|name| !name.is_empty())
+    }
 }
 
 fn allowed_tools(
@@ -88,10 +159,14 @@ fn allowed_tools(
             )));
         }
         let is_dropped = |kind: &str| dropped.iter().any(|dropped| dropped == kind);
+        if let Some(searched) = searched_tools(&tool, toolbox) {
+            names.extend(searched);
+            return Ok(());
+        }
         match find_tool(&tool, toolbox) {
             Some(name) => names.extend([name]),
             None if tool.kind.as_deref().is_some_and(is_dropped) => {}
-            None => return Err(missing_tool(&tool)),
+            None => return Err(missing_tool(&tool, &format!("tool_choice.tools[{}]", count - 1))),
         }
         Ok(())
     })
@@ -104,9 +179,21 @@ fn allowed_tools(
     Ok(ToolChoice::Allowed { required, names })
 }
 
+/// The tools that a search can find, if `fields` describe one that the client does not run.
+fn searched_tools(
+    fields: &ToolChoiceFields<'_>,
+    toolbox: &Toolbox<'_>,
+) -> Option<BTreeSet<String>> {
+    let is_search = fields.kind.as_deref() == Some("tool_search");
+    let runs_at_client = toolbox.first_of(ToolKind::ToolSearch).is_some();
+    toolbox
+        .searchable()
+        .filter(|_| is_search && !runs_at_client)
+}
+
 /// The wire name of the tool that `fields` describe.
 fn find_tool(fields: &ToolChoiceFields<'_>, toolbox: &Toolbox<'_>) -> Option<String> {
-    let name = fields.name.as_deref();
+    let name = fields.name();
     let found = match fields.kind.as_deref()? {
         "function" => {
             let name = name?;
@@ -118,7 +205,7 @@ fn find_tool(fields: &ToolChoiceFields<'_>, toolbox: &Toolbox<'_>) -> Option<Str
                         && fields
                             .namespace
                             .as_deref()
-                            .is_none_or(|ns| tool.target.namespace.as_deref() == Some(ns))
+                            .is_none_or(|ns| tool.called_target().namespace.as_deref() == Some(ns))
                 })
                 .map(|tool| tool.wire_name.clone());
         }
@@ -138,13 +225,22 @@ fn find_tool(fields: &ToolChoiceFields<'_>, toolbox: &Toolbox<'_>) -> Option<Str
     found.map(str::to_owned)
 }
 
-fn missing_tool(fields: &ToolChoiceFields<'_>) -> Fault {
-    let kind = fields.kind.as_deref().unwrap_or("?");
-    match &fields.name {
-        Some(name) => invalid(format!(
+/// The fault of a choice that means no tool of the request. `place` is where it stands.
+fn missing_tool(fields: &ToolChoiceFields<'_>, place: &str) -> Fault {
+    let missing = |member: &str| {
+        let param = format!("{place}.{member}");
+        let message = format!("Missing required parameter: '{param}'.");
+        Fault::invalid(param, message).with_code("missing_required_parameter")
+    };
+    let Some(kind) = fields.kind.as_deref() else {
+        return missing("type");
+    };
+    match (kind, fields.name()) {
+        ("function" | "custom", None) => missing("name"),
+        ("function" | "custom", Some(name)) => invalid(format!(
             "The tool choice names the {kind} tool '{name}', which is not among the tools."
         )),
-        None => invalid(format!(
+        _ => invalid(format!(
             "The tool choice forces '{kind}', which cannot be run here. Leave the choice to 'auto' or offer a function instead."
         )),
     }

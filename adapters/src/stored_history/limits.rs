@@ -51,5 +51,5 @@ pub(crate) fn shorten_messages(turn: &mut Turn<'_>, from: usize, max_chars: usiz
 
 fn has_media(item: &Item<'_>) -> bool {
     item.content()
-        .is_some_and(|content| content_size(Some(content)).media > 0)
+        .is_some_and(|content| content_size(Some(content), false).media > 0)
 }

@@ -85,7 +85,8 @@ fn with_id(item: &Item<'_>, json: String, owner_id: &str, index: usize) -> (Stri
     if let Some(id) = item.id().filter(|id| is_item_id(id)) {
         return (id.into_owned(), json);
     }
-    let id = item_id(prefix_of(item), owner_id, format_args!("i{index}"));
+    // Longer than the index of any item of the answer, which shares the id of the response.
+    let id = item_id(prefix_of(item), owner_id, format_args!("{index:06x}"));
     let Some(mut object) = EditedObject::read(&json) else {
         return (id, json);
     };
@@ -110,8 +111,10 @@ fn prefix_of(item: &Item<'_>) -> &'static str {
         ItemKind::CustomToolCallOutput => "ctco",
         ItemKind::Compaction => "cmp",
         ItemKind::WebSearchCall => "ws",
+        ItemKind::McpCall | ItemKind::McpListTools => "mcp",
         ItemKind::ToolSearchCall
         | ItemKind::ToolSearchOutput
+        | ItemKind::ServerToolSearch
         | ItemKind::LocalShellCall
         | ItemKind::LocalShellCallOutput
         | ItemKind::ShellCall
@@ -182,13 +185,21 @@ mod tests {
             {"type": "message", "id": "no id", "role": "assistant", "content": []},
         ]));
         let ids: Vec<_> = items.iter().map(|item| &*item.id).collect();
-        assert_eq!(ids, ["msg_00ff_i0", "fco_00ff_i1", "msg_1", "msg_00ff_i3"]);
+        assert_eq!(
+            ids,
+            [
+                "msg_00ff000000",
+                "fco_00ff000001",
+                "msg_1",
+                "msg_00ff000003"
+            ]
+        );
         for item in &items {
             let json: Value = serde_json::from_str(&item.json).unwrap();
             assert_eq!(json["id"], item.id);
         }
         let text = own(&json!("hi"));
-        assert_eq!(text[0].id, "msg_00ff_i0");
+        assert_eq!(text[0].id, "msg_00ff000000");
     }
 
     #[test]

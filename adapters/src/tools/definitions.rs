@@ -3,8 +3,9 @@
 //! Chat Completions has function tools only. A custom tool becomes a function with one
 //! string argument, `input`; the built-in client tools (`local_shell`, `shell`,
 //! `apply_patch`, client-side `tool_search`) become functions with fixed schemas; a
-//! namespace prefixes the names of its tools. Hosted tools, such as web search, cannot
-//! run here and are dropped.
+//! namespace prefixes the names of its tools. A search that the client does not run needs no
+//! function: all tools are offered, and the assembler writes its items. Other hosted tools, such
+//! as web search, cannot run here and are dropped.
 
 use std::borrow::Cow;
 
@@ -21,7 +22,7 @@ const MAX_NAME_BYTES: usize = 1_024;
 
 /// The fields of all tool types.
 #[derive(Deserialize)]
-#[serde(expecting = "struct Fields")]
+#[serde(expecting = "a tool, which is an object")]
 struct ToolFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
@@ -31,13 +32,16 @@ struct ToolFields<'a> {
     strict: Option<&'a RawValue>,
     format: Option<ToolFormat<'a>>,
     tools: Option<&'a RawValue>,
+    /// Where Chat Completions has the other fields.
+    function: Option<&'a RawValue>,
+    defer_loading: Option<&'a RawValue>,
     #[serde(borrow)]
     execution: Option<Cow<'a, str>>,
 }
 
 /// The `format` of a custom tool; the types `lark` and `regex` have a definition.
 #[derive(Deserialize)]
-#[serde(expecting = "struct Grammar")]
+#[serde(expecting = "an object")]
 struct ToolFormat<'a> {
     #[serde(borrow)]
     syntax: Option<Cow<'a, str>>,
@@ -57,16 +61,21 @@ impl<'a> Toolbox<'a> {
         found: bool,
         dropped: &mut Vec<String>,
     ) -> Result<(), Fault> {
-        match add_all(list, None, self, dropped) {
+        match add_all(list, None, found, self, dropped) {
             Err(fault) if found && fault.code() == Some(TOO_MANY) => {
                 dropped.push("tool of a search".to_owned());
             }
             added => added?,
         }
         let definitions: Vec<&'a RawValue> = serde_json::from_str(list.get()).unwrap_or_default();
-        let definitions = definitions.into_iter();
+        let dropped_places = std::mem::take(&mut self.dropped_places);
+        let definitions = definitions.into_iter().enumerate();
         self.definitions
-            .extend(definitions.map(|raw| ToolDefinition { raw, found }));
+            .extend(definitions.map(|(place, raw)| ToolDefinition {
+                raw,
+                found,
+                dropped: dropped_places.binary_search(&place).is_ok(),
+            }));
         Ok(())
     }
 }
@@ -74,14 +83,29 @@ impl<'a> Toolbox<'a> {
 fn add_all<'a>(
     list: &'a RawValue,
     namespace: Option<&str>,
+    deferred: bool,
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
+    let mut place = 0;
     json::read_each(list.get(), |tool: ToolFields<'a>| {
         if toolbox.len() + dropped.len() >= MAX_TOOLS {
             return Err(too_many_tools());
         }
-        add(&tool, namespace, toolbox, dropped)
+        place += 1;
+        let (before, is_deferred) = (toolbox.len(), deferred || tool.is_deferred());
+        add(&tool, (namespace, is_deferred, place - 1), toolbox, dropped)?;
+        if namespace.is_none() && deferred {
+            toolbox
+                .found
+                .extend(string_value(tool.name).map(Cow::into_owned));
+        }
+        if is_deferred {
+            for tool in toolbox.tools.iter_mut().skip(before) {
+                tool.is_deferred = true;
+            }
+        }
+        Ok(())
     })
     .map_err(|error| {
         Fault::invalid(
@@ -100,9 +124,16 @@ fn too_many_tools() -> Fault {
     Fault::invalid("tools", message).with_code(TOO_MANY)
 }
 
+impl ToolFields<'_> {
+    /// Whether the tool is not offered until a search finds it.
+    fn is_deferred(&self) -> bool {
+        self.defer_loading.is_some_and(|raw| raw.get() == "true")
+    }
+}
+
 fn add<'a>(
     tool: &ToolFields<'a>,
-    namespace: Option<&str>,
+    (namespace, deferred, place): (Option<&str>, bool, usize),
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
@@ -118,7 +149,16 @@ fn add<'a>(
     }
     let named = || {
         name.as_deref().map(str::to_owned).ok_or_else(|| {
-            Fault::invalid("tools", format!("A tool of type '{kind}' has no 'name'."))
+            let param = match namespace {
+                Some(namespace) => format!("tools of '{namespace}'[{place}].name"),
+                None => format!("tools[{place}].name"),
+            };
+            let hint = match tool.function {
+                Some(_) => " In the Responses API, 'name', 'description' and 'parameters' stand beside 'type', not in 'function'.",
+                None => "",
+            };
+            let message = format!("Missing required parameter: '{param}'.{hint}");
+            Fault::invalid(param, message).with_code("missing_required_parameter")
         })
     };
     let target = |kind: ToolKind, name: String| ToolTarget {
@@ -145,13 +185,14 @@ fn add<'a>(
         "namespace" if namespace.is_none() => {
             let name = named()?;
             if let Some(tools) = tool.tools {
-                add_all(tools, Some(&name), toolbox, dropped)?;
+                add_all(tools, Some(&name), deferred, toolbox, dropped)?;
             }
         }
         "tool_search" if tool.execution.as_deref() == Some("client") => {
             let parameters = tool.parameters.or(constant(SEARCH_PARAMETERS));
             toolbox.add(target(ToolKind::ToolSearch, "tool_search".into()), description, parameters, None);
         }
+        "tool_search" => toolbox.has_hosted_search = true,
         "local_shell" => toolbox.add(
             target(ToolKind::LocalShell, "local_shell".into()),
             Some("Runs one command on the user's machine and returns its output.".into()),
@@ -170,7 +211,12 @@ fn add<'a>(
             constant(APPLY_PATCH_PARAMETERS),
             None,
         ),
-        other => dropped.push(other.to_owned()),
+        other => {
+            if namespace.is_none() {
+                toolbox.dropped_places.push(place);
+            }
+            dropped.push(other.to_owned());
+        }
     }
     Ok(())
 }

@@ -74,6 +74,7 @@ item_fields! {
     tools = "tools" as Tools,
     text = "text" as Text,
     reasoning = "reasoning" as Reasoning,
+    execution = "execution" as Execution,
 }
 
 impl<'a> ItemFields<'a> {
@@ -122,7 +123,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ItemFields<'a> {
             type Value = ItemFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("struct Fields")
+                f.write_str("an item, which is an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

@@ -164,7 +164,7 @@ impl Tool {
     }
 
     /// The name that the model calls.
-    fn wire_name(self) -> &'static str {
+    pub fn wire_name(self) -> &'static str {
         match self {
             Self::Function => "read",
             Self::Custom => "script",

@@ -18,6 +18,6 @@ mod tests {
         assert!(SHORT.len() < 1_500, "{}", SHORT.len());
         let example = PROMPT.split("```\n").nth(1).unwrap();
         assert!(example.starts_with("*** Begin Patch\n") && example.ends_with("*** End Patch\n"));
-        assert_eq!(adapters::responses::patch::repair(example), None);
+        assert_eq!(adapters::responses::patch::repair(example, true), None);
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use registry::{ChatQuirks, Dialect, Model, ReasoningReplay, SystemRole};
+    use registry::{ChatQuirks, Dialect, Model, ReasoningReplay, SystemRole, ThinkTags};
 
     use super::*;
 
@@ -134,6 +134,11 @@ mod tests {
         // It is a provider file.
         let spec = registry::build("lab", file).unwrap();
         let provider = spec.to_provider("lab");
+        // Text between tags is thinking for any provider that is not built in.
+        let quirks = ChatQuirks {
+            think_tags: ThinkTags::On,
+            ..quirks
+        };
         assert_eq!(provider.dialect.quirks, WireQuirks::from(quirks));
     }
 

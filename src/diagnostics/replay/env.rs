@@ -193,6 +193,10 @@ impl TurnObserver for ObservedRecorder {
         connect_failure(&self.env.recorded, self.env.progress().attempts_begun)
     }
 
+    fn sets_time(&self) -> bool {
+        true
+    }
+
     fn next_chunk_len(&self) -> Option<usize> {
         let progress = self.env.progress();
         let attempt = progress.attempts_begun.checked_sub(1)?;

@@ -17,10 +17,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::diagnostics::bundle::BundleResponseHead;
 
-/// Recorded headers that are not sent, because they describe a connection or framing
-/// that is not the recorded one.
-const CONNECTION_HEADERS: [&str; 8] = [
+/// Recorded headers that are not sent, because they describe a connection, a framing or a coding that
+/// is not the recorded one: bodies are recorded decoded.
+const CONNECTION_HEADERS: [&str; 9] = [
     "connection",
+    "content-encoding",
     "content-length",
     "keep-alive",
     "proxy-connection",

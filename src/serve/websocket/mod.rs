@@ -31,8 +31,8 @@ pub use handshake::{UpgradeSlot, WebSocketLimits, is_handshake, upgrade};
 pub use reader::{Activity, Incoming, MessageReader, ReadResult, TextMessage};
 
 use super::client_stream::ClientStream;
-use crate::net::ClientConnection;
 use crate::net::websocket_frame::FrameKind;
+use crate::net::{ClientConnection, patience};
 use writer::FrameWriter;
 
 /// After so many pings without an answer the client counts as gone.
@@ -144,6 +144,10 @@ impl WebSocket {
     /// Pings a client that was silent for a while. One that stays silent is gone. While it takes
     /// nothing, the time limit of writes decides.
     fn look_after_client(&mut self) -> Result<(), SocketEnd> {
+        if patience::is_late(self.timer.deadline(), Instant::now()) {
+            // Nobody has read what the client sent meanwhile.
+            self.activity.begin_again();
+        }
         let silent = self.activity.silent_for();
         self.control_frames = 0;
         if self.writer.is_idle() {

@@ -56,6 +56,11 @@ impl Default for Activity {
 }
 
 impl Activity {
+    /// Counts the silence from now on.
+    pub(super) fn begin_again(&self) {
+        *self.0.lock() = Instant::now();
+    }
+
     /// How long the client has been silent.
     pub(super) fn silent_for(&self) -> Duration {
         self.0.lock().elapsed()
@@ -266,7 +271,7 @@ async fn received(
     };
     match read {
         Ok(1..) => {
-            *activity.0.lock() = Instant::now();
+            activity.begin_again();
             Ok(())
         }
         Ok(0) | Err(_) => Err(SocketEnd::Gone),

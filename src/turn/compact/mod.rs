@@ -10,7 +10,8 @@
 //!
 //! The summary is a step of the client's answer: it is asked for in hidden rounds, and the client's
 //! stream gets heartbeats meanwhile. The client always gets a valid item: if no model writes a summary, an extract of the session
-//! takes its place. Only an invalid request and the shutdown of the process are errors.
+//! takes its place. Only an invalid request and the shutdown of the process are errors. A summary
+//! that follows an answer may also fail: then there is none, and the answer ends without it.
 
 mod artifacts;
 mod retained;
@@ -24,8 +25,9 @@ use adapters::event::{Event, Finish, Fragment, Usage};
 use adapters::fault::Fault;
 use adapters::json;
 use adapters::purpose::Purpose;
-use adapters::responses::assembler::{AnswerParams, ResponseStatus};
+use adapters::responses::assembler::{AnswerParams, ResponseStatus, RoundItem};
 use adapters::responses::compaction_response::CompactionResponse;
+use adapters::stop_flag::StopReason;
 use registry::Route;
 
 use summary::{Summarizer, Summary};
@@ -36,9 +38,12 @@ use super::engine::{Answer, Step};
 use super::prepared::RoutedHistory;
 use super::sink::Sink;
 
-/// A request that needs a compaction, alone or before its answer.
+/// A request that needs a compaction, alone, before its answer or after it.
 pub(super) struct Compaction {
     pub(super) trigger: CompactionTrigger,
+    /// The most tokens that a request and its answer may have without one. The request is known to
+    /// have more if this is `None`.
+    pub(super) limit: Option<u64>,
     pub(super) history: RoutedHistory,
     /// The session's tools as a JSON list, if the request brought none.
     pub(super) tools: Option<Arc<str>>,
@@ -57,6 +62,7 @@ impl Compaction {
             origin: routes.first().map(Route::full_name).unwrap_or_default(),
             estimated_input_tokens: 0,
             bytes_per_token: registry::Model::BYTES_PER_TOKEN,
+            relayed_tools: registry::EnumSet::empty(),
         }
     }
 
@@ -89,6 +95,9 @@ impl Compaction {
                 answer.write(Event::Text(text, None))?;
                 answer.complete(summary.usage).await
             }
+            CompactionTrigger::Threshold if answer.assembler.awaits_end() => {
+                self.end_answer(answer).await
+            }
             CompactionTrigger::Threshold => {
                 answer.open_stream().await;
                 let summary = self.summarize(answer).await?;
@@ -111,10 +120,55 @@ impl Compaction {
         }
     }
 
+    /// Ends an answer that is complete. If the history is too long with it, a summary of both comes
+    /// last; without one the answer is as good.
+    async fn end_answer<S: Sink>(
+        mut self: Box<Self>,
+        answer: &mut Answer<'_, S>,
+    ) -> Result<Step, Fault> {
+        if self.is_due(answer) {
+            if let Some(tools) = &answer.tools {
+                self.history.source = tools.history.source.clone();
+            }
+            let items = answer.assembler.round_items();
+            let items = items.iter().flat_map(RoundItem::to_items).map(Arc::from);
+            self.history.source = self.history.source.clone().with_round(items);
+            match self.summarize(answer).await {
+                Ok(summary) => {
+                    let (assembler, events) = (&mut answer.assembler, &mut answer.events);
+                    assembler.write_compaction(&summary.blob, events);
+                }
+                Err(fault) if answer.ctx.stop.reason() == Some(StopReason::ClientLeft) => {
+                    return Err(fault);
+                }
+                Err(fault) => {
+                    let notes = &mut answer.record.notes;
+                    notes.add("compaction_failed", fault.client_message());
+                }
+            }
+        }
+        let now = answer.ctx.environment.clock.unix();
+        answer.assembler.end_held(now, &mut answer.events);
+        answer.headers.add_notes(&answer.record.notes);
+        answer.send().await;
+        Ok(Step::Done)
+    }
+
+    /// Whether the request, or the request with its answer, has too many tokens.
+    fn is_due<S: Sink>(&self, answer: &Answer<'_, S>) -> bool {
+        let usage = answer.assembler.usage().unwrap_or_default();
+        let is_counted = answer.assembler.usage_is_counted();
+        let tokens = usage.input.saturating_add(usage.output);
+        self.limit.is_none_or(|limit| is_counted && tokens > limit)
+    }
+
     async fn summarize<S: Sink>(&self, answer: &mut Answer<'_, S>) -> Result<Summary, Fault> {
         answer.headers.set_route(self.history.preferred_route());
+        let assembler = &answer.assembler;
+        let answered = assembler.awaits_end().then(|| assembler.items().count());
         let summarizer = Summarizer {
             trigger: self.trigger,
+            answered,
             history: &self.history,
             tools: self.tools.as_ref(),
         };

@@ -45,6 +45,9 @@ pub(super) struct Summary {
 pub(super) struct Summarizer<'s> {
     pub(super) trigger: CompactionTrigger,
     pub(super) history: &'s RoutedHistory,
+    /// How many items the client got of the answer that ends the history, if it ends with one. Such
+    /// a history needs no summary, so that none is made without a model.
+    pub(super) answered: Option<usize>,
     /// The session's tools as a JSON list, if the request brought none.
     pub(super) tools: Option<&'s Arc<str>>,
 }
@@ -62,7 +65,8 @@ struct SummaryAttempts {
 
 impl Summarizer<'_> {
     /// Makes a summary of the history, in hidden rounds of the answer. The only faults are those of
-    /// a turn that has to end: its timeout and the shutdown of the process.
+    /// a turn that has to end, its timeout and the shutdown of the process, and after an answer that
+    /// no model makes one.
     pub(super) async fn summarize<S: Sink>(
         &self,
         answer: &mut Answer<'_, S>,
@@ -145,6 +149,9 @@ impl Summarizer<'_> {
         let (mut summary, method) = match attempts.summary {
             Some((summary, SummaryMode::NextTurn)) => (summary, "next_turn"),
             Some((summary, SummaryMode::FitWindow)) => (summary, "cut"),
+            None if self.answered.is_some() => {
+                return Err(Fault::new(Kind::BadReply, attempts.failure));
+            }
             None => {
                 answer
                     .record
@@ -184,12 +191,18 @@ impl Summarizer<'_> {
         );
         record.notes.add("compacted", detail);
         record.metrics.compaction(self.trigger.name(), method);
+        let answered = self.answered.unwrap_or_default();
         let retained_items = (self.trigger == CompactionTrigger::Threshold)
-            .then(|| compact::count_retained_items(&turn, retained_from));
+            .then(|| compact::count_retained_items(&turn, retained_from, answered));
+        let tail = match self.answered {
+            Some(_) => compact::repeated_items(&turn, retained_from),
+            None => Vec::new(),
+        };
         let blob = CompactionBlob {
             summary,
             artifacts,
             retained_items,
+            tail,
         };
         Ok(Summary {
             blob: blob.seal().into(),

@@ -14,7 +14,7 @@ use adapters::responses::event_buffer::EventBuffer;
 use adapters::stop_flag::StopReason;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{StreamTiming, ToolLoop};
+use super::{Compaction, StreamTiming, ToolLoop};
 use crate::net::memory;
 use crate::responses::{self, ConnectionTurn, StoredTurn};
 use crate::store::NewResponse;
@@ -41,6 +41,8 @@ pub(in crate::turn) struct Answer<'a, S> {
     pub(super) last_sent: Instant,
     /// The tools that run in the proxy, if there are any.
     pub(in crate::turn) tools: Option<Box<ToolLoop>>,
+    /// The compaction that may follow the answer.
+    pub(super) compaction: Option<Box<Compaction>>,
     pub(super) memory: TurnMemory,
     /// Joins pieces of text, if the answer runs in the background.
     pub(super) coalescer: Option<Box<Coalescer>>,
@@ -59,6 +61,8 @@ pub(in crate::turn) struct AnswerParts {
     pub(in crate::turn) assembler: Box<Assembler>,
     /// The tools that run in the proxy, if there are any.
     pub(in crate::turn) tools: Option<Box<ToolLoop>>,
+    /// The compaction that may follow the answer.
+    pub(in crate::turn) compaction: Option<Box<Compaction>>,
     /// Where the answer's items are remembered, if the client may refer to them by id and they are
     /// not stored.
     pub(in crate::turn) keeps_items: Option<Arc<SharedState>>,
@@ -72,19 +76,23 @@ impl<'a, S: Sink> Answer<'a, S> {
     /// An answer of which nothing was written.
     pub(in crate::turn) fn new(
         ctx: &'a TurnContext,
-        parts: AnswerParts,
+        mut parts: AnswerParts,
         memory: TurnMemory,
         timing: StreamTiming,
         record: &'a mut Record,
         headers: &'a ResponseHeaders,
         sink: &'a mut S,
     ) -> Self {
+        if !S::STREAMS {
+            parts.assembler.hold_calls();
+        }
         Self {
             ctx,
             record,
             headers,
             assembler: parts.assembler,
             tools: parts.tools,
+            compaction: parts.compaction,
             keeps_items: parts.keeps_items,
             stored: parts.stored,
             connection: parts.connection,

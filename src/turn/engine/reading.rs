@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Answer, Round};
+use crate::net::patience;
 use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
 use crate::upstream::UpstreamResponse;
@@ -20,8 +21,10 @@ use crate::upstream::UpstreamResponse;
 const PIECE: usize = 128 * 1024;
 /// How long the pieces of a text wait for more in a background answer.
 const COALESCE_FOR: Duration = Duration::from_millis(100);
-/// How long after the finish reason the token counts and the end of the stream may come.
-const GRACE_AFTER_FINISH: Duration = Duration::from_secs(5);
+/// How long after the finish reason the token counts may come.
+const COUNTS_AFTER_FINISH: Duration = Duration::from_secs(1);
+/// How long after the token counts the end of the stream may come.
+const END_AFTER_COUNTS: Duration = Duration::from_millis(100);
 
 impl<S: Sink> Answer<'_, S> {
     pub(super) async fn read_answer(
@@ -32,7 +35,12 @@ impl<S: Sink> Answer<'_, S> {
         let idle = round.attempt.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.timing.commit_after;
         let mut reader = UpstreamReader::new(&round.attempt.route.dialect.quirks);
+        // Until when the provider is known not to have been silent, and since when it is read again.
+        // What lies between the two is the client's time, or that of a busy machine.
         let mut last_chunk = Instant::now();
+        let mut read_since = last_chunk;
+        // When a complete answer ends whose connection stays open, and how much of it there was.
+        let mut end_at: Option<(Instant, usize)> = None;
         let ctx = self.ctx;
         let mut shutdown = pin!(ctx.shutdown.cancelled());
         let heartbeat = self.timing.heartbeat;
@@ -63,12 +71,18 @@ impl<S: Sink> Answer<'_, S> {
                 () = &mut timer => {
                     self.check_deadline()?;
                     let now = Instant::now();
+                    let observer = ctx.environment.observer.as_ref();
+                    let is_replay = observer.is_some_and(|observer| observer.sets_time());
+                    if !is_replay && patience::is_late(timer.deadline(), now) {
+                        last_chunk += now - read_since;
+                    }
                     if flush_at.is_some_and(|at| now >= at) {
                         flush_at = None;
                         self.flush_pieces()?;
                         self.send_round(round).await;
                     }
-                    if now >= last_chunk + max_silence(&reader, idle) {
+                    let silence_ends = end_at.map_or(last_chunk + idle, |(at, _)| at);
+                    if now >= silence_ends {
                         if !reader.is_complete() {
                             let predicate = format!("was silent for {} seconds.", idle.as_secs());
                             return Err(Fault::of_provider(Kind::Timeout, predicate));
@@ -81,18 +95,19 @@ impl<S: Sink> Answer<'_, S> {
                     if S::STREAMS && now >= self.next_heartbeat(commit_at) {
                         self.send_heartbeat().await;
                     }
-                    let next = if S::STREAMS {
-                        self.next_heartbeat(commit_at).min(now + heartbeat)
-                    } else {
-                        last_chunk + idle
-                    };
-                    let next = next.min(last_chunk + max_silence(&reader, idle));
+                    // Sending may have taken as long as the client wanted.
+                    read_since = Instant::now();
+                    last_chunk += read_since - now;
+                    let mut next = end_at.map_or(last_chunk + idle, |(at, _)| at);
+                    if S::STREAMS {
+                        let heartbeat = read_since + heartbeat;
+                        next = next.min(self.next_heartbeat(commit_at)).min(heartbeat);
+                    }
                     let next = next.min(flush_at.unwrap_or(next));
                     timer.as_mut().reset(next.min(ctx.deadline));
                     continue;
                 }
             };
-            last_chunk = Instant::now();
             self.record.received(chunk.as_ref().map_or(0, Bytes::len));
             match &chunk {
                 Some(bytes) => ctx.observe(TurnEvent::UpstreamBody(bytes)),
@@ -120,6 +135,8 @@ impl<S: Sink> Answer<'_, S> {
                 // Other streams on this thread have their turn.
                 tokio::task::yield_now().await;
             }
+            last_chunk = Instant::now();
+            read_since = last_chunk;
             if !self.coalescer.as_ref().is_some_and(|it| it.is_waiting()) {
                 flush_at = None;
             } else if flush_at.is_none() {
@@ -132,7 +149,14 @@ impl<S: Sink> Answer<'_, S> {
                 }
             }
             if reader.is_complete() {
-                let end = last_chunk + max_silence(&reader, idle);
+                // Content behind a finish reason shows that it was none yet.
+                let received = round.assembler(&self.assembler).received_bytes();
+                let known = end_at.filter(|(_, known)| *known == received);
+                let mut end = known.map_or(last_chunk + idle.min(COUNTS_AFTER_FINISH), |it| it.0);
+                if reader.has_counts() {
+                    end = end.min(last_chunk + END_AFTER_COUNTS);
+                }
+                end_at = Some((end, received));
                 timer.as_mut().reset(end.min(ctx.deadline));
             }
         }
@@ -175,16 +199,35 @@ impl<S: Sink> Answer<'_, S> {
         };
         read?;
         // The first content, not an opened stream, shows that the provider works.
-        let ended = assembler.final_status().is_some() || assembler.awaits_tools();
-        if round.has_content && !round.attempt.request.body.is_empty() {
+        let is_complete = assembler.final_status().is_some() || assembler.awaits_end();
+        let ended = is_complete || assembler.awaits_tools();
+        let is_shown = assembler.has_shown();
+        // An answer that cannot be used is asked for again unless the client has something of it: calls
+        // and white space may have been held back.
+        if failed
+            .as_ref()
+            .is_some_and(|fault| fault.kind == Kind::BadReply)
+        {
+            round.has_content = is_shown;
+        }
+        if (is_shown || ended) && !round.attempt.request.body.is_empty() {
             round.attempt.request.body = Bytes::new();
             let response_id = &assembler.response().id;
             round.failover.commit_route(&round.attempt, response_id);
-            if self.tools.is_none() && round.hidden.is_none() && self.stored.is_none() {
+            let may_go_on = self.tools.is_some() || self.compaction.is_some();
+            if !may_go_on && round.hidden.is_none() && self.stored.is_none() {
                 self.memory.free_bodies();
             }
             round.attempt.upstream.health().record_success();
             self.record.provider_down(false);
+        }
+        if ended && let Some((patch, is_true)) = reader.lesson() {
+            let (failover, route) = (&round.failover, &round.attempt.route);
+            if is_true {
+                failover.learn_patch(route, patch);
+            } else {
+                failover.forget_patch(route, patch);
+            }
         }
         match failed {
             Some(fault) => Err(fault),
@@ -234,14 +277,5 @@ fn feed(
     match chunk {
         Some(bytes) => reader.feed(bytes, emit),
         None => reader.end(emit),
-    }
-}
-
-/// How long the provider may be silent.
-fn max_silence(reader: &UpstreamReader, idle: Duration) -> Duration {
-    if reader.is_complete() {
-        idle.min(GRACE_AFTER_FINISH)
-    } else {
-        idle
     }
 }

@@ -29,7 +29,7 @@ pub(in crate::turn) struct Round {
     pub(in crate::turn) failover: Failover,
     /// Chooses the API key, so that a session keeps the same one.
     session_affinity: u64,
-    /// A content event of this round was written, so its request is not sent again.
+    /// Content of this round was written, so its request is not sent again.
     pub(super) has_content: bool,
     /// The last attempt failed because of its API key, and another key is usable.
     has_another_key: bool,
@@ -94,6 +94,11 @@ impl Round {
         }
     }
 
+    /// The assembler that writes this round: its own, or that of the answer.
+    pub(super) fn assembler<'r>(&'r self, of_answer: &'r Assembler) -> &'r Assembler {
+        self.hidden.as_ref().map_or(of_answer, |it| &it.assembler)
+    }
+
     /// The final response object of a hidden round as JSON; empty if there is none.
     pub(in crate::turn) fn into_response(self) -> Vec<u8> {
         self.hidden
@@ -121,6 +126,10 @@ impl<S: Sink> Answer<'_, S> {
         loop {
             round.has_another_key = false;
             (round.key, round.is_answered) = (None, false);
+            match &mut round.hidden {
+                Some(hidden) => hidden.assembler.begin_attempt(),
+                None => self.assembler.begin_attempt(),
+            }
             let Err(mut fault) = self.run_attempt(round).await else {
                 if failed > 0 {
                     round.failover.forget_failed_requests();
@@ -325,7 +334,13 @@ impl<S: Sink> Answer<'_, S> {
         } else {
             let request = round.attempt.request.clone();
             let (ctx, dialect) = (self.ctx, Arc::clone(&round.attempt.route.dialect));
-            let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
+            let shown = self.headers.clone();
+            let observe = |event: AttemptEvent<'_>| {
+                if let AttemptEvent::Head { headers, .. } = &event {
+                    shown.set_rate_limits(headers);
+                }
+                ctx.observe(event.into());
+            };
             let (quirks, clock) = (&dialect.quirks, &*ctx.environment.clock);
             let opening =
                 upstream::send_request(&upstream, permit, key, request, quirks, clock, &observe);
@@ -352,10 +367,7 @@ impl<S: Sink> Answer<'_, S> {
 
     /// Takes what the answer's end says to the record and the session's memory.
     pub(super) fn end_round(&mut self, round: &Round) {
-        let assembler = match &round.hidden {
-            Some(hidden) => &hidden.assembler,
-            None => &self.assembler,
-        };
+        let assembler = round.assembler(&self.assembler);
         self.record.usage = assembler.usage();
         if let Some(usage) = self.record.usage {
             round.failover.calibrate(&round.attempt, usage.input);
@@ -376,14 +388,17 @@ impl<S: Sink> Answer<'_, S> {
         if round.hidden.is_some() {
             self.record.notes.extend(assembler.notes());
         }
-        if round.attempt.answer_params.seal_reasoning {
+        if round.attempt.route.dialect.quirks.wants_baggage() {
+            let origin = &round.attempt.answer_params.origin;
             if assembler.awaits_tools() {
                 let items = assembler.round_items();
                 let items = items.iter().flat_map(RoundItem::to_items);
-                round.failover.cache_reasoning(items.map(str::as_bytes));
+                round
+                    .failover
+                    .cache_reasoning(origin, items.map(str::as_bytes));
             } else {
                 let items = assembler.items().map(|(_, json)| json);
-                round.failover.cache_reasoning(items);
+                round.failover.cache_reasoning(origin, items);
             }
         }
         self.remember_rounds();

@@ -7,6 +7,7 @@ use adapters::fault::Fault;
 use adapters::plan::{self, Bounds, Plan};
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::prompt_cache::removed_reasoning;
+use adapters::token_count;
 use adapters::turn::{ItemKind, Turn};
 use adapters::wire::{self, EncodeOptions, WireRequest};
 use registry::Route;
@@ -54,12 +55,13 @@ impl Failover {
             ..
         } = planned;
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
-        let wants_baggage = route.dialect.quirks.wants_baggage();
         let answer_params = AnswerParams {
-            seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
+            seal_reasoning: turn.controls.encrypted_reasoning
+                || route.dialect.quirks.requires_reasoning(),
             origin: route.full_name(),
             estimated_input_tokens: encoded.estimated_tokens,
             bytes_per_token: route.model.bytes_per_token(),
+            relayed_tools: wire::relayed_tools(&route.dialect.quirks),
         };
         let context = FingerprintContext {
             route: answer_params.origin.clone(),
@@ -68,6 +70,10 @@ impl Failover {
             summaries: count_summaries(turn),
             settings: CacheSettings::new(&turn.controls),
         };
+        let ratios = &self.shared.token_ratios;
+        let neutral_tokens = ratios
+            .wants(&answer_params.origin, encoded.body.len())
+            .then(|| token_count::input_tokens(turn, &plan));
         let originals = Originals::new(turn, &plan, answer_params.bytes_per_token);
         let fingerprint = Arc::new(RequestFingerprint::new(&encoded, context, &originals));
         let removed_reasoning = removed_reasoning(
@@ -95,6 +101,7 @@ impl Failover {
             },
             fingerprint,
             answer_params,
+            neutral_tokens,
             notes,
             removed_reasoning,
             cache_comparison: turn.cache_comparison.clone(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use adapters::baggage::Baggage;
 use adapters::hidden_rounds::HiddenRounds;
 use hashlink::LinkedHashMap;
 use serde::Deserialize;
@@ -95,9 +96,11 @@ impl SessionRecords {
     }
 }
 
-/// The reasoning state in the items of an answer by call id. Each call gets the blobs between the
-/// call before it and itself, the last call also those after it; blobs are joined with spaces.
+/// The reasoning in the items of an answer by call id, as sealed baggage: that of the items, and of
+/// `origin` where an item has none. Each call gets the blobs between the call before it and itself,
+/// the last call also those after it; blobs are joined with spaces.
 pub(super) fn reasoning_by_call<'i>(
+    origin: &str,
     items: impl Iterator<Item = &'i [u8]>,
 ) -> Vec<(String, String)> {
     /// The fields of an answer's item that matter here.
@@ -105,6 +108,12 @@ pub(super) fn reasoning_by_call<'i>(
     struct AnswerItem {
         encrypted_content: Option<String>,
         call_id: Option<String>,
+        #[serde(default)]
+        summary: Vec<SummaryPart>,
+    }
+    #[derive(Deserialize)]
+    struct SummaryPart {
+        text: String,
     }
     let mut waiting: Vec<String> = Vec::new();
     let mut calls: Vec<(String, Vec<String>)> = Vec::new();
@@ -112,7 +121,15 @@ pub(super) fn reasoning_by_call<'i>(
         let Ok(item) = serde_json::from_slice::<AnswerItem>(json) else {
             continue;
         };
-        match (item.encrypted_content, item.call_id) {
+        let text: String = item.summary.into_iter().map(|part| part.text).collect();
+        let of_text = || Baggage {
+            reasoning: text.clone(),
+            origin: origin.to_owned(),
+            ..Baggage::default()
+        };
+        let blob = item.encrypted_content;
+        let blob = blob.or_else(|| (!text.is_empty()).then(|| of_text().seal()));
+        match (blob, item.call_id) {
             (Some(blob), None) => waiting.push(blob),
             (_, Some(call)) => calls.push((call, std::mem::take(&mut waiting))),
             (None, None) => {}

@@ -1,3 +1,4 @@
+use adapters::baggage::Baggage;
 use adapters::hidden_rounds::HiddenEntry;
 
 use super::*;
@@ -127,11 +128,24 @@ fn no_reasoning_state_of_an_answer_with_calls_is_lost() {
         r#"{"type":"reasoning","encrypted_content":"three"}"#,
         r#"{"type":"function_call","call_id":"c"}"#,
         r#"{"type":"reasoning","encrypted_content":"four"}"#,
+        r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"five"}]}"#,
     ];
-    memory.keep_reasoning(&owner(), "s", items.iter().map(|item| item.as_bytes()));
+    memory.keep_reasoning(
+        &owner(),
+        "s",
+        "acme/m",
+        items.iter().map(|item| item.as_bytes()),
+    );
     assert_eq!(reasoning(&memory, "s", "a").as_deref(), Some("one two"));
     assert_eq!(reasoning(&memory, "s", "b"), None);
-    assert_eq!(reasoning(&memory, "s", "c").as_deref(), Some("three four"));
+    // A text alone is sealed here.
+    let text = Baggage {
+        reasoning: "five".to_owned(),
+        origin: "acme/m".to_owned(),
+        ..Baggage::default()
+    };
+    let of_c = format!("three four {}", text.seal());
+    assert_eq!(reasoning(&memory, "s", "c"), Some(of_c));
     assert_eq!(reasoning(&memory, "another", "a"), None);
 }
 

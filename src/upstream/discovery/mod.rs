@@ -15,8 +15,8 @@ use http::header::ACCEPT;
 use registry::{Discovery, Model, ModelSet};
 use tokio::time::{Instant, timeout_at};
 
-use super::transport;
-use super::{Upstream, blame};
+use super::decoded_body::DecodedBody;
+use super::{Upstream, blame, transport};
 
 /// The longest list that is read, in bytes.
 const MAX_BODY: usize = 8 << 20;
@@ -226,24 +226,28 @@ impl Asking<'_> {
         let request = upstream.client.request(method, url).headers(headers);
         let request = request.body(body.unwrap_or_default());
         let answer = timeout_at(self.deadline, async {
-            let mut response = request
+            let response = request
                 .send()
                 .await
                 .map_err(|error| self.unanswered(&address, &error))?;
+            let is_success = response.status().is_success();
             let status = response.status().as_u16();
+            let mut response = DecodedBody::new(response);
             let mut body = Vec::new();
-            while let Some(chunk) = response
-                .chunk()
-                .await
-                .map_err(|error| self.unanswered(&address, &error))?
-            {
+            while let Some(chunk) = response.next_chunk().await.map_err(|fault| {
+                let words = fault.message.trim_end_matches('.');
+                self.error(
+                    &format!("{address} answered {status}. {words}"),
+                    Some(status),
+                )
+            })? {
                 if body.len() + chunk.len() > MAX_BODY {
                     let problem = format!("{address} answered with more than 8 MiB");
                     return Err(self.error(&problem, Some(status)));
                 }
                 body.extend_from_slice(&chunk);
             }
-            if response.status().is_success() {
+            if is_success {
                 return Ok(body);
             }
             Err(self.error(&format!("{address} answered {status}"), Some(status)))

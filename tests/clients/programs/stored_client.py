@@ -125,7 +125,7 @@ def background(session):
         "differs_after": streams.resumed_differently(url, whole),
         "after_the_end": streams.get(f"{url}?stream=true&starting_after=100000"),
         "next": next_turn.status,
-        "cancel_when_ended": client.responses.cancel(ended.id).status,
+        "cancel_when_ended": caught(lambda: client.responses.cancel(ended.id)),
         "unstored": caught(lambda: session.create("Say it.", background=True, store=False)),
     }
 

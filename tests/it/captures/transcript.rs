@@ -12,10 +12,13 @@ const IMAGE_NOTICE: &str = "(The image stands in the next user message.)";
 /// The beginning of the text before an image that a tool returned.
 const CAPTION: &str = "Output of the tool call ";
 
-/// Hosted tools, which a Chat model cannot use.
+/// Hosted tools, which a Chat model cannot use, and what it is told of them.
 const DROPPED_TOOLS: [&str; 1] = ["web_search"];
+pub const NO_SEARCH: &str = "Web search is not available here. Say so where an answer needs more than you know, and make up no results.";
+/// What the user says where nobody said anything.
+const EMPTY_MESSAGE: &str = "(The message is empty.)";
 /// Items that have no counterpart in a Chat request.
-const IGNORED_ITEMS: [&str; 3] = ["additional_tools", "web_search_call", "compaction_trigger"];
+const IGNORED_ITEMS: [&str; 2] = ["additional_tools", "compaction_trigger"];
 
 /// A text, a call or a result of the conversation.
 #[derive(Debug, PartialEq)]
@@ -90,9 +93,19 @@ fn request_transcript(request: &Value) -> Transcript {
     if let Some(text) = request["instructions"].as_str() {
         transcript.text("system", text);
     }
+    if list(&request["tools"])
+        .iter()
+        .any(|tool| tool["type"] == "web_search")
+    {
+        transcript.text("system", NO_SEARCH);
+    }
     transcript.offer(&request["tools"], None);
     for item in items(request) {
         transcript.item(item);
+    }
+    // A request that only prepares the next one has no message of the user yet.
+    if request["generate"] == false {
+        transcript.text("user", EMPTY_MESSAGE);
     }
     transcript
 }
@@ -180,6 +193,13 @@ impl Transcript {
             "tool_search_call" => {
                 let id = string(item, "call_id");
                 self.call(id, "tool_search".into(), item["arguments"].clone());
+            }
+            "web_search_call" => {
+                let query = string(&item["action"], "query");
+                let text = format!(
+                    "Earlier in this conversation, on a server:\nThe web was searched for: {query}"
+                );
+                self.text("user", &text);
             }
             // OpenAI's server encrypted it.
             "compaction" => self.text("user", UNREADABLE_SUMMARY),

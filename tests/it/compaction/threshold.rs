@@ -1,127 +1,346 @@
-//! `context_management`: a history that exceeds the client's threshold is compacted inside the
-//! turn.
-use kit::player::PlayerWire;
+//! `context_management`: a history that exceeds the client's threshold is compacted after its
+//! answer, or before it if it does not fit the window.
+use kit::player::{PlayerWire, RecordedRequest, ScriptedAnswer};
 use libtest_mimic::Trial;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::session::{SUMMARY, Session, messages, request, user_message};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
+use crate::trial::{case, on_each_wire, wire_case};
 
 pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "compaction: context_management compacts inside a turn",
-            inside,
-        ),
+    let mut trials = on_each_wire(|wire| {
+        vec![
+            wire_case(
+                wire,
+                "compaction: context_management compacts after the answer",
+                after,
+            ),
+            wire_case(
+                wire,
+                "compaction: a call that waits for its result survives a compaction",
+                pending_call,
+            ),
+            wire_case(
+                wire,
+                "compaction: an answer without a summary is complete",
+                fails,
+            ),
+        ]
+    });
+    trials.extend([
         case(
             "compaction: a client that sends its whole history again is not compacted again",
             once,
+        ),
+        case(
+            "compaction: a client that sends nothing from before the summary loses nothing",
+            from_the_summary_on,
+        ),
+        case(
+            "compaction: a stored response continues from its summary",
+            stored,
         ),
         case(
             "compaction: a turn below its threshold is not compacted",
             below,
         ),
         case(
-            "compaction: a turn that fails after its compaction reports the failure",
-            fails,
+            "compaction: what the provider counted exceeds the threshold as well",
+            counted,
         ),
-    ]
+        case(
+            "compaction: a history that does not fit the window is compacted before its answer",
+            before,
+        ),
+        case(
+            "compaction: a turn that fails is not compacted",
+            failed_turn,
+        ),
+        case(
+            "compaction: heartbeats are sent while the summary behind an answer is awaited",
+            heartbeats,
+        ),
+        case(
+            "compaction: a background answer ends with its summary",
+            background,
+        ),
+    ]);
+    trials
 }
 
-async fn inside() {
+/// A session beyond the threshold that ends with a question.
+fn session() -> Vec<Value> {
+    let mut items = Session::with_tool_rounds(4, 2000).items;
+    items.push(user_message("Now the tests."));
+    items
+}
+
+fn limited(items: &[Value], threshold: u64) -> Value {
+    let mut body = request(items);
+    body["context_management"] = json!([{"type": "compaction", "compact_threshold": threshold}]);
+    body
+}
+
+fn says(text: &str) -> ScriptedAnswer {
+    answer(json!([{"text": text}]))
+}
+
+fn kinds(response: &Value) -> Vec<&str> {
+    let output = response["output"].as_array().unwrap().iter();
+    output.map(|item| item["type"].as_str().unwrap()).collect()
+}
+
+/// The items that a client keeps from its summary on, and another message.
+fn from_summary(response: &Value, next: Value) -> Vec<Value> {
+    let output = response["output"].as_array().unwrap();
+    vec![output.last().unwrap().clone(), next]
+}
+
+async fn after(wire: PlayerWire) {
     for stream in [true, false] {
-        let player = player(PlayerWire::Chat).await;
+        let player = player(wire).await;
         let proxy = Proxy::start(&player).await;
-        player.push(answer(json!([{"text": SUMMARY}])));
-        player.push(answer(json!([{"text": "the tests pass"}])));
-        let mut items = Session::with_tool_rounds(4, 2000).items;
-        items.push(user_message("Now the tests."));
-        let mut body = request(&items);
-        body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
+        player.push(says("the tests pass"));
+        player.push(says(SUMMARY));
+        let body = limited(&session(), 1000);
         let response = if stream {
-            proxy.post(&streaming(&body)).await.stream().response
+            proxy.stream(&streaming(&body)).await.response
         } else {
             proxy.response(&body).await
         };
-        let output = response["output"].as_array().unwrap();
-        let kinds: Vec<&str> = output
-            .iter()
-            .map(|item| item["type"].as_str().unwrap())
-            .collect();
-        assert_eq!(kinds, ["compaction", "message"]);
-        assert_eq!(output[1]["content"][0]["text"], "the tests pass");
+        assert_eq!(kinds(&response), ["message", "compaction"]);
+        assert_eq!(
+            response["output"][0]["content"][0]["text"],
+            "the tests pass"
+        );
+        assert_eq!(response["output"][0]["phase"], "final_answer");
         let sent = player.requests();
         assert_eq!(sent.len(), 2);
-        let last = messages(&sent[1]);
-        assert_eq!(
-            last.len(),
-            3,
-            "instructions, summary, user message: {last:?}"
-        );
-        assert!(last[0].contains("You are a coding agent."));
-        assert!(last[1].contains("line 40 loses the last byte"));
-        assert!(last[2].contains("Now the tests."));
+        // The answer had the whole history, and the summary covers it with the answer.
+        assert!(sent[0].body.contains("0:1 let byte") && !sent[0].body.contains("rsc1."));
+        assert!(sent[1].body.contains("the tests pass"), "{}", sent[1].body);
         proxy
             .wait_for_metric("respondent_compactions_total", "door=\"threshold\"", 1.0)
             .await;
     }
 }
 
-async fn once() {
+/// Two turns: the first is compacted, and the second continues as `next` says.
+async fn two_turns(next: impl Fn(&Value) -> Vec<Value>) -> Vec<RecordedRequest> {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
-    player.push(answer(json!([{"text": SUMMARY}])));
-    player.push(answer(json!([{"text": "the tests pass"}])));
-    player.push(answer(json!([{"text": "it is done"}])));
-    let mut items = Session::with_tool_rounds(4, 2000).items;
-    items.push(user_message("Now the tests."));
-    let request_for = |items: &[serde_json::Value]| {
-        let mut body = request(items);
-        body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1500}]);
-        body
-    };
-    let response = proxy.response(&request_for(&items)).await;
-    items.extend(response["output"].as_array().unwrap().iter().cloned());
-    items.push(user_message("Then commit."));
-    let response = proxy.response(&request_for(&items)).await;
-    assert_eq!(response["output"].as_array().unwrap().len(), 1);
-    let sent = player.requests();
-    assert_eq!(sent.len(), 3);
-    let (before, after) = (messages(&sent[1]), messages(&sent[2]));
-    assert_eq!(
-        after[..before.len()],
-        before,
-        "the prompt cache has these messages"
-    );
-    assert_eq!(after.len(), before.len() + 2);
+    for text in ["the tests pass", SUMMARY, "it is done"] {
+        player.push(says(text));
+    }
+    let first = proxy.response(&limited(&session(), 1500)).await;
+    let second = proxy.response(&limited(&next(&first), 1500)).await;
+    assert_eq!(kinds(&second), ["message"]);
+    assert_eq!(player.requests().len(), 3);
+    player.requests()
+}
+
+async fn once() {
+    let sent = two_turns(|first| {
+        let mut items = session();
+        items.extend(first["output"].as_array().unwrap().iter().cloned());
+        items.push(user_message("Then commit."));
+        items
+    })
+    .await;
+    let last = messages(&sent[2]);
+    let expected = [
+        "You are a coding agent.",
+        "line 40 loses the last byte",
+        "Now the tests.",
+        "the tests pass",
+        "Then commit.",
+    ];
+    assert_eq!(last.len(), expected.len(), "{last:?}");
+    for (message, text) in last.iter().zip(expected) {
+        assert!(message.contains(text), "{text}: {message}");
+    }
+}
+
+async fn from_the_summary_on() {
+    let sent = two_turns(|first| from_summary(first, user_message("Then commit."))).await;
+    let last = messages(&sent[2]);
+    let expected = [
+        "line 40 loses the last byte",
+        "Now the tests.",
+        "the tests pass",
+        "Then commit.",
+    ];
+    assert_eq!(last.len(), expected.len(), "{last:?}");
+    for (message, text) in last.iter().zip(expected) {
+        assert!(message.contains(text), "{text}: {message}");
+    }
+}
+
+async fn stored() {
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start(&player).await;
+    for text in ["the tests pass", SUMMARY, "it is done"] {
+        player.push(says(text));
+    }
+    let mut body = limited(&session(), 1000);
+    body["store"] = true.into();
+    let first = proxy.response(&body).await;
+    let next = json!({"model": "m", "input": "Then commit.", "previous_response_id": first["id"]});
+    proxy.response(&next).await;
+    let last = messages(&player.requests()[2]);
+    assert_eq!(last.len(), 5, "{last:?}");
+    assert!(last[1].contains("line 40 loses the last byte"));
+    assert!(last[3].contains("the tests pass") && last[4].contains("Then commit."));
+}
+
+async fn pending_call(wire: PlayerWire) {
+    let call = json!({"call": {"id": "c9", "name": "exec_command", "arguments": "{\"cmd\":\"cargo test\"}"}});
+    let result = json!({"type": "function_call_output", "call_id": "c9", "output": "42 passed"});
+    for keeps_all in [true, false] {
+        let player = player(wire).await;
+        let proxy = Proxy::start(&player).await;
+        player.push(answer(json!([call])));
+        player.push(says(SUMMARY));
+        player.push(says("all pass"));
+        let first = proxy.response(&limited(&session(), 1500)).await;
+        assert_eq!(kinds(&first), ["function_call", "compaction"]);
+        let items = if keeps_all {
+            let output = first["output"].as_array().unwrap().iter().cloned();
+            let items = session().into_iter().chain(output);
+            items.chain([result.clone()]).collect()
+        } else {
+            from_summary(&first, result.clone())
+        };
+        let second = proxy.response(&limited(&items, 1500)).await;
+        assert_eq!(kinds(&second), ["message"]);
+        let last = player.requests()[2].json();
+        let list = last.get("messages").or(last.get("input")).unwrap();
+        let list = list.as_array().unwrap();
+        let [.., made, got] = list.as_slice() else {
+            panic!("{list:?}")
+        };
+        assert!(made.to_string().contains("cargo test"), "{made}");
+        assert!(got.to_string().contains("42 passed"), "{got}");
+        let ids = ["tool_call_id", "call_id"].map(|name| got[name].as_str());
+        assert!(ids.contains(&Some("c9")), "{got}");
+        let user = |item: &Value| item["role"] == "user" && item.to_string().contains("c9");
+        assert!(!list.iter().any(user), "the result has its call: {list:?}");
+    }
+}
+
+async fn fails(wire: PlayerWire) {
+    let player = player(wire).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
+    let body = limited(&session(), 1000);
+    let no = || ScriptedAnswer::error(400, "no");
+    let call = || answer(json!([{"call": {"id": "c", "name": "exec_command", "arguments": "{}"}}]));
+    for attempts in [[no(), no()], [call(), no()], [no(), says(" ")]] {
+        for stream in [true, false] {
+            player.push(says("the tests pass"));
+            for attempt in &attempts {
+                player.push(attempt.clone());
+            }
+            let response = if stream {
+                proxy.stream(&streaming(&body)).await.response
+            } else {
+                let reply = proxy.post(&body).await;
+                let notes = reply.header("x-respondent-notes").unwrap_or_default();
+                assert!(notes.contains("compaction_failed"), "{notes}");
+                serde_json::from_str(&reply.body).unwrap()
+            };
+            assert_eq!(response["status"], "completed");
+            assert_eq!(kinds(&response), ["message"]);
+        }
+    }
 }
 
 async fn below() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
-    player.push(answer(json!([{"text": "the tests pass"}])));
-    let mut body = request(&Session::with_tool_rounds(4, 2000).items);
-    body["context_management"] = json!([{"type": "compaction", "compact_threshold": 100_000}]);
-    let response = proxy.post(&streaming(&body)).await.stream().response;
-    assert_eq!(response["output"].as_array().unwrap().len(), 1);
+    player.push(says("the tests pass"));
+    let body = limited(&Session::with_tool_rounds(4, 2000).items, 100_000);
+    let response = proxy.stream(&streaming(&body)).await.response;
+    assert_eq!(kinds(&response), ["message"]);
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn fails() {
+async fn counted() {
+    for (output, expected) in [(90, &["message"][..]), (101, &["message", "compaction"])] {
+        let player = player(PlayerWire::Chat).await;
+        let proxy = Proxy::start(&player).await;
+        let usage = json!({"prompt_tokens": 900, "completion_tokens": output});
+        player.push(answer(json!([{"text": "a story"}, {"usage": usage}])));
+        player.push(says(SUMMARY));
+        let body = limited(&[user_message("Tell a story.")], 1000);
+        assert_eq!(kinds(&proxy.response(&body).await), expected);
+        assert_eq!(player.requests().len(), expected.len());
+    }
+}
+
+async fn before() {
+    let player = player(PlayerWire::Chat).await;
+    let setup = Setup::new().provider("models = [{ id = \"m\", window = 8192 }]");
+    let proxy = Proxy::start_with(&player, setup).await;
+    player.push(says(SUMMARY));
+    player.push(says("the tests pass"));
+    let mut items = session();
+    let report = "I have read one more file, and it is as it should be. ".repeat(800);
+    let report = json!([{"type": "output_text", "text": report}]);
+    items.insert(
+        2,
+        json!({"type": "message", "role": "assistant", "content": report}),
+    );
+    let response = proxy.response(&limited(&items, 100_000)).await;
+    assert_eq!(kinds(&response), ["compaction", "message"]);
+    let last = messages(&player.requests()[1]);
+    assert_eq!(last.len(), 3, "instructions, summary, message: {last:?}");
+    assert!(last[1].contains("line 40 loses the last byte"));
+    assert!(last[2].contains("Now the tests."));
+}
+
+async fn failed_turn() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
-    let mut body = request(&Session::with_tool_rounds(4, 2000).items);
-    body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
-    for stream in [true, false] {
-        player.push(answer(json!([{"text": SUMMARY}])));
-        player.push(kit::player::ScriptedAnswer::error(400, "no"));
-        if stream {
-            let stream = proxy.post(&streaming(&body)).await.stream();
-            assert_eq!(stream.terminal, "response.failed");
-        } else {
-            proxy.post(&body).await.error(400);
-        }
-    }
+    let body = limited(&session(), 1000);
+    player.push(ScriptedAnswer::error(400, "no"));
+    proxy.post(&body).await.error(400);
+    // An answer that its limit cut off is no end of a turn either.
+    player.push(answer(json!([{"text": "the tests"}, {"finish": "length"}])));
+    let response = proxy.stream(&streaming(&body)).await.response;
+    assert_eq!(response["status"], "incomplete");
+    assert_eq!(kinds(&response), ["message"]);
+    assert_eq!(player.requests().len(), 2);
+}
+
+async fn heartbeats() {
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start_with(&player, Setup::new().server("heartbeat = \"50ms\"")).await;
+    player.push(says("the tests pass"));
+    player.push(ScriptedAnswer {
+        head_delay_ms: 400,
+        ..says(SUMMARY)
+    });
+    let reply = proxy.post(&streaming(&limited(&session(), 1000))).await;
+    assert_eq!(kinds(&reply.stream().response), ["message", "compaction"]);
+    let (_, behind) = reply.body.split_once("response.output_text.done").unwrap();
+    assert!(behind.matches("event: response.in_progress").count() > 2);
+}
+
+async fn background() {
+    let player = player(PlayerWire::Chat).await;
+    let proxy = Proxy::start(&player).await;
+    player.push(says("the tests pass"));
+    player.push(says(SUMMARY));
+    let mut body = limited(&session(), 1000);
+    body["store"] = true.into();
+    body["background"] = true.into();
+    let queued: Value = serde_json::from_str(&proxy.post(&body).await.body).unwrap();
+    let path = format!(
+        "/v1/responses/{}?stream=true",
+        queued["id"].as_str().unwrap()
+    );
+    let stream = proxy.get(&path).await.stream();
+    assert_eq!(kinds(&stream.response), ["message", "compaction"]);
 }

@@ -149,7 +149,7 @@ pub fn examples() -> Vec<ModelAnswer> {
             reasoning: words(&["Nothing to say"]),
             calls: vec![
                 call("call_a", "look", "", 1),
-                call("call_b", "take", "{\"half\": ", 2),
+                call("call_b", "take", "{\"half\": }", 2),
             ],
             usage,
             ..ModelAnswer::default()
@@ -206,7 +206,7 @@ fn pieces(count: Range<usize>) -> impl Strategy<Value = Vec<String>> {
 fn calls() -> impl Strategy<Value = Vec<ModelCall>> {
     let arguments = prop_oneof![
         1 => Just(String::new()),
-        1 => Just("{\"half\": \"a".to_owned()),
+        1 => Just("{\"half\": a}".to_owned()),
         4 => pieces(0..4).prop_map(|words| json!({"k": words.concat(), "n": [1, 2.5, null]}).to_string()),
     ];
     let name = prop::sample::select(vec!["look", "take", "never_offered"]);

@@ -305,7 +305,11 @@ impl QuirkLine {
     /// Whether the settings of the file say the same.
     fn is_in(&self, file: &toml::Table) -> bool {
         // What the doctor begins with.
-        let usual = (self.key == "reasoning_replay").then(|| "reasoning_content".into());
+        let usual = match self.key.as_str() {
+            "reasoning_replay" => Some("reasoning_content".into()),
+            "think_tags" => Some("on".into()),
+            _ => None,
+        };
         let quirks = file.get("quirks");
         let found = quirks
             .and_then(|quirks| quirks.get(&self.key).cloned())

@@ -18,6 +18,10 @@ pub fn trials() -> Vec<Trial> {
             not_found,
         ),
         case("a 404 names the path and what is served", not_found_message),
+        case(
+            "R85 a form to an unknown path is not found",
+            forms_to_nowhere,
+        ),
         case("the id of a route is decoded", decoded_ids),
         case("a 405 names the methods of its path", methods),
         case("a websocket upgrade is answered with 426", websocket),
@@ -160,6 +164,23 @@ async fn not_found_message() {
         let message = reply.assert_error(404, "unknown_url");
         let expected = format!("Nothing at \"{shown}\". Served: {list}");
         assert_eq!(message, expected, "{path}");
+    }
+}
+
+async fn forms_to_nowhere() {
+    let server = Server::start().await;
+    for path in ["/v1/files", "/openai/vector_stores", "/v1/uploads/"] {
+        for kind in [
+            "multipart/form-data; boundary=x",
+            "text/plain",
+            "application/json",
+        ] {
+            let headers = format!("Content-Type: {kind}\r\nContent-Length: 2\r\n");
+            let reply = server
+                .request(&format!("POST {path}"), &headers, b"{}")
+                .await;
+            reply.assert_error(404, "unknown_url");
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{body, player};
+use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::wire_case;
 
@@ -20,7 +20,97 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
             pages_and_huge_bodies,
         ),
         wire_case(wire, "an upstream that cannot be reached", unreachable),
+        wire_case(
+            wire,
+            "R85 an error that stands in a stream by itself is shown",
+            bare_errors,
+        ),
+        wire_case(
+            wire,
+            "R85 the limits of the provider's rate are passed on",
+            rate_limits,
+        ),
     ]
+}
+
+async fn bare_errors(wire: PlayerWire) {
+    let player = player(wire).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
+    let line = r#"{"error":{"message":"the backend is gone","type":"server_error"}}"#;
+    let lines =
+        "{\n  \"error\": {\n    \"message\": \"the backend is gone\",\n    \"code\": 502\n  }\n}";
+    for begin in [json!({"text": "so far"}), json!({"nothing": true})] {
+        for raw in [
+            format!("{line}\n\n"),
+            format!("{line}\n"),
+            line.to_owned(),
+            format!("{lines}\n\n"),
+            format!("{lines}\n"),
+            format!("{line}\n\ndata: [DONE]\n\n"),
+            format!("\u{7}garbage\n{line}\r\n\r\n"),
+        ] {
+            player.push(answer(json!([begin, {"raw": raw}])));
+            let stream = proxy
+                .post_with(&streaming(&body()), CODEX)
+                .await
+                .stream_for_codex();
+            let message = stream.response.pointer("/error/message").unwrap();
+            let message = message.as_str().unwrap();
+            assert!(message.contains("the backend is gone"), "{raw}: {message}");
+        }
+        // The connection may stay open behind it.
+        let open = json!([begin, {"raw": format!("{line}\n\n")}, {"stall": true}]);
+        player.push(answer(open));
+        let reply = proxy.post_with(&streaming(&body()), CODEX).await;
+        assert!(reply.body.contains("the backend is gone"), "{reply:?}");
+    }
+    // Half a line is no error.
+    player.push(answer(json!([{"text": "so far"}, {"raw": "da"}])));
+    let stream = proxy.stream(&body()).await;
+    let message = stream.response.pointer("/error/message").unwrap();
+    assert!(
+        message
+            .as_str()
+            .unwrap()
+            .contains("ended before it was complete")
+    );
+}
+
+async fn rate_limits(wire: PlayerWire) {
+    let player = player(wire).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
+    let headers = || {
+        let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        [
+            named("x-ratelimit-remaining-requests", "7"),
+            named("X-RateLimit-Reset-Tokens", "6m0s"),
+            named("x-ratelimit-note", &"x".repeat(200)),
+            named("x-quota", "secret"),
+            named("set-cookie", "a=b"),
+        ]
+        .into()
+    };
+    player.push(ScriptedAnswer {
+        headers: headers(),
+        ..answer(json!([{"text": "a"}]))
+    });
+    player.push(ScriptedAnswer {
+        headers: headers(),
+        ..answer(json!([{"text": "a"}]))
+    });
+    player.push(ScriptedAnswer {
+        headers: headers(),
+        ..ScriptedAnswer::error(429, "slow down")
+    });
+    for (request, status) in [(body(), 200), (streaming(&body()), 200), (body(), 429)] {
+        let reply = proxy.post(&request).await;
+        assert_eq!(reply.status, status);
+        assert_eq!(reply.header("x-ratelimit-remaining-requests"), Some("7"));
+        assert_eq!(reply.header("x-ratelimit-reset-tokens"), Some("6m0s"));
+        for name in ["x-ratelimit-note", "x-quota", "set-cookie"] {
+            assert_eq!(reply.header(name), None, "{name}");
+        }
+    }
 }
 
 /// A refusal of the upstream and the error that the client receives.
@@ -127,7 +217,13 @@ fn refusal_cases() -> Vec<RefusalCase> {
             "model_not_found",
         ),
         refusal_case(404, plain("Not Found"), (400, 404), REQUEST, Value::Null),
-        refusal_case(413, plain("too large"), (400, 413), REQUEST, Value::Null),
+        refusal_case(
+            413,
+            plain("too large"),
+            (400, 400),
+            REQUEST,
+            "context_length_exceeded",
+        ),
         refusal_case(422, plain("strange"), (400, 422), REQUEST, Value::Null),
         refusal_case(
             429,

@@ -6,7 +6,7 @@ use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::{answer, body, player, repeating_player};
-use crate::proxy::{Proxy, Setup, streaming};
+use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::wire_case;
 
 pub fn trials(wire: PlayerWire) -> Vec<Trial> {
@@ -26,6 +26,11 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
             long_retry_after,
         ),
         wire_case(wire, "R11 a retry uses another key", keys),
+        wire_case(
+            wire,
+            "R5 a call that is not whole is asked for again",
+            broken_calls,
+        ),
     ]
 }
 
@@ -81,6 +86,60 @@ async fn after_content(wire: PlayerWire) {
     }
 }
 
+/// Answers that end although a call in them is not whole, or has no name.
+async fn broken_calls(wire: PlayerWire) {
+    let player = player(wire).await;
+    let setup = Setup::new().provider("max_retries = 1");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let call = |name: &str, arguments: &str| json!({"call": {"id": "c", "name": name, "arguments": arguments}});
+    let cut = call("look", "{\"at\": \"the lef");
+    let whole = call("look", "{\"at\": \"the left\"}");
+    let body = json!({"model": "m", "input": "go", "store": false,
+        "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}]});
+    for broken in [cut.clone(), call("", "{}")] {
+        // Codex, and a client that does not stream, have seen nothing of a call before it is whole.
+        for (codex, stream) in [(true, true), (false, false)] {
+            player.push(answer(json!([broken])));
+            player.push(answer(json!([whole])));
+            let output = if stream {
+                let headers = if codex { CODEX } else { &[] };
+                let reply = proxy.post_with(&streaming(&body), headers).await;
+                reply.stream_for_codex().response
+            } else {
+                proxy.response(&body).await
+            };
+            assert_eq!(output["status"], "completed", "{output}");
+            assert_eq!(output["output"][0]["arguments"], "{\"at\": \"the left\"}");
+            assert_eq!(output["output"][0]["call_id"], "c");
+        }
+    }
+    // A client that streams has seen the beginning.
+    player.push(answer(json!([cut])));
+    let stream = proxy.stream(&body).await;
+    assert_eq!(stream.terminal, "response.incomplete");
+    assert_eq!(stream.response["output"][0]["status"], "incomplete");
+    // No answer is whole.
+    for _ in 0..2 {
+        player.push(answer(json!([cut])));
+    }
+    let error = proxy.post(&body).await.error(502);
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("a call of 'look' whose arguments are not whole"),
+        "{message}"
+    );
+    // One that is stored.
+    player.push(answer(json!([cut])));
+    let mut stored = body.clone();
+    stored["store"] = json!(true);
+    let stream = proxy.stream(&stored).await;
+    let id = stream.response["id"].as_str().unwrap();
+    let kept = proxy.get(&format!("/v1/responses/{id}")).await;
+    let kept: serde_json::Value = serde_json::from_str(&kept.body).unwrap();
+    assert_eq!(kept["status"], "incomplete");
+    assert_eq!(kept["output"][0]["status"], "incomplete");
+}
+
 async fn bounded(wire: PlayerWire) {
     let player = repeating_player(wire, ScriptedAnswer::error(503, "full")).await;
     for retries in [0, 1, 2] {
@@ -96,7 +155,7 @@ async fn bounded(wire: PlayerWire) {
 async fn permanent(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 3")).await;
-    for status in [400, 401, 403, 404, 413, 422] {
+    for status in [400, 401, 403, 404, 422] {
         let before = player.requests().len();
         player.push(ScriptedAnswer::error(status, "no"));
         let reply = proxy.post(&body()).await;

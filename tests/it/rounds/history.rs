@@ -211,5 +211,6 @@ async fn forgotten(wire: PlayerWire) {
     let another = RoundServer::start(&[&player], &tools(), "");
     player.push(answer(json!([{"text": "Done."}])));
     another.answer(&next, RoundClient::Streaming).await;
-    assert_eq!(shape(&player.requests()[1]), "user (c1) c1!");
+    // The item that shows the hidden call is told.
+    assert_eq!(shape(&player.requests()[1]), "user user (c1) c1!");
 }

@@ -48,12 +48,13 @@ pub fn text_turns() -> Vec<TurnCase> {
             "reasoning between texts",
             none.clone(),
             json!([{"text": "a"}, {"reasoning": "b"}, {"text": "c"}]),
-            json!([
-                ["message", "commentary", "a"],
-                ["reasoning", "b"],
-                ["message", "final_answer", "c"]
-            ]),
-        ),
+            json!([["message", "final_answer", "ac"], ["reasoning", "b"]]),
+        )
+        .native(json!([
+            ["message", "commentary", "a"],
+            ["reasoning", "b"],
+            ["message", "final_answer", "c"]
+        ])),
         turn_case(
             "a refusal",
             none.clone(),
@@ -256,8 +257,9 @@ pub fn early_ends() -> Vec<TurnCase> {
             "at the length limit, in reasoning",
             json!({}),
             json!([{"reasoning": "half a"}, {"finish": "length"}, {"done": true}]),
-            json!([["reasoning", "half a", "incomplete"]]),
-        ),
+            json!([["reasoning", "half a"]]),
+        )
+        .native(json!([["reasoning", "half a", "incomplete"]])),
         turn_case(
             "at the length limit, in a call, which Codex would run",
             tools,

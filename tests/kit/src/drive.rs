@@ -9,6 +9,7 @@ use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings}
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
+use adapters::wire;
 use registry::WireQuirks;
 
 /// The time of all answers, in Unix seconds.
@@ -24,8 +25,19 @@ pub struct AnswerSetup {
     pub assembler: AssemblerSettings,
 }
 
-/// The setup of an answer to this turn, as the server makes it.
+/// The setup of an answer to this turn from an upstream that runs no tools.
 pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AnswerSetup {
+    settings_for(turn, codex, seal_reasoning, &WireQuirks::default())
+}
+
+/// The setup of an answer to this turn, as the server makes it.
+pub fn settings_for(
+    turn: &Turn<'_>,
+    codex: bool,
+    seal_reasoning: bool,
+    quirks: &WireQuirks,
+) -> AnswerSetup {
+    let relayed_tools = wire::relayed_tools(quirks);
     let assembler = AssemblerSettings {
         tool_names: turn.tools.names(),
         withheld_tools: turn.withheld_tools.clone(),
@@ -36,11 +48,12 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AnswerSet
             origin: "acme/m".to_owned(),
             estimated_input_tokens: 100,
             bytes_per_token: 2.7,
+            relayed_tools,
         },
         max_bytes: 64 << 20,
     };
     AnswerSetup {
-        response: ResponseObject::new(turn, RESPONSE_ID, NOW),
+        response: ResponseObject::new(turn, RESPONSE_ID, NOW, relayed_tools),
         assembler,
     }
 }

@@ -273,8 +273,11 @@ impl<O> GoldenCase<O> {
         let source = TurnSource::new(self.request.clone());
         let turn = source.turn()?;
         let quirks = &self.provider.dialect_for(self.model(&turn)).quirks;
-        let seals = quirks.wants_baggage() || turn.controls.encrypted_reasoning;
-        read(drive::settings(&turn, self.settings.codex, seals), quirks)
+        let seals = turn.controls.encrypted_reasoning || quirks.requires_reasoning();
+        read(
+            drive::settings_for(&turn, self.settings.codex, seals, quirks),
+            quirks,
+        )
     }
 
     fn model<'t>(&'t self, turn: &'t Turn<'_>) -> &'t str {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 
 use super::chunk::{CallDelta, scalar};
-use crate::arguments_scan::ArgumentsScan;
+use crate::arguments::ArgumentsScan;
 use crate::event::{Event, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -101,7 +101,7 @@ impl StreamedCalls {
         if let Some(extra) = delta.extra_content.filter(|_| self.emit_extra) {
             call.extra(extra, emit);
         }
-        if call.name.is_empty() && !name.is_empty() {
+        if call.name.is_empty() && !name.trim().is_empty() {
             call.emit_start(slot, name, emit);
         }
         let Some(fragment) = arguments else {
@@ -110,8 +110,7 @@ impl StreamedCalls {
         call.arguments.push_str(fragment.escaped());
         if call.name.is_empty() {
             if call.arguments.len() > MAX_NAMELESS_ARGUMENTS {
-                let predicate = "sent a tool call without a name.";
-                return Err(Fault::of_provider(Kind::BadReply, predicate));
+                return Err(Fault::nameless_call());
             }
         } else if !fragment.is_empty() {
             emit(Event::CallArguments(slot, fragment));
@@ -150,12 +149,17 @@ impl StreamedCalls {
         Ok(slot)
     }
 
-    /// Ends the answer and notes the calls that never got a name.
-    pub(super) fn finish<'a>(&self, emit: &mut impl FnMut(Event<'a>)) {
+    /// Ends the answer and notes the calls that never got a name. Whether one of them is lost: some
+    /// servers send an empty one beside others.
+    pub(super) fn finish<'a>(&self, emit: &mut impl FnMut(Event<'a>)) -> bool {
+        let is_only = self.list.iter().all(|call| call.name.is_empty());
+        let mut is_lost = false;
         for call in self.list.iter().filter(|call| call.name.is_empty()) {
             let detail = format!("{} bytes of arguments", call.arguments.len());
             emit(Event::Note("call_without_name", detail));
+            is_lost |= is_only || !matches!(call.arguments.trim(), "" | "{}");
         }
+        is_lost
     }
 
     /// Whether each call has either no arguments or one complete JSON value.

@@ -24,8 +24,10 @@ pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
     let own = lower.split(": ").last().unwrap_or_default();
     match own {
         "" => FinishMeaning::Absent,
-        "stop" | "tool_calls" | "tool_call" | "function_call" | "eos" | "end_turn" | "tool_use"
-        | "stop_sequence" | "complete" | "completed" => FinishMeaning::Finish(Finish::Stop),
+        "stop" | "tool_calls" | "tool_call" | "function_call" | "eos" | "eos_token"
+        | "end_turn" | "end_of_turn" | "tool_use" | "stop_sequence" | "complete" | "completed" => {
+            FinishMeaning::Finish(Finish::Stop)
+        }
         "length" | "model_length" | "max_tokens" | "max_output_tokens" => {
             FinishMeaning::Finish(Finish::Length)
         }

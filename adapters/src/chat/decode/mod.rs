@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`chunk`] | the JSON fields of a chunk |
 //! | [`think`] | reasoning between tags in the text |
+//! | [`harmony`] | answers in the Harmony format, as text |
 //! | [`text_calls`], [`xml_call`] | tool calls in the text |
 //! | [`tags`] | tags in escaped text |
 //! | [`calls`] | tool calls in their own field |
@@ -21,6 +22,7 @@ mod calls;
 mod chunk;
 mod details;
 mod finish;
+mod harmony;
 mod logprobs;
 mod sources;
 mod tags;
@@ -70,6 +72,8 @@ pub(crate) struct ChatDecoder {
     cited_pages: CitedPages,
     progress: StreamProgress,
     finish: Option<Finish>,
+    /// The reason for the finish, if its meaning is a guess.
+    unknown_reason: Option<String>,
     /// How the last token counts had to be corrected.
     usage_correction: Option<String>,
     ended: bool,
@@ -111,6 +115,7 @@ impl ChatDecoder {
             cited_pages: CitedPages::default(),
             progress: StreamProgress::default(),
             finish: None,
+            unknown_reason: None,
             usage_correction: None,
             ended: false,
         }
@@ -167,13 +172,17 @@ impl ChatDecoder {
         if self.ended {
             return;
         }
-        self.flush_held_text(emit);
+        let is_all = self.finish == Some(Finish::Stop) && !self.progress.content;
+        let (pieces, is_unclosed) = self.think_tags.finish(is_all);
+        for piece in pieces {
+            self.emit_think_piece(piece, emit);
+        }
         if let Some(piece) = self.text_calls.finish() {
             self.emit_text_piece(piece, emit);
         }
         self.emit_details(emit);
         self.ended = true;
-        self.calls.finish(emit);
+        let is_call_lost = self.calls.finish(emit);
         if let Some(correction) = self.usage_correction.take() {
             emit(Event::Note("usage_clamped", correction));
         }
@@ -194,16 +203,39 @@ impl ChatDecoder {
             emit(Event::Failed(cut_off_fault()));
             return;
         };
-        if self.think_tags.is_thinking() && finish == Finish::Stop {
-            let detail = "the thinking had no end, so that all of the text is reasoning";
+        if finish == Finish::Stop && is_call_lost {
+            emit(Event::Failed(Fault::nameless_call()));
+            return;
+        }
+        if let Some(reason) = self.unknown_reason.take()
+            && finish == Finish::Stop
+            && !self.progress.content
+        {
+            let reason: String = reason.chars().take(100).collect();
+            let predicate = format!("ended without text or a call, for the reason '{reason}'.");
+            emit(Event::Failed(Fault::of_answer(Kind::BadReply, predicate)));
+            return;
+        }
+        if is_unclosed && finish == Finish::Stop {
+            let detail = "the thinking had no end";
             emit(Event::Note("think_tag_unclosed", detail.to_owned()));
         }
         emit(Event::Finish(finish));
     }
 
+    /// What the answer shows of its model: whether its answers begin inside thinking.
+    pub(crate) fn begins_inside_thinking(&self) -> Option<bool> {
+        self.think_tags.begins_inside_thinking()
+    }
+
     /// Whether the answer has its finish reason. Token counts may still follow.
     pub(crate) fn is_complete(&self) -> bool {
         self.finish.is_some()
+    }
+
+    /// Whether the answer has its token counts behind its finish reason.
+    pub(crate) fn has_counts(&self) -> bool {
+        self.is_complete() && self.progress.usage_after_content
     }
 
     /// Ends the answer with a fault, unless it has ended.
@@ -268,9 +300,13 @@ impl ChatDecoder {
         match finish::interpret(&reason, has_output) {
             FinishMeaning::Absent => {}
             FinishMeaning::Finish(finish) => {
+                self.unknown_reason = None;
                 self.finish = Some(finish::more_severe(self.finish, finish));
             }
             FinishMeaning::Guessed(finish) => {
+                if self.finish.is_none() {
+                    self.unknown_reason = Some(reason.to_string());
+                }
                 emit(Event::Note("finish_reason_unknown", reason.into_owned()));
                 self.finish = Some(finish::more_severe(self.finish, finish));
             }
@@ -310,13 +346,13 @@ impl ChatDecoder {
         if let Some(reasoning) = reasoning {
             self.progress.reasoning = true;
             self.progress.chunk_has_content = true;
-            self.think_tags.note_separate_reasoning();
+            self.think_tags.note_separate_reasoning(reasoning.escaped());
             emit(Event::Reasoning(reasoning));
         }
         if let Some(raw) = delta.reasoning_details {
             if !self.progress.reasoning {
                 for shown in details::visible_text(raw, &mut self.shown_details) {
-                    self.think_tags.note_separate_reasoning();
+                    self.think_tags.note_separate_reasoning(shown.escaped());
                     emit(Event::Reasoning(shown));
                 }
             }
@@ -373,7 +409,7 @@ impl ChatDecoder {
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
-        if self.think_tags.is_finished() {
+        if self.think_tags.is_plain_text(text.escaped()) {
             self.read_visible_text(text, logprobs, emit);
             return;
         }
@@ -385,9 +421,17 @@ impl ChatDecoder {
     fn emit_think_piece<'a>(&mut self, piece: ThinkPiece, emit: &mut impl FnMut(Event<'a>)) {
         match piece {
             // MiniMax without `reasoning_split` sends its reasoning twice.
-            ThinkPiece::Reasoning(_) if self.progress.reasoning => {
+            ThinkPiece::Repeated => {
                 let detail = "between tags, as it stood in a field of its own";
                 emit(Event::Note("reasoning_repeated", detail.to_owned()));
+            }
+            ThinkPiece::TextWasReasoning => {
+                let detail = "the text before it was thinking; the next answers of the model are read so from their beginning";
+                emit(Event::Note("think_tag_unopened", detail.to_owned()));
+                emit(Event::MessageEnd);
+            }
+            ThinkPiece::Call { name, arguments } => {
+                self.emit_text_piece(TextPiece::Call { name, arguments }, emit);
             }
             ThinkPiece::Reasoning(text) => emit(Event::Reasoning(Fragment::from_escaped(text))),
             ThinkPiece::Text(text) => {
@@ -414,13 +458,15 @@ impl ChatDecoder {
     }
 
     fn emit_text_piece<'a>(&mut self, piece: TextPiece, emit: &mut impl FnMut(Event<'a>)) {
-        self.progress.content = true;
         self.emit_details(emit);
         match piece {
             TextPiece::Text(text) => {
-                emit(Event::Text(Fragment::from_escaped(text), None));
+                let text = Fragment::from_escaped(text);
+                self.progress.content |= !text.is_blank();
+                emit(Event::Text(text, None));
             }
             TextPiece::Call { name, arguments } => {
+                self.progress.content = true;
                 emit(Event::Note("tool_call_in_text", name.clone()));
                 if let Err(fault) = self.calls.push_complete(name, arguments, emit) {
                     self.fail(fault, emit);
@@ -448,7 +494,7 @@ impl ChatDecoder {
             );
             for thought in thoughts {
                 self.progress.reasoning = true;
-                self.think_tags.note_separate_reasoning();
+                self.think_tags.note_separate_reasoning(thought.escaped());
                 emit(Event::Reasoning(thought));
             }
             if let Some(text) = text_fragment(part.text) {
@@ -466,17 +512,13 @@ impl ChatDecoder {
     fn read_call<'a>(&mut self, call: CallDelta<'a>, emit: &mut impl FnMut(Event<'a>)) {
         self.progress.content = true;
         self.progress.chunk_has_content = true;
-        self.flush_held_text(emit);
+        for piece in self.think_tags.flush() {
+            self.emit_think_piece(piece, emit);
+        }
+        self.think_tags.note_call();
         self.emit_details(emit);
         if let Err(fault) = self.calls.push(call, self.progress.whole_document, emit) {
             self.fail(fault, emit);
-        }
-    }
-
-    /// Emits the text that was held back because it could have become a tag.
-    fn flush_held_text<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
-        if let Some(piece) = self.think_tags.flush() {
-            self.emit_think_piece(piece, emit);
         }
     }
 

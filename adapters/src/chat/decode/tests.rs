@@ -9,6 +9,7 @@ fn events_for(quirks: &ChatQuirks, chunks: &[&str]) -> Vec<String> {
     let mut emit = |event: Event<'_>| {
         events.push(match event {
             Event::Started => return,
+            Event::MessageEnd => "message ends".to_owned(),
             Event::Text(text, _) => format!("text {}", text.decoded()),
             Event::Reasoning(text) => format!("reasoning {}", text.decoded()),
             Event::CallStart { slot, id, name } => format!("call {slot} {id} {name}"),

@@ -12,7 +12,7 @@ const OPENING: &str = "<tool_call>";
 const CLOSING: &str = "</tool_call>";
 
 /// The most bytes between the tags.
-const MAX_CALL_BYTES: usize = 8 << 20;
+pub(super) const MAX_CALL_BYTES: usize = 8 << 20;
 
 /// Finds calls in the text. Holds back text that may be a tag, and a call until it
 /// is complete.

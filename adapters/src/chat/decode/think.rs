@@ -1,31 +1,65 @@
 //! Reasoning inside the text, between tags such as `<think>`.
+//!
+//! A tag opens reasoning only where the text begins, at the start of an answer or behind a call:
+//! anywhere else the text is about tags. Some chat templates open the tag themselves, so that an
+//! answer has only the closing one. What is before it is then reasoning, if the model is known for
+//! this; of any other model it was passed on as text already, and becomes a message of its own.
 
 use registry::ThinkTags;
 
+use super::harmony::{self, HarmonyParser};
 use super::tags;
 
-const OPENING: [&str; 2] = ["<think>", "<mm:think>"];
-const CLOSING: [&str; 2] = ["</think>", "</mm:think>"];
+/// The tags of most models, MiniMax, Gemma (NousResearch/hermes-agent, pull request 6149) and
+/// Seed-OSS (its chat template).
+const OPENING: [&str; 4] = ["<think>", "<mm:think>", "<thought>", "<seed:think>"];
+const CLOSING: [&str; 4] = ["</think>", "</mm:think>", "</thought>", "</seed:think>"];
 
-/// Separates reasoning from text. Holds back text that may be the beginning of a
-/// tag.
+/// How many bytes are held of an answer that begins inside thinking. A longer text is reasoning,
+/// and is passed on as it comes.
+const MAX_HELD: usize = 4096;
+
+/// How many bytes of reasoning in a field of its own are kept to notice its repetition.
+const MAX_COMPARED: usize = 256;
+
+/// Separates reasoning from text. Holds back text that may be the beginning of a tag.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct ThinkTagParser {
     state: ThinkState,
+    /// The beginning of a tag, or a tag that what follows decides about.
     held: String,
-    /// How many bytes of `held` are white space before the text.
-    blank: usize,
+    /// The beginning of the reasoning that came in a field of its own.
+    separate: String,
+    /// The reasoning between the tags so far, and how much of it was passed on.
+    thought: String,
+    passed_on: usize,
+    /// The reasoning came in a field of its own as well, and is skipped.
+    skips: bool,
+    /// Text that is not blank was passed on.
+    has_text: bool,
+    /// The text so far ends in code between backticks.
+    in_code: bool,
+    /// The text so far ends with a line break.
+    at_line_start: bool,
+    begins_inside: Option<bool>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug)]
 enum ThinkState {
+    /// Tags are text.
+    Off,
     /// Only white space so far. `unopened`: the model omits the opening tag.
     Start {
         unopened: bool,
     },
-    Thinking,
+    /// Behind the opening tag with this index; `None` if there was none.
+    Thinking(Option<usize>),
     /// After the closing tag, in the line breaks before the text.
     Between,
+    /// In text, where a closing tag alone shows that all of it was reasoning.
+    Watching,
+    Harmony(HarmonyParser),
     Text,
 }
 
@@ -33,37 +67,88 @@ enum ThinkState {
 #[derive(Debug, PartialEq)]
 pub(super) enum ThinkPiece {
     Reasoning(String),
+    /// Reasoning that came in a field of its own as well.
+    Repeated,
     Text(String),
+    /// The text so far was reasoning.
+    TextWasReasoning,
+    /// A call in the Harmony format.
+    Call {
+        name: String,
+        arguments: String,
+    },
 }
 
 impl ThinkTagParser {
     pub(super) fn new(quirk: ThinkTags) -> Self {
         let state = match quirk {
-            ThinkTags::Off => ThinkState::Text,
+            ThinkTags::Off => ThinkState::Off,
             ThinkTags::On => ThinkState::Start { unopened: false },
             ThinkTags::Unopened => ThinkState::Start { unopened: true },
         };
         Self {
             state,
             held: String::new(),
-            blank: 0,
+            separate: String::new(),
+            thought: String::new(),
+            passed_on: 0,
+            skips: false,
+            has_text: false,
+            in_code: false,
+            at_line_start: false,
+            begins_inside: None,
         }
     }
 
-    /// Whether everything that follows is text.
-    pub(super) fn is_finished(&self) -> bool {
-        self.state == ThinkState::Text
+    /// Whether this piece is text as it is. Most pieces are, so that nothing else may cost much.
+    pub(super) fn is_plain_text(&mut self, escaped: &str) -> bool {
+        match self.state {
+            ThinkState::Off | ThinkState::Text => true,
+            ThinkState::Watching if self.held.is_empty() && !may_have_tags(escaped) => {
+                self.at_line_start = escaped.ends_with("\\n");
+                true
+            }
+            ThinkState::Start { unopened: false }
+                if self.held.is_empty() && !may_have_tags(escaped) =>
+            {
+                if !tags::trim_start(escaped, true).is_empty() {
+                    self.enter_text();
+                    self.has_text = true;
+                    self.at_line_start = escaped.ends_with("\\n");
+                }
+                true
+            }
+            _ => false,
+        }
     }
 
-    /// Whether reasoning has begun and not ended.
-    pub(super) fn is_thinking(&self) -> bool {
-        self.state == ThinkState::Thinking
+    /// What the answer shows of the model: whether its answers begin inside thinking.
+    pub(super) fn begins_inside_thinking(&self) -> Option<bool> {
+        self.begins_inside
     }
 
-    /// Reports that reasoning came in a field of its own, so the text does not
-    /// begin with reasoning unless a tag says so.
-    pub(super) fn note_separate_reasoning(&mut self) {
-        if self.state == (ThinkState::Start { unopened: true }) {
+    /// Takes note of reasoning that came in a field of its own: the text does not begin with
+    /// reasoning unless a tag says so.
+    pub(super) fn note_separate_reasoning(&mut self, escaped: &str) {
+        if self.separate.len() < MAX_COMPARED {
+            self.separate.push_str(escaped);
+        }
+        match self.state {
+            ThinkState::Start { unopened: true } => {
+                self.state = ThinkState::Start { unopened: false };
+            }
+            ThinkState::Watching if self.held.is_empty() => self.state = ThinkState::Text,
+            _ => {}
+        }
+    }
+
+    /// Takes note of a call. Text behind it may begin with reasoning again.
+    pub(super) fn note_call(&mut self) {
+        if matches!(
+            self.state,
+            ThinkState::Between | ThinkState::Watching | ThinkState::Text
+        ) {
+            self.has_text = true;
             self.state = ThinkState::Start { unopened: false };
         }
     }
@@ -71,80 +156,278 @@ impl ThinkTagParser {
     /// Reads more text.
     pub(super) fn push(&mut self, escaped: &str) -> Vec<ThinkPiece> {
         self.held.push_str(&tags::unescape_tag_chars(escaped));
-        let mut pieces = Vec::new();
-        let mut from = 0;
-        if let ThinkState::Start { unopened } = self.state {
-            match self.read_start(unopened) {
-                Some(start) => from = start,
-                None => return pieces,
-            }
-        }
         let text = std::mem::take(&mut self.held);
-        let mut rest = text.get(from..).unwrap_or_default();
-        loop {
-            match self.state {
-                ThinkState::Thinking => {
-                    let Some((thought, after)) = tags::split_at_tag(rest, &CLOSING) else {
-                        let (thought, held) = tags::split_partial_tag(rest, &CLOSING);
-                        push_piece(&mut pieces, ThinkPiece::Reasoning, thought);
-                        held.clone_into(&mut self.held);
-                        return pieces;
+        let mut pieces = Vec::new();
+        let mut rest = text.as_str();
+        while !rest.is_empty() {
+            match &mut self.state {
+                ThinkState::Start { unopened } => {
+                    let unopened = *unopened;
+                    let Some(after) = self.read_start(rest, unopened) else {
+                        rest.clone_into(&mut self.held);
+                        break;
                     };
-                    push_piece(&mut pieces, ThinkPiece::Reasoning, thought);
-                    self.state = ThinkState::Between;
                     rest = after;
+                }
+                ThinkState::Thinking(tag) => {
+                    let closing = match *tag {
+                        Some(tag) => CLOSING.get(tag..=tag).unwrap_or_default(),
+                        None => &CLOSING,
+                    };
+                    if self.thought.is_empty() && self.separate.is_empty() {
+                        rest = tags::trim_start(rest, true);
+                    }
+                    let (thought, after) = split_at_end(rest, closing);
+                    if !self.skips {
+                        self.thought.push_str(thought);
+                    }
+                    match after {
+                        Ok(after) => {
+                            pieces.extend(self.end_thought());
+                            self.state = ThinkState::Between;
+                            rest = after;
+                        }
+                        Err(held) => {
+                            held.clone_into(&mut self.held);
+                            pieces.extend(self.pass_on());
+                            break;
+                        }
+                    }
                 }
                 ThinkState::Between => {
                     rest = tags::trim_start(rest, false);
-                    if rest.is_empty() {
-                        return pieces;
+                    if !rest.is_empty() {
+                        self.state = ThinkState::Text;
                     }
-                    self.state = ThinkState::Text;
                 }
-                ThinkState::Text | ThinkState::Start { .. } => {
+                ThinkState::Watching => rest = self.watch(rest, &mut pieces),
+                ThinkState::Harmony(parser) => {
+                    parser.push(rest, &mut pieces);
+                    break;
+                }
+                ThinkState::Off | ThinkState::Text => {
                     push_piece(&mut pieces, ThinkPiece::Text, rest);
-                    return pieces;
+                    break;
                 }
             }
         }
+        pieces
     }
 
-    /// Leaves the start as soon as something else than white space is held. Returns where the
-    /// text after it begins; `None` if more is needed to decide.
-    fn read_start(&mut self, unopened: bool) -> Option<usize> {
-        let held = self.held.get(self.blank..).unwrap_or_default();
-        let body = tags::trim_start(held, true);
-        self.blank = self.held.len() - body.len();
-        if let Some(tag) = OPENING.iter().find(|tag| body.starts_with(**tag)) {
-            self.state = ThinkState::Thinking;
-            return Some(self.blank + tag.len());
+    /// Leaves the start as soon as something else than white space is there. Returns what is to be
+    /// read next; `None` if this may become a tag.
+    fn read_start<'t>(&mut self, text: &'t str, unopened: bool) -> Option<&'t str> {
+        let body = tags::trim_start(text, true);
+        if body.is_empty() {
+            return Some(body);
         }
-        if OPENING.iter().any(|tag| tag.starts_with(body)) {
-            // White space, or the beginning of a tag.
+        let tag = OPENING.iter().position(|tag| body.starts_with(tag));
+        if let Some(tag) = tag {
+            self.state = ThinkState::Thinking(Some(tag));
+            return body.get(OPENING.get(tag)?.len()..);
+        }
+        if harmony::OPENING.iter().any(|tag| body.starts_with(tag)) {
+            self.state = ThinkState::Harmony(HarmonyParser::default());
+            return Some(body);
+        }
+        let mut opening = OPENING.iter().chain(&harmony::OPENING);
+        if opening.any(|tag| tag.starts_with(body)) {
             return None;
         }
-        self.state = if unopened {
-            ThinkState::Thinking
+        if unopened {
+            self.state = ThinkState::Thinking(None);
+        } else {
+            self.enter_text();
+        }
+        Some(text)
+    }
+
+    /// The text begins, and not with reasoning.
+    fn enter_text(&mut self) {
+        self.state = if self.separate.is_empty() && !self.has_text {
+            ThinkState::Watching
         } else {
             ThinkState::Text
         };
-        Some(0)
     }
 
-    /// Returns the text that was held back; it was not a tag, because something
-    /// else follows.
-    pub(super) fn flush(&mut self) -> Option<ThinkPiece> {
-        let held = std::mem::take(&mut self.held);
-        if held.is_empty() {
+    /// Passes text on up to a closing tag that stands alone. Returns what is to be read next.
+    fn watch<'t>(&mut self, text: &'t str, pieces: &mut Vec<ThinkPiece>) -> &'t str {
+        let Some((before, after)) = tags::split_at_tag(text, &CLOSING) else {
+            let (before, held) = tags::split_partial_tag(text, &CLOSING);
+            self.pass_text(before, pieces);
+            held.clone_into(&mut self.held);
+            return "";
+        };
+        let with_tag = text.get(..text.len() - after.len()).unwrap_or_default();
+        let in_code = self.in_code ^ has_open_code(before);
+        if after.is_empty() && !in_code {
+            self.pass_text(before, pieces);
+            with_tag
+                .get(before.len()..)
+                .unwrap_or_default()
+                .clone_into(&mut self.held);
+            return "";
+        }
+        let at_line_start = match before {
+            "" => self.at_line_start || !self.has_text,
+            before => before.ends_with("\\n"),
+        };
+        let is_alone = at_line_start
+            || after.starts_with("\\n")
+            || after.starts_with("\\r")
+            || after.starts_with(char::is_alphanumeric);
+        if in_code || !is_alone {
+            self.pass_text(with_tag, pieces);
+            return after;
+        }
+        self.begins_inside = Some(true);
+        self.state = ThinkState::Between;
+        if self.has_text {
+            push_piece(pieces, ThinkPiece::Text, before);
+            pieces.push(ThinkPiece::TextWasReasoning);
+        } else {
+            push_piece(pieces, ThinkPiece::Reasoning, before);
+        }
+        after
+    }
+
+    fn pass_text(&mut self, text: &str, pieces: &mut Vec<ThinkPiece>) {
+        if !text.is_empty() {
+            self.has_text |= !tags::trim_start(text, true).is_empty();
+            self.in_code ^= has_open_code(text);
+            self.at_line_start = text.ends_with("\\n");
+            push_piece(pieces, ThinkPiece::Text, text);
+        }
+    }
+
+    /// Passes the new reasoning on, unless it may be a repetition, or the answer after all.
+    fn pass_on(&mut self) -> Option<ThinkPiece> {
+        let held = match self.state {
+            ThinkState::Thinking(Some(_)) if self.separate.is_empty() => 0,
+            ThinkState::Thinking(Some(_)) => MAX_COMPARED,
+            _ => MAX_HELD,
+        };
+        if self.thought.len() <= held.max(self.passed_on) {
             return None;
         }
-        Some(match self.state {
-            ThinkState::Thinking => ThinkPiece::Reasoning(held),
-            ThinkState::Start { .. } | ThinkState::Between | ThinkState::Text => {
-                ThinkPiece::Text(held)
-            }
-        })
+        if self.passed_on == 0 && self.repeats_separate_reasoning() {
+            self.skips = true;
+            self.thought.clear();
+            return None;
+        }
+        let new = self.thought.get(self.passed_on..).map(str::to_owned);
+        self.passed_on = self.thought.len();
+        new.map(ThinkPiece::Reasoning)
     }
+
+    /// Ends the reasoning that is open.
+    fn end_thought(&mut self) -> Option<ThinkPiece> {
+        let is_repeated = std::mem::take(&mut self.skips)
+            || self.passed_on == 0 && self.repeats_separate_reasoning();
+        let thought = std::mem::take(&mut self.thought);
+        if is_repeated {
+            return Some(ThinkPiece::Repeated);
+        }
+        let new = thought.get(std::mem::take(&mut self.passed_on)..)?;
+        (!new.is_empty()).then(|| ThinkPiece::Reasoning(new.to_owned()))
+    }
+
+    fn repeats_separate_reasoning(&self) -> bool {
+        let [one, other] = [&self.thought, &self.separate].map(|text| tags::trim_start(text, true));
+        let compared = one.len().min(other.len());
+        compared > 0 && one.as_bytes().get(..compared) == other.as_bytes().get(..compared)
+    }
+
+    /// Returns what was held back, because something else than text follows.
+    pub(super) fn flush(&mut self) -> Vec<ThinkPiece> {
+        let held = std::mem::take(&mut self.held);
+        let mut pieces = Vec::new();
+        match &mut self.state {
+            ThinkState::Thinking(_) => {
+                self.thought.push_str(&held);
+                pieces.extend(self.end_thought());
+            }
+            ThinkState::Harmony(parser) => parser.finish(&mut pieces),
+            _ => push_piece(&mut pieces, ThinkPiece::Text, &held),
+        }
+        pieces
+    }
+
+    /// Ends the text. Returns what was held back, and whether reasoning had no end. Such reasoning
+    /// was the answer, if nothing else was said in an answer that the model ended itself
+    /// (`is_all`): it is passed on as text.
+    pub(super) fn finish(&mut self, is_all: bool) -> (Vec<ThinkPiece>, bool) {
+        let ThinkState::Thinking(tag) = self.state else {
+            return (self.flush(), false);
+        };
+        let held = std::mem::take(&mut self.held);
+        self.thought.push_str(&held);
+        let whole = self.thought.clone();
+        let was_passed_on = self.passed_on > 0;
+        let is_repeated = self.skips || !was_passed_on && self.repeats_separate_reasoning();
+        let mut pieces = Vec::new();
+        match tag {
+            // Text about a tag, behind reasoning in a field of its own.
+            Some(tag) if is_all && !self.separate.is_empty() && !is_repeated => {
+                let tag = OPENING.get(tag).copied().unwrap_or_default();
+                pieces.push(ThinkPiece::Text(format!("{tag}{whole}")));
+                return (pieces, false);
+            }
+            None if is_all => {
+                self.begins_inside = Some(false);
+                if was_passed_on {
+                    pieces.extend(self.end_thought());
+                }
+            }
+            Some(_) | None => pieces.extend(self.end_thought()),
+        }
+        if is_all && !is_repeated {
+            push_piece(&mut pieces, ThinkPiece::Text, &whole);
+        }
+        (pieces, tag.is_some() || was_passed_on)
+    }
+}
+
+/// Whether a text may hold a part of a tag, or begin or end code.
+fn may_have_tags(escaped: &str) -> bool {
+    let bytes = escaped.as_bytes();
+    memchr::memchr2(b'<', b'`', bytes).is_some()
+        || (memchr::memchr(b'\\', bytes).is_some() && escaped.contains("\\u003"))
+}
+
+/// Whether a text turns code between backticks on or off: one or three of them do.
+fn has_open_code(text: &str) -> bool {
+    memchr::memchr_iter(b'`', text.as_bytes()).count() % 2 == 1
+}
+
+/// Splits reasoning at its closing tag: the reasoning, and what follows the tag, or else what may
+/// become it. A tag between backticks is quoted.
+fn split_at_end<'t>(text: &'t str, closing: &[&str]) -> (&'t str, Result<&'t str, &'t str>) {
+    let mut from = 0;
+    while let Some((before, after)) = text
+        .get(from..)
+        .and_then(|rest| tags::split_at_tag(rest, closing))
+    {
+        let start = from + before.len();
+        let thought = text.get(..start).unwrap_or_default();
+        match thought.strip_suffix('`') {
+            Some(quoted) if after.is_empty() => {
+                return (quoted, Err(text.get(quoted.len()..).unwrap_or_default()));
+            }
+            Some(_) if after.starts_with('`') => from = text.len() - after.len(),
+            _ => return (thought, Ok(after)),
+        }
+    }
+    let rest = text.get(from..).unwrap_or_default();
+    let (_, held) = tags::split_partial_tag(rest, closing);
+    let mut end = text.len() - held.len();
+    // A backtick before the tag says whether it is quoted.
+    if text.get(..end).is_some_and(|before| before.ends_with('`')) {
+        end -= 1;
+    }
+    let thought = text.get(..end).unwrap_or_default();
+    (thought, Err(text.get(end..).unwrap_or_default()))
 }
 
 fn push_piece(pieces: &mut Vec<ThinkPiece>, kind: fn(String) -> ThinkPiece, text: &str) {
@@ -157,61 +440,164 @@ fn push_piece(pieces: &mut Vec<ThinkPiece>, kind: fn(String) -> ThinkPiece, text
 mod tests {
     use super::*;
 
-    /// Reasoning, text, and whether the reasoning has ended.
-    fn read(quirk: ThinkTags, chunks: &[&str]) -> (String, String, bool) {
+    /// Reasoning, text, and what the answer shows of its model: `+` if it begins inside thinking,
+    /// `-` if not. `|` stands where the text turned out to be reasoning.
+    fn read(quirk: ThinkTags, separate: &str, chunks: &[&str]) -> (String, String, String) {
         let (mut thought, mut text) = (String::new(), String::new());
         let mut think = ThinkTagParser::new(quirk);
+        if !separate.is_empty() {
+            think.note_separate_reasoning(separate);
+        }
         let mut pieces: Vec<ThinkPiece> = Vec::new();
         for chunk in chunks {
-            pieces.extend(think.push(chunk));
+            if think.is_plain_text(chunk) {
+                pieces.push(ThinkPiece::Text((*chunk).to_owned()));
+            } else {
+                pieces.extend(think.push(chunk));
+            }
         }
-        pieces.extend(think.flush());
+        let has_text =
+            |piece: &ThinkPiece| matches!(piece, ThinkPiece::Text(text) if !text.trim().is_empty());
+        let is_all = !pieces.iter().any(has_text);
+        pieces.extend(think.finish(is_all).0);
         for piece in pieces {
             match piece {
                 ThinkPiece::Reasoning(more) => thought.push_str(&more),
                 ThinkPiece::Text(more) => text.push_str(&more),
+                ThinkPiece::TextWasReasoning => text.push('|'),
+                ThinkPiece::Repeated => thought.push('='),
+                ThinkPiece::Call { name, .. } => text.push_str(&name),
             }
         }
-        (thought, text, !think.is_thinking())
+        let shown = match think.begins_inside_thinking() {
+            None => "",
+            Some(true) => "+",
+            Some(false) => "-",
+        };
+        (thought, text, shown.to_owned())
+    }
+
+    /// Reads a text whole and split at every place.
+    fn check(quirk: ThinkTags, separate: &str, whole: &str, expected: (&str, &str, &str)) {
+        let (thought, text, shown) = expected;
+        let expected = (thought.to_owned(), text.to_owned(), shown.to_owned());
+        assert_eq!(read(quirk, separate, &[whole]), expected, "{whole}");
+        for at in 1..whole.len() {
+            let Some((left, right)) = whole.split_at_checked(at) else {
+                continue;
+            };
+            // A server never splits an escape.
+            if serde_json::from_str::<String>(&format!("\"{left}\"")).is_ok() {
+                assert_eq!(
+                    read(quirk, separate, &[left, right]),
+                    expected,
+                    "{left} {right}"
+                );
+            }
+        }
     }
 
     #[test]
     fn tags_separate_reasoning_from_text_wherever_they_are_split() {
         use ThinkTags::{Off, On, Unopened};
-        for (quirk, whole, thought, text, ended) in [
-            (On, "<think>a<b</think>\\n\\nc", "a<b", "c", true),
-            (On, "\\n <think>a</think>c</think>", "a", "c</think>", true),
-            (On, "<mm:think>a</mm:think>  c", "a", "  c", true),
+        for (quirk, whole, expected) in [
+            (On, "<think>\\na<b</think>\\n\\nc", ("a<b", "c", "")),
+            (On, "<think>a</think>c</think>", ("a", "c</think>", "")),
+            (On, "<mm:think>a</mm:think>  c", ("a", "  c", "")),
+            (On, "<thought>a</think></thought>c", ("a</think>", "c", "")),
+            (On, "<seed:think>a</seed:think>c", ("a", "c", "")),
             (
                 On,
                 "\\u003cthink\\u003ea\\u003C\\/think\\u003e\\nc",
-                "a",
-                "c",
-                true,
+                ("a", "c", ""),
             ),
-            (On, "a <think>b</think>", "", "a <think>b</think>", true),
-            (On, " <thin", "", " <thin", true),
-            (On, "\\\\u003c", "", "\\\\u003c", true),
-            (On, "<think>a</thi", "a</thi", "", false),
-            (Unopened, "a</think>\\n\\nc", "a", "c", true),
-            (Unopened, "<think>a</think>c", "a", "c", true),
-            (Unopened, "a", "a", "", false),
-            (Off, "<think>a</think>c", "", "<think>a</think>c", true),
+            (On, " <thin", ("", " <thin", "")),
+            (On, "\\\\u003c", ("", "\\\\u003c", "")),
+            // A tag that is quoted does not end the reasoning.
+            (
+                On,
+                "<think>`</think>` ends `it`</think>c",
+                ("`</think>` ends `it`", "c", ""),
+            ),
+            // Reasoning that never ends was the answer.
+            (On, "<think>a</thi", ("a</thi", "a</thi", "")),
+            (Unopened, "a", ("", "a", "-")),
+            (Unopened, "a</think>\\n\\nc", ("a", "c", "")),
+            (Unopened, "<think>a</think>c", ("a", "c", "")),
+            // Text about tags is text.
+            (On, "a <think>b</think> c", ("", "a <think>b</think> c", "")),
+            (
+                On,
+                "```\\n<think>b\\n</think>\\n```",
+                ("", "```\\n<think>b\\n</think>\\n```", ""),
+            ),
+            (On, "Write `</think>`.", ("", "Write `</think>`.", "")),
+            (Off, "<think>a</think>c", ("", "<think>a</think>c", "")),
         ] {
-            let expected = (thought.to_owned(), text.to_owned(), ended);
-            assert_eq!(read(quirk, &[whole]), expected, "{whole}");
-            for at in 1..whole.len() {
-                let cut = [whole.get(..at).unwrap(), whole.get(at..).unwrap()];
-                // A server never splits an escape.
-                if whole.contains('\\') && !cut_is_between_escapes(cut[0]) {
-                    continue;
-                }
-                assert_eq!(read(quirk, &cut), expected, "{cut:?}");
-            }
+            check(quirk, "", whole, expected);
         }
     }
 
-    fn cut_is_between_escapes(head: &str) -> bool {
-        serde_json::from_str::<String>(&format!("\"{head}\"")).is_ok()
+    #[test]
+    fn a_closing_tag_alone_shows_that_the_text_was_reasoning() {
+        for (chunks, expected) in [
+            (&["hm</think>\\n\\nhello"][..], ("hm", "hello", "+")),
+            (&["hm", "</think>", "\\n\\nhello"], ("", "hm|hello", "+")),
+            (&["hm", "</thi", "nk>", "hello"], ("", "hm|hello", "+")),
+            (&["hm\\n", "</think>", " hello"], ("", "hm\\n| hello", "+")),
+            (&["the ", "</think>", " tag"], ("", "the </think> tag", "")),
+            (&["a `b", "</think>", "\\n`"], ("", "a `b</think>\\n`", "")),
+            (&["hm", "</think>"], ("", "hm</think>", "")),
+        ] {
+            let (thought, text, shown) = expected;
+            let expected = (thought.to_owned(), text.to_owned(), shown.to_owned());
+            assert_eq!(read(ThinkTags::On, "", chunks), expected, "{chunks:?}");
+        }
+    }
+
+    #[test]
+    fn reasoning_in_a_field_of_its_own_is_not_repeated() {
+        use ThinkTags::{On, Unopened};
+        let long = "x".repeat(2 * MAX_COMPARED);
+        let repeated = format!("<think>{long}</think>c");
+        check(On, &long, &repeated, ("=", "c", ""));
+        for (separate, whole, expected) in [
+            ("abc", "<think>\\nabc</think>c", ("=", "c", "")),
+            ("abc", "<think>other</think>c", ("other", "c", "")),
+            ("abc", "<think> is a tag", ("", "<think> is a tag", "")),
+            ("abc", "b</think>\\nc", ("", "b</think>\\nc", "")),
+        ] {
+            check(On, separate, whole, expected);
+            check(Unopened, separate, whole, expected);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_begins_inside_thinking_is_held_within_bounds() {
+        let mut think = ThinkTagParser::new(ThinkTags::Unopened);
+        assert_eq!(think.push(&"x".repeat(MAX_HELD)), []);
+        let passed = "x".repeat(MAX_HELD + 1);
+        assert_eq!(think.push("x"), [ThinkPiece::Reasoning(passed.clone())]);
+        assert_eq!(think.push("y"), [ThinkPiece::Reasoning("y".to_owned())]);
+        // It was the answer.
+        let (pieces, is_unclosed) = think.finish(true);
+        assert_eq!(pieces, [ThinkPiece::Text(passed + "y")]);
+        assert!(is_unclosed);
+        assert_eq!(think.begins_inside_thinking(), Some(false));
+    }
+
+    #[test]
+    fn reasoning_may_begin_again_behind_a_call() {
+        let mut think = ThinkTagParser::new(ThinkTags::On);
+        assert!(think.is_plain_text("a"));
+        assert_eq!(think.flush(), []);
+        think.note_call();
+        assert_eq!(
+            think.push("<think>b</think>c"),
+            [
+                ThinkPiece::Reasoning("b".to_owned()),
+                ThinkPiece::Text("c".to_owned())
+            ]
+        );
     }
 }

@@ -14,6 +14,14 @@ struct UsageFields<'a> {
     total_tokens: Option<&'a RawValue>,
     prompt_tokens_details: Option<UsageDetails<'a>>,
     completion_tokens_details: Option<UsageDetails<'a>>,
+    /// The names of Responses, which some gateways keep.
+    input_tokens: Option<&'a RawValue>,
+    output_tokens: Option<&'a RawValue>,
+    input_tokens_details: Option<UsageDetails<'a>>,
+    output_tokens_details: Option<UsageDetails<'a>>,
+    /// Anthropic's fields for cached tokens, which are beside `input_tokens`.
+    cache_read_input_tokens: Option<&'a RawValue>,
+    cache_creation_input_tokens: Option<&'a RawValue>,
     /// `DeepSeek`'s field for cached tokens.
     prompt_cache_hit_tokens: Option<&'a RawValue>,
     /// Kimi's field for cached tokens.
@@ -37,13 +45,29 @@ struct UsageDetails<'a> {
 /// not part of `completion_tokens`.
 pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>)> {
     let counts: UsageFields<'_> = serde_json::from_str(raw.get()).ok()?;
-    let input = count(counts.prompt_tokens)?;
-    let output = count(counts.completion_tokens).unwrap_or(0);
+    let named = |chat, responses| match count(chat) {
+        known @ (None | Some(0)) => count(responses).or(known),
+        known => known,
+    };
+    let mut input = named(counts.prompt_tokens, counts.input_tokens)?;
+    let output = named(counts.completion_tokens, counts.output_tokens).unwrap_or(0);
     if input == 0 && output == 0 {
         return None;
     }
-    let prompt = counts.prompt_tokens_details.unwrap_or_default();
-    let completion = counts.completion_tokens_details.unwrap_or_default();
+    let prompt = counts.prompt_tokens_details.or(counts.input_tokens_details);
+    let prompt = prompt.unwrap_or_default();
+    let completion = counts
+        .completion_tokens_details
+        .or(counts.output_tokens_details);
+    let completion = completion.unwrap_or_default();
+    let cache_read = count(counts.cache_read_input_tokens);
+    let cache_write = count(counts.cache_creation_input_tokens);
+    if count(counts.prompt_tokens).is_none() {
+        input = [cache_read, cache_write]
+            .into_iter()
+            .flatten()
+            .fold(input, u64::saturating_add);
+    }
     let cached = [
         prompt.cached_tokens,
         counts.prompt_cache_hit_tokens,
@@ -52,8 +76,8 @@ pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>
     ];
     let mut usage = Usage {
         input,
-        cached: cached.into_iter().filter_map(count).max().unwrap_or(0),
-        cache_write: count(prompt.cache_write_tokens).unwrap_or(0),
+        cached: (cached.into_iter().filter_map(count).chain(cache_read).max()).unwrap_or(0),
+        cache_write: (count(prompt.cache_write_tokens).or(cache_write)).unwrap_or(0),
         output,
         reasoning: count(completion.reasoning_tokens).unwrap_or(0),
     };
@@ -151,6 +175,22 @@ mod tests {
                 "9/0/0/5/0",
             ),
             (r#"{"prompt_tokens":9}"#, "9/0/0/0/0"),
+            (
+                r#"{"input_tokens":9,"output_tokens":5,"input_tokens_details":{"cached_tokens":4},"output_tokens_details":{"reasoning_tokens":3}}"#,
+                "9/4/0/5/3",
+            ),
+            (
+                r#"{"prompt_tokens":0,"completion_tokens":0,"input_tokens":9,"output_tokens":5,"total_tokens":14}"#,
+                "9/0/0/5/0",
+            ),
+            (
+                r#"{"prompt_tokens":9,"completion_tokens":5,"input_tokens":1,"output_tokens":1}"#,
+                "9/0/0/5/0",
+            ),
+            (
+                r#"{"input_tokens":2,"output_tokens":5,"cache_read_input_tokens":6,"cache_creation_input_tokens":1}"#,
+                "9/6/1/5/0",
+            ),
             (r#"{"prompt_tokens":0,"completion_tokens":0}"#, "nothing"),
             ("{}", "nothing"),
             ("null", "nothing"),

@@ -14,7 +14,7 @@ mod parameters;
 mod tests;
 mod tools;
 
-use registry::{ChatQuirks, MaxTokensField};
+use registry::{ChatQuirks, EnumSet, MaxTokensField};
 
 use super::history;
 use super::options::ChatOptions;
@@ -23,6 +23,7 @@ use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
 use crate::media::MediaEstimate;
 use crate::plan::Plan;
+use crate::tools::left_out;
 use crate::turn::Turn;
 use crate::wire::EncodeOptions;
 
@@ -35,7 +36,9 @@ pub(crate) fn encode(
     quirks: &ChatQuirks,
 ) -> Result<Encoded, Fault> {
     let mut body = BodyWriter::new(turn, options);
-    let offered = tools::offered_tools(&mut body, quirks);
+    let mut offered = tools::offered_tools(&mut body, quirks);
+    let beyond = body.cut_tools(&mut offered, quirks.max_tools);
+    let tool_notice = left_out::notice(turn, EnumSet::empty(), &beyond);
     let stream = quirks.stream_tools || offered.is_empty();
     body.field("model", options.upstream_model);
     body.field("stream", &stream);
@@ -56,7 +59,11 @@ pub(crate) fn encode(
     body.key("messages");
     let mut media = MediaEstimate::default();
     let start = body.out.len();
-    let options = &ChatOptions { quirks, options };
+    let options = &ChatOptions {
+        quirks,
+        options,
+        tool_notice: tool_notice.as_deref(),
+    };
     let (out, notes) = (&mut body.out, &mut body.notes);
     let messages = history::push_messages(out, turn, plan, options, &mut media, notes)?;
     let estimated_tokens = body.finish(limit, media);

@@ -205,7 +205,7 @@ impl<'a> MessageWriter<'_, 'a> {
         json::field(self.out, "name", &name);
         json::key(self.out, "arguments");
         self.out.push(b'"');
-        match self.plan.replacement_text(index) {
+        match self.plan.replaced_arguments(item, index) {
             Some(arguments) => json::escape_json_text(self.out, arguments),
             None => push_arguments(self.out, item, self.notes),
         }

@@ -13,6 +13,7 @@ use super::message::{AssistantMessage, ChatMessage, MessageSection, SectionSourc
 use crate::chat::group::{MessageGroup, group_messages};
 use crate::chat::options::ChatOptions;
 use crate::content::{MessageContent, MessagePart};
+use crate::empty_input::{EMPTY_MESSAGE, GO_ON, nothing_to_send};
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -22,7 +23,7 @@ use crate::turn::Turn;
 
 /// The messages for the instructions and all kept items.
 pub(super) fn lay_out<'a>(
-    turn: &Turn<'a>,
+    turn: &'a Turn<'a>,
     plan: &Plan,
     options: &ChatOptions<'_>,
     ids: &WireCallIds,
@@ -36,9 +37,14 @@ pub(super) fn lay_out<'a>(
         notes,
         first_system: Vec::new(),
         messages: Vec::new(),
+        empty_user: None,
     };
     if let Some(text) = plan.instructions(turn) {
         layout.system(SectionSource::Instructions, MessageContent::from_text(text));
+    }
+    if let Some(text) = options.tool_notice {
+        let text = MessageContent::from_text(text.into());
+        layout.system(SectionSource::Instructions, text);
     }
     for group in group_messages(turn, plan, options.accepted_media(), layout.notes)? {
         turn.stop.check()?;
@@ -49,13 +55,14 @@ pub(super) fn lay_out<'a>(
             }
             MessageGroup::User(index) => layout.user(index)?,
             MessageGroup::Assistant(answer) => layout.assistant(answer.clone())?,
-            MessageGroup::Tool(index) => layout.messages.push(ChatMessage::Tool(index)),
-            MessageGroup::Interrupted(call) => layout.messages.push(ChatMessage::Interrupted(call)),
+            MessageGroup::Tool(index) => layout.push(ChatMessage::Tool(index)),
+            MessageGroup::Interrupted(call) => layout.push(ChatMessage::Interrupted(call)),
             MessageGroup::OrphanResult(index) => layout.orphan_result(index)?,
             MessageGroup::Omitted(text) => layout.omitted(text),
             MessageGroup::Media(indices) => layout.media(&indices)?,
         }
     }
+    layout.close()?;
     if let Some(text) = format_instruction(&turn.controls.format, options.quirks) {
         layout.format(MessageContent::from_text(text.into()));
     }
@@ -63,7 +70,7 @@ pub(super) fn lay_out<'a>(
 }
 
 struct Layout<'l, 'a> {
-    turn: &'l Turn<'a>,
+    turn: &'a Turn<'a>,
     plan: &'l Plan,
     ids: &'l WireCallIds,
     options: &'l ChatOptions<'l>,
@@ -71,6 +78,8 @@ struct Layout<'l, 'a> {
     /// The sections of the only system message, where there may be only one.
     first_system: Vec<MessageSection<'a>>,
     messages: Vec<ChatMessage<'a>>,
+    /// An empty message of the user, which is sent if no other one stands beside it.
+    empty_user: Option<usize>,
 }
 
 impl<'a> Layout<'_, 'a> {
@@ -85,7 +94,10 @@ impl<'a> Layout<'_, 'a> {
 
     /// The content of a system message, which can only be text.
     fn system_content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
-        let mut content = self.content(index)?;
+        let accepted = self.options.accepted_media();
+        let mut content = self
+            .content(index)?
+            .replace_unsupported(accepted, self.notes);
         if content.has_media() {
             self.notes
                 .add("content_skipped", "what is not text in a system message");
@@ -121,9 +133,9 @@ impl<'a> Layout<'_, 'a> {
         };
         if needs_heading {
             self.note_system_as_user();
-            self.messages.push(ChatMessage::User(vec![section]));
+            self.push(ChatMessage::User(vec![section]));
         } else {
-            self.messages.push(ChatMessage::System(vec![section]));
+            self.push(ChatMessage::System(vec![section]));
         }
     }
 
@@ -149,24 +161,90 @@ impl<'a> Layout<'_, 'a> {
     fn user(&mut self, index: usize) -> Result<(), Fault> {
         let content = self.content(index)?;
         if content.is_empty() {
-            self.note_empty(index);
+            let other = if self.ends_with_user() {
+                Some(index)
+            } else {
+                self.empty_user.replace(index)
+            };
+            if let Some(other) = other {
+                self.note_empty(other);
+            }
             return Ok(());
         }
         let content = content.fit_message(self.options.accepted_media(), self.notes);
-        self.messages
-            .push(ChatMessage::User(vec![MessageSection::new(
-                SectionSource::Item(index),
-                content,
-            )]));
+        self.push(ChatMessage::User(vec![MessageSection::new(
+            SectionSource::Item(index),
+            content,
+        )]));
         Ok(())
     }
 
     fn omitted(&mut self, text: &str) {
-        self.messages
-            .push(ChatMessage::User(vec![MessageSection::new(
-                SectionSource::Omitted,
-                MessageContent::from_text(text.into()),
-            )]));
+        self.push(ChatMessage::User(vec![MessageSection::new(
+            SectionSource::Omitted,
+            MessageContent::from_text(text.into()),
+        )]));
+    }
+
+    /// Adds a message. An empty one of the user before it gets a text if the model answered it.
+    fn push(&mut self, message: ChatMessage<'a>) {
+        match &message {
+            ChatMessage::Assistant(_) => self.fill_empty_user(),
+            _ if message.is_user() => {
+                if let Some(index) = self.empty_user.take() {
+                    self.note_empty(index);
+                }
+            }
+            _ => {}
+        }
+        self.messages.push(message);
+    }
+
+    fn ends_with_user(&self) -> bool {
+        let mut before = self.messages.iter().rev();
+        let last = before.find(|message| !message.is_system());
+        last.is_some_and(ChatMessage::is_user)
+    }
+
+    fn fill_empty_user(&mut self) {
+        if let Some(index) = self.empty_user.take() {
+            self.notes
+                .add("empty_message_filled", format!("input[{index}]"));
+            self.omitted(EMPTY_MESSAGE);
+        }
+    }
+
+    /// Ends the history with something that the provider can answer.
+    fn close(&mut self) -> Result<(), Fault> {
+        self.fill_empty_user();
+        if let Some(ChatMessage::Assistant(message)) = self.messages.last_mut()
+            && message.answer.calls.is_empty()
+        {
+            // Anthropic refuses blanks at the end.
+            while let Some((_, content)) = message.texts.last_mut() {
+                content.trim_end();
+                if !content.parts.is_empty() {
+                    break;
+                }
+                message.texts.pop();
+            }
+            if message.texts.is_empty() {
+                self.messages.pop();
+            } else if self.options.quirks.ends_with_user {
+                self.notes
+                    .add("user_message_added", "behind the last answer");
+                self.omitted(GO_ON);
+            }
+        }
+        if self.messages.iter().all(ChatMessage::is_system) {
+            if self.messages.is_empty() && self.first_system.is_empty() {
+                return Err(nothing_to_send(self.notes));
+            }
+            self.notes
+                .add("user_message_added", "behind the instructions");
+            self.omitted(EMPTY_MESSAGE);
+        }
+        Ok(())
     }
 
     fn media(&mut self, indices: &[usize]) -> Result<(), Fault> {
@@ -175,11 +253,8 @@ impl<'a> Layout<'_, 'a> {
             let Some(item) = self.turn.items.get(index) else {
                 continue;
             };
-            let content = MessageContent::read(item.output(), index, self.notes)?;
             let accepted = self.options.accepted_media();
-            let mut content = content
-                .replace_unsupported(accepted, self.notes)
-                .only_media();
+            let mut content = self.plan.result_media(item, index, accepted)?;
             let caption = format!("Output of the tool call {}:", self.wire_id(index));
             content.parts.insert(0, MessagePart::Text(caption.into()));
             sections.push(MessageSection::new(SectionSource::Item(index), content));
@@ -188,7 +263,7 @@ impl<'a> Layout<'_, 'a> {
             "image_moved",
             "from tool results into a user message behind them",
         );
-        self.messages.push(ChatMessage::User(sections));
+        self.push(ChatMessage::User(sections));
         Ok(())
     }
 
@@ -204,7 +279,7 @@ impl<'a> Layout<'_, 'a> {
             return Ok(());
         };
         let id = self.wire_id(index);
-        let caption = self.plan.stray_caption(index, &id);
+        let caption = self.plan.stray_caption(item, index, &id);
         let mut text = vec![b'"'];
         text.extend_from_slice(json::escape(&caption).as_bytes());
         text.extend_from_slice(b"\\n");
@@ -215,11 +290,10 @@ impl<'a> Layout<'_, 'a> {
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
         let mut content = self.plan.result_media(item, index, accepted)?;
         content.parts.insert(0, MessagePart::Text(text.into()));
-        self.messages
-            .push(ChatMessage::User(vec![MessageSection::new(
-                SectionSource::Item(index),
-                content,
-            )]));
+        self.push(ChatMessage::User(vec![MessageSection::new(
+            SectionSource::Item(index),
+            content,
+        )]));
         Ok(())
     }
 
@@ -228,7 +302,10 @@ impl<'a> Layout<'_, 'a> {
     fn assistant(&mut self, answer: AnswerItems) -> Result<(), Fault> {
         let mut texts = Vec::with_capacity(answer.text.len());
         for &index in &answer.text {
-            let content = self.content(index)?;
+            let accepted = self.options.accepted_media();
+            let content = self
+                .content(index)?
+                .replace_unsupported(accepted, self.notes);
             if content.is_empty() {
                 self.note_empty(index);
             } else {
@@ -244,8 +321,7 @@ impl<'a> Layout<'_, 'a> {
             }
             return Ok(());
         }
-        self.messages
-            .push(ChatMessage::Assistant(AssistantMessage { answer, texts }));
+        self.push(ChatMessage::Assistant(AssistantMessage { answer, texts }));
         Ok(())
     }
 

@@ -20,6 +20,26 @@ pub(super) enum ChatMessage<'a> {
     Interrupted(usize),
 }
 
+impl ChatMessage<'_> {
+    /// Whether it is system text, in whatever role.
+    pub(super) fn is_system(&self) -> bool {
+        match self {
+            Self::User(_) => !self.is_user(),
+            Self::System(_) => true,
+            Self::Assistant(_) | Self::Bridge | Self::Tool(_) | Self::Interrupted(_) => false,
+        }
+    }
+
+    /// Whether the model answers it: a message of the user, or a result.
+    pub(super) fn is_user(&self) -> bool {
+        match self {
+            Self::User(sections) => sections.iter().any(|section| !section.needs_heading),
+            Self::Tool(_) | Self::Interrupted(_) => true,
+            Self::System(_) | Self::Assistant(_) | Self::Bridge => false,
+        }
+    }
+}
+
 /// The content that one item contributes to a system or user message.
 #[derive(Debug)]
 pub(super) struct MessageSection<'a> {

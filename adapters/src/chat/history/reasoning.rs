@@ -77,7 +77,7 @@ impl<'a> ReplayedReasoning<'a> {
                 carried = true;
             } else {
                 whole = false;
-                reasoning.push_text(Some(index), visible_text(item, index, notes)?);
+                reasoning.push_text(Some(index), visible_text(item, index)?);
             }
         }
         if !carried {
@@ -186,14 +186,10 @@ fn known_baggage<'o>(
 }
 
 /// The reasoning of an item without baggage of ours: its text, else its summary.
-fn visible_text<'a>(
-    item: &Item<'a>,
-    index: usize,
-    notes: &mut Notes,
-) -> Result<MessageContent<'a>, Fault> {
-    let content = MessageContent::read(item.content(), index, notes)?;
+fn visible_text<'a>(item: &Item<'a>, index: usize) -> Result<MessageContent<'a>, Fault> {
+    let content = MessageContent::read(item.content(), index)?.only_texts();
     if content.is_empty() {
-        MessageContent::read(item.summary(), index, notes)
+        Ok(MessageContent::read(item.summary(), index)?.only_texts())
     } else {
         Ok(content)
     }

@@ -2,6 +2,7 @@
 //! that is missing.
 
 use super::MessageWriter;
+use crate::content::MessagePart;
 use crate::fault::Fault;
 use crate::json;
 use crate::result_text::{INTERRUPTED, push_output};
@@ -20,8 +21,15 @@ impl MessageWriter<'_, '_> {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
             }
-            self.out
-                .extend_from_slice(b"(The image stands in the next user message.)");
+            let has_image = |part: &MessagePart<'_>| matches!(part, MessagePart::Image(..));
+            let media = self.plan.result_media(item, index, accepted)?;
+            let what = if media.parts.iter().any(has_image) {
+                "image"
+            } else {
+                "attachment"
+            };
+            let line = format!("(The {what} stands in the next user message.)");
+            self.out.extend_from_slice(line.as_bytes());
         }
         self.close_text(marked);
         self.out.push(b'}');

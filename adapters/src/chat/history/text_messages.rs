@@ -197,7 +197,10 @@ fn is_longer_than(sections: &[MessageSection<'_>], limit: u32) -> bool {
         .flat_map(|section| &section.content.parts)
         .filter_map(|part| match part {
             MessagePart::Text(text) => Some(text),
-            MessagePart::Image(..) | MessagePart::File(..) => None,
+            MessagePart::Image(..)
+            | MessagePart::File(..)
+            | MessagePart::Audio(..)
+            | MessagePart::Unknown(..) => None,
         })
         .collect();
     let between = headings * (HEADING.len() + 1) + texts.len().saturating_sub(1) * 2;

@@ -55,7 +55,7 @@ impl BoundedOutput {
     /// excerpt. A text that was read back is whole. Also returns the size charged for
     /// parts that are not text.
     pub(super) fn from_item<'t>(
-        (index, item): (usize, &Item<'t>),
+        (index, item): (usize, &'t Item<'t>),
         (turn, origin): (&Turn<'_>, Origin),
         limits: &OutputLimits,
         reader: &mut OutputReader<'t>,

@@ -5,7 +5,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::content::ContentPart;
+use crate::content::{self, ContentPart};
 use crate::plan::{AnswerItems, Bounds};
 use crate::result_text::output_has_parts;
 use crate::turn::{Item, ItemKind, Turn};
@@ -73,39 +73,40 @@ pub(super) fn result_frame_size(item: &Item<'_>) -> usize {
 
 /// An output whose JSON has `json_bytes` bytes.
 pub(super) fn output_size(item: &Item<'_>, json_bytes: usize) -> SizeEstimate {
-    if output_has_parts(item.kind) {
-        content_size(item.output())
-    } else {
-        SizeEstimate {
-            text: json_bytes,
-            media: 0,
-        }
-    }
+    let has_parts = output_has_parts(item.kind);
+    let output = item.output().filter(|_| has_parts);
+    let parts = output.and_then(|output| content::output_parts(output.get()));
+    let whole = SizeEstimate {
+        text: json_bytes.saturating_sub(if has_parts { 2 } else { 0 }),
+        media: 0,
+    };
+    parts.map_or(whole, parts_size)
 }
 
 /// A content that is a string or a list of parts.
 fn content_size(content: Option<&RawValue>) -> SizeEstimate {
-    let Some(json) = content.map(RawValue::get) else {
-        return SizeEstimate::default();
-    };
+    let json = content.map_or("", RawValue::get);
+    let parts = json.starts_with('[').then(|| content::read_parts(json));
     let whole = SizeEstimate {
         text: json.len().saturating_sub(2),
         media: 0,
     };
-    if !json.starts_with('[') {
-        return whole;
-    }
-    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(json) else {
-        return whole;
-    };
+    parts.and_then(Result::ok).map_or(whole, parts_size)
+}
+
+fn parts_size(parts: Vec<ContentPart<'_>>) -> SizeEstimate {
     let mut size = SizeEstimate::default();
     for part in parts {
         size.text += raw_len(part.text());
-        size.media += match (part.image_url, part.file_data) {
-            (Some(_), _) => IMAGE_BYTES,
+        let audio = part.input_audio.or(part.data);
+        size.media += match (part.image_url, part.file_data, audio) {
+            // What is text in base64 is sent as text.
+            _ if part.is_text_file() => raw_len(part.file_data.or(part.image_url)),
+            (Some(_), ..) => IMAGE_BYTES,
             // The same as in the token estimate of a whole request.
-            (None, Some(data)) => IMAGE_BYTES + data.get().len() / 12,
-            (None, None) => 0,
+            (None, Some(data), _) => IMAGE_BYTES + data.get().len() / 12,
+            (None, None, Some(audio)) => IMAGE_BYTES + audio.get().len() / 60,
+            (None, None, None) => 0,
         };
     }
     size

@@ -32,7 +32,7 @@ impl<'t> OutputReader<'t> {
     pub(super) fn measure(
         &mut self,
         index: usize,
-        item: &Item<'t>,
+        item: &'t Item<'t>,
     ) -> Option<(Arc<OutputMeasure>, bool)> {
         let key = self.key(item)?;
         if let Some(CachedOutput::Measure(measure, is_read_back)) = self.cache.get(key) {
@@ -52,7 +52,7 @@ impl<'t> OutputReader<'t> {
     pub(super) fn render(
         &mut self,
         index: usize,
-        item: &Item<'t>,
+        item: &'t Item<'t>,
         settings: impl Debug,
         render: impl FnOnce(&str) -> String,
     ) -> Option<Arc<str>> {
@@ -81,7 +81,7 @@ impl<'t> OutputReader<'t> {
         })
     }
 
-    fn text(&mut self, index: usize, item: &Item<'t>) -> Option<&str> {
+    fn text(&mut self, index: usize, item: &'t Item<'t>) -> Option<&str> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != index) {
             // Freed first: two texts at a time would take too much memory.
             self.last = None;

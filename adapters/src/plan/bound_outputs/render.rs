@@ -17,7 +17,7 @@ use crate::turn::{Item, Turn};
 /// with the ids `unkept` cannot be read back.
 pub(super) fn replacement<'t>(
     output: &BoundedOutput,
-    item: &Item<'t>,
+    item: &'t Item<'t>,
     (call_id, turn): (&str, &Turn<'_>),
     limits: &OutputLimits,
     (retention, unkept): (Retention, &BTreeSet<String>),

@@ -188,11 +188,16 @@ impl UnitReader<'_, '_> {
             let Some(item) = self.turn.items.get(index) else {
                 continue;
             };
-            let bytes = match self.plan.replacement_text(index) {
+            let bytes = match self.plan.replaced_arguments(item, index) {
                 Some(arguments) => json::escaped_len(arguments),
                 None => item_text::escaped_arguments_len(item),
             };
             unit.frame += CALL_FRAME + self.name_and_id(index, item);
+            if item.kind == ItemKind::McpCall {
+                // What replaces it is its result.
+                unit.frame += bytes;
+                continue;
+            }
             self.add_text(unit, index, TextRole::Arguments, bytes, 0);
         }
         if self.limits.keeps_media_and_reasoning {
@@ -210,7 +215,7 @@ impl UnitReader<'_, '_> {
             (Some(text), _) => (json::escaped_len(text), 0),
             (None, Some(text)) => (text.escaped().len(), 0),
             (None, None) => {
-                let size = item_text::content_size(item.content());
+                let size = item_text::content_size(item.content(), false);
                 (size.bytes, size.media)
             }
         };
@@ -230,7 +235,7 @@ impl UnitReader<'_, '_> {
         }
         let (own_bytes, media) = match item.output() {
             Some(raw) if output_has_parts(item.kind) || raw.get().starts_with('"') => {
-                let size = item_text::content_size(Some(raw));
+                let size = item_text::content_size(Some(raw), true);
                 (size.bytes, size.media)
             }
             Some(raw) => (json::escaped_len(raw.get()), 0),

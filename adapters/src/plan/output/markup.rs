@@ -31,6 +31,32 @@ const INLINE: [u64; 22] = [
     name_of(b"var"),
 ];
 
+/// Other elements that HTML pages consist of.
+const BLOCKS: [u64; 22] = [
+    name_of(b"html"),
+    name_of(b"head"),
+    name_of(b"body"),
+    name_of(b"div"),
+    name_of(b"br"),
+    name_of(b"hr"),
+    name_of(b"ul"),
+    name_of(b"ol"),
+    name_of(b"li"),
+    name_of(b"tr"),
+    name_of(b"table"),
+    name_of(b"h1"),
+    name_of(b"h2"),
+    name_of(b"h3"),
+    name_of(b"h4"),
+    name_of(b"pre"),
+    name_of(b"script"),
+    name_of(b"style"),
+    name_of(b"section"),
+    name_of(b"nav"),
+    name_of(b"input"),
+    name_of(b"button"),
+];
+
 /// Elements whose content is no text.
 const HIDDEN: [&[u8]; 3] = [b"script", b"style", b"svg"];
 
@@ -43,6 +69,15 @@ const fn name_of(name: &[u8]) -> u64 {
         rest = others;
     }
     number
+}
+
+/// Whether a name at the start of these bytes is one of an element of HTML.
+pub(super) fn is_html_name(bytes: &[u8]) -> bool {
+    let letters = bytes.iter().take(8);
+    let length = letters.take_while(|byte| byte.is_ascii_alphanumeric());
+    let length = length.count();
+    let number = name_of(bytes.get(..length).unwrap_or_default());
+    length == 1 || INLINE.contains(&number) || BLOCKS.contains(&number)
 }
 
 /// What begins with `<`, as far as it matters for the text.

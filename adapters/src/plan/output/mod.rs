@@ -7,6 +7,7 @@
 
 mod classify;
 mod codex_header;
+mod elements;
 mod evidence;
 mod excerpt;
 mod markup;

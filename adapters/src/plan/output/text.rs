@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::content::ContentPart;
+use crate::content::{self, ContentPart};
 use crate::json;
 use crate::result_text::output_has_parts;
 use crate::turn::{Item, ItemKind};
@@ -44,7 +44,7 @@ struct ShellOutcome<'a> {
 ///
 /// `None` for an item that is not an output, for the output of a tool search, whose tools
 /// are sent in another way, and for an output without text.
-pub fn text<'a>(item: &Item<'a>) -> Option<Cow<'a, str>> {
+pub fn text<'a>(item: &'a Item<'_>) -> Option<Cow<'a, str>> {
     let shape = shape(item.kind)?;
     let output = item.output()?;
     let json = output.get();
@@ -75,13 +75,15 @@ fn shape(kind: ItemKind) -> Option<OutputShape> {
         Some(OutputShape::Shell)
     } else {
         let is_output = kind.is_output() && kind != ItemKind::ToolSearchOutput;
-        is_output.then_some(OutputShape::Json)
+        (is_output || kind.is_hosted()).then_some(OutputShape::Json)
     }
 }
 
-/// The texts of a list of content parts, one per line.
+/// The texts of a list of content parts, one per line, or a list of something else.
 fn part_texts(output: &RawValue) -> Option<Cow<'_, str>> {
-    let parts: Vec<ContentPart<'_>> = serde_json::from_str(output.get()).ok()?;
+    let Some(parts) = content::output_parts(output.get()) else {
+        return Some(output.get().into());
+    };
     let texts = parts.iter().filter_map(ContentPart::text);
     join_lines(texts)
 }

@@ -1,7 +1,7 @@
 //! Limits that a refusal names.
 
 use super::super::find::{contains_any, find_word, leading_number, number_after};
-use crate::quirk_patch::ModelPatch;
+use crate::quirk_patch::{ModelPatch, SharedPatch};
 
 /// A smaller number is no output limit: no model is served with less.
 const MIN_MAX_OUTPUT: u32 = 256;
@@ -67,6 +67,47 @@ pub(crate) fn max_output(lower: &str) -> Option<ModelPatch> {
         .ok()
         .filter(|limit| (MIN_MAX_OUTPUT..=100_000_000).contains(limit))
         .map(ModelPatch::MaxOutput)
+}
+
+/// No provider has a smaller limit of tools.
+const MIN_MAX_TOOLS: u64 = 8;
+
+/// The largest number of tools.
+///
+/// - OpenAI, Azure, Copilot: `Invalid 'tools': array too long. Expected an array with maximum length
+///   128, but got an array with length 140 instead.` (zed#42393, opencode#4909)
+/// - DeepSeek: `Currently, max 128 functions are supported`; others: `tools: at most 64 allowed`,
+///   `too many tools: the limit is 64`
+///
+/// A list within a tool or a message is another list.
+pub(crate) fn max_tools(lower: &str) -> Option<SharedPatch> {
+    const PHRASES: [&str; 12] = [
+        "maximum length",
+        "at most",
+        "no more than",
+        "up to",
+        "less than or equal to",
+        "cannot exceed",
+        "must not exceed",
+        "limit is",
+        "limit of",
+        "maximum is",
+        "maximum of",
+        "max ",
+    ];
+    let names = ["tools", "functions"];
+    if !names.iter().any(|name| find_word(lower, name).is_some())
+        || contains_any(
+            lower,
+            &["tools[", "tools.", "tool_calls", "token", "schema"],
+        )
+    {
+        return None;
+    }
+    let mut found = PHRASES.into_iter();
+    let limit = found.find_map(|phrase| number_after(lower, phrase))?;
+    let limit = Some(limit).filter(|limit| *limit >= MIN_MAX_TOOLS)?;
+    u16::try_from(limit).ok().map(SharedPatch::MaxTools)
 }
 
 /// A temperature that cannot be chosen.

@@ -5,7 +5,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | here | reasoning, roles of messages, images and files |
+//! | here | reasoning, roles of messages, images, files and audio |
 //! | `limits` | the output limit and the temperature |
 //! | `parameters` | parameters and values that are refused by name |
 //! | `schema` | schemas of tools |
@@ -87,6 +87,56 @@ pub(crate) fn images(lower: &str) -> Option<QuirkPatch> {
     }
     contains_any(lower, &["unknown variant `file`", "unknown variant 'file'"])
         .then_some(SharedPatch::NoFiles.into())
+}
+
+/// Audio.
+///
+/// - OpenAI: `content blocks are expected to be either text or image_url type`
+///   (openai-python#2454)
+/// - Google: `The audio content type (CONTENT_TYPE_AUDIO) is not supported for this model`
+/// - serde servers: ``unknown variant `input_audio` ``; OpenRouter: `No endpoints found that support
+///   input audio`
+///
+/// A recording that cannot be read, or has another format, says nothing about the model.
+pub(crate) fn audio(lower: &str) -> Option<QuirkPatch> {
+    const REFUSED: &[&str] = &[
+        "not support",
+        "unsupported",
+        "unknown variant",
+        "only supported by",
+        "invalid content type",
+        "that support",
+    ];
+    let refused = lower.contains("audio") && contains_any(lower, REFUSED)
+        || lower.contains("expected to be either text or image_url type");
+    (refused && !contains_any(lower, &["format", "decode"])).then_some(ModelPatch::NoAudio.into())
+}
+
+/// A history that ends with an answer of the model.
+///
+/// - Anthropic, Bedrock and what is in front of them: `This model does not support assistant message
+///   prefill. The conversation must end with a user message.`; ``an `assistant` message in the final
+///   position, which would pre-fill the `assistant` response``
+/// - Mistral: `Expected last role User or Tool (or Assistant with prefix True) for serving but got
+///   assistant` (rig#708)
+/// - DeepSeek: `The last message of deepseek-reasoner must be a user message, or an assistant message
+///   with prefix mode on`; Perplexity: ``Last message must have role `user` ``
+/// - vLLM: `Cannot set add_generation_prompt to True when the last message is from the assistant`;
+///   llama.cpp: `Assistant response prefill is incompatible with enable_thinking.`
+pub(crate) fn prefill(lower: &str) -> Option<QuirkPatch> {
+    const PLACES: &[&str] = &[
+        "prefill",
+        "pre-fill",
+        "must end with a user",
+        "end with a user role",
+        "last message",
+        "last role",
+        "final message",
+        "message in the final position",
+    ];
+    const ROLES: &[&str] = &["assistant", "user"];
+    (contains_any(lower, PLACES) && contains_any(lower, ROLES))
+        .then_some(SharedPatch::EndWithUser.into())
 }
 
 /// Roles that the provider does not have.

@@ -252,6 +252,50 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         ("m is not a multimodal model", ModelPatch::NoImages.into()),
         (
+            "content blocks are expected to be either text or image_url type",
+            ModelPatch::NoAudio.into(),
+        ),
+        (
+            "messages[0]: unknown variant `input_audio`, expected `text` or `image_url`",
+            ModelPatch::NoAudio.into(),
+        ),
+        (
+            "No endpoints found that support input audio",
+            ModelPatch::NoAudio.into(),
+        ),
+        (
+            "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 140 instead.",
+            SharedPatch::MaxTools(128).into(),
+        ),
+        (
+            "Currently, max 64 functions are supported",
+            SharedPatch::MaxTools(64).into(),
+        ),
+        (
+            "Too many tools: 300, the limit is 256",
+            SharedPatch::MaxTools(256).into(),
+        ),
+        (
+            "This model does not support assistant message prefill. The conversation must end with a user message.",
+            SharedPatch::EndWithUser.into(),
+        ),
+        (
+            "Your API request included an `assistant` message in the final position, which would pre-fill the `assistant` response.",
+            SharedPatch::EndWithUser.into(),
+        ),
+        (
+            "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+            SharedPatch::EndWithUser.into(),
+        ),
+        (
+            "The last message of m must be a user message, or an assistant message with prefix mode on",
+            SharedPatch::EndWithUser.into(),
+        ),
+        (
+            "Assistant response prefill is incompatible with enable_thinking.",
+            SharedPatch::EndWithUser.into(),
+        ),
+        (
             "unsupported image url: https://x/y.png",
             SharedPatch::NoImageUrls.into(),
         ),

@@ -566,6 +566,10 @@ pub(super) const OTHER_LIMITS: &[(u16, &str)] = &[
         400,
         "`max_completion_tokens` must be less than or equal to `32768`, the maximum value for `max_completion_tokens` is less than the `context_window` for this model",
     ),
+    (
+        400,
+        "max_tokens must be less than or equal to 300, the maximum value for max_tokens is less than the context_window for this model",
+    ),
     (400, "Output token limit reached for this request"),
     (400, "Completion token limit is too low for this model"),
     (400, "max_output_tokens is above the token limit"),

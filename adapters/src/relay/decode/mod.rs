@@ -65,10 +65,12 @@ impl RelayDecoder {
         self.fail(Fault::of_answer(Kind::Cut, predicate), emit);
     }
 
-    /// Decodes the data of one SSE event, or a whole JSON answer.
+    /// Decodes the data of one SSE event, or a whole JSON answer. `event` is the name of the event,
+    /// which is its type where the data has none.
     pub(crate) fn decode<'a>(
         &mut self,
         data: &'a str,
+        event: Option<&str>,
         kind: DataKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
@@ -78,7 +80,12 @@ impl RelayDecoder {
         let Some(members) = Members::read(data) else {
             return self.decode_irregular(data, kind, emit);
         };
-        let name = members.text("type").unwrap_or_default();
+        let mut name = members.text("type").unwrap_or_default();
+        if name.is_empty()
+            && let Some(event) = event.filter(|event| event.starts_with("response."))
+        {
+            name = Cow::Owned(event.to_owned());
+        }
         if name == "error" || kind == DataKind::ErrorEvent {
             return self.fail(error_fault(data, &members), emit);
         }
@@ -96,11 +103,13 @@ impl RelayDecoder {
             | "response.incomplete"
             | "response.failed"
             | "response.cancelled" => {
-                let Some(response) = members.present("response") else {
+                let response = members.present("response").map(RawValue::get);
+                let Some(response) = response.or_else(|| is_response(&members).then_some(data))
+                else {
                     return self.fail(malformed(data), emit);
                 };
                 let status = name.strip_prefix("response.").unwrap_or_default();
-                self.end_with(response.get(), status, emit);
+                self.end_with(response, status, emit);
             }
             "response.output_item.added" => self.add_item(&members, emit),
             "response.output_item.done" => self.end_item(&members, emit),
@@ -122,9 +131,7 @@ impl RelayDecoder {
         members: &Members<'a>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
-        let is_response = members.text("object").is_some_and(|o| o == "response")
-            || members.present("output").is_some();
-        if is_response {
+        if is_response(members) || members.present("output").is_some() {
             self.start(emit);
             return self.end_with(data, "", emit);
         }
@@ -350,6 +357,13 @@ impl Piece {
             other => Self::Progress(PROGRESS.into_iter().find(|known| *known == other)?),
         })
     }
+}
+
+/// Whether an object is a response itself.
+fn is_response(members: &Members<'_>) -> bool {
+    members
+        .text("object")
+        .is_some_and(|object| object == "response")
 }
 
 fn part_added(slot: u32, text: NativeText) -> NativeEvent<'static> {

@@ -45,6 +45,11 @@ impl RelayDecoder {
         let reason = members
             .present("incomplete_details")
             .and_then(|details| Members::read(details.get())?.text("reason"));
+        let is_known = matches!(status, "completed" | "done" | "incomplete");
+        if !is_known && self.slots.len() == 0 {
+            let predicate = format!("ended without an item, with the status '{own}'.");
+            return self.fail(Fault::of_answer(Kind::BadReply, predicate), emit);
+        }
         let finish = match (status, reason.as_deref()) {
             ("incomplete", Some("content_filter")) => Finish::ContentFilter,
             ("incomplete", _) => Finish::Length,

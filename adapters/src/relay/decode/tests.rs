@@ -10,7 +10,26 @@ fn decoded(data: &[Value]) -> Vec<String> {
     let mut events = Vec::new();
     for data in data {
         let data = data.to_string();
-        decoder.decode(&data, DataKind::Complete, &mut |event: Event<'_>| {
+        decoder.decode(&data, None, DataKind::Complete, &mut |event: Event<'_>| {
+            events.push(shown(&event));
+        });
+    }
+    decoder.finish(&mut |event: Event<'_>| events.push(shown(&event)));
+    events
+}
+
+/// The same for data that have no type: each with the name of its event.
+fn decoded_by_name(data: &[(&str, Value)]) -> Vec<String> {
+    let mut decoder = RelayDecoder::default();
+    let mut events = Vec::new();
+    for (name, data) in data {
+        let data = data.to_string();
+        let kind = if *name == "error" {
+            DataKind::ErrorEvent
+        } else {
+            DataKind::Complete
+        };
+        decoder.decode(&data, Some(name), kind, &mut |event: Event<'_>| {
             events.push(shown(&event));
         });
     }
@@ -143,5 +162,58 @@ fn an_answer_ends_once_and_as_its_status_says() {
         assert_eq!(events.last().map(String::as_str), Some(end), "{event}");
         let ends = events.iter().filter(|event| *event == end);
         assert_eq!(ends.count(), 1, "{event}");
+    }
+}
+
+#[test]
+fn the_type_of_an_event_may_be_in_its_name_alone() {
+    let added = json!({"output_index": 0, "item": item("msg_1", "message")});
+    let piece = json!({"output_index": 0, "item_id": "msg_1", "content_index": 0, "delta": "a"});
+    let usage = json!({"input_tokens": 2, "output_tokens": 1});
+    let response = json!({"object": "response", "status": "completed", "output": [],
+        "usage": usage});
+    let begun = ["started", "added 0", "delta 0 a"];
+    for (name, end, ended) in [
+        (
+            "response.completed",
+            json!({"response": response}),
+            vec!["usage 2 1", "Stop"],
+        ),
+        // The response itself, without a wrapper.
+        (
+            "response.completed",
+            response.clone(),
+            vec!["usage 2 1", "Stop"],
+        ),
+        (
+            "response.incomplete",
+            json!({"response": {"incomplete_details": {"reason": "content_filter"}}}),
+            vec!["ContentFilter"],
+        ),
+        (
+            "response.failed",
+            json!({"response": {"error": {"code": "rate_limit_exceeded", "message": "m"}}}),
+            vec!["failed RateLimit"],
+        ),
+        (
+            "error",
+            json!({"code": "server_error", "message": "m"}),
+            vec!["failed Unavailable"],
+        ),
+        // The type in the data counts.
+        (
+            "response.failed",
+            json!({"type": "response.completed", "response": {}}),
+            vec!["Stop"],
+        ),
+        ("message", json!({"x": 1}), vec!["failed BadReply"]),
+    ] {
+        let events = decoded_by_name(&[
+            ("response.created", json!({"response": {}})),
+            ("response.output_item.added", added.clone()),
+            ("response.output_text.delta", piece.clone()),
+            (name, end),
+        ]);
+        assert_eq!(events, [&begun[..], &ended].concat(), "{name}");
     }
 }

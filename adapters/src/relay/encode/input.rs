@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use registry::{RelayQuirks, RelayToolKind};
 
 use crate::content::{MessageContent, MessagePart};
+use crate::empty_input::{EMPTY_MESSAGE, GO_ON, nothing_to_send};
 use crate::encoded::ItemSpan;
 use crate::fault::Fault;
 use crate::json;
-use crate::media::{AcceptedMedia, MediaEstimate};
+use crate::media::{AcceptedMedia, MediaEstimate, push_audio};
 use crate::notes::Notes;
 use crate::origin;
 use crate::plan::{AnswerItems, ItemAction, Plan, SequenceEntry};
@@ -19,8 +20,8 @@ use crate::text::Text;
 use crate::turn::{Item, ItemKind, Turn};
 use crate::wire::EncodeOptions;
 
-/// The largest item of a hosted tool that goes back, in bytes. The plan does not count
-/// these items.
+/// The largest item of a hosted tool that goes back, in bytes. The plan counts these items as
+/// text, or not at all.
 const MAX_HOSTED: usize = 32 * 1024;
 
 /// Writes the items of one request.
@@ -36,6 +37,10 @@ pub(super) struct InputWriter<'w, 'a> {
     pub(super) spans: Vec<ItemSpan>,
     /// How the calls so far were sent, by call id: the result has the matching form.
     pub(super) call_forms: HashMap<String, CallForm>,
+    /// Whether the last item is one that the model answers; `None` before the first.
+    pub(super) ends_with_user: Option<bool>,
+    /// An empty message of the user, which is sent if no other one stands beside it.
+    pub(super) empty_user: Option<usize>,
 }
 
 /// The type of item as which a call is sent.
@@ -53,6 +58,8 @@ pub(super) enum CallForm {
     Shell,
     /// `apply_patch_call`
     ApplyPatch,
+    /// An item of the upstream that has the result in it.
+    WithResult,
 }
 
 impl<'a> InputWriter<'_, 'a> {
@@ -66,6 +73,7 @@ impl<'a> InputWriter<'_, 'a> {
             self.turn.stop.check()?;
             match entry {
                 SequenceEntry::Answer(answer) => {
+                    self.fill_empty_user();
                     for index in in_order(answer) {
                         while let Some(before) = hosted.next_if(|before| *before < index) {
                             self.push_hosted(before);
@@ -78,44 +86,97 @@ impl<'a> InputWriter<'_, 'a> {
                         self.push_hosted(before);
                     }
                     if matches!(entry, SequenceEntry::Stray(_)) {
-                        self.push_stray(*index)?;
+                        if !self.is_own_hosted(*index) {
+                            self.push_stray(*index)?;
+                        }
                     } else {
                         self.push_message(*index)?;
                     }
                 }
                 SequenceEntry::Result(index) => self.push_result(*index)?,
                 SequenceEntry::Interrupted(call) => self.push_interrupted(*call),
-                SequenceEntry::Omitted(text) => {
-                    self.open("message");
-                    json::field(self.out, "role", "user");
-                    json::field(self.out, "content", text.as_ref());
-                    self.out.push(b'}');
-                }
+                SequenceEntry::Omitted(text) => self.push_user(text),
             }
         }
         for index in hosted {
             self.push_hosted(index);
         }
+        self.close()?;
         self.out.push(b']');
         Ok(())
     }
 
-    /// The items of tools that ran at this upstream, which the plan leaves out because no
-    /// other wire has them.
-    fn own_hosted_items(&self) -> Vec<usize> {
-        if self.is_cut() {
-            return Vec::new();
+    /// Ends the history with something that the provider can answer.
+    fn close(&mut self) -> Result<(), Fault> {
+        self.fill_empty_user();
+        match self.ends_with_user {
+            Some(true) => {}
+            Some(false) => {
+                if self.quirks.ends_with_user {
+                    self.notes
+                        .add("user_message_added", "behind the last answer");
+                    self.push_user(GO_ON);
+                }
+            }
+            None => {
+                let is_empty = self.out.last() == Some(&b'[');
+                if is_empty && self.plan.instructions(self.turn).is_none() {
+                    return Err(nothing_to_send(self.notes));
+                }
+                self.notes
+                    .add("user_message_added", "behind the instructions");
+                self.push_user(EMPTY_MESSAGE);
+            }
         }
-        let is_own = |(index, item): &(usize, &Item<'_>)| {
+        Ok(())
+    }
+
+    fn fill_empty_user(&mut self) {
+        if let Some(index) = self.empty_user.take() {
+            self.notes
+                .add("empty_message_filled", format!("input[{index}]"));
+            self.push_user(EMPTY_MESSAGE);
+        }
+    }
+
+    fn push_user(&mut self, text: &str) {
+        self.open("message");
+        json::field(self.out, "role", "user");
+        json::field(self.out, "content", text);
+        self.out.push(b'}');
+        self.ends_with_user = Some(true);
+    }
+
+    fn note_empty(&mut self, index: usize) {
+        self.notes
+            .add("empty_message_dropped", format!("input[{index}]"));
+    }
+
+    /// The items of tools that ran at this upstream. It gets them as it made them; the plan has
+    /// them as text or not at all, because no other wire has them.
+    fn own_hosted_items(&self) -> Vec<usize> {
+        let items = 0..self.turn.items.len();
+        items.filter(|index| self.is_own_hosted(*index)).collect()
+    }
+
+    fn is_own_hosted(&self, index: usize) -> bool {
+        let Some(item) = self.turn.items.get(index).filter(|item| {
             matches!(
                 item.kind,
-                ItemKind::WebSearchCall | ItemKind::Hosted | ItemKind::Unknown
-            ) && matches!(self.plan.actions.get(*index), Some(ItemAction::Drop(_)))
-                && self.own_id(item).is_some()
-                && item.raw().is_some_and(|raw| raw.len() <= MAX_HOSTED)
+                ItemKind::McpListTools | ItemKind::ServerToolSearch | ItemKind::Unknown
+            ) || item.kind.is_hosted()
+        }) else {
+            return false;
         };
-        let items = self.turn.items.iter().enumerate().filter(is_own);
-        items.map(|(index, _)| index).collect()
+        let is_dropped = matches!(self.plan.actions.get(index), Some(ItemAction::Drop(_)));
+        is_dropped != item.kind.is_hosted() && self.goes_back(item)
+    }
+
+    /// Whether this item goes back as the upstream made it.
+    pub(super) fn goes_back(&self, item: &Item<'_>) -> bool {
+        !self.is_cut()
+            && self.own_id(item).is_some()
+            && item.raw().is_some_and(|raw| raw.len() <= MAX_HOSTED)
     }
 
     /// Whether the request is for a summary of a history that was cut to fit.
@@ -135,6 +196,7 @@ impl<'a> InputWriter<'_, 'a> {
             return Ok(());
         };
         let start = self.out.len();
+        self.ends_with_user = Some(false);
         match item.kind {
             ItemKind::Reasoning => {
                 let has_answer = !answer.text.is_empty() || !answer.calls.is_empty();
@@ -157,15 +219,25 @@ impl<'a> InputWriter<'_, 'a> {
         let start = self.out.len();
         let is_whole = self.plan.replacement_text(index).is_none();
         if item.kind == ItemKind::AgentMessage && is_whole && self.knows_agents() {
+            self.has_user_message();
             self.push_own(item, None, Vec::new());
             self.add_span(index, start);
             return Ok(());
         }
         let content = self.content(index)?;
         if content.is_empty() {
-            self.notes
-                .add("empty_message_dropped", format!("input[{index}]"));
+            let other = if self.ends_with_user == Some(true) || item.is_system() {
+                Some(index)
+            } else {
+                self.empty_user.replace(index)
+            };
+            if let Some(other) = other {
+                self.note_empty(other);
+            }
             return Ok(());
+        }
+        if !item.is_system() {
+            self.has_user_message();
         }
         self.open("message");
         let role = item.role();
@@ -182,6 +254,14 @@ impl<'a> InputWriter<'_, 'a> {
         Ok(())
     }
 
+    /// Another user message is written, so that an empty one before it can be left out.
+    fn has_user_message(&mut self) {
+        self.ends_with_user = Some(true);
+        if let Some(index) = self.empty_user.take() {
+            self.note_empty(index);
+        }
+    }
+
     /// The text or the parts of a message as this provider accepts them.
     pub(super) fn content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
         let content = self.plan.message_content(self.turn, index, self.notes)?;
@@ -193,8 +273,9 @@ impl<'a> InputWriter<'_, 'a> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
+        self.has_user_message();
         let id = self.plan.call_id(self.turn, index);
-        let caption = self.plan.stray_caption(index, &id);
+        let caption = self.plan.stray_caption(item, index, &id);
         let start = self.out.len();
         self.open("message");
         json::field(self.out, "role", "user");
@@ -221,6 +302,10 @@ impl<'a> InputWriter<'_, 'a> {
         let form = self.call_forms.get(call_id.as_ref()).copied();
         let form = form.unwrap_or(CallForm::Function);
         let start = self.out.len();
+        self.ends_with_user = Some(true);
+        if form == CallForm::WithResult {
+            return Ok(());
+        }
         if !self.push_native_result(form, item, index) {
             self.open(form.output_type());
             json::field(self.out, "call_id", call_id.as_ref());
@@ -263,10 +348,11 @@ impl<'a> InputWriter<'_, 'a> {
         let call_id = self.plan.call_id(self.turn, call);
         let form = self.call_forms.get(call_id.as_ref()).copied();
         let form = form.unwrap_or(CallForm::Function);
+        self.ends_with_user = Some(true);
         self.open(form.output_type());
         json::field(self.out, "call_id", call_id.as_ref());
         match form {
-            CallForm::Function | CallForm::Custom | CallForm::LocalShell => {
+            CallForm::Function | CallForm::Custom | CallForm::LocalShell | CallForm::WithResult => {
                 json::field(self.out, "output", INTERRUPTED);
             }
             CallForm::ToolSearch => {
@@ -325,12 +411,18 @@ impl<'a> InputWriter<'_, 'a> {
 
     fn push_media_part(&mut self, part: &MessagePart<'_>) {
         match part {
-            MessagePart::Text(_) => {}
-            MessagePart::Image(url, detail) => {
-                self.media.add_image(url.get().len());
+            MessagePart::Text(_) | MessagePart::Unknown(..) => {}
+            MessagePart::Audio(data, format) => {
                 json::separate(self.out);
-                self.out.extend_from_slice(br#"{"type":"input_image""#);
-                json::raw_field(self.out, "image_url", url.get());
+                push_audio(self.out, data, format, self.media);
+            }
+            MessagePart::Image(url, detail) => {
+                json::separate(self.out);
+                self.out
+                    .extend_from_slice(br#"{"type":"input_image","image_url":"#);
+                let start = self.out.len();
+                url.push_json(self.out);
+                self.media.add_image(self.out.len() - start);
                 if let Some(detail) = detail {
                     json::raw_field(self.out, "detail", detail.get());
                 }
@@ -370,7 +462,7 @@ impl<'a> InputWriter<'_, 'a> {
 impl CallForm {
     fn output_type(self) -> &'static str {
         match self {
-            Self::Function => "function_call_output",
+            Self::Function | Self::WithResult => "function_call_output",
             Self::Custom => "custom_tool_call_output",
             Self::ToolSearch => "tool_search_output",
             Self::LocalShell => "local_shell_call_output",

@@ -47,6 +47,7 @@ impl InputWriter<'_, '_> {
             && let Some((id, _)) = self.own_id(item)
         {
             self.push_own(item, Some(&id), Vec::new());
+            self.ends_with_user = Some(false);
         }
     }
 
@@ -104,7 +105,7 @@ impl InputWriter<'_, '_> {
             self.push_own(item, own_id.as_deref(), changes);
             return Ok(());
         }
-        let text = self.reasoning_text(item, index, &sealed)?;
+        let text = reasoning_text(item, index, &sealed)?;
         if text.is_empty() {
             return Ok(());
         }
@@ -120,29 +121,16 @@ impl InputWriter<'_, '_> {
         Ok(())
     }
 
-    /// The text of reasoning that another upstream made, or this one without encrypting it.
-    fn reasoning_text(
-        &mut self,
-        item: &Item<'_>,
-        index: usize,
-        sealed: &str,
-    ) -> Result<String, Fault> {
-        if let Some(baggage) = Baggage::open(sealed).filter(|b| !b.reasoning.is_empty()) {
-            return Ok(baggage.reasoning);
-        }
-        let mut content = MessageContent::read(item.content(), index, self.notes)?;
-        if content.is_empty() {
-            content = MessageContent::read(item.summary(), index, self.notes)?;
-        }
-        let mut text = Vec::new();
-        content.push_text(&mut text, "\\n\\n");
-        Ok(json::unescape(&String::from_utf8_lossy(&text)).into_owned())
-    }
-
     /// Writes a call, as the client knows it or as a function call.
     pub(super) fn push_call(&mut self, item: &Item<'_>, index: usize) {
         let call_id = self.plan.call_id(self.turn, index).into_owned();
-        let shown = self.plan.replacement_text(index);
+        if item.kind == ItemKind::McpCall && self.goes_back(item) {
+            self.call_forms.insert(call_id, CallForm::WithResult);
+            let own_id = self.own_id(item).map(|(id, _)| id);
+            self.push_own(item, own_id.as_deref(), Vec::new());
+            return;
+        }
+        let shown = self.plan.replaced_arguments(item, index);
         let native = self.native_form(item).filter(|_| shown.is_none());
         let form = native.unwrap_or(CallForm::Function);
         self.call_forms.insert(call_id.clone(), form);
@@ -178,9 +166,17 @@ impl InputWriter<'_, '_> {
     fn native_form(&self, item: &Item<'_>) -> Option<CallForm> {
         let (kind, form) = match item.kind {
             ItemKind::FunctionCall => {
-                let is_known = item.name().is_some_and(|name| !name.is_empty());
-                let takes = item.namespace().is_none() || self.takes(RelayToolKind::Namespace);
-                return (is_known && takes).then_some(CallForm::Function);
+                let name = item.name().filter(|name| !name.is_empty())?;
+                let namespace = item.namespace();
+                let tool = self.turn.tools.called(namespace.as_deref(), &name);
+                let takes = match tool {
+                    _ if namespace.is_none() => true,
+                    Some(tool) if tool.is_deferred && !self.takes(RelayToolKind::ToolSearch) => {
+                        false
+                    }
+                    Some(_) | None => self.takes(RelayToolKind::Namespace),
+                };
+                return takes.then_some(CallForm::Function);
             }
             ItemKind::CustomToolCall => (RelayToolKind::Custom, CallForm::Custom),
             ItemKind::ToolSearchCall => (RelayToolKind::ToolSearch, CallForm::ToolSearch),
@@ -201,7 +197,7 @@ impl InputWriter<'_, '_> {
         index: usize,
     ) -> bool {
         let fits = match form {
-            CallForm::Function | CallForm::Custom => return false,
+            CallForm::Function | CallForm::Custom | CallForm::WithResult => return false,
             CallForm::ToolSearch => item.kind == ItemKind::ToolSearchOutput,
             CallForm::LocalShell => item.kind == ItemKind::LocalShellCallOutput,
             CallForm::Shell => item.kind == ItemKind::ShellCallOutput,
@@ -228,4 +224,18 @@ impl InputWriter<'_, '_> {
         changes.push(("output", text));
         self.push_own(item, None, changes)
     }
+}
+
+/// The text of reasoning that another upstream made, or this one without encrypting it.
+fn reasoning_text(item: &Item<'_>, index: usize, sealed: &str) -> Result<String, Fault> {
+    if let Some(baggage) = Baggage::open(sealed).filter(|b| !b.reasoning.is_empty()) {
+        return Ok(baggage.reasoning);
+    }
+    let mut content = MessageContent::read(item.content(), index)?.only_texts();
+    if content.is_empty() {
+        content = MessageContent::read(item.summary(), index)?.only_texts();
+    }
+    let mut text = Vec::new();
+    content.push_text(&mut text, "\\n\\n");
+    Ok(json::unescape(&String::from_utf8_lossy(&text)).into_owned())
 }

@@ -24,8 +24,10 @@ use registry::RelayQuirks;
 use crate::body_writer::BodyWriter;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
-use crate::media::{AcceptedImages, AcceptedMedia, MediaEstimate};
+use crate::json;
+use crate::media::{AcceptedFiles, AcceptedImages, AcceptedMedia, MediaEstimate};
 use crate::plan::Plan;
+use crate::tools::left_out;
 use crate::turn::Turn;
 use crate::wire::EncodeOptions;
 
@@ -41,17 +43,29 @@ pub(crate) fn encode(
     body.field("stream", &true);
     body.field("store", &false);
     parameters::push(&mut body, quirks);
-    let tools = tools::push(&mut body, quirks)?;
+    let (tools, beyond) = tools::push(&mut body, quirks)?;
+    let beyond: Vec<&str> = beyond.iter().map(String::as_str).collect();
+    let notice = left_out::notice(turn, quirks.tools, &beyond);
     let field = quirks.max_output_tokens.then_some("max_output_tokens");
     let limit = body.push_fixed_fields(&["instructions", "input"], field, None);
     let mut offsets = BodyOffsets {
         tools,
         ..BodyOffsets::default()
     };
-    if let Some(text) = plan.instructions(turn) {
+    let instructions = plan.instructions(turn);
+    if instructions.is_some() || notice.is_some() {
         body.key("instructions");
         offsets.messages = body.out.len();
-        text.push_json(&mut body.out);
+        body.out.push(b'"');
+        if let Some(text) = &instructions {
+            text.push_escaped(&mut body.out);
+        }
+        if let Some(notice) = notice {
+            let between = if instructions.is_some() { "\\n\\n" } else { "" };
+            body.out.extend_from_slice(between.as_bytes());
+            body.out.extend_from_slice(json::escape(&notice).as_bytes());
+        }
+        body.out.push(b'"');
         offsets.instructions = body.out.len();
     }
     body.key("input");
@@ -69,12 +83,19 @@ pub(crate) fn encode(
         accepted: AcceptedMedia {
             images: AcceptedImages::of(options.model, quirks.image_urls),
             images_without_text: true,
-            files: quirks.files,
+            files: if quirks.files {
+                AcceptedFiles::All
+            } else {
+                AcceptedFiles::None
+            },
+            audio: options.model.audio,
         },
         media: &mut media,
         notes: &mut body.notes,
         spans: Vec::with_capacity(turn.items.len()),
         call_forms: HashMap::new(),
+        ends_with_user: None,
+        empty_user: None,
     };
     input.push()?;
     let spans = input.spans;

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use registry::{RelayQuirks, RelayToolKind};
-use serde_json::value::RawValue;
 
 use crate::body_writer::BodyWriter;
 use crate::encoded::check_size;
@@ -16,12 +15,13 @@ use crate::schema::{self, ReferenceRoom};
 use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
 use crate::turn::Turn;
 
-/// Writes the tools and `tool_choice`. Returns the range of the list in the body. Fails if the
-/// list is too long, which schemas with references can make it.
+/// Writes the tools and `tool_choice`. Returns the range of the list in the body, and the names of
+/// the tools that the provider does not take any more. Fails if the list is too long, which schemas
+/// with references can make it.
 pub(super) fn push(
     body: &mut BodyWriter<'_, '_>,
     quirks: &RelayQuirks,
-) -> Result<Range<usize>, Fault> {
+) -> Result<(Range<usize>, Vec<String>), Fault> {
     let turn = body.turn;
     let leaves_out = body.leaves_out_tools(quirks.tool_choice);
     let mut list = ToolList {
@@ -31,15 +31,23 @@ pub(super) fn push(
         reference_room: &mut body.reference_room,
         out: Vec::new(),
         written: HashSet::new(),
+        room: quirks.max_tools.map_or(usize::MAX, |most| {
+            usize::try_from(most).unwrap_or(usize::MAX)
+        }),
+        beyond: Vec::new(),
     };
     if !leaves_out {
         for definition in turn.tools.definitions() {
             list.push_definition(definition)?;
         }
     }
-    let (list, start) = (list.out, body.out.len());
+    let (list, beyond, start) = (list.out, list.beyond, body.out.len());
+    if !beyond.is_empty() {
+        let most = quirks.max_tools.unwrap_or_default();
+        body.note_cut_tools(beyond.len(), usize::try_from(most).unwrap_or(usize::MAX));
+    }
     if list.is_empty() {
-        return Ok(start..start);
+        return Ok((start..start, beyond));
     }
     body.key("tools");
     body.out.push(b'[');
@@ -49,7 +57,7 @@ pub(super) fn push(
     push_choice(body, quirks);
     let parallel = turn.parallel_tool_calls;
     body.field_if("parallel_tool_calls", parallel, quirks.parallel_tool_calls);
-    Ok(tools)
+    Ok((tools, beyond))
 }
 
 /// The kind of tool whose calls these are, if the provider may take it as it is.
@@ -73,6 +81,9 @@ struct ToolList<'l, 'a> {
     out: Vec<u8>,
     /// The wire names and the namespaces that are in the list.
     written: HashSet<String>,
+    /// How many more tools the provider takes, and the names of those beyond.
+    room: usize,
+    beyond: Vec<String>,
 }
 
 impl<'a> ToolList<'_, 'a> {
@@ -86,14 +97,23 @@ impl<'a> ToolList<'_, 'a> {
         let kind = members.text("type").unwrap_or_else(|| "function".into());
         let name = members.text("name").unwrap_or_else(|| kind.clone());
         // A tool that was found by a search is in the output of that search.
-        if definition.found && searches && kind == "namespace" {
+        if definition.found && searches {
             return Ok(());
         }
+        // Where nothing is searched for, all tools are offered from the beginning.
+        let is_flat = |kind: RelayToolKind| {
+            let mut tools = self.turn.tools.iter();
+            let is_inside = |tool: &Tool<'_>| tool.target.namespace.as_deref() == Some(&name);
+            kind == RelayToolKind::Namespace
+                && !searches
+                && tools.any(|tool| tool.is_deferred && is_inside(tool))
+        };
         let relayed = RelayToolKind::of_definition(&kind);
-        match relayed.filter(|kind| self.quirks.tools.contains(*kind)) {
+        let relayed = relayed.filter(|kind| self.quirks.tools.contains(*kind) && !is_flat(*kind));
+        match relayed {
             Some(RelayToolKind::Namespace) => {
                 if self.written.insert(format!("namespace {name}")) {
-                    self.push_raw(json);
+                    self.push_raw(&name, json);
                 }
             }
             Some(
@@ -104,7 +124,7 @@ impl<'a> ToolList<'_, 'a> {
                 | RelayToolKind::Mcp,
             ) => {
                 self.notes.remove("tool_dropped", &kind);
-                self.push_raw(json);
+                self.push_raw(&name, json);
             }
             Some(
                 RelayToolKind::Custom
@@ -114,7 +134,7 @@ impl<'a> ToolList<'_, 'a> {
                 | RelayToolKind::ApplyPatch,
             ) => {
                 if self.written.insert(format!("{kind} {name}")) {
-                    self.push_raw(json);
+                    self.push_raw(&name, json);
                 }
             }
             None if kind == "namespace" => {
@@ -138,7 +158,19 @@ impl<'a> ToolList<'_, 'a> {
         Ok(())
     }
 
-    fn push_raw(&mut self, json: &str) {
+    fn push_raw(&mut self, name: &str, json: &str) {
+        let forced = match &self.turn.tool_choice {
+            ToolChoice::Named(forced) => Some(forced.as_str()),
+            _ => None,
+        };
+        // The tool that has to be called has its place in any case.
+        let is_forced = forced == Some(name);
+        let kept = usize::from(forced.is_some_and(|forced| !self.written.contains(forced)));
+        if self.room <= kept && !is_forced {
+            self.beyond.push(name.to_owned());
+            return;
+        }
+        self.room = self.room.saturating_sub(1);
         if !self.out.is_empty() {
             self.out.push(b',');
         }
@@ -155,13 +187,14 @@ impl<'a> ToolList<'_, 'a> {
         let is_same = target.kind == ToolKind::Function
             && target.namespace.is_none()
             && target.name == tool.wire_name
-            && tool.parameters.is_some();
+            && tool.parameters.is_some()
+            && (!tool.is_deferred || self.quirks.tools.contains(RelayToolKind::ToolSearch));
         let (rules, room) = (self.quirks.schema, &mut *self.reference_room);
         let parameters = tool.parameters;
         let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, rules, room));
         let drops_strict = tool.strict.is_some() && !self.quirks.strict_tools;
         if is_same && fitted.is_none() && !drops_strict {
-            return self.push_raw(definition.raw.get());
+            return self.push_raw(&tool.wire_name, definition.raw.get());
         }
         let mut out = br#"{"type":"function""#.to_vec();
         // OpenAI's default is true, and these schemas may not be strict.
@@ -175,7 +208,7 @@ impl<'a> ToolList<'_, 'a> {
             self.notes,
         );
         out.push(b'}');
-        self.push_raw(&String::from_utf8_lossy(&out));
+        self.push_raw(&tool.wire_name, &String::from_utf8_lossy(&out));
     }
 }
 
@@ -197,7 +230,7 @@ fn passes_choice(quirks: &RelayQuirks) -> bool {
 
 fn push_choice(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     let turn = body.turn;
-    let own = turn.echo.tool_choice.map(RawValue::get);
+    let own = turn.echo.tool_choice.as_deref();
     if matches!(turn.tool_choice, ToolChoice::Allowed { .. }) && passes_choice(quirks) {
         if let Some(own) = own {
             body.raw_field("tool_choice", own);

@@ -8,7 +8,7 @@ use super::custom_input::{self, InputExtractor};
 use super::native::item_types::{BodyType, CUSTOM_CALL, FUNCTION_CALL};
 use super::reasoning;
 use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
-use crate::arguments_scan::ArgumentsScan;
+use crate::arguments::{ArgumentsReading, ArgumentsScan, is_json_like, is_object};
 use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
@@ -17,6 +17,7 @@ use crate::tools::{ToolKind, ToolTarget};
 /// A call whose arguments still arrive. Made when the upstream starts a call, and consumed
 /// when the item is closed.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct CallItem {
     pub(super) slot: u32,
     id: String,
@@ -31,6 +32,8 @@ pub(super) struct CallItem {
     differs: bool,
     /// Whether nothing is written before the arguments are complete.
     held_back: bool,
+    /// Whether it is left out if it stays incomplete, because the client runs every call it sees.
+    needs_whole: bool,
     /// Whether the call runs here, so that the client never sees it.
     withheld: bool,
     /// Written as a reasoning item before the call.
@@ -63,11 +66,13 @@ struct StartedCall {
 }
 
 impl CallItem {
+    /// A call that begins. `held_back` are all calls of this client, and `needs_whole` those that
+    /// it runs as soon as it sees them.
     pub(super) fn new(
         slot: u32,
         call_id: String,
         target: ToolTarget,
-        held_back: bool,
+        (held_back, needs_whole): (bool, bool),
         baggage: Option<Baggage>,
     ) -> Self {
         // A patch may be repaired when it is complete, and the other item types have no
@@ -82,6 +87,7 @@ impl CallItem {
             processed: 0,
             differs: false,
             held_back: held_back || !streams,
+            needs_whole: needs_whole || !streams,
             withheld: false,
             baggage,
             started: None,
@@ -101,13 +107,9 @@ impl CallItem {
     }
 
     /// Takes a withheld call with its complete arguments.
-    pub(super) fn into_withheld(mut self) -> WithheldCall {
+    pub(super) fn into_withheld(mut self, out: &mut ItemOutput<'_>) -> WithheldCall {
         self.arguments.flush();
-        let arguments = if self.has_no_arguments() {
-            "{}".to_owned()
-        } else {
-            self.arguments.text
-        };
+        let arguments = self.whole_arguments(out);
         let mut item = Vec::with_capacity(arguments.len() + 120);
         item.push(b'{');
         json::field(&mut item, "type", "function_call");
@@ -146,6 +148,37 @@ impl CallItem {
         self.scan.is_whole(&self.arguments.text)
     }
 
+    /// Why it can never be completed, although the answer ends normally. A tool that takes any text
+    /// may get text that is no JSON; the types of items without arguments have no place for it.
+    pub(super) fn defect(&mut self) -> Option<&'static str> {
+        let text = &self.arguments.text;
+        let is_open = self.scan.is_open(text);
+        match self.target.kind {
+            ToolKind::Custom | ToolKind::Patch
+                if !is_open || !is_json_like(&json::unescape(text)) =>
+            {
+                None
+            }
+            _ if is_open => Some(NOT_WHOLE),
+            ToolKind::Function | ToolKind::Custom | ToolKind::Patch => None,
+            ToolKind::ToolSearch
+            | ToolKind::LocalShell
+            | ToolKind::Shell
+            | ToolKind::ApplyPatch => match self.scan.reading(text) {
+                ArgumentsReading::Blank => None,
+                ArgumentsReading::Whole { document, .. } if is_object(&document) => None,
+                ArgumentsReading::Whole { .. }
+                | ArgumentsReading::Open
+                | ArgumentsReading::Unreadable => Some(UNREADABLE),
+            },
+        }
+    }
+
+    /// The name of the tool.
+    pub(super) fn name(&self) -> &str {
+        &self.target.name
+    }
+
     /// Takes the whole arguments, escaped, which do not continue the pieces: the upstream has lost
     /// one. A client that has seen something else gets an incomplete call.
     pub(super) fn replace_arguments(&mut self, whole: String) {
@@ -164,19 +197,19 @@ impl CallItem {
             return;
         }
         if self.started.is_none() {
-            self.start(out);
+            self.start("", out);
         }
         if self.processed == 0 && self.has_no_arguments() {
             // Arguments that stay blank are written as `{}` at the end.
             return;
         }
-        let unprocessed = self
-            .arguments
-            .text
-            .get(self.processed..)
-            .unwrap_or_default()
-            .to_owned();
-        self.processed = self.arguments.text.len();
+        let text = &self.arguments.text;
+        let passable = self.scan.passable(text);
+        let Some(unprocessed) = text.get(self.processed..passable) else {
+            return;
+        };
+        let unprocessed = unprocessed.to_owned();
+        self.processed = passable;
         let delta = match (&mut self.started, self.target.kind) {
             (Some(started), ToolKind::Custom) => {
                 started.extractor.push(&json::unescape(&unprocessed))
@@ -196,7 +229,7 @@ impl CallItem {
         }
         let content = self.content(status == "completed", out);
         if self.started.is_none() {
-            self.start(out);
+            self.start(&content, out);
         }
         let rest = self
             .started
@@ -227,25 +260,38 @@ impl CallItem {
         out.item_done(&started.position, &item);
     }
 
-    /// Ends a call whose arguments are incomplete. A call that was held back is dropped: the
-    /// client runs every call it sees.
+    /// Ends a call whose arguments are incomplete. One that the client has not seen is dropped if
+    /// the client runs every call it sees.
     pub(super) fn close_incomplete(self, out: &mut ItemOutput<'_>) {
         out.note("call_truncated", self.target.name.clone());
-        if self.started.is_some() || !self.held_back {
+        if self.started.is_some() || !self.needs_whole {
             self.close("incomplete", out);
         }
     }
 
-    fn start(&mut self, out: &mut ItemOutput<'_>) {
-        if let Some(baggage) = self.baggage.take() {
-            reasoning::write_baggage_item("completed", &baggage, out);
+    /// Ends a call that can never be completed. If the answer was to be whole and the client has not
+    /// seen the call, it is dropped: the answer may still be asked for again.
+    pub(super) fn close_defective(self, in_whole_answer: bool, out: &mut ItemOutput<'_>) {
+        if in_whole_answer && self.started.is_none() {
+            out.note("call_truncated", self.target.name);
+        } else {
+            self.close_incomplete(out);
         }
+    }
+
+    /// `content` is what is known of it, escaped.
+    fn start(&mut self, content: &str, out: &mut ItemOutput<'_>) {
+        if let Some(baggage) = self.baggage.take() {
+            reasoning::write_baggage_item(&baggage, out);
+        }
+        out.find_tool(self.target.namespace.as_deref(), &self.target.name);
         let position = out.next_position(self.item_type().0);
+        // Where there are events for it, these bring it.
         let content = match self.body_type() {
-            Some(_) => String::new(),
-            None => self.arguments.text.clone(),
+            Some(_) => "",
+            None => content,
         };
-        out.item_added(&position, &self.item(&position, "in_progress", &content));
+        out.item_added(&position, &self.item(&position, "in_progress", content));
         let location = location_fields(&position, None);
         self.started = Some(StartedCall {
             position,
@@ -295,38 +341,64 @@ impl CallItem {
     /// The content of the item (arguments or input), escaped. `whole` means that the call was
     /// not cut off.
     fn content(&mut self, whole: bool, out: &mut ItemOutput<'_>) -> String {
-        let text = if whole {
-            custom_input::complete_input
-        } else {
-            custom_input::partial_input
-        };
         match self.target.kind {
-            ToolKind::Custom => json::escape(&text(&json::unescape(&self.arguments.text))),
-            ToolKind::Patch => {
-                let input = text(&json::unescape(&self.arguments.text));
-                match patch::repair(&input).filter(|_| whole) {
+            ToolKind::Custom | ToolKind::Patch => {
+                let text = json::unescape(&self.arguments.text);
+                if !whole {
+                    return json::escape(&custom_input::partial_input(&text));
+                }
+                let reading = self.scan.reading(&self.arguments.text);
+                let input = custom_input::complete_input(&text, &reading);
+                if input.repaired {
+                    out.note("arguments_repaired", self.target.name.clone());
+                }
+                match Some(&input.text)
+                    .filter(|_| self.target.kind == ToolKind::Patch)
+                    .and_then(|text| patch::repair(text, input.is_closed))
+                {
                     Some(repaired) => {
                         out.note("patch_repaired", repaired.notes.join(", "));
                         json::escape(&repaired.text)
                     }
-                    None => json::escape(&input),
+                    None => json::escape(&input.text),
                 }
             }
             ToolKind::Function
             | ToolKind::ToolSearch
             | ToolKind::LocalShell
             | ToolKind::Shell
-            | ToolKind::ApplyPatch => {
-                if whole && self.has_no_arguments() {
-                    return "{}".to_owned();
+            | ToolKind::ApplyPatch
+                if whole =>
+            {
+                self.whole_arguments(out)
+            }
+            ToolKind::Function
+            | ToolKind::ToolSearch
+            | ToolKind::LocalShell
+            | ToolKind::Shell
+            | ToolKind::ApplyPatch => self.arguments.text.clone(),
+        }
+    }
+
+    /// The document in arguments that are whole, escaped; what cannot be read stays as it is.
+    fn whole_arguments(&mut self, out: &mut ItemOutput<'_>) -> String {
+        let text = &self.arguments.text;
+        match self.scan.reading(text) {
+            ArgumentsReading::Blank => "{}".to_owned(),
+            ArgumentsReading::Whole { document, repaired } => {
+                if repaired {
+                    out.note("arguments_repaired", self.target.name.clone());
                 }
-                if whole && !self.is_complete() {
-                    out.note(
-                        "arguments_broken",
-                        format!("{}: they are not JSON", self.target.name),
-                    );
+                if !is_object(&document) {
+                    let detail = format!("{}: they are not an object", self.target.name);
+                    out.note("arguments_broken", detail);
                 }
-                self.arguments.text.clone()
+                document.into_owned()
+            }
+            ArgumentsReading::Open | ArgumentsReading::Unreadable => {
+                let detail = format!("{}: they are not JSON", self.target.name);
+                out.note("arguments_broken", detail);
+                text.clone()
             }
         }
     }
@@ -363,6 +435,10 @@ impl CallItem {
         out
     }
 }
+
+/// Why a call is not completed: what its arguments are.
+pub(super) const NOT_WHOLE: &str = "are not whole";
+const UNREADABLE: &str = "cannot be read";
 
 /// Parses escaped arguments as an object; empty if they are not one.
 fn parse_object(escaped: &str) -> Map<String, Value> {

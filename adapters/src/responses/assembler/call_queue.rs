@@ -29,6 +29,9 @@ pub(super) struct CallQueue {
     withheld: Vec<PlacedCall>,
 }
 
+/// The name of the tool of a call that can never be completed, and what its arguments are.
+pub(super) type CallDefect = (String, &'static str);
+
 /// A withheld call and its place among the items that the client sees.
 #[derive(Debug)]
 pub(super) struct PlacedCall {
@@ -132,7 +135,7 @@ impl CallQueue {
         {
             if let Some(call) = self.pop_front() {
                 if call.is_withheld() {
-                    self.withhold(call, out.item_count(), 0);
+                    self.withhold(call, out.item_count(), 0, out);
                 } else {
                     call.close("completed", out);
                 }
@@ -145,10 +148,16 @@ impl CallQueue {
         }
     }
 
-    fn withhold(&mut self, call: CallItem, finished_before: usize, held_before: usize) {
+    fn withhold(
+        &mut self,
+        call: CallItem,
+        finished_before: usize,
+        held_before: usize,
+        out: &mut ItemOutput<'_>,
+    ) {
         self.withheld.push(PlacedCall {
             slot: call.slot,
-            call: call.into_withheld(),
+            call: call.into_withheld(out),
             place: WithheldPlace {
                 finished_before,
                 held_before,
@@ -166,12 +175,21 @@ impl CallQueue {
         }
     }
 
+    /// The first call that can never be completed, and why.
+    pub(super) fn defect(&mut self) -> Option<CallDefect> {
+        let mut calls = self.queue.iter_mut();
+        calls.find_map(|call| {
+            let what = call.defect()?;
+            Some((call.name().to_owned(), what))
+        })
+    }
+
     /// Takes aside the calls that run here, at the end of a complete round. The client's calls
     /// behind the first of them stay in the queue.
     pub(super) fn withhold_rest(&mut self, out: &mut ItemOutput<'_>) {
         for call in self.take() {
             if call.is_withheld() {
-                self.withhold(call, out.item_count(), self.queue.len());
+                self.withhold(call, out.item_count(), self.queue.len(), out);
             } else if self.withheld.is_empty() {
                 call.close("completed", out);
             } else {
@@ -239,7 +257,7 @@ impl Assembler {
             extra_content: call_extra,
             ..Baggage::default()
         });
-        let hold_back = self.settings.caller_is_codex;
+        let hold_back = self.call_holding();
         let is_withheld = self.runs_here(&resolved.target);
         self.round.has_client_calls |= !is_withheld;
         let call = CallItem::new(slot, call_id, resolved.target, hold_back, baggage);
@@ -255,10 +273,17 @@ impl Assembler {
             && self.settings.withheld_tools.contains(&target.name)
     }
 
+    /// Whether calls wait until they are whole, and are left out if they never are.
+    pub(super) fn call_holding(&self) -> (bool, bool) {
+        let is_codex = self.settings.caller_is_codex;
+        (is_codex || self.holds.calls, is_codex)
+    }
+
     /// The upstream's call id if it is valid and not in use, else one derived from the
     /// call, so that a replay of the answer produces the same id.
     pub(super) fn unique_call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
         if (1..=64).contains(&id.len()) && self.settings.known_call_ids.insert(id.to_owned()) {
+            self.round.call_ids.push(id.to_owned());
             return id.to_owned();
         }
         self.writer.notes.add(
@@ -273,6 +298,7 @@ impl Assembler {
             let seed = format!("{id}\0{name}\0{slot}\0{count}");
             let minted = format!("call_{:08x}{:08x}", crc32fast::hash(seed.as_bytes()), count);
             if self.settings.known_call_ids.insert(minted.clone()) {
+                self.round.call_ids.push(minted.clone());
                 return minted;
             }
             count += 1;

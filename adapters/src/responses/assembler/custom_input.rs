@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::arguments::{ArgumentsReading, ArgumentsScan, strip_remains};
 use crate::json;
 
 /// Takes the text out while the arguments still arrive. Models that write invalid JSON put
@@ -155,27 +156,62 @@ fn read_head<'j>(json: &'j str, tokens: &mut usize) -> InputStart<'j> {
     InputStart::At(rest)
 }
 
-/// The text in complete arguments: the value of `input`, else the only string value, else
-/// the arguments themselves, because a model that ignores the schema writes the plain text.
-pub(super) fn complete_input(arguments: &str) -> String {
-    let Ok(Value::Object(object)) = serde_json::from_str::<Value>(arguments) else {
-        return match serde_json::from_str::<Value>(arguments) {
-            Ok(Value::String(text)) => text,
-            _ => input_from_invalid_json(arguments).unwrap_or_else(|| arguments.to_owned()),
-        };
+/// The text in whole arguments: the value of `input`, else the only string value. A model that
+/// ignores the schema writes the plain text, in which case the arguments are the text.
+pub(super) fn complete_input(arguments: &str, reading: &ArgumentsReading<'_>) -> CompleteInput {
+    let (found, repaired) = match reading {
+        ArgumentsReading::Whole { document, repaired } => {
+            (input_of_document(&json::unescape(document)), *repaired)
+        }
+        ArgumentsReading::Blank | ArgumentsReading::Open | ArgumentsReading::Unreadable => {
+            (input_from_invalid_json(arguments), false)
+        }
     };
-    match object.get("input") {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => only_string(&object).unwrap_or_else(|| arguments.to_owned()),
+    CompleteInput {
+        repaired: repaired && found.is_some(),
+        is_closed: found.is_some(),
+        text: found.unwrap_or_else(|| arguments.to_owned()),
     }
+}
+
+/// The text of a custom tool.
+pub(super) struct CompleteInput {
+    pub(super) text: String,
+    /// Whether something was taken away around the arguments.
+    pub(super) repaired: bool,
+    /// Whether its end is known from the JSON around it.
+    pub(super) is_closed: bool,
 }
 
 /// The text in arguments that broke off. Empty if they end before the text begins.
 pub(super) fn partial_input(arguments: &str) -> String {
     match read_head(arguments, &mut 0) {
         InputStart::Incomplete(_) => String::new(),
-        InputStart::At(_) | InputStart::Other => complete_input(arguments),
+        InputStart::At(_) => {
+            let text = InputExtractor::default().push(arguments);
+            json::unescape(&text).into_owned()
+        }
+        InputStart::Other => input_of_document(arguments).unwrap_or_else(|| arguments.to_owned()),
+    }
+}
+
+/// Whether this text of a custom tool is arguments of which the end is missing.
+pub(super) fn is_cut(text: &str) -> bool {
+    matches!(read_head(text, &mut 0), InputStart::At(_))
+        && ArgumentsScan::default().is_open(&json::escape(text))
+}
+
+fn input_of_document(document: &str) -> Option<String> {
+    match serde_json::from_str(document).ok()? {
+        Value::Object(object) => match object.get("input") {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Null) => Some(String::new()),
+            Some(other) => Some(other.to_string()),
+            None if object.is_empty() => Some(String::new()),
+            None => only_string(&object),
+        },
+        Value::String(text) => Some(text),
+        _ => None,
     }
 }
 
@@ -187,18 +223,15 @@ fn only_string(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// The text of arguments that are not valid JSON, because they were cut off or written
-/// without escapes. `None` if more than the closing brace follows the text, because then
-/// the end of the text is ambiguous.
+/// The text of arguments that are not valid JSON, because they were written without escapes. `None`
+/// if it has no end, or more than the closing brace follows it, because then the end is ambiguous.
 fn input_from_invalid_json(arguments: &str) -> Option<String> {
     let mut extractor = InputExtractor::default();
     let text = extractor.push(arguments);
-    let after_text = extractor.after_text.trim();
-    let unambiguous = match extractor.state {
-        ExtractorState::BeforeText => false,
-        ExtractorState::InText => true,
-        ExtractorState::Done => !text.is_empty() && matches!(after_text, "" | "}"),
-    };
+    let after_text = extractor.after_text.trim_start();
+    let is_closed = extractor.state == ExtractorState::Done && !text.is_empty();
+    let unambiguous =
+        is_closed && after_text.starts_with('}') && strip_remains(after_text).is_empty();
     unambiguous.then(|| json::unescape(&text).into_owned())
 }
 
@@ -225,8 +258,13 @@ mod tests {
                 }
                 assert_eq!(json::unescape(&parts.concat()), text, "cut at {cut}");
             }
-            assert_eq!(complete_input(&json), text);
+            assert_eq!(complete(&json), text);
         }
+    }
+
+    fn complete(arguments: &str) -> String {
+        let escaped = json::escape(arguments);
+        complete_input(arguments, &ArgumentsScan::default().reading(&escaped)).text
     }
 
     #[test]
@@ -237,7 +275,15 @@ mod tests {
             ("plain text", "plain text"),
             (r#"{"input":7}"#, "7"),
             (r#"{"a":"x","b":"y"}"#, r#"{"a":"x","b":"y"}"#),
-            (r#"{"input":"cut of"#, "cut of"),
+            ("{}", ""),
+            (r#"{"input":null}"#, ""),
+            ("{ a: 1 }", "{ a: 1 }"),
+            (r#"{"a":1}{"a":1}"#, r#"{"a":1}{"a":1}"#),
+            (r#"{"input":"x"}{"input":"x"}"#, "x"),
+            (r#"{{"input":"x"}}"#, "x"),
+            (r#""{\"input\":\"x\"}""#, "x"),
+            ("```json\n{\"input\":\"x\"}\n```", "x"),
+            ("{\"input\":\"raw\nline\"}\n</tool_call>", "raw\nline"),
             (
                 "{\"input\":\"raw\nline \\\"q\\\" \\\\ end\"}",
                 "raw\nline \"q\" \\ end",
@@ -245,7 +291,7 @@ mod tests {
             (r#"{"input":"\d+ \u12 C:\users"}"#, r"\d+ \u12 C:\users"),
             (r#"{"input":"say "hi" now"}"#, r#"{"input":"say "hi" now"}"#),
         ] {
-            assert_eq!(complete_input(arguments), text);
+            assert_eq!(complete(arguments), text);
         }
         for beginning in ["", "{", "{ \"inp", "{\"input\": "] {
             assert_eq!(partial_input(beginning), "");

@@ -2,9 +2,10 @@
 
 use super::super::event_buffer::EventBuffer;
 use super::super::response_object::{IncompleteReason, ResponseError, ResponseStatus};
+use super::call_queue::CallDefect;
 use super::{Assembler, OpenItem};
 use crate::event::{Finish, Usage};
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind};
 
 impl Assembler {
     /// Ends the answer with `response.failed`. Open items are closed as incomplete; for
@@ -55,11 +56,26 @@ impl Assembler {
         self.ensure_usage();
     }
 
-    pub(super) fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
-        let complete = finish == Finish::Stop;
+    pub(super) fn finish(&mut self, mut finish: Finish, now: u64, events: &mut EventBuffer) {
+        let mut complete = finish == Finish::Stop;
         self.finish_native(complete, events);
         if self.writer.fault.is_some() {
             return;
+        }
+        if complete && let Some(fault) = self.lost_call() {
+            self.writer.fault = Some(Box::new(fault));
+            return;
+        }
+        if complete && let Some((name, what)) = self.defect() {
+            if !self.has_shown() {
+                let predicate = format!("has a call of '{name}' whose arguments {what}.");
+                self.writer.fault = Some(Box::new(Fault::of_answer(Kind::BadReply, predicate)));
+                return;
+            }
+            // What was shown cannot be taken back. The answer was cut off, whatever its reason says.
+            complete = false;
+            finish = Finish::Length;
+            self.finish_native(complete, events);
         }
         if complete && self.end_round(events) {
             return;
@@ -73,7 +89,16 @@ impl Assembler {
         self.close_text(status, false, events);
         self.drop_pending_citations();
         self.ensure_usage();
+        if complete && self.holds.end {
+            self.round.awaits_end = true;
+            return;
+        }
         self.end_normally(finish, now, events);
+    }
+
+    /// A call of this round that can never be completed.
+    fn defect(&mut self) -> Option<CallDefect> {
+        self.round.defect.take().or_else(|| self.calls.defect())
     }
 
     /// Writes the terminal event of an answer that did not fail.

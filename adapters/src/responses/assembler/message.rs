@@ -13,6 +13,8 @@ pub(super) struct MessageItem {
     parts: Vec<u8>,
     part_count: usize,
     open_part: Option<TextPart>,
+    /// Reasoning that came after the text began, escaped. It follows the message.
+    pub(super) late_reasoning: String,
 }
 
 impl MessageItem {
@@ -30,6 +32,7 @@ impl MessageItem {
             parts: Vec::new(),
             part_count: 0,
             open_part: None,
+            late_reasoning: String::new(),
         }
     }
 

@@ -44,6 +44,8 @@ pub use self::call::WithheldCall;
 pub use self::hosted::HostedItem;
 pub use self::rounds::RoundItem;
 
+use registry::{EnumSet, RelayToolKind};
+
 use self::call_queue::CallQueue;
 use self::citations::Citations;
 use self::hosted::OpenHostedItem;
@@ -93,8 +95,9 @@ pub struct AssemblerSettings {
 /// another route takes over, before any content was written.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerParams {
-    /// Whether reasoning items carry sealed [`Baggage`], because the provider wants its
-    /// reasoning back or the client asked for `reasoning.encrypted_content`.
+    /// Whether reasoning items carry sealed [`Baggage`] also if all of it is their text, because
+    /// the provider requires its reasoning back or the client asked for
+    /// `reasoning.encrypted_content`.
     pub seal_reasoning: bool,
     /// The provider and model as `provider/model`, for the baggage.
     pub origin: String,
@@ -102,6 +105,8 @@ pub struct AnswerParams {
     pub estimated_input_tokens: u64,
     /// Bytes of text per token, to estimate the output tokens in the same case.
     pub bytes_per_token: f32,
+    /// The kinds of tools that run at the upstream.
+    pub relayed_tools: EnumSet<RelayToolKind>,
 }
 
 /// Writes the Responses events of one answer, whatever number of upstream answers (rounds) it is
@@ -136,6 +141,16 @@ pub struct Assembler {
     received_bytes: usize,
     /// `response.created` was written by another assembler.
     is_created: bool,
+    holds: HeldBack,
+}
+
+/// What of an answer the client does not get yet.
+#[derive(Debug, Default)]
+struct HeldBack {
+    /// The terminal event of a complete answer.
+    end: bool,
+    /// See [`Assembler::hold_calls`].
+    calls: bool,
 }
 
 #[derive(Debug)]
@@ -148,9 +163,11 @@ enum OpenItem {
 
 impl Assembler {
     /// An assembler that has written no event. `response` is the response at its beginning.
-    pub fn new(response: ResponseObject, settings: AssemblerSettings) -> Self {
+    pub fn new(response: ResponseObject, mut settings: AssemblerSettings) -> Self {
+        let mut writer = ItemWriter::new(response);
+        writer.search = settings.tool_names.take_search();
         Self {
-            writer: ItemWriter::new(response),
+            writer,
             settings,
             open: OpenItem::Nothing,
             calls: CallQueue::default(),
@@ -166,7 +183,14 @@ impl Assembler {
             round: RoundState::default(),
             received_bytes: 0,
             is_created: false,
+            holds: HeldBack::default(),
         }
+    }
+
+    /// Holds the terminal event of a complete answer back, because an item may follow that the
+    /// model does not write: see [`Assembler::awaits_end`].
+    pub fn hold_end(&mut self) {
+        self.holds.end = true;
     }
 
     /// An assembler for a request that could not be read, or not be sent to any provider: it can
@@ -177,6 +201,11 @@ impl Assembler {
             ..AssemblerSettings::default()
         };
         Self::new(ResponseObject::without_request(id, created_at), settings)
+    }
+
+    /// Writes nothing of a call before it is whole: for a client that gets the answer in one piece.
+    pub fn hold_calls(&mut self) {
+        self.holds.calls = true;
     }
 
     /// Writes `response.created` and `response.in_progress`; only the latter after
@@ -255,11 +284,16 @@ impl Assembler {
         now: u64,
         events: &mut EventBuffer,
     ) -> Result<(), Fault> {
-        if self.final_status().is_some() || self.round.awaits_tools {
+        if self.final_status().is_some() || self.round.awaits_tools || self.round.awaits_end {
             return Ok(());
         }
         match event {
             Event::Started => {}
+            Event::MessageEnd => {
+                if self.calls.is_empty() && matches!(self.open, OpenItem::Message(_)) {
+                    self.close_text("completed", true, events);
+                }
+            }
             Event::Text(fragment, logprobs) => {
                 self.add_text(NativeText::Output, &fragment, logprobs.as_deref(), events);
             }

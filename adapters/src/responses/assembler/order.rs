@@ -1,5 +1,5 @@
 //! The order of texts and calls: one item is open at a time, and a text that comes while a call is
-//! open waits for its end.
+//! open waits for its end. Reasoning that comes while a message is open follows the message.
 
 use super::super::event_buffer::EventBuffer;
 use super::message::MessageItem;
@@ -51,6 +51,13 @@ impl Assembler {
         logprobs: Option<&[TokenLogprob<'_>]>,
         events: &mut EventBuffer,
     ) {
+        if let (OpenItem::Message(message), NativeText::Summary) = (&mut self.open, kind) {
+            // Some routers send reasoning and text by turns. The text stays one message.
+            if !message.late_reasoning.is_empty() || !Fragment::from_escaped(escaped).is_blank() {
+                message.late_reasoning.push_str(escaped);
+            }
+            return;
+        }
         let fits = matches!(
             (&self.open, kind),
             (
@@ -112,20 +119,22 @@ impl Assembler {
     ) {
         match std::mem::replace(&mut self.open, OpenItem::Nothing) {
             OpenItem::Nothing => {}
-            OpenItem::Message(message) => {
+            OpenItem::Message(mut message) => {
+                let late = std::mem::take(&mut message.late_reasoning);
                 let phase = if followed {
                     "commentary"
                 } else {
                     "final_answer"
                 };
                 message.close(status, phase, &mut self.writer.to(events));
+                if !late.is_empty() {
+                    let out = &mut self.writer.to(events);
+                    let mut reasoning = ReasoningItem::open(out);
+                    reasoning.add_text(&late, out);
+                    self.close_reasoning(reasoning, events);
+                }
             }
-            OpenItem::Reasoning(reasoning) => {
-                let carries_baggage =
-                    self.settings.params.seal_reasoning || !self.reasoning_details.is_empty();
-                let baggage = carries_baggage.then(|| self.take_baggage());
-                reasoning.close(status, baggage, &mut self.writer.to(events));
-            }
+            OpenItem::Reasoning(reasoning) => self.close_reasoning(reasoning, events),
             OpenItem::Hosted(item) => {
                 item.close(None, status != "completed", &mut self.writer.to(events));
             }
@@ -133,8 +142,15 @@ impl Assembler {
         // While a call is open, they wait for its end.
         if !self.reasoning_details.is_empty() && self.calls.is_empty() {
             let baggage = self.take_baggage();
-            reasoning::write_baggage_item(status, &baggage, &mut self.writer.to(events));
+            reasoning::write_baggage_item(&baggage, &mut self.writer.to(events));
         }
+    }
+
+    fn close_reasoning(&mut self, reasoning: ReasoningItem, events: &mut EventBuffer) {
+        let carries_baggage =
+            self.settings.params.seal_reasoning || !self.reasoning_details.is_empty();
+        let baggage = carries_baggage.then(|| self.take_baggage());
+        reasoning.close(baggage, &mut self.writer.to(events));
     }
 
     pub(super) fn add_annotation(&mut self, annotation: String, events: &mut EventBuffer) {

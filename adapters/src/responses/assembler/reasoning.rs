@@ -1,5 +1,5 @@
 //! The reasoning item, and the state of the model that it carries. It has one summary part with the
-//! reasoning text, or none if it only carries state.
+//! reasoning text, or none if it only carries state. It has no status, as at OpenAI.
 
 use super::Assembler;
 use super::text_part::TextPart;
@@ -29,12 +29,7 @@ impl ReasoningItem {
     }
 
     /// Closes the item. The reasoning text is added to `baggage`.
-    pub(super) fn close(
-        mut self,
-        status: &str,
-        baggage: Option<Baggage>,
-        out: &mut ItemOutput<'_>,
-    ) {
+    pub(super) fn close(mut self, baggage: Option<Baggage>, out: &mut ItemOutput<'_>) {
         let part = self.text.close(&self.position, 0, None, out);
         let text = self.text.text();
         let baggage = baggage.map(|baggage| Baggage {
@@ -42,21 +37,21 @@ impl ReasoningItem {
             ..baggage
         });
         let part = if text.is_empty() { Vec::new() } else { part };
-        end_item(&self.position, status, &part, baggage.as_ref(), out);
+        end_item(&self.position, &part, baggage.as_ref(), out);
     }
 }
 
 /// Writes a reasoning item without text that carries `baggage`.
-pub(super) fn write_baggage_item(status: &str, baggage: &Baggage, out: &mut ItemOutput<'_>) {
+pub(super) fn write_baggage_item(baggage: &Baggage, out: &mut ItemOutput<'_>) {
     let position = begin_item(out);
-    end_item(&position, status, b"", Some(baggage), out);
+    end_item(&position, b"", Some(baggage), out);
 }
 
 fn begin_item(out: &mut ItemOutput<'_>) -> ItemPosition {
     let position = out.next_position("rs");
     let mut item = vec![b'{'];
     json::field(&mut item, "id", &position.id);
-    item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
+    item.extend_from_slice(br#","type":"reasoning","summary":[]}"#);
     out.item_added(&position, &item);
     position
 }
@@ -64,7 +59,6 @@ fn begin_item(out: &mut ItemOutput<'_>) -> ItemPosition {
 /// Writes the finished item; `summary` is the JSON of its part.
 fn end_item(
     position: &ItemPosition,
-    status: &str,
     summary: &[u8],
     baggage: Option<&Baggage>,
     out: &mut ItemOutput<'_>,
@@ -73,7 +67,6 @@ fn end_item(
     item.push(b'{');
     json::field(&mut item, "id", &position.id);
     json::field(&mut item, "type", "reasoning");
-    json::field(&mut item, "status", status);
     json::key(&mut item, "summary");
     item.push(b'[');
     item.extend_from_slice(summary);

@@ -4,7 +4,8 @@
 use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
-use super::call_queue::PlacedCall;
+use super::call_queue::{CallDefect, CallQueue, PlacedCall};
+use super::citations::Citations;
 use super::hosted::{HostedItem, OpenHostedItem};
 use super::{Assembler, OpenItem, WithheldCall};
 use crate::event::{Finish, Usage};
@@ -14,10 +15,18 @@ use crate::event::{Finish, Usage};
 pub(super) struct RoundState {
     /// The round is over, and the calls that run here have no results yet.
     pub(super) awaits_tools: bool,
+    /// The answer is complete, and its terminal event is held back.
+    pub(super) awaits_end: bool,
     /// The model called a tool of the client.
     pub(super) has_client_calls: bool,
     /// How many items were finished before this round.
     items_before: usize,
+    /// How many items and parts were opened before it.
+    opened_before: usize,
+    /// The call ids that were given away in it.
+    pub(super) call_ids: Vec<String>,
+    /// The first call of it that is closed although it can never be completed.
+    pub(super) defect: Option<CallDefect>,
     /// How many items were finished when the model's output ended, if tools run after it.
     items_at_end: Option<usize>,
     /// The items that each held back call of the client became.
@@ -57,6 +66,18 @@ impl Assembler {
     /// client has calls to run as well.
     pub fn awaits_tools(&self) -> bool {
         self.round.awaits_tools
+    }
+
+    /// Whether the answer is complete and waits for [`Assembler::end_held`].
+    pub fn awaits_end(&self) -> bool {
+        self.round.awaits_end
+    }
+
+    /// Ends a complete answer whose terminal event was held back. `now` is in Unix seconds.
+    pub fn end_held(&mut self, now: u64, events: &mut EventBuffer) {
+        if std::mem::take(&mut self.round.awaits_end) {
+            self.end_normally(Finish::Stop, now, events);
+        }
     }
 
     /// Whether the model called tools of the client in this round.
@@ -112,11 +133,39 @@ impl Assembler {
         self.extra_content = None;
         self.round = RoundState {
             items_before: self.writer.item_count(),
+            opened_before: self.writer.opened(),
             received_before: self.received_bytes,
             earlier_output: self.round.earlier_output.saturating_add(usage.output),
             earlier_reasoning: self.round.earlier_reasoning.saturating_add(usage.reasoning),
             ..RoundState::default()
         };
+    }
+
+    /// Begins an attempt to get the answer of this round, and forgets what came of the one before. The
+    /// client must have seen nothing of it ([`Assembler::has_shown`]).
+    pub fn begin_attempt(&mut self) {
+        for id in std::mem::take(&mut self.round.call_ids) {
+            self.settings.known_call_ids.remove(&id);
+        }
+        self.calls = CallQueue::default();
+        self.forget_native();
+        self.leading_blanks.clear();
+        self.waiting_text.clear();
+        self.reasoning_details.clear();
+        self.extra_content = None;
+        if !self.citations.pending.is_empty() {
+            self.citations = Citations::default();
+        }
+        self.usage = None;
+        self.received_bytes = self.round.received_before;
+        self.round.has_client_calls = false;
+        self.round.defect = None;
+        self.round.opened_before = self.writer.opened();
+    }
+
+    /// Whether anything of the model's output in this round was written to the client.
+    pub fn has_shown(&self) -> bool {
+        self.writer.opened() > self.round.opened_before
     }
 
     /// Ends the answer with the client's calls of a round in which tools ran here. Their events

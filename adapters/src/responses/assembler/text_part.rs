@@ -26,6 +26,8 @@ pub(super) struct TextPart {
     has_visible_text: bool,
     /// How many bytes of the text were written.
     sent: usize,
+    /// The first byte that is not written yet.
+    held_from: usize,
     /// The log probabilities of all pieces as JSON, separated by commas.
     logprobs: String,
     sent_logprobs: usize,
@@ -117,6 +119,7 @@ impl TextPart {
             text: StreamedText::default(),
             has_visible_text: false,
             sent: 0,
+            held_from: usize::MAX,
             logprobs: String::new(),
             sent_logprobs: 0,
             annotations: Vec::new(),
@@ -189,6 +192,24 @@ impl TextPart {
         rest.is_some()
     }
 
+    /// Lets this byte and those behind it wait.
+    pub(super) fn hold_from(&mut self, byte: usize) {
+        self.held_from = byte;
+    }
+
+    /// Takes another text, escaped. False if it does not continue what was written.
+    pub(super) fn replace(&mut self, escaped: &str) -> bool {
+        let continues = self
+            .text
+            .text
+            .get(..self.sent)
+            .is_some_and(|written| escaped.starts_with(written));
+        if continues {
+            self.text = StreamedText::from(escaped.to_owned());
+        }
+        continues
+    }
+
     /// Opens the part if need be and writes what is new of it. `index` is its index in the
     /// item.
     pub(super) fn advance(
@@ -212,7 +233,8 @@ impl TextPart {
                 });
             }
         }
-        let new = self.text.text.get(self.sent..).unwrap_or_default();
+        let end = self.held_from.min(self.text.text.len());
+        let new = self.text.text.get(self.sent..end).unwrap_or_default();
         if !new.is_empty() {
             let logprobs = self.logprobs.get(self.sent_logprobs..).unwrap_or_default();
             let logprobs = logprobs.strip_prefix(',').unwrap_or(logprobs);
@@ -226,7 +248,7 @@ impl TextPart {
                     out.push(b']');
                 }
             });
-            self.sent = self.text.text.len();
+            self.sent = end;
             self.sent_logprobs = self.logprobs.len();
         }
         self.write_annotations(out);

@@ -1,10 +1,13 @@
 //! The counters that all items of an answer share, and the events that contain items.
 
+use serde_json::json;
+
 use super::super::event_buffer::EventBuffer;
 use super::super::response_object::ResponseObject;
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
+use crate::tools::HostedSearch;
 
 /// The response so far, the counters of its events and items, and the notes. Made with the answer.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(super) struct ItemWriter {
     parts: usize,
     /// Why the answer cannot go on.
     pub(super) fault: Option<Box<Fault>>,
+    /// The search for tools whose items are written here, if the client offers one.
+    pub(super) search: Option<Box<HostedSearch>>,
 }
 
 /// The id and `output_index` of an item.
@@ -45,6 +50,7 @@ impl ItemWriter {
             next_index: 0,
             parts: 0,
             fault: None,
+            search: None,
         }
     }
 
@@ -108,6 +114,40 @@ impl ItemOutput<'_> {
     /// How many items are finished.
     pub(super) fn item_count(&self) -> usize {
         self.writer.item_count()
+    }
+
+    /// Writes the items of the search that finds a deferred tool, before its first call.
+    pub(super) fn find_tool(&mut self, namespace: Option<&str>, name: &str) {
+        let search = self.writer.search.as_mut().zip(namespace);
+        let found = search.and_then(|(search, namespace)| search.find(namespace, name));
+        let Some((path, tools)) = found else {
+            return;
+        };
+        let arguments = json!({"paths": [path]}).to_string();
+        for (prefix, kind, begun, (name, content)) in [
+            ("tsc", "tool_search_call", "{}", ("arguments", &arguments)),
+            (
+                "tso",
+                "tool_search_output",
+                tools.as_str(),
+                ("tools", &tools),
+            ),
+        ] {
+            let position = self.next_position(prefix);
+            let item = |status: &str, content: &str| {
+                let mut item = vec![b'{'];
+                json::field(&mut item, "id", &position.id);
+                json::field(&mut item, "type", kind);
+                json::field(&mut item, "status", status);
+                json::raw_field(&mut item, "call_id", "null");
+                json::field(&mut item, "execution", "server");
+                json::raw_field(&mut item, name, content);
+                item.push(b'}');
+                item
+            };
+            self.item_added(&position, &item("in_progress", begun));
+            self.item_done(&position, &item("completed", content));
+        }
     }
 
     /// Ends the answer, because the client has pieces of a call of this tool that are not its

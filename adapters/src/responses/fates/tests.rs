@@ -39,8 +39,8 @@ fn s0_uf_every_parameter_that_is_read_is_in_the_table_and_no_other() {
     let listed: BTreeSet<&str> = PARAMETERS.iter().flat_map(FateRow::names).collect();
     let mut read: BTreeSet<&str> = RequestBody::NAMES.iter().copied().collect();
     read.insert("input");
-    let ignored = PARAMETERS.iter().filter(|row| row.fate == Fate::Ignored);
-    read.extend(ignored.flat_map(FateRow::names));
+    let unread = |row: &&FateRow| matches!(row.fate, Fate::Ignored | Fate::Refused);
+    read.extend(PARAMETERS.iter().filter(unread).flat_map(FateRow::names));
     assert_eq!(listed, read);
 }
 
@@ -61,6 +61,12 @@ fn s0_uf_a_parameter_is_left_out_as_the_table_says() {
     for row in PARAMETERS {
         for name in row.names().filter(|_| row.fate == Fate::Ignored) {
             assert!(notes(json!({name: {"a": 1}})).is_empty(), "{name}");
+        }
+        for name in row.names().filter(|_| row.fate == Fate::Refused) {
+            let body = json!({"model": "m", "input": "x", name: [{"a": 1}]});
+            let fault = TurnSource::new(body.to_string()).turn().unwrap_err();
+            assert_eq!(fault.param.as_deref(), Some(name));
+            assert_eq!(fault.code(), Some("unsupported_parameter"));
         }
     }
     assert_eq!(notes(json!({"moderation": {}})), ["parameter_ignored"]);

@@ -12,6 +12,9 @@
 
 pub(super) const BEGIN: &str = "*** Begin Patch";
 pub(super) const END: &str = "*** End Patch";
+const ADD: &str = "*** Add File: ";
+const DELETE: &str = "*** Delete File: ";
+const UPDATE: &str = "*** Update File: ";
 const MOVE: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
 
@@ -26,9 +29,9 @@ pub(super) enum FileHeader {
 impl FileHeader {
     pub(super) fn parse(line: &str) -> Option<Self> {
         let kinds = [
-            ("*** Add File: ", Self::Add),
-            ("*** Delete File: ", Self::Delete),
-            ("*** Update File: ", Self::Update),
+            (ADD, Self::Add),
+            (DELETE, Self::Delete),
+            (UPDATE, Self::Update),
         ];
         kinds.into_iter().find_map(|(prefix, kind)| {
             line.strip_prefix(prefix)
@@ -99,6 +102,50 @@ pub(super) fn is_marker(line: &str) -> bool {
     [BEGIN, END, END_OF_FILE].contains(&line)
         || has_name_after(line, MOVE)
         || FileHeader::parse(line).is_some()
+}
+
+/// The marker that this line is meant as, if it is one in another form: with other stars or none
+/// (`can_lack_stars`), in bold, in quotes, in another case, with a colon or without.
+pub(super) fn plain_marker(line: &str, can_lack_stars: bool) -> Option<String> {
+    let line = line.trim_end();
+    let decoration = |c: char| "*_`#\"' \t".contains(c);
+    let text = line.trim_start_matches(decoration);
+    let before = line.strip_suffix(text)?;
+    // These begin the lines of files.
+    if is_marker(line) && !line.ends_with('*')
+        || before.starts_with([' ', '\t'])
+        || !(before.contains('*') || can_lack_stars)
+    {
+        return None;
+    }
+    let words = text.trim_end_matches(|c| decoration(c) || ":.!=-".contains(c));
+    for marker in [BEGIN, END, END_OF_FILE] {
+        let plain = marker.trim_start_matches(['*', ' ']);
+        if words
+            .split_whitespace()
+            .map(str::to_ascii_lowercase)
+            .eq(plain.split_whitespace().map(str::to_ascii_lowercase))
+        {
+            return Some(marker.to_owned());
+        }
+    }
+    for header in [ADD, DELETE, UPDATE, MOVE] {
+        let plain = header.trim_matches(['*', ' ', ':']);
+        let Some((words, name)) = text.split_at_checked(plain.len()) else {
+            continue;
+        };
+        let is_apart = name.starts_with([':', ' ', '*']);
+        if !words.eq_ignore_ascii_case(plain) || !is_apart {
+            continue;
+        }
+        let name = name.trim_start_matches([':', ' ', '*', '\t']);
+        let name = name.trim_end_matches(['*', ' ']);
+        let quoted = ['`', '"', '\''].into_iter();
+        let mut quoted = quoted.filter_map(|sign| name.strip_prefix(sign)?.strip_suffix(sign));
+        let name = quoted.next().unwrap_or(name);
+        return (!name.is_empty()).then(|| format!("{header}{name}"));
+    }
+    None
 }
 
 /// Whether the line is `prefix` and a name that is not empty.

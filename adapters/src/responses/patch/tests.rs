@@ -5,7 +5,7 @@ use super::*;
 const GOOD: &str = "*** Begin Patch\n*** Update File: a.rs\n@@ fn main() {\n-    old();\n+    new();\n }\n*** End Patch\n";
 
 fn repaired_text(input: &str) -> Option<String> {
-    repair(input).map(|repaired| repaired.text)
+    repair(input, true).map(|repaired| repaired.text)
 }
 
 #[test]
@@ -182,8 +182,64 @@ fn valid_and_ambiguous_patches_are_not_changed() {
         ),
     ];
     for (case, input) in table {
-        assert_eq!(repair(&input), None, "{case}");
+        assert_eq!(repair(&input, true), None, "{case}");
     }
+}
+
+#[test]
+fn markers_in_other_forms_are_repaired() {
+    let body = GOOD.strip_prefix("*** Begin Patch\n").unwrap();
+    let body = body.strip_suffix("*** End Patch\n").unwrap();
+    let marked = |begin: &str, end: &str| format!("{begin}\n{body}{end}\n");
+    for (begin, end) in [
+        ("*** Begin Patch ***", "*** End Patch ***"),
+        ("*** Begin Patch:", "*** End Patch."),
+        ("**Begin Patch**", "**End Patch**"),
+        ("**`*** Begin Patch`**", "`*** End Patch`"),
+        ("***Begin Patch", "***End Patch"),
+        ("* Begin Patch", "* End Patch"),
+        ("*** begin patch", "*** END PATCH"),
+        ("Begin Patch", "End Patch"),
+        ("\"*** Begin Patch\"", "\"*** End Patch\""),
+        ("\u{feff}*** Begin Patch", "*** End Patch"),
+        ("````patch\n*** Begin Patch", "*** End Patch\n````"),
+        ("~~~\n*** Begin Patch", "*** End Patch\n~~~"),
+        ("```diff\n*** Begin Patch ***", "*** End Patch ***"),
+        ("'*** Begin Patch", "*** End Patch'"),
+        ("\"\"\"\n*** Begin Patch", "*** End Patch\n\"\"\""),
+        (
+            "cat <<'EOF' | apply_patch\n*** Begin Patch",
+            "*** End Patch\nEOF",
+        ),
+        ("<<'EOF'\n*** Begin Patch", "*** End Patch\nEOF"),
+    ] {
+        let repaired = repair(&marked(begin, end), false).map(|repaired| repaired.text);
+        assert_eq!(repaired.as_deref(), Some(GOOD), "{begin}");
+    }
+    let crlf = marked("*** Begin Patch ***", "*** End Patch ***").replace('\n', "\r\n");
+    assert_eq!(repaired_text(&crlf).as_deref(), Some(GOOD));
+    for header in [
+        "***Update File: a.rs",
+        "*** Update File: `a.rs` ***",
+        "**Update File: a.rs**",
+        "*** update file: a.rs",
+        "*** Update File:a.rs",
+        "*** Update File a.rs",
+        "Update File: a.rs",
+    ] {
+        let input = GOOD
+            .replace("*** Update File: a.rs", header)
+            .replace("End Patch", "End Patch ***");
+        assert_eq!(repaired_text(&input).as_deref(), Some(GOOD), "{header}");
+    }
+}
+
+#[test]
+fn a_patch_that_may_be_cut_off_gets_no_end() {
+    let cut = GOOD.replace("*** End Patch\n", "");
+    assert_eq!(repair(&cut, false), None);
+    assert_eq!(repair(&format!("```\n{cut}```"), false), None);
+    assert_eq!(repaired_text(&cut).as_deref(), Some(GOOD));
 }
 
 #[test]
@@ -195,7 +251,11 @@ fn carriage_returns_of_the_file_are_kept() {
 
 #[test]
 fn notes_list_the_repairs() {
-    let repaired = repair(&format!("```\n{}```", GOOD.replace("*** End Patch\n", ""))).unwrap();
+    let repaired = repair(
+        &format!("```\n{}```", GOOD.replace("*** End Patch\n", "")),
+        true,
+    )
+    .unwrap();
     assert_eq!(
         repaired.notes,
         ["Markdown fence removed", "end marker added"]
@@ -264,7 +324,7 @@ proptest! {
         let whole = patch(&hunks.concat());
         let input = if line_end { whole.as_str() } else { whole.trim_end() };
         prop_assert!(is_patch(input));
-        prop_assert_eq!(repair(input), None);
+        prop_assert_eq!(repair(input, true), None);
     }
 
     #[test]
@@ -278,10 +338,10 @@ proptest! {
 
     #[test]
     fn every_repaired_patch_is_valid(input in "(\\*\\*\\* (Begin Patch|End Patch|(Add|Update|Delete) File: a)\n|[-+ @x]{0,3}\r?\n){0,9}") {
-        if let Some(repaired) = repair(&input) {
+        if let Some(repaired) = repair(&input, true) {
             prop_assert!(is_patch(&repaired.text));
             prop_assert!(!repaired.notes.is_empty());
-            prop_assert_eq!(repair(&repaired.text), None);
+            prop_assert_eq!(repair(&repaired.text, true), None);
         }
     }
 }

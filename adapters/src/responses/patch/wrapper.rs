@@ -7,17 +7,21 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::add_note;
-use super::grammar::{BEGIN, END};
+use super::grammar::{BEGIN, END, plain_marker};
 
 /// Removes nested wrappers until none is left.
 pub(super) fn strip_wrappers<'a>(input: &'a str, notes: &mut Vec<&'static str>) -> Cow<'a, str> {
-    let mut text = Cow::Borrowed(input);
+    let mut text = Cow::Borrowed(input.trim_start_matches('\u{feff}'));
+    if text.len() < input.len() {
+        add_note(notes, "byte order mark removed");
+    }
     // Deeper nesting is not meant as a patch.
     for _ in 0..4 {
         let inner = from_json(&text)
             .map(|inner| (inner, "JSON wrapper removed"))
             .or_else(|| from_fence(&text).map(|inner| (inner, "Markdown fence removed")))
             .or_else(|| from_heredoc(&text).map(|inner| (inner, "shell wrapper removed")))
+            .or_else(|| from_quotes(&text).map(|inner| (inner, "quotes removed")))
             .or_else(|| from_escaped_line(&text).map(|inner| (inner, "JSON escapes undone")));
         let Some((inner, done)) = inner else { break };
         add_note(notes, done);
@@ -53,28 +57,60 @@ fn from_json(text: &str) -> Option<String> {
     }
 }
 
-/// The lines between an opening and a closing Markdown fence, or the patch before a closing
-/// fence that was never opened.
+/// The lines between an opening and a closing Markdown fence. One of them may be missing if the patch
+/// has its marker there.
 fn from_fence(text: &str) -> Option<String> {
-    let (body, close) = text.trim().rsplit_once('\n')?;
-    if close.trim_end() != "```" {
-        return None;
+    let text = text.trim();
+    let (first, rest) = text.split_once('\n')?;
+    let (body, last) = text.rsplit_once('\n')?;
+    let marks = |line: &'_ str| line.len() - line.trim_start_matches(['`', '~']).len();
+    let language = first.trim_end().get(marks(first)..)?;
+    let mut language = language.chars();
+    let opens =
+        marks(first) >= 3 && language.all(|c| c.is_ascii_alphanumeric() || "-_ ".contains(c));
+    let closes = marks(last) >= 3 && marks(last) == last.trim_end().len();
+    match (opens, closes) {
+        (true, true) => Some(match rest.rsplit_once('\n') {
+            Some((inner, _)) => format!("{inner}\n"),
+            None => String::new(),
+        }),
+        (true, false) => is_marked(last, END).then(|| rest.to_owned()),
+        (false, true) => {
+            let end = body.trim_end().rsplit('\n').next()?;
+            (is_marked(first, BEGIN) && is_marked(end, END)).then(|| body.to_owned())
+        }
+        (false, false) => None,
     }
-    if body.starts_with(BEGIN) {
-        return body.trim_end().ends_with(END).then(|| body.to_owned());
-    }
-    let (open, inner) = body.split_once('\n').unwrap_or((body, ""));
-    let language = open.trim_end().strip_prefix("```")?;
-    let word = language
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "-_ ".contains(c));
-    word.then(|| format!("{inner}\n"))
 }
 
-/// The body of `apply_patch <<'WORD'`.
+/// A patch between quotation marks.
+fn from_quotes(text: &str) -> Option<String> {
+    let text = text.trim();
+    let quotes = ["\"\"\"", "'''", "\"", "'", "`"].into_iter();
+    let mut inner = quotes.filter_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
+    let inner = inner.next()?.trim_start_matches('\n');
+    is_marked(inner.split('\n').next()?, BEGIN).then(|| inner.to_owned())
+}
+
+/// Whether the line is this marker, in whatever form.
+fn is_marked(line: &str, marker: &str) -> bool {
+    line.trim_end() == marker || plain_marker(line, true).is_some_and(|plain| plain == marker)
+}
+
+/// The body of `apply_patch <<'WORD'`, of `cat <<'WORD' | apply_patch` or of `<<'WORD'`.
 fn from_heredoc(text: &str) -> Option<String> {
     let (command, rest) = text.trim().split_once('\n')?;
-    let arguments = command.trim().strip_prefix("apply_patch")?.trim();
+    let command = command.trim();
+    let piped = command.strip_prefix("cat").and_then(|rest| {
+        let word = rest.trim_end().strip_suffix("apply_patch")?;
+        word.trim_end().strip_suffix('|')
+    });
+    let alone = Some(command).filter(|command| command.starts_with("<<"));
+    let arguments = command
+        .strip_prefix("apply_patch")
+        .or(piped)
+        .or(alone)?
+        .trim();
     if arguments.is_empty() {
         return Some(rest.to_owned());
     }

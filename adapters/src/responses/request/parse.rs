@@ -15,9 +15,9 @@ use crate::responses::parameters::{
     read_integer, read_number, read_reasoning, read_text, read_truncation,
 };
 use crate::responses::request_body::{MAX_ITEMS, RequestBody, RequestInput};
-use crate::responses::tool_choice::read_tool_choice;
+use crate::responses::tool_choice::{self, read_tool_choice};
 use crate::text::Text;
-use crate::tools::Toolbox;
+use crate::tools::{ToolChoice, Toolbox};
 use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 
 /// The most elements of a list in an item, such as the parts of a message. OpenAI takes 1,500
@@ -27,9 +27,8 @@ const MAX_ELEMENTS: usize = 10_000;
 /// The longest name of a model: names are remembered, and are labels of metrics.
 pub(super) const MAX_MODEL_BYTES: usize = 256;
 
-/// Parses the body of a request, without the history that it continues. `tools` is a JSON list that
-/// replaces its tools.
-pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Result<Turn<'a>, Fault> {
+/// Parses the body of a request, without the history that it continues and without its tools.
+pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
     let (json, stop) = (source.body.as_str(), &source.stop);
     stop.check()?;
     let body = RequestBody::parse(json, stop);
@@ -40,6 +39,9 @@ pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Resul
             "The parameter 'input' has more than {MAX_ITEMS} items: compact the history, or leave out its beginning."
         );
         return Err(Fault::invalid("input", message).with_code("too_many_items"));
+    }
+    if let Some(fault) = body.chat_parameter.take() {
+        return Err(fault);
     }
     let mut notes = Notes::default();
     for name in &body.unknown {
@@ -146,32 +148,6 @@ pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Resul
         notes.add("parameter_ignored", "moderation");
     }
 
-    let mut toolbox = Toolbox::default();
-    let mut dropped = Vec::new();
-    let tool_items = items.iter().filter(|item| {
-        matches!(
-            item.kind,
-            ItemKind::AdditionalTools | ItemKind::ToolSearchOutput
-        )
-    });
-    let offered: Option<&'a RawValue> = match tools {
-        Some(tools) => serde_json::from_str(tools).ok(),
-        None => body.tools,
-    };
-    if let Some(list) = offered {
-        toolbox.add_definitions(list, false, &mut dropped)?;
-    }
-    for item in tool_items {
-        if let Some(list) = item.tools() {
-            let found = item.kind == ItemKind::ToolSearchOutput;
-            toolbox.add_definitions(list, found, &mut dropped)?;
-        }
-    }
-    for kind in &dropped {
-        notes.add("tool_dropped", kind.clone());
-    }
-    let tool_choice = read_tool_choice(body.tool_choice, &toolbox, &dropped)?;
-
     Ok(Turn {
         model,
         stream: read_bool(body.stream, "stream")?.unwrap_or(false),
@@ -181,9 +157,10 @@ pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Resul
         instructions,
         items,
         replaced_items: Vec::new(),
-        tools: toolbox,
+        tools: Toolbox::default(),
+        dropped_tools: Vec::new(),
         withheld_tools: HashSet::new(),
-        tool_choice,
+        tool_choice: ToolChoice::Auto,
         parallel_tool_calls: read_bool(body.parallel_tool_calls, "parallel_tool_calls")?,
         controls,
         cache_comparison,
@@ -195,7 +172,7 @@ pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Resul
             reasoning: body.reasoning,
             safety_identifier: body.safety_identifier,
             text: body.text,
-            tool_choice: body.tool_choice,
+            tool_choice: body.tool_choice.map(tool_choice::echoed),
             tools: body.tools,
             truncation: body.truncation,
             max_tool_calls: body.max_tool_calls,
@@ -207,6 +184,37 @@ pub(super) fn parse<'a>(source: &'a TurnSource, tools: Option<&'a str>) -> Resul
         notes,
         stop: stop.clone(),
     })
+}
+
+/// Reads the tools of a request and of its items, those of the history that it continues included,
+/// and `tool_choice`. `tools` is a JSON list that replaces the tools of the request.
+pub(super) fn read_tools<'a>(turn: &mut Turn<'a>, tools: Option<&'a str>) -> Result<(), Fault> {
+    let mut dropped = Vec::new();
+    let offered: Option<&'a RawValue> = match tools {
+        Some(tools) => serde_json::from_str(tools).ok(),
+        None => turn.echo.tools,
+    };
+    if let Some(list) = offered {
+        turn.tools.add_definitions(list, false, &mut dropped)?;
+    }
+    for item in &turn.items {
+        let found = match item.kind {
+            ItemKind::AdditionalTools => false,
+            ItemKind::ToolSearchOutput | ItemKind::ServerToolSearch => true,
+            _ => continue,
+        };
+        if let Some(list) = item.tools() {
+            turn.tools.add_definitions(list, found, &mut dropped)?;
+        }
+    }
+    for kind in &dropped {
+        turn.notes.add("tool_dropped", kind.clone());
+    }
+    let choice = turn.echo.tool_choice.as_deref();
+    let choice: Option<&RawValue> = choice.and_then(|json| serde_json::from_str(json).ok());
+    turn.tool_choice = read_tool_choice(choice, &turn.tools, &dropped)?;
+    turn.dropped_tools = dropped;
+    Ok(())
 }
 
 fn too_deep() -> Fault {

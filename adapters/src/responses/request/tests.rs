@@ -93,8 +93,28 @@ fn an_invalid_request_names_the_parameter() {
         ),
         (
             r#"{"model":"m","input":"a","tools":[{"type":"function"}]}"#,
-            "tools",
-            None,
+            "tools[0].name",
+            Some("missing_required_parameter"),
+        ),
+        (
+            r#"{"model":"m","input":"a","tools":[{"type":"shell"},{"type":"function","function":{"name":"f"}}]}"#,
+            "tools[1].name",
+            Some("missing_required_parameter"),
+        ),
+        (
+            r#"{"model":"m","input":"a","tool_choice":{"name":"f"}}"#,
+            "tool_choice.type",
+            Some("missing_required_parameter"),
+        ),
+        (
+            r#"{"model":"m","input":"a","tool_choice":{"type":"function","function":{}}}"#,
+            "tool_choice.name",
+            Some("missing_required_parameter"),
+        ),
+        (
+            r#"{"model":"m","input":"a","tool_choice":{"type":"allowed_tools","tools":[{"type":"custom"}]}}"#,
+            "tool_choice.tools[0].name",
+            Some("missing_required_parameter"),
         ),
         (r#"{"model":"m","input":"a","tools":{}}"#, "tools", None),
         (
@@ -125,6 +145,68 @@ fn an_invalid_request_names_the_parameter() {
         assert_eq!(fault.kind, crate::fault::Kind::InvalidRequest, "{body}");
         assert_eq!(fault.param.as_deref(), Some(param), "{body}");
         assert_eq!(fault.code(), code, "{body}");
+    }
+}
+
+#[test]
+fn a_parameter_of_chat_completions_names_the_one_that_replaces_it() {
+    for (parameter, wanted) in [
+        (r#""messages":[]"#, "'input'"),
+        (
+            r#""response_format":{"type":"json_object"}"#,
+            "'text.format'",
+        ),
+        (r#""max_tokens":5"#, "'max_output_tokens'"),
+        (r#""stop":["x"]"#, "leave it out"),
+        (r#""n":2"#, "leave it out"),
+        (r#""logprobs":true"#, "'top_logprobs'"),
+    ] {
+        // The error is about the parameter, whatever else is missing.
+        let source = TurnSource::new(format!(r#"{{"model":"m",{parameter}}}"#));
+        let fault = source.turn().unwrap_err();
+        assert!(fault.message.contains(wanted), "{}", fault.message);
+        assert_eq!(fault.code(), Some("unsupported_parameter"));
+    }
+    let harmless =
+        r#"{"model":"m","input":"a","messages":null,"n":1,"logprobs":false,"stop":[],"seed":7}"#;
+    assert!(TurnSource::new(harmless.into()).turn().is_ok());
+}
+
+#[test]
+fn the_form_of_chat_completions_is_a_choice_of_a_tool() {
+    let tools = r#"[{"type":"function","name":"f"},{"type":"custom","name":"c"}]"#;
+    let named = |name: &str| ToolChoice::Named(name.to_owned());
+    let allowed = |required| ToolChoice::Allowed {
+        required,
+        names: ["f".to_owned()].into(),
+    };
+    for (choice, expected, echoed) in [
+        (
+            r#"{"type":"function","function":{"name":"f"}}"#,
+            named("f"),
+            r#"{"type":"function","name":"f"}"#,
+        ),
+        (
+            r#"{"type":"custom","custom":{"name":"c"}}"#,
+            named("c"),
+            r#"{"type":"custom","name":"c"}"#,
+        ),
+        (
+            r#"{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}"#,
+            allowed(true),
+            r#"{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]}"#,
+        ),
+        (
+            r#"{"type":"allowed_tools","tools":[{"type":"function","name":"f"}]}"#,
+            allowed(false),
+            r#"{"type":"allowed_tools","tools":[{"type":"function","name":"f"}]}"#,
+        ),
+    ] {
+        let body = format!(r#"{{"model":"m","input":"a","tools":{tools},"tool_choice":{choice}}}"#);
+        let source = TurnSource::new(body);
+        let turn = source.turn().unwrap();
+        assert_eq!(turn.tool_choice, expected, "{choice}");
+        assert_eq!(turn.echo.tool_choice.as_deref(), Some(echoed));
     }
 }
 

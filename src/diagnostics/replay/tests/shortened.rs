@@ -169,8 +169,8 @@ fn a_compaction() {
             json!([no, summary_step]),
             json!({"type": "compaction_trigger"}),
         ),
-        (json!([summary_step, answer]), Value::Null),
-        (json!([no, summary_step, answer]), Value::Null),
+        (json!([answer, summary_step]), Value::Null),
+        (json!([answer, no, summary_step]), Value::Null),
     ] {
         let mut input = history(&outputs);
         if trigger.is_null() {

@@ -7,11 +7,14 @@ use super::{
     code::{Diff, SourceCode},
     foreign_logs::{ChineseLog, LocalizedLog},
     logs::{Journal, ServerLog},
+    more_formats,
     pages::{HtmlPage, Markdown, Prose, SearchResults},
+    records::{self, Records},
     rows::{RowForm, Rows},
     scene::{Needle, NeedleSort, Scene},
     scripts::{Hits, Minified},
     tables::{Listing, Table},
+    traces::{KeyList, TraceLog},
     trees::{KeyValues, LockFile, Manifest, NestedJson},
 };
 
@@ -70,10 +73,31 @@ pub(crate) enum NeedleKind {
     LockFile,
     Yaml,
     KeyValues,
+    Xml,
+    JUnit,
+    PropertyList,
+    Packages,
+    YamlList,
+    Ini,
+    Ldif,
+    Terraform,
+    Nginx,
+    GraphQl,
+    LongCells,
+    TraceLog,
+    KernelSettings,
+    Environment,
+    Metrics,
+    Installed,
+    Pom,
+    Calendar,
+    Commits,
+    Hcl,
+    Units,
 }
 
 impl NeedleKind {
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 46] = [
         Self::Build,
         Self::Tests,
         Self::ServerLog,
@@ -99,6 +123,27 @@ impl NeedleKind {
         Self::LockFile,
         Self::Yaml,
         Self::KeyValues,
+        Self::Xml,
+        Self::JUnit,
+        Self::PropertyList,
+        Self::Packages,
+        Self::YamlList,
+        Self::Ini,
+        Self::Ldif,
+        Self::Terraform,
+        Self::Nginx,
+        Self::GraphQl,
+        Self::LongCells,
+        Self::TraceLog,
+        Self::KernelSettings,
+        Self::Environment,
+        Self::Metrics,
+        Self::Installed,
+        Self::Pom,
+        Self::Calendar,
+        Self::Commits,
+        Self::Hcl,
+        Self::Units,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -128,6 +173,27 @@ impl NeedleKind {
             Self::LockFile => "lock-file",
             Self::Yaml => "yaml",
             Self::KeyValues => "key-values",
+            Self::Xml => "xml",
+            Self::JUnit => "junit",
+            Self::PropertyList => "plist",
+            Self::Packages => "packages",
+            Self::YamlList => "yaml-list",
+            Self::Ini => "ini",
+            Self::Ldif => "ldif",
+            Self::Terraform => "terraform",
+            Self::Nginx => "nginx",
+            Self::GraphQl => "graphql",
+            Self::LongCells => "long-cells",
+            Self::TraceLog => "trace-log",
+            Self::KernelSettings => "kernel-settings",
+            Self::Environment => "environment",
+            Self::Metrics => "metrics",
+            Self::Installed => "installed",
+            Self::Pom => "pom",
+            Self::Calendar => "calendar",
+            Self::Commits => "commits",
+            Self::Hcl => "hcl",
+            Self::Units => "units",
         }
     }
 
@@ -135,15 +201,24 @@ impl NeedleKind {
     pub(super) fn question(self) -> &'static str {
         match self {
             Self::Build => "Build the workspace and tell me how it went.",
-            Self::Tests => "Run the tests and tell me how they went.",
-            Self::ServerLog | Self::ChineseLog | Self::LocalizedLog | Self::Journal => {
-                "Have a look at the log of today."
-            }
+            Self::Tests | Self::JUnit => "Run the tests and tell me how they went.",
+            Self::ServerLog
+            | Self::ChineseLog
+            | Self::LocalizedLog
+            | Self::Journal
+            | Self::TraceLog => "Have a look at the log of today.",
             Self::Csv | Self::JsonArray | Self::JsonLines | Self::Sql => {
                 "Look through the sales before we close the month."
             }
-            Self::NestedJson | Self::Yaml => "Is our deployment as it should be?",
-            Self::Source => "Review this file, please.",
+            Self::NestedJson
+            | Self::Yaml
+            | Self::Xml
+            | Self::PropertyList
+            | Self::YamlList
+            | Self::Ini
+            | Self::Nginx
+            | Self::Terraform => "Is our deployment as it should be?",
+            Self::Source | Self::GraphQl => "Review this file, please.",
             Self::Diff => "Review my branch, please.",
             Self::Grep => "Where is this called?",
             Self::Minified => "What does this script do?",
@@ -153,8 +228,16 @@ impl NeedleKind {
             Self::StackDump => "The service is slow. What are its threads doing?",
             Self::Table => "What is running at the moment?",
             Self::Listing => "What lies in this folder?",
-            Self::LockFile => "Which packages do we use?",
-            Self::KeyValues => "Explain the settings of this machine.",
+            Self::LockFile | Self::Packages | Self::Installed | Self::Pom => {
+                "Which packages do we use?"
+            }
+            Self::KeyValues | Self::KernelSettings | Self::Environment => {
+                "Explain the settings of this machine."
+            }
+            Self::Metrics | Self::Units => "How is the service doing?",
+            Self::Calendar | Self::Commits => "What happens this week?",
+            Self::Hcl => "Is our cluster as it should be?",
+            Self::Ldif | Self::LongCells => "Who has an account here?",
         }
     }
 
@@ -185,6 +268,27 @@ impl NeedleKind {
             Self::LockFile => Box::new(LockFile::new(scene)),
             Self::Yaml => Box::new(Manifest),
             Self::KeyValues => Box::new(KeyValues),
+            Self::Xml => Box::new(Records::new(scene, &records::XML)),
+            Self::JUnit => Box::new(Records::new(scene, &records::JUNIT)),
+            Self::PropertyList => Box::new(Records::new(scene, &records::PLIST)),
+            Self::Packages => Box::new(Records::new(scene, &records::PACKAGES)),
+            Self::YamlList => Box::new(Records::new(scene, &records::YAML_LIST)),
+            Self::Ini => Box::new(Records::new(scene, &records::INI)),
+            Self::Ldif => Box::new(Records::new(scene, &records::LDIF)),
+            Self::Terraform => Box::new(Records::new(scene, &records::TERRAFORM)),
+            Self::Nginx => Box::new(Records::new(scene, &records::NGINX)),
+            Self::GraphQl => Box::new(Records::new(scene, &records::GRAPHQL)),
+            Self::LongCells => Box::new(Records::new(scene, &records::LONG_CELLS)),
+            Self::TraceLog => Box::new(TraceLog::new(scene)),
+            Self::KernelSettings => Box::new(KeyList::Kernel),
+            Self::Environment => Box::new(KeyList::Environment),
+            Self::Metrics => Box::new(KeyList::Metrics),
+            Self::Installed => Box::new(Records::new(scene, &more_formats::INSTALLED)),
+            Self::Pom => Box::new(Records::new(scene, &more_formats::POM)),
+            Self::Calendar => Box::new(Records::new(scene, &more_formats::CALENDAR)),
+            Self::Commits => Box::new(Records::new(scene, &more_formats::COMMITS)),
+            Self::Hcl => Box::new(Records::new(scene, &more_formats::HCL)),
+            Self::Units => Box::new(Records::new(scene, &more_formats::UNITS)),
         }
     }
 }

@@ -51,7 +51,7 @@ fn body(last: Option<Value>) -> Value {
     json!({"model": "m", "input": input, "tools": [look]})
 }
 
-/// A request that is compacted before it is answered.
+/// A request that is compacted after it was answered.
 fn beyond_threshold() -> Value {
     let mut body = body(None);
     let long = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look. ".repeat(800)}]});
@@ -108,8 +108,8 @@ async fn compactions(wire: PlayerWire) -> BundleFiles {
         let threshold = beyond_threshold();
         recording
             .each_caller(&threshold, || {
-                play();
                 player.push(answer(json!([{"text": "on it"}])));
+                play();
             })
             .await;
     }
@@ -126,8 +126,7 @@ async fn locked_store(wire: PlayerWire) -> BundleFiles {
     let folder = recording.proxy.folder.path();
     let writer = rusqlite::Connection::open(folder.join("data/artifacts/artifacts.db")).unwrap();
     let trigger = json!({"type": "compaction_trigger"});
-    let requests = [beyond_threshold(), body(Some(trigger))];
-    for mut asked in requests {
+    for mut asked in [body(Some(trigger.clone())), body(Some(trigger))] {
         player.push(answer(json!([{"text": SUMMARY}])));
         writer.execute_batch("BEGIN IMMEDIATE").unwrap();
         recording.count_turns(1);
@@ -140,7 +139,6 @@ async fn locked_store(wire: PlayerWire) -> BundleFiles {
         let asked = streaming(&asked).to_string();
         let mut stream = recording.proxy.open(asked, TURN).await;
         stream.read_until("\"sequence_number\":4").await;
-        player.push(answer(json!([{"text": "on it"}])));
         writer.execute_batch("COMMIT").unwrap();
         let stream = stream.read_to_end().await.stream();
         assert!(stream.count("response.in_progress") > 3);

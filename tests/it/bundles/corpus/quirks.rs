@@ -128,6 +128,8 @@ fn complete() {
     let names = patches.concat().into_iter().map(str::to_owned);
     let mut all: BTreeSet<String> = names.chain(parameters).collect();
     assert!(all.remove("without"));
+    // An answer shows this, and no refusal.
+    assert!(all.remove("thinking_unopened"));
     let taught: BTreeSet<String> = rows().iter().map(|row| row.lesson.to_owned()).collect();
     assert_eq!(taught, all);
 }

@@ -37,7 +37,11 @@ pub fn groups(wire: PlayerWire) -> Vec<Group> {
         group(
             wire,
             "answers that end early, or well",
-            &[Kind::ContentFilter],
+            match wire {
+                // Nothing was said, for a reason that nobody knows.
+                PlayerWire::Chat => &[Kind::ContentFilter, Kind::BadReply],
+                PlayerWire::Responses => &[Kind::ContentFilter],
+            },
             ended,
         ),
     ]

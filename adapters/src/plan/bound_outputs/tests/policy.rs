@@ -13,6 +13,7 @@ use crate::plan::{
 };
 use crate::responses::request::TurnSource;
 use crate::stop_flag::{StopFlag, StopReason};
+use crate::wire::{EncodeOptions, encode};
 
 pub(super) fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
     Bounds {
@@ -159,6 +160,41 @@ fn every_kind_of_output_is_bounded() {
                 artifact.chars > 24_000 && shown.text.contains(&artifact.id),
                 "{result}"
             );
+        }
+    }
+}
+
+// S2-Ga
+#[test]
+fn what_ran_on_a_server_is_bounded_in_its_result_alone() {
+    let text = lines(60_000);
+    let parts = json!([{"type": "input_text", "text": text}]).to_string();
+    let file = json!([{"type": "input_file", "filename": "a.txt", "file_data": format!("data:text/plain,{text}")}]);
+    for item in [
+        json!({"type": "mcp_call", "id": "m", "name": "f", "arguments": "{\"a\":1}", "output": text}),
+        json!({"type": "mcp_call", "id": "m", "name": "f", "arguments": "{\"a\":1}", "output": parts}),
+        json!({"type": "code_interpreter_call", "id": "m", "code": "x", "outputs": [{"type": "logs", "logs": text}]}),
+        json!({"type": "file_search_call", "id": "m", "queries": [], "results": [{"filename": "a", "text": text}]}),
+        json!({"type": "function_call_output", "call_id": "c", "output": parts}),
+        json!({"type": "function_call_output", "call_id": "c", "output": file}),
+    ] {
+        let source = TurnSource::new(json!({"model": "m", "input": [item]}).to_string());
+        let turn = source.turn().unwrap();
+        let plan = plan(&turn, &bounds(262_144, OutputPolicy::Adaptive));
+        assert_eq!(
+            plan.replacements[&0].kind,
+            ReplacementKind::Excerpt,
+            "{}",
+            turn.items[0].type_name()
+        );
+        let dialect = registry::Dialect::default();
+        let model = registry::Model::unlisted("m");
+        let options = EncodeOptions::new(&dialect, &model, "m");
+        let body = encode(&turn, &plan, &options).unwrap().encoded.body;
+        assert!(body.len() < 9_000, "{}", body.len());
+        if turn.items[0].type_name() == "mcp_call" {
+            let body = String::from_utf8(body).unwrap();
+            assert!(body.contains(r#""arguments":"{\"a\":1}""#), "{body}");
         }
     }
 }

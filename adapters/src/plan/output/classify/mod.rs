@@ -5,7 +5,7 @@
 //! vote. A text
 //! that is mostly in long lines is judged by its bytes.
 
-use super::OutputKind;
+use super::{OutputKind, elements};
 
 mod json_scan;
 mod line_rules;
@@ -127,8 +127,10 @@ impl Classifier {
         };
         self.is_html =
             begins_with(b"<!doctype html") || begins_with(b"<html") || begins_with(b"<head>");
-        self.is_markup_or_php =
-            begins_with(b"<?xml") || begins_with(b"<svg") || begins_with(b"<?php");
+        self.is_markup_or_php = begins_with(b"<?xml")
+            || begins_with(b"<svg")
+            || begins_with(b"<?php")
+            || elements::is_xml(start);
     }
 }
 

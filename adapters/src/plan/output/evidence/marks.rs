@@ -20,6 +20,9 @@ const ONLY_BITS: Bits = 4 * BIT;
 /// A name such as `retry_limit` or `HttpClient`, which only somebody writes who means it.
 const NAME_BITS: Bits = 14 * BIT;
 
+/// A sign says nothing if more lines have it than this allows, one in sixteen.
+const LEAST_SIGN_BITS: Bits = 4 * BIT;
+
 /// A word that was asked for is searched for if it is so rare.
 const ASKED_QUERY_BITS: Bits = 4 * BIT;
 
@@ -389,12 +392,20 @@ impl Marks {
         let Some(mark) = self.at(id.0) else {
             return 0;
         };
-        let rarity = ratio(lines.max(1), mark.lines.max(1));
+        // The lines with a compound name are counted by that.
+        let with_name = if mark.last == token.hash || token.kind != TokenKind::Word {
+            0
+        } else {
+            model.occurrences(token.hash)
+        };
+        let rarity = ratio(lines.max(1), mark.lines.max(with_name).max(1));
         let is_asked = mark.kind == MarkKind::Asked;
         let is_word = token.kind == TokenKind::Word && mark.name == mark.last;
         let rarity = match (is_asked, is_word) {
             (true, true) => rarity.min(model.rarity(token.hash)) * 3 / 2,
             (true, false) => rarity * 3 / 2,
+            // A sign that many lines have says nothing.
+            (false, _) if rarity < LEAST_SIGN_BITS => return 0,
             (false, _) => rarity,
         };
         let is_only = mark.lines <= 1 && !is_asked && mark.bits > ORDER_BITS;

@@ -415,6 +415,11 @@ impl RarityModel {
         Some(if is_near { bits / 4 } else { bits })
     }
 
+    /// How often a word occurred.
+    pub(super) fn occurrences(&self, name: u64) -> u32 {
+        self.word(name).count
+    }
+
     /// How rare a word is among all words.
     pub(super) fn rarity(&self, name: u64) -> Bits {
         ratio(self.total.max(1), self.word(name).count.max(1))

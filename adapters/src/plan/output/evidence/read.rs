@@ -3,7 +3,7 @@
 use super::model::Context;
 use super::tokens::{FoundToken, TextToken, TokenKind, Tokens, first_bytes, load, mix};
 use super::units::{Form, Separators};
-use crate::plan::output::markup;
+use crate::plan::output::{elements, markup};
 
 /// What is done with the tokens of a unit.
 pub(super) trait TokenSink {
@@ -38,6 +38,12 @@ pub(super) fn read<'t>(
     let least_word = form.least_word();
     match form {
         Form::Table(separator) => reader.read_row(separator, unit),
+        // The tag between a key and its value says less than the key.
+        Form::Xml if bytes.get(unit.0..).is_some_and(elements::is_key) => {
+            markup::for_each_text(bytes, unit, |start, end| {
+                reader.read_words((start, end), least_word);
+            });
+        }
         Form::Page => {
             let mut is_first = true;
             markup::for_each_text(bytes, unit, |start, end| {
@@ -50,7 +56,7 @@ pub(super) fn read<'t>(
                 reader.read_words((at, end), least_word);
             });
         }
-        Form::Lines | Form::Minified => {
+        Form::Lines | Form::Minified | Form::Xml => {
             let at = reader.read_first(unit, least_word);
             reader.read_words((at, unit.1), least_word);
         }

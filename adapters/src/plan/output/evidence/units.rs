@@ -1,7 +1,7 @@
 //! Cuts a text into units: lines, parts of long lines, or the blocks of a page.
 
-use crate::plan::output::markup;
 use crate::plan::output::places::Places;
+use crate::plan::output::{elements, markup};
 
 /// How a text is cut into units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(in crate::plan::output) enum Form {
     Table(u8),
     /// The blocks of an HTML page, without tags, scripts and comments.
     Page,
+    /// The elements of an XML document, with their tags.
+    Xml,
 }
 
 /// The lines that tell whether a text is a table, and the most separators in a row of one.
@@ -53,7 +55,7 @@ impl Form {
     pub(super) fn separator(self) -> Option<u8> {
         match self {
             Self::Table(separator) => Some(separator),
-            Self::Lines | Self::Minified | Self::Page => None,
+            Self::Lines | Self::Minified | Self::Page | Self::Xml => None,
         }
     }
 
@@ -66,13 +68,15 @@ impl Form {
     /// Calls `unit` with the range of each unit, in their order.
     #[inline]
     pub(super) fn for_each_unit(self, bytes: &[u8], mut unit: impl FnMut(usize, usize)) {
-        if self == Self::Page {
-            markup::for_each_block(bytes, |start, end| {
+        match self {
+            Self::Page => markup::for_each_block(bytes, |start, end| {
                 unit(start, end);
                 true
-            });
-        } else {
-            for_each_line_part(bytes, 0, bytes.len(), unit);
+            }),
+            Self::Xml => elements::for_each_element(bytes, unit),
+            Self::Lines | Self::Minified | Self::Table(_) => {
+                for_each_line_part(bytes, 0, bytes.len(), unit);
+            }
         }
     }
 }

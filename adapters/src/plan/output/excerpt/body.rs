@@ -163,7 +163,9 @@ impl ExcerptSource<'_> {
             Form::Lines => {
                 FirstAndLast::take(self.text, room, |start, end| self.fold_pattern(start, end))
             }
-            Form::Minified | Form::Table(_) => FirstAndLast::take(self.text, room, |_, _| None),
+            Form::Minified | Form::Table(_) | Form::Xml => {
+                FirstAndLast::take(self.text, room, |_, _| None)
+            }
         }
     }
 
@@ -185,11 +187,11 @@ impl ExcerptSource<'_> {
     /// The units between two bytes that are shown in so much room, in their order.
     fn choose(&self, between: (usize, usize), room: usize) -> Vec<ShownUnit> {
         let mut shown: Vec<ShownUnit> = Vec::new();
-        // A quarter is for what stands around these units, where that says something.
+        // A sixth is for what stands around these units, where that says something.
         let around = match (self.form, &self.overview) {
             (Form::Lines, Overview::Hits(_))
-            | (Form::Minified | Form::Page | Form::Table(_), _) => 0,
-            (Form::Lines, _) => room / 4,
+            | (Form::Minified | Form::Page | Form::Table(_) | Form::Xml, _) => 0,
+            (Form::Lines, _) => room / 6,
         };
         let mut left = room - around;
         let mut patterns: HashMap<u64, usize> = HashMap::new();
@@ -212,10 +214,13 @@ impl ExcerptSource<'_> {
             let object = has_object.then(|| self.object(unit, between)).flatten();
             let mut found = object.unwrap_or_else(|| self.show(unit, between, limit));
             found.rank = shown.len();
+            let name = self.name(&found, between, &shown);
             let cost = found.cost() + self.file_cost(&found, &shown);
+            let cost = cost + name.as_ref().map_or(0, ShownUnit::cost);
             if cost <= left {
                 left -= cost;
                 shown.push(found);
+                shown.extend(name);
             } else if left < MIN_UNIT_CHARS {
                 break;
             }
@@ -229,15 +234,7 @@ impl ExcerptSource<'_> {
             if start < between.0 || end > between.1 || overlaps(&shown, start, end) {
                 continue;
             }
-            let line = self.text.get(start..end).unwrap_or_default();
-            let unit = ShownUnit {
-                start,
-                end,
-                text: one_line(line, 160),
-                alike: 1,
-                pattern: None,
-                rank: usize::MAX,
-            };
+            let unit = self.plain_line((start, end), 160);
             if unit.cost() <= left && !unit.text.is_empty() {
                 left -= unit.cost();
                 shown.push(unit);
@@ -245,6 +242,19 @@ impl ExcerptSource<'_> {
         }
         shown.sort_by_key(|unit| unit.start);
         shown
+    }
+
+    /// A line that is shown for what is next to it.
+    pub(super) fn plain_line(&self, (start, end): (usize, usize), limit: usize) -> ShownUnit {
+        let line = self.text.get(start..end).unwrap_or_default();
+        ShownUnit {
+            start,
+            end,
+            text: one_line(line.trim_end(), limit),
+            alike: 1,
+            pattern: None,
+            rank: usize::MAX,
+        }
     }
 
     /// The characters of the line above a hit that names its file, if no other hit in that file is
@@ -330,6 +340,11 @@ impl ExcerptSource<'_> {
         let shown = if self.form == Form::Page {
             let before = html::plain(raw(start, text.floor_char_boundary(unit.focus)));
             cut_around(&html::plain(raw(start, end)), before.chars().count(), limit)
+        } else if self.form == Form::Xml {
+            let focus = text.floor_char_boundary(unit.focus);
+            let before = json::joined_lines(raw(start, focus));
+            let shown = json::joined_lines(raw(start, end));
+            cut_behind_name(&shown, before.chars().count(), limit)
         } else {
             let bytes = text.as_bytes();
             if bytes.get(end).is_some_and(|next| *next != b'\n') {
@@ -358,7 +373,7 @@ impl ExcerptSource<'_> {
     }
 }
 
-fn overlaps(shown: &[ShownUnit], start: usize, end: usize) -> bool {
+pub(super) fn overlaps(shown: &[ShownUnit], start: usize, end: usize) -> bool {
     shown.iter().any(|it| it.start < end && start < it.end)
 }
 
@@ -382,6 +397,18 @@ pub(super) fn cut_around(line: &str, focus: usize, limit: usize) -> String {
         format!("…{shown}")
     } else {
         shown
+    }
+}
+
+/// The same, with the beginning of the line if it is cut.
+fn cut_behind_name(line: &str, focus: usize, limit: usize) -> String {
+    let head = line_cut::first_chars(line, limit / 3);
+    let rest = line.get(head.len()..).unwrap_or_default();
+    match focus.checked_sub(limit / 3) {
+        Some(focus) if rest.chars().count() + limit / 3 > limit => {
+            format!("{head}{}", cut_around(rest, focus, limit - limit / 3))
+        }
+        _ => cut_around(line, focus, limit),
     }
 }
 

@@ -6,7 +6,7 @@
 //! alone, and never has more characters than its limit.
 
 use super::evidence::{self, Findings, Form, Wanted};
-use super::{OutputKind, OutputMeasure};
+use super::{OutputKind, OutputMeasure, elements};
 use crate::plan::Retention;
 use crate::stop_flag::StopFlag;
 use overview::Overview;
@@ -21,6 +21,7 @@ mod outline;
 mod overview;
 mod page;
 mod queries;
+mod record;
 mod render;
 
 /// The maximum characters of an excerpt.
@@ -115,6 +116,7 @@ impl<'t> ExcerptSource<'t> {
             .split_at_checked(measure.header.bytes)
             .unwrap_or(("", text));
         let form = match measure.kind {
+            OutputKind::FileOrCodeOutput if elements::is_xml(text.as_bytes()) => Form::Xml,
             OutputKind::WebOrSearch if html::is_tagged(text) => Form::Page,
             OutputKind::Json => Form::Lines,
             OutputKind::OpaqueToolOutput => Form::Minified,

@@ -1,6 +1,7 @@
 //! Excerpts of every kind of output.
 
 mod forms;
+mod records;
 
 use std::fmt::Write as _;
 

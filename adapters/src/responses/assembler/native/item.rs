@@ -1,9 +1,12 @@
 //! One native item, from its first event to its last.
 
+use super::super::call::NOT_WHOLE;
+use super::super::custom_input;
 use super::super::text_part::{TextPart, complete_annotation, kind_of_part, list_content};
 use super::super::writer::{ItemPosition, location_fields};
 use super::item_types::{BodyType, ItemType};
 use super::{NativeOutput, client_id};
+use crate::arguments::{ArgumentsReading, ArgumentsScan};
 use crate::event::{Fragment, NativeText};
 use crate::json::{self, quoted};
 use crate::members::{Members, rewrite};
@@ -30,6 +33,10 @@ pub(super) struct NativeItem {
     /// Whether nothing is written before the item is complete, because the client runs
     /// every call that it sees.
     held_back: bool,
+    /// Whether a call is left out if it stays incomplete.
+    needs_whole: bool,
+    /// What is known of the arguments of a function call.
+    scan: ArgumentsScan,
     /// The texts in order. All but the last are closed once they are written.
     parts: Vec<TextPart>,
     /// How many of the first parts are known to be white space.
@@ -49,7 +56,7 @@ impl NativeItem {
         item_type: ItemType,
         added: String,
         call_id: Option<String>,
-        held_back: bool,
+        (held_back, needs_whole): (bool, bool),
     ) -> Self {
         Self {
             item_type,
@@ -57,6 +64,8 @@ impl NativeItem {
             done: None,
             call_id,
             held_back,
+            needs_whole,
+            scan: ArgumentsScan::default(),
             parts: Vec::new(),
             blank_parts: 0,
             differs: false,
@@ -168,6 +177,10 @@ impl NativeItem {
             self.close_part(&position, None, out);
         }
         if let Some(part) = self.parts.get_mut(self.closed.1) {
+            if self.item_type.is_function_call() {
+                let passable = self.scan.passable(part.text());
+                part.hold_from(passable);
+            }
             part.advance(&position, self.closed.1, delta, &mut out.items);
         }
         for (name, document) in std::mem::take(&mut self.waiting) {
@@ -190,9 +203,19 @@ impl NativeItem {
             Some(_) => status.as_deref() == Some("incomplete"),
             None => !complete || has_body && !self.has_whole_body(),
         };
-        if is_cut && self.held_back {
-            let name = members.text("name").unwrap_or_default();
-            return out.items.note("call_truncated", name.into_owned());
+        let name = members.text("name").unwrap_or_default();
+        let is_broken = !is_cut && self.has_open_body(&members);
+        let is_cut = is_cut || is_broken;
+        if is_broken {
+            let defect = (name.as_ref().to_owned(), NOT_WHOLE);
+            out.defect.get_or_insert(defect);
+        }
+        if is_cut && self.item_type.has_name() {
+            out.items.note("call_truncated", name.as_ref());
+            // Of one that the client has not seen the answer may still be asked for again.
+            if self.position.is_none() && (self.needs_whole || is_broken) {
+                return;
+            }
         }
         let mut changes: MemberChanges = Vec::new();
         if done.is_none() {
@@ -228,8 +251,7 @@ impl NativeItem {
                 let text = self.close_body(body, &members, (is_cut, done.is_none()), out);
                 changes.extend(text.map(|text| (body.field, Some(text))));
                 if self.differs {
-                    out.items
-                        .fail_call(&members.text("name").unwrap_or_default());
+                    out.items.fail_call(&name);
                     changes.retain(|(name, _)| *name != "status");
                     changes.push(("status", Some(quoted("incomplete"))));
                 }
@@ -330,6 +352,22 @@ impl NativeItem {
         }
     }
 
+    /// Whether the end of the arguments is missing, although the item has ended.
+    fn has_open_body(&mut self, members: &Members<'_>) -> bool {
+        let ItemType::Body(body) = self.item_type else {
+            return false;
+        };
+        if let Some(whole) = members.get(body.field).and_then(Fragment::from_raw) {
+            self.complete_text(NativeText::Body, &whole);
+        }
+        let text = self.parts.first().map_or("", TextPart::text);
+        match body.name {
+            "function_call" => ArgumentsScan::default().is_open(text),
+            "custom_tool_call" => custom_input::is_cut(&json::unescape(text)),
+            _ => false,
+        }
+    }
+
     fn has_whole_body(&self) -> bool {
         let text = self.parts.first().map_or("", TextPart::text);
         serde_json::from_str::<serde::de::IgnoredAny>(&json::unescape(text)).is_ok()
@@ -343,6 +381,10 @@ impl NativeItem {
         let added = self.added.clone();
         let members = Members::read(&added).unwrap_or_default();
         let own = members.text("id");
+        if let Some(name) = members.text("name") {
+            let namespace = members.text("namespace");
+            out.items.find_tool(namespace.as_deref(), &name);
+        }
         let known_phase = phase(&members).is_some() || self.done_has_phase();
         let adds_phase = self.item_type == ItemType::Message && !known_phase;
         let id = client_id(out, &self.item_type, own.as_deref(), adds_phase);
@@ -539,6 +581,7 @@ impl NativeItem {
         (is_cut, is_only_added): (bool, bool),
         out: &mut NativeOutput<'_>,
     ) -> Option<String> {
+        let name = members.text("name").unwrap_or_default();
         // The body of an item that was only added is its beginning.
         let own = members.get(body.field).filter(|_| !is_only_added);
         let whole = own.and_then(Fragment::from_raw);
@@ -553,6 +596,24 @@ impl NativeItem {
                 .note("arguments_differ", "the deltas are not the whole text");
             self.differs = !is_same_json(part.text(), whole.escaped());
         }
+        if body.name == "function_call" && !is_cut {
+            let text = part.text().to_owned();
+            match ArgumentsScan::default().reading(&text) {
+                ArgumentsReading::Whole {
+                    document,
+                    repaired: true,
+                } if part.replace(&document) => {
+                    out.items.note("arguments_repaired", name.as_ref());
+                    is_same = false;
+                }
+                ArgumentsReading::Whole { .. } | ArgumentsReading::Blank => {}
+                ArgumentsReading::Open | ArgumentsReading::Unreadable => {
+                    out.items
+                        .note("arguments_broken", format!("{name}: they are not JSON"));
+                }
+            }
+        }
+        part.hold_from(usize::MAX);
         if part.is_blank() && !is_cut && !body.empty.is_empty() && part.text().is_empty() {
             part.push(body.empty, "");
             is_same = false;

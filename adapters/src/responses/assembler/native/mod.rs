@@ -25,10 +25,11 @@ use self::item_types::ItemType;
 use super::super::event_buffer::EventBuffer;
 use super::Assembler;
 use super::call::CallItem;
-use super::call_queue::WithheldPlace;
+use super::call_queue::{CallDefect, WithheldPlace};
 use super::text_part::{TOO_MANY_ANNOTATIONS, list_content, missing_rest};
 use super::writer::ItemOutput;
 use crate::event::{Fragment, NativeEvent, NativeText};
+use crate::fault::Fault;
 use crate::json;
 use crate::members::Members;
 use crate::origin;
@@ -49,6 +50,8 @@ pub(super) struct NativeItems {
     places: HashMap<u32, WithheldPlace>,
     /// Whether one of them came before the first item of the queue.
     behind_withheld: bool,
+    /// The calls that have no name so far.
+    nameless: HashSet<u32>,
 }
 
 #[derive(Debug)]
@@ -84,6 +87,8 @@ pub(super) struct NativeOutput<'o> {
     pub(super) origin: &'o str,
     /// See [`super::AssemblerSettings::caller_is_codex`].
     pub(super) for_codex: bool,
+    /// See [`super::rounds::RoundState::defect`].
+    pub(super) defect: &'o mut Option<CallDefect>,
 }
 
 impl Assembler {
@@ -183,6 +188,20 @@ impl Assembler {
         self.native.running_here.clear();
     }
 
+    /// Forgets the items that nothing was written of.
+    pub(super) fn forget_native(&mut self) {
+        let changed_call_ids = std::mem::take(&mut self.native.changed_call_ids);
+        self.native = NativeItems {
+            changed_call_ids,
+            ..NativeItems::default()
+        };
+    }
+
+    /// The fault of an answer with a call that never got a name.
+    pub(super) fn lost_call(&self) -> Option<Fault> {
+        (!self.native.nameless.is_empty()).then(Fault::nameless_call)
+    }
+
     /// Forgets the calls that ran here.
     pub(super) fn begin_native_round(&mut self) {
         self.native.behind_withheld = false;
@@ -232,6 +251,7 @@ impl Assembler {
             used_ids: &mut self.native_ids,
             origin: &self.settings.params.origin,
             for_codex: self.settings.caller_is_codex,
+            defect: &mut self.round.defect,
         };
         act(&mut self.native, &mut out);
     }
@@ -248,14 +268,18 @@ impl Assembler {
             return self.writer.notes.add("item_dropped", "it has no type");
         };
         let item_type = ItemType::of(&kind);
-        if item_type.has_name() && members.text("name").is_none_or(|name| name.is_empty()) {
-            return self
-                .writer
-                .notes
-                .add("item_dropped", "it is a call without a name");
+        if kind == "tool_search_output" {
+            // This upstream searches itself.
+            self.writer.search = None;
         }
+        let name = members.text("name").unwrap_or_default();
+        if item_type.has_name() && name.trim().is_empty() {
+            // Its end may be the first that names it.
+            self.native.nameless.insert(slot);
+            return;
+        }
+        self.native.nameless.remove(&slot);
         if item_type.is_function_call() && members.present("namespace").is_none() {
-            let name = members.text("name").unwrap_or_default();
             let target = self.settings.tool_names.resolve(&name).target;
             if self.runs_here(&target) {
                 let id = members.text("call_id").unwrap_or_default();
@@ -274,20 +298,21 @@ impl Assembler {
                     slot,
                     call_id.unwrap_or_default(),
                     target,
-                    self.settings.caller_is_codex,
+                    self.call_holding(),
                     None,
                 ),
                 arguments: String::new(),
                 complete: None,
             }))
         } else {
-            let held_back = item_type.is_call() && self.settings.caller_is_codex;
+            let (holds_calls, needs_whole) = self.call_holding();
+            let holding = (item_type.is_call() && holds_calls, needs_whole);
             drop(members);
             ItemForm::Native(Box::new(NativeItem::new(
                 item_type,
                 item.into_owned(),
                 call_id,
-                held_back,
+                holding,
             )))
         };
         self.native.queue.push_back(QueuedItem { slot, form });
@@ -489,7 +514,13 @@ impl ItemForm {
             Self::Native(item) => item.close(complete, last, out),
             Self::Restored(mut restored) => {
                 let whole = restored.complete.unwrap_or(complete);
-                if whole || restored.call.is_complete() {
+                if let Some(what) = restored.call.defect() {
+                    if whole {
+                        let defect = (restored.call.name().to_owned(), what);
+                        out.defect.get_or_insert(defect);
+                    }
+                    restored.call.close_defective(whole, &mut out.items);
+                } else if whole || restored.call.is_complete() {
                     restored.call.close("completed", &mut out.items);
                 } else {
                     restored.call.close_incomplete(&mut out.items);

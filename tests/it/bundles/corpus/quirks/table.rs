@@ -323,6 +323,16 @@ fn parameters() -> Vec<Row> {
             ),
         ),
         row(
+            "max_tools",
+            turn(
+                json!({"tools": (0..9).map(|n| json!({"type": "function", "name": format!("f{n}")})).collect::<Vec<_>>()}),
+            ),
+            refuses(
+                "\"name\":\"f8\"",
+                "Invalid 'tools': array too long. Expected an array with maximum length 8, but got an array with length 9 instead.",
+            ),
+        ),
+        row(
             "whole_calls",
             tools(json!({})),
             refuses("\"stream\":true", "Cannot use tools with stream"),
@@ -351,6 +361,15 @@ fn messages() -> Vec<Row> {
             keeps(
                 "user_after_tool",
                 "Unexpected role 'user' after role 'tool'",
+            ),
+        ),
+        row(
+            "end_with_user",
+            turn(json!({"input": [user("go"), {"role": "assistant", "content": "Once "}]})),
+            misses(
+                "Continue.",
+                "Once",
+                "This model does not support assistant message prefill. The conversation must end with a user message.",
             ),
         ),
         row(
@@ -395,6 +414,13 @@ fn media() -> Vec<Row> {
             "no_images",
             says(&json!([text, image])),
             refuses("image_url", "Image input not supported"),
+        ),
+        row(
+            "no_audio",
+            says(
+                &json!([text, {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}]),
+            ),
+            refuses("input_audio", "audio input is not supported"),
         ),
         row(
             "no_image_urls",

@@ -10,6 +10,7 @@ mod diff;
 mod headings;
 mod hits;
 mod secrets;
+mod settings;
 mod sites;
 mod table;
 
@@ -36,7 +37,7 @@ impl Overview {
             kind,
             OutputKind::CommandOutput | OutputKind::FileOrCodeOutput
         );
-        if form == Form::Minified {
+        if matches!(form, Form::Minified | Form::Xml) {
             return (Self::Nothing, Vec::new());
         }
         if is_text && diff::is_diff(text) {
@@ -60,9 +61,10 @@ impl Overview {
                 if headings.are_many() {
                     (Self::Page(headings, sites::Sites::default()), Vec::new())
                 } else {
-                    (Self::Nothing, Vec::new())
+                    (Self::Nothing, settings::read(text))
                 }
             }
+            (Form::Lines, OutputKind::CommandOutput) => (Self::Nothing, settings::read(text)),
             (_, _) => (Self::Nothing, Vec::new()),
         }
     }

@@ -12,7 +12,7 @@ const NAMES: [&str; 9] = [
     "barge", "tide", "lantern", "mooring", "gull", "anchor", "rope", "sail", "deck",
 ];
 
-fn name(at: usize) -> &'static str {
+pub(super) fn name(at: usize) -> &'static str {
     NAMES[at * 7 % 9]
 }
 
