@@ -86,6 +86,11 @@ struct Brackets {
 }
 
 impl Brackets {
+    /// Whether the next byte is in a string, and no backslash precedes it.
+    fn is_in_plain_string(&self) -> bool {
+        self.in_string && !self.escaped
+    }
+
     /// Reads a byte; whether it closes the document.
     fn closes(&mut self, byte: u8) -> bool {
         if self.in_string {
@@ -221,7 +226,18 @@ impl ArgumentsScan {
     fn read(&mut self, escaped: &str) {
         let mut rest = escaped.as_bytes().get(self.scanned..).unwrap_or_default();
         self.scanned = escaped.len();
-        while let Some((byte, after)) = next_byte(rest) {
+        loop {
+            // In a string only an escape counts: its end is written `\"`.
+            if self.stage == Stage::Inside && self.brackets.is_in_plain_string() {
+                let plain = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
+                if plain > 0 {
+                    self.verdict = Verdict::Unjudged;
+                    rest = rest.get(plain..).unwrap_or_default();
+                }
+            }
+            let Some((byte, after)) = next_byte(rest) else {
+                return;
+            };
             let at = escaped.len() - rest.len();
             rest = after;
             let is_blank = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');

@@ -118,6 +118,9 @@ impl<'a> ContentPart<'a> {
             url: &'a RawValue,
         }
         let image = self.image_url?;
+        if !image.get().starts_with('{') {
+            return Some(image);
+        }
         let nested = serde_json::from_str::<ImageUrl<'a>>(image.get());
         Some(nested.map_or(image, |nested| nested.url))
     }
@@ -265,7 +268,7 @@ impl<'a> MessageContent<'a> {
         }
     }
 
-    /// Leaves the texts alone, whatever the types of their parts are.
+    /// Keeps only the texts, whatever the types of their parts are.
     pub(crate) fn only_texts(mut self) -> Self {
         let has_text = |part: &MessagePart<'_>| {
             matches!(

@@ -83,10 +83,7 @@ impl MessageContent<'_> {
 
 impl MessagePart<'_> {
     /// The text that replaces this part if it cannot be sent.
-    fn replacement<'a>(&self, accepted: AcceptedMedia, notes: &mut Notes) -> Option<Text<'a>>
-    where
-        Self: 'a,
-    {
+    fn replacement(&self, accepted: AcceptedMedia, notes: &mut Notes) -> Option<Text<'static>> {
         let line = match self {
             MessagePart::Image(url, _) => {
                 if let Some(text) = text_files::of_image(url) {
@@ -135,12 +132,16 @@ impl MessagePart<'_> {
                 "[An audio recording was left out: this model takes no audio.]".to_owned()
             }
             MessagePart::Unknown(_, kind, text) => {
-                notes.add("content_skipped", format!("a part of the type '{kind}'"));
+                let (first, rest) = match kind.as_ref() {
+                    "" => ("part without a type", String::new()),
+                    kind => ("part of the type ", format!("'{kind}'")),
+                };
+                notes.add("content_skipped", format!("a {first}{rest}"));
                 match text {
                     Some(text) => return Some(text.decoded().into_owned().into()),
-                    None => format!(
-                        "[A part of the type '{kind}' was left out: it cannot be sent to this model.]"
-                    ),
+                    None => {
+                        format!("[A {first}{rest} was left out: it cannot be sent to this model.]")
+                    }
                 }
             }
             MessagePart::Audio(..) | MessagePart::Text(_) => return None,

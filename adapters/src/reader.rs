@@ -4,6 +4,8 @@
 //! with a web page. Content types are not reliable, so the first character of the
 //! body decides how it is framed.
 
+use std::borrow::Cow;
+
 use registry::WireQuirks;
 use serde_json::value::RawValue;
 
@@ -131,7 +133,7 @@ impl UpstreamReader {
                 .map_err(too_large)?;
                 if sse.unrecognized().len() > *looked_at {
                     *looked_at = sse.unrecognized().len();
-                    decoder.fail_with_error(last_document(sse.unrecognized()), emit);
+                    decoder.fail_with_error(&last_document(sse.unrecognized()), emit);
                 }
                 Ok(())
             }
@@ -231,7 +233,8 @@ fn end_of_bare_document(bytes: &[u8]) -> Option<usize> {
     let begin = if bytes.starts_with(b"{") {
         0
     } else {
-        memchr::memmem::find(bytes, b"\n{")? + 1
+        let mut lines = memchr::memchr_iter(b'\n', bytes).map(|end| end + 1);
+        lines.find(|start| bytes.get(*start) == Some(&b'{'))?
     };
     let document = bytes.get(begin..)?;
     let blank = [&b"\n\n"[..], b"\n\r\n"];
@@ -240,10 +243,9 @@ fn end_of_bare_document(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The last JSON document of these lines, as far as it has arrived.
-fn last_document(lines: &[u8]) -> &str {
-    let text = str::from_utf8(lines).unwrap_or_default();
-    let from = text.rfind("\n{").map_or(0, |at| at + 1);
-    text.get(from..).unwrap_or_default()
+fn last_document(lines: &[u8]) -> Cow<'_, str> {
+    let from = memchr::memmem::rfind(lines, b"\n{").map_or(0, |at| at + 1);
+    String::from_utf8_lossy(lines.get(from..).unwrap_or_default())
 }
 
 fn too_large(error: sse::TooLarge) -> Fault {

@@ -148,25 +148,12 @@ fn decode(data: &Data<'_>) -> Option<String> {
                 .collect();
             BASE64.decode(data).ok()?
         }
-        Data::Percent(data) => percent_decode(data),
+        Data::Percent(data) => percent_encoding::percent_decode_str(data).collect(),
     };
     let is_control = |byte: &u8| matches!(byte, 0..=8 | 14..=26 | 28..=31);
     let text = String::from_utf8(bytes).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     (!text.as_bytes().iter().any(is_control)).then(|| text.to_owned())
-}
-
-fn percent_decode(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = byte.map_or(after, |_| after.get(2..).unwrap_or_default());
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ proptest! {
     ) {
         // `[DONE]` shows that the answer was not cut off.
         let said = |framing: SseFraming| SseFraming {
-            done: framing.done && script.end != End::Silence,
+            done: framing.done && !matches!(script.end, End::Silence | End::Cut(_)),
             ..framing
         };
         let mut bytes = said(framing).render(&script.chunks());
@@ -148,10 +148,11 @@ impl Answer {
 }
 
 /// Whether the answer fails. Codex would retry a filtered answer that is incomplete, so that fails for
-/// Codex, too.
+/// Codex, too. An answer that promises a call and says nothing fails as well.
 fn fails(script: &Script, codex: bool) -> bool {
     match script.end {
         End::Silence | End::Error(_) | End::Cut(_) => true,
+        End::Finish("tool_calls") => !script.steps.iter().any(says_something),
         End::Finish(reason) => codex && reason == "content_filter",
     }
 }
@@ -181,6 +182,14 @@ fn texts(stream: &strict::CheckedStream, script: &Script, codex: bool) -> Vec<(S
         pairs.push((stream.refusal(), refusal));
     }
     pairs
+}
+
+fn says_something(step: &Step) -> bool {
+    match step {
+        Step::Calls(_) => true,
+        Step::Refusal(text) => !without_blanks(&text.text).is_empty(),
+        step => text_of(step).is_some_and(|text| !without_blanks(text).is_empty()),
+    }
 }
 
 fn text_of(step: &Step) -> Option<&str> {

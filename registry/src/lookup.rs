@@ -107,8 +107,8 @@ impl Registry {
     ///    name.
     /// 3. It is a model id (ids may contain slashes); the first provider whose configuration
     ///    lists it answers, else the first one that has listed it itself.
-    /// 4. It is of a family of models in the configuration of a provider, and no other provider's
-    ///    name: makers bring out new models more often than this program does.
+    /// 4. It is of a family of models in the configuration of a provider, and no built-in provider
+    ///    lists it: makers bring out new models more often than this program does.
     /// 5. The default model answers, for Codex only. Codex requests helper models by fixed
     ///    names, which a provider that accepts any name would refuse or misunderstand.
     /// 6. Exactly one provider accepts any name, and the name does not begin with the id of
@@ -342,11 +342,11 @@ impl Registry {
 
     /// A provider that accepts any name is asked by its prefix, or if it is the only one.
     fn resolve_family(&self, name: &str) -> Option<Route> {
+        let mut providers = self.providers.iter();
+        let provider = providers.find(|one| !one.passthrough && one.has_family_of(name))?;
         if self.begins_with_provider(name) || builtin::provider_listing(name).is_some() {
             return None;
         }
-        let mut providers = self.providers.iter();
-        let provider = providers.find(|one| !one.passthrough && one.has_family_of(name))?;
         let model = Arc::new(provider.unlisted_model(name));
         Some(route(provider, model, ResolvedBy::Passthrough))
     }

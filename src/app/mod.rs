@@ -164,7 +164,11 @@ async fn metrics(State(app): State<AppState>) -> Response<Body> {
 async fn mcp(RequestArtifacts(owned): RequestArtifacts, request: DecodedRequest) -> Response<Body> {
     // Its memory counts until the answer is made.
     let _memory = request.memory;
-    let body = adapters::json::sound(&request.body).into_owned();
+    let sound = match adapters::json::sound(&request.body) {
+        Cow::Owned(sound) => Some(sound),
+        Cow::Borrowed(_) => None,
+    };
+    let body = sound.unwrap_or(request.body);
     crate::mcp::answer(owned, request.head, body).await
 }
 

@@ -149,14 +149,24 @@ where
     share
         .request(body.capacity() + body.len() + memory::STEP)
         .await?;
-    let text = block_in_place_if_large(body.len(), || {
-        String::from_utf8(body).or_else(|error| with_escapes(error.as_bytes(), limits.max))
-    })?;
+    let size = body.len();
+    let bytes = match block_in_place_if_large(size, || String::from_utf8(body)) {
+        Ok(text) => return Ok((text, share)),
+        Err(error) => error.into_bytes(),
+    };
+    let escaped = limits.max.min(bytes.len().saturating_mul(ESCAPE_BYTES));
+    let with_both = bytes.capacity() + escaped;
+    share.request(with_both + escaped + memory::STEP).await?;
+    let text = block_in_place_if_large(size, || with_escapes(&bytes, limits.max))?;
+    drop(bytes);
     share
         .request(text.capacity() + text.len() + memory::STEP)
         .await?;
     Ok((text, share))
 }
+
+/// The length of the escape that takes the place of a byte.
+const ESCAPE_BYTES: usize = r"\udc80".len();
 
 /// JSON whose bytes are not all UTF-8, with the escape of half a surrogate pair for what is no text:
 /// whoever reads the body replaces it and says so. The halves of a pair that were encoded one by one

@@ -92,12 +92,13 @@ impl<S: Clone + Send + Sync + 'static> Endpoint<S> {
     }
 }
 
-/// Lets a POST pass if it is JSON. A web page can send a form to any address.
-async fn require_json(request: Request<Body>, next: Next) -> Response<Body> {
+/// Whether a request is a POST that is not JSON. A web page can send a form to any address.
+fn is_form(request: &Request<Body>) -> bool {
     let headers = request.headers();
-    if request.method() != Method::POST || is_json(headers) || is_empty(headers) {
-        return next.run(request).await;
-    }
+    request.method() == Method::POST && !is_json(headers) && !is_empty(headers)
+}
+
+async fn refuse_form(request: Request<Body>) -> Response<Body> {
     let mut response = invalid_request(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_content_type",
@@ -105,7 +106,7 @@ async fn require_json(request: Request<Body>, next: Next) -> Response<Body> {
     );
     response.extensions_mut().insert(RefusedBody {
         reason: RefusalReason::ContentType,
-        request_headers: headers.clone(),
+        request_headers: request.headers().clone(),
     });
     response
 }
@@ -208,23 +209,41 @@ impl RouteTable {
             ready(not_found(&not_found_message(&path, &served)))
         };
         let unroutable = Router::new().fallback(fallback.clone());
-        let mut router = Router::new().fallback(fallback);
+        let mut router = Router::new().fallback(fallback.clone());
+        let mut forms = Router::new().fallback(fallback);
         for path in self.paths {
+            forms = forms.route(&path.path, refusal_of_forms(&path));
             router = router.route(&path.path.clone(), handlers(path));
         }
-        RouteService { router, unroutable }
+        RouteService {
+            router,
+            forms,
+            unroutable,
+        }
     }
+}
+
+/// What a path answers to a POST that is not JSON.
+fn refusal_of_forms(path: &PathRoutes) -> MethodRouter {
+    let other_methods = other_methods(path);
+    if path.methods.contains(&Method::POST) {
+        other_methods.merge(routing::post(refuse_form))
+    } else {
+        other_methods
+    }
+}
+
+/// Made with [`routing::any`], because axum adds an `Allow` header of its own to other fallbacks, the
+/// answers to handshakes included.
+fn other_methods(path: &PathRoutes) -> MethodRouter {
+    let allow: Arc<str> = allow(&path.methods).into();
+    routing::any(move || ready(method_not_allowed(&allow)))
 }
 
 /// The handlers of a path: for its methods, for all others, and for the handshakes of WebSockets,
 /// which have the method `GET`.
-///
-/// Made with [`routing::any`], because axum adds an `Allow` header of its own to other
-/// fallbacks, the answers to handshakes included.
 fn handlers(path: PathRoutes) -> MethodRouter {
-    let allow: Arc<str> = allow(&path.methods).into();
-    let other_methods = routing::any(move || ready(method_not_allowed(&allow)));
-    let methods = other_methods.merge(path.handlers.route_layer(from_fn(require_json)));
+    let methods = other_methods(&path).merge(path.handlers);
     let Some(websocket) = path.websocket else {
         return methods;
     };
@@ -250,6 +269,8 @@ fn allow(methods: &[Method]) -> String {
 #[derive(Clone)]
 pub struct RouteService {
     router: Router,
+    /// Answers every POST that is not JSON.
+    forms: Router,
     /// Answers the paths that no route may match.
     unroutable: Router,
 }
@@ -278,6 +299,9 @@ impl Service<Request<Body>> for RouteService {
                 }
             }
             PathForm::Unroutable => return self.unroutable.call(request),
+        }
+        if is_form(&request) {
+            return self.forms.call(request);
         }
         self.router.call(request)
     }

@@ -40,8 +40,8 @@ const MAX_ROUTES: usize = 1_024;
 /// The first turns of a route are all estimated, of later ones one in so many.
 const FIRST_TURNS: u32 = 4;
 const ONE_TURN_IN: u32 = 16;
-/// The largest request that is estimated during a turn, in bytes.
-const MAX_BYTES: usize = 1 << 20;
+/// The largest request that is estimated during a turn, in bytes: the client waits for it.
+const MAX_BYTES: usize = 64 * 1024;
 
 /// How many tokens providers count for a request, for each token of the neutral estimate. Lives as
 /// long as the process.

@@ -239,27 +239,23 @@ pub(super) fn prepare(
     });
     let max_input = attempt.route.model.window().max_input();
     let estimate = attempt.answer_params.estimated_input_tokens;
-    let limited = turn.compact_threshold.map(|threshold| {
+    let is_too_long = || {
         let calibration = memory.calibration(&ctx.owner, &session.id);
         let origin = &attempt.answer_params.origin;
         let likely = calibration.map_or(estimate, |known| known.scale(origin, estimate));
+        likely > max_input
+    };
+    let compaction = turn.compact_threshold.map(|threshold| {
         let limit = Some(threshold.min(max_input)).filter(|limit| estimate <= *limit);
-        let trigger = CompactionTrigger::Threshold;
-        (
-            likely > max_input,
-            compaction(trigger, limit, None, identity),
-        )
+        compaction(CompactionTrigger::Threshold, limit, None, identity)
     });
     // A history that does not fit the window is compacted before its answer, another one after it.
-    let (first_step, compaction) = match limited {
-        Some((true, compaction)) => (Step::Summarize(compaction), None),
-        other => {
+    let (first_step, compaction) = match compaction {
+        Some(compaction) if is_too_long() => (Step::Summarize(compaction), None),
+        compaction => {
             failover.keep_source(history.source.clone());
             let round = Round::new(attempt, failover, session.affinity());
-            (
-                Step::Upstream(Box::new(round)),
-                other.map(|(_, after)| after),
-            )
+            (Step::Upstream(Box::new(round)), compaction)
         }
     };
     if compaction.is_some() {

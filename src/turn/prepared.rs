@@ -175,7 +175,7 @@ fn helper_route(
         .or_else(|| resolve(registry.default_model.clone()?))
         .or_else(|| resolve(memory.newest_route(&ctx.owner)?))
         .or_else(|| resolve(first()?))?;
-    // It is the model of the session, under a name that is passed on.
+    // The name leads to this route already, because its provider passes unknown names on.
     let own = resolve(model.to_owned());
     if own.is_some_and(|own| own.full_name() == route.full_name()) {
         return None;

@@ -207,8 +207,9 @@ async fn with_stored<T>(
     mut step: impl FnMut(&TurnSource, &mut LoadedParts) -> Result<Preparation<T>, Fault>,
 ) -> Result<T, Fault> {
     let responses = &service.shared.responses;
-    let mut source = TurnSource::from_shared(Arc::clone(body)).with_stop_flag(ctx.stop.clone());
-    source = source.with_least_effort(ctx.caller.brief);
+    let mut source = TurnSource::from_shared(Arc::clone(body))
+        .with_stop_flag(ctx.stop.clone())
+        .with_least_effort(ctx.caller.brief);
     if config.prompts.is_empty() && !is_filled_in(ctx, config) {
         source = source.without_templates();
     }

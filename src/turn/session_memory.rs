@@ -397,8 +397,7 @@ impl SessionMemory {
     }
 
     /// Remembers the reasoning in the items of an answer of `origin` for the calls that it belongs
-    /// to.
-    /// The first source of this state are the reasoning items that the client sends back; this is
+    /// to. The first source of this state are the reasoning items that the client sends back; this is
     /// the second one, for clients that do not.
     pub(super) fn keep_reasoning<'i>(
         &self,

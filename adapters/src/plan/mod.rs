@@ -429,8 +429,8 @@ impl Plan {
         }
     }
 
-    /// Sends an answer and the results of its calls. Those that came before the block `until` are
-    /// where they came, because what stood between went before the answer.
+    /// Sends an answer and the results of its calls. A result that came before the block `until` counts
+    /// as unmoved: only messages stood between, and these are sent before the answer.
     fn place_answer<'p>(
         &mut self,
         answer: AnswerItems,
@@ -446,8 +446,8 @@ impl Plan {
                 self.sequence.push(SequenceEntry::Interrupted(call.item));
                 continue;
             };
-            let came_before = call.blocks_before_result == 0;
-            let is_moved = call.moved && (came_before || call.blocks_before_result > until);
+            let came_before_call = call.blocks_before_result == 0;
+            let is_moved = call.moved && (came_before_call || call.blocks_before_result > until);
             if is_moved || last.is_some_and(|last| last > result) {
                 self.add_repair(result, Repair::Moved);
             }

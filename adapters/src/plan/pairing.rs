@@ -153,13 +153,18 @@ impl<'a> Pairing<'a> {
     /// which it is sent. Messages behind which the model answered stay where they are.
     pub(super) fn messages_before_results(&self) -> HashMap<usize, usize> {
         let mut until = HashMap::new();
+        let is_answer = |block: &HistoryBlock| matches!(block, HistoryBlock::Answer(_));
+        // The calls come in the order of their answers.
+        let (mut answer, mut next_answer) = (None, 0);
         for call in &self.calls {
-            let between = self
-                .blocks
-                .get(call.answer + 1..call.blocks_before_result)
-                .unwrap_or_default();
-            let is_answer = |block: &HistoryBlock| matches!(block, HistoryBlock::Answer(_));
-            if !between.is_empty() && !between.iter().any(is_answer) {
+            let first = call.answer + 1;
+            if answer != Some(call.answer) {
+                answer = Some(call.answer);
+                let behind = self.blocks.get(first..).unwrap_or_default();
+                let messages = behind.iter().position(is_answer).unwrap_or(behind.len());
+                next_answer = first + messages;
+            }
+            if (first + 1..=next_answer).contains(&call.blocks_before_result) {
                 let last: &mut usize = until.entry(call.answer).or_default();
                 *last = call.blocks_before_result.max(*last);
             }

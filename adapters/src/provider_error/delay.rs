@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use super::find;
 
-/// A larger number of seconds is a date: it is that of 2001, and a pause of 31 years.
+/// A number of seconds above this is a Unix time: as a date it is in 2001 or later, as a pause it would
+/// be 31 years.
 const MIN_UNIX_TIME: f64 = 1e9;
 
 /// The longest pause that is accepted.

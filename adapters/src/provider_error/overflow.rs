@@ -80,7 +80,14 @@ const OUTPUT: &[&str] = &[
 ];
 
 /// Where the output is named beside the input.
-const WITH_INPUT: &[&str] = &["input tokens", "`inputs`", "input and"];
+const WITH_INPUT: &[&str] = &[
+    "input tokens",
+    "`inputs`",
+    "input and",
+    "in prompt",
+    "prompt +",
+    "prompt tokens",
+];
 
 /// The context, which no other limit is about.
 const CONTEXT: &[&str] = &[
@@ -90,7 +97,9 @@ const CONTEXT: &[&str] = &[
     "context_window",
     "contextwindow",
     "context size",
+    "context_size",
     "context limit",
+    "long for context",
     "max context",
     "maximum context",
     "input context",
@@ -125,6 +134,7 @@ const INPUT: &[&str] = &[
     "输入",
     "对话",
     "请求",
+    "内容",
 ];
 
 /// What of the input is measured.

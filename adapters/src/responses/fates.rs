@@ -261,7 +261,7 @@ pub const ITEMS: &[FateRow] = &[
     FateRow::new(
         "empty messages of the user",
         Fate::Emulated,
-        ": left out beside another message of the user, with a note; else a line says that the message is empty, as where there are instructions alone. A request of whose input nothing can be sent is refused",
+        ": left out beside another message of the user, with a note; else a line says that the message is empty, as where there are instructions alone. A request is refused if no part of its input can be sent",
     ),
     FateRow::new(
         "outputs that are a list of content parts in a string",

@@ -108,11 +108,14 @@ fn with_plain_markers<'a>(text: Cow<'a, str>, notes: &mut Vec<&'static str>) -> 
     let is_blank = |line: &&str| line.trim().is_empty();
     let before = text.split('\n').take_while(is_blank).count();
     let last = text.split('\n').count() - text.rsplit('\n').take_while(is_blank).count();
-    let mut plain = Vec::new();
+    let mut plain: Vec<Cow<'_, str>> = Vec::new();
     for (at, line) in text.split('\n').enumerate() {
         // The stars may be missing where nothing but a marker can stand.
-        let is_edge = at <= before + 1 || at + 1 == last;
-        plain.push(grammar::plain_marker(line, is_edge).map_or(line.into(), Cow::Owned));
+        let is_begun = plain.last().is_some_and(|line| line.trim_end() == BEGIN);
+        let is_start = at <= before || at == before + 1 && is_begun;
+        let end = || grammar::plain_marker(line, at + 1 == last).filter(|marker| marker == END);
+        let marker = grammar::plain_marker(line, is_start).or_else(end);
+        plain.push(marker.map_or(line.into(), Cow::Owned));
     }
     if plain.iter().all(|line| matches!(line, Cow::Borrowed(_))) {
         return text;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::text::tokens;
-use crate::content::ContentPart;
+use crate::content::{ContentPart, read_parts};
 use crate::item_text::arguments_json;
 use crate::json::{self, string_value};
 use crate::plan::{ItemAction, Plan};
@@ -139,7 +139,7 @@ fn content_tokens(content: Option<&RawValue>) -> f64 {
     if let Some(inner) = json::unquote(raw.get()) {
         return tokens(&json::unescape(inner));
     }
-    match serde_json::from_str::<Vec<ContentPart<'_>>>(raw.get()) {
+    match read_parts(raw.get()) {
         Ok(parts) => parts.iter().map(part_tokens).sum(),
         Err(_) => tokens(raw.get()),
     }
@@ -152,10 +152,9 @@ fn part_tokens(part: &ContentPart<'_>) -> f64 {
         return if is_small { SMALL_IMAGE } else { IMAGE };
     }
     if let Some(data) = part.file_data {
-        let (data, bytes) = (data.get(), data.get().len() as f64);
+        let bytes = data.get().len() as f64;
         // Four characters of base64 are three bytes of text, and those are a token at most.
-        let is_text = data.starts_with("\"data:text/");
-        return if is_text {
+        return if part.is_text_file() {
             bytes * 3.0 / 16.0
         } else {
             100.0 + bytes / 60.0

@@ -17,9 +17,9 @@ fn runs(relayed: EnumSet<RelayToolKind>, kind: &str) -> bool {
     RelayToolKind::of_definition(kind).is_some_and(|kind| relayed.contains(kind))
 }
 
-/// The sentence about the tools that run on a server, which this provider is not, and about those
-/// `beyond` the number that it takes. It depends on the tools alone, so that it stays the same in a
-/// session. `None` if nothing was left out.
+/// The sentence that tells the model which tools it does not get: hosted tools that this provider does
+/// not run, and those named in `beyond`, which exceed the number that it takes. It depends on the tools
+/// alone, so that it stays the same throughout a session. `None` if nothing was left out.
 pub(crate) fn notice(
     turn: &Turn<'_>,
     relayed: EnumSet<RelayToolKind>,
@@ -40,7 +40,7 @@ pub(crate) fn notice(
     }
     let are = match names.as_slice() {
         [] => return None,
-        [one] if !one.ends_with("servers") => "is",
+        [_] => "is",
         _ => "are",
     };
     let last = names.pop()?;

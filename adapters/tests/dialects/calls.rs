@@ -182,6 +182,13 @@ fn a_call_without_a_name_and_an_answer_without_anything_fail() {
     }
     for (delta, reason, told) in [
         ("{}", "engine_overloaded", "the reason 'engine_overloaded'"),
+        ("{}", "tool_calls", "the reason 'tool_calls'"),
+        (
+            r#"{"content":""}"#,
+            "function_call",
+            "the reason 'function_call'",
+        ),
+        (r#"{"reasoning":"hm"}"#, "tool_use", "the reason 'tool_use'"),
         (r#"{"content":" \n"}"#, "because", "the reason 'because'"),
         (r#"{"reasoning":"hm"}"#, "because", "the reason 'because'"),
     ] {

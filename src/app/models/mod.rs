@@ -129,11 +129,12 @@ pub fn catalog_with(
     name: Option<&str>,
 ) -> Vec<CatalogEntry> {
     let mut entries = catalog(config, learned_quirks);
-    let is_named = |entry: &CatalogEntry| {
-        entry.slug == name.unwrap_or_default() || entry.other_slug.as_deref() == name
+    let Some(name) = name else {
+        return entries;
     };
-    if let Some(name) = name
-        && !entries.iter().any(is_named)
+    let is_named =
+        |entry: &CatalogEntry| entry.slug == name || entry.other_slug.as_deref() == Some(name);
+    if !entries.iter().any(is_named)
         && let Ok(route) = config.registry.resolve(name, false)
     {
         let window = route.model.window().tokens;
@@ -181,9 +182,13 @@ fn entry(
 /// Whether a picker is better without a model: one of the hundreds that a host lists beside those
 /// that are known here, or an older version that its maker lists under its date.
 fn is_hidden(provider: &Provider, model: &Model) -> bool {
-    let mut ends = model.id.rsplit('-');
-    let is_date = |end: &str| end.len() >= 4 && end.bytes().all(|byte| byte.is_ascii_digit());
-    let is_dated = ends.next().is_some_and(is_date) || ends.nth(1).is_some_and(is_date);
+    let parts: Vec<&str> = model.id.rsplit('-').collect();
+    let is_date = |part: &str| part.len() >= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    // The end of `-20250806`, or the year of `-2025-08-06`.
+    let is_dated = [0, 2]
+        .iter()
+        .filter_map(|at| parts.get(*at))
+        .any(|part| is_date(part));
     model.unlisted && !provider.models.is_empty() && (provider.passthrough || is_dated)
 }
 

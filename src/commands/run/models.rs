@@ -29,9 +29,13 @@ impl ServedModels {
     /// Asks a server for its models. The list also has the one with this name, if it is served.
     pub(super) async fn of(server: &LocalServer, named: Option<&str>) -> anyhow::Result<Self> {
         let default = server.config().registry.default_model.as_deref();
-        let named = named.or(default).unwrap_or_default();
-        let named = utf8_percent_encode(named, NON_ALPHANUMERIC);
-        let path = format!("/v1/models?with={named}");
+        let path = match named.or(default) {
+            Some(named) => {
+                let named = utf8_percent_encode(named, NON_ALPHANUMERIC);
+                format!("/v1/models?with={named}")
+            }
+            None => "/v1/models".to_owned(),
+        };
         let (status, body) = server.control().get(&path).await?;
         if status != StatusCode::OK {
             anyhow::bail!(

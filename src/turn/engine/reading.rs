@@ -35,8 +35,8 @@ impl<S: Sink> Answer<'_, S> {
         let idle = round.attempt.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.timing.commit_after;
         let mut reader = UpstreamReader::new(&round.attempt.route.dialect.quirks);
-        // Until when the provider is known not to have been silent, and since when it is read again.
-        // What lies between the two is the client's time, or that of a busy machine.
+        // `last_chunk` is when the provider sent something, moved on by the time in which nobody read
+        // it; `read_since` is when reading went on.
         let mut last_chunk = Instant::now();
         let mut read_since = last_chunk;
         // When a complete answer ends whose connection stays open, and how much of it there was.
@@ -151,8 +151,10 @@ impl<S: Sink> Answer<'_, S> {
             if reader.is_complete() {
                 // Content behind a finish reason shows that it was none yet.
                 let received = round.assembler(&self.assembler).received_bytes();
-                let known = end_at.filter(|(_, known)| *known == received);
-                let mut end = known.map_or(last_chunk + idle.min(COUNTS_AFTER_FINISH), |it| it.0);
+                let mut end = match end_at {
+                    Some((end, before)) if before == received => end,
+                    Some(_) | None => last_chunk + idle.min(COUNTS_AFTER_FINISH),
+                };
                 if reader.has_counts() {
                     end = end.min(last_chunk + END_AFTER_COUNTS);
                 }

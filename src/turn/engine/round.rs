@@ -29,7 +29,8 @@ pub(in crate::turn) struct Round {
     pub(in crate::turn) failover: Failover,
     /// Chooses the API key, so that a session keeps the same one.
     session_affinity: u64,
-    /// Content of this round was written, so its request is not sent again.
+    /// Content of this round arrived, so its request is not sent again. After an answer that cannot be
+    /// used it says whether the client has any of it.
     pub(super) has_content: bool,
     /// The last attempt failed because of its API key, and another key is usable.
     has_another_key: bool,
@@ -334,10 +335,10 @@ impl<S: Sink> Answer<'_, S> {
         } else {
             let request = round.attempt.request.clone();
             let (ctx, dialect) = (self.ctx, Arc::clone(&round.attempt.route.dialect));
-            let shown = self.headers.clone();
+            let reply_headers = self.headers.clone();
             let observe = |event: AttemptEvent<'_>| {
                 if let AttemptEvent::Head { headers, .. } = &event {
-                    shown.set_rate_limits(headers);
+                    reply_headers.set_rate_limits(headers);
                 }
                 ctx.observe(event.into());
             };

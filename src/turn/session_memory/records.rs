@@ -122,13 +122,17 @@ pub(super) fn reasoning_by_call<'i>(
             continue;
         };
         let text: String = item.summary.into_iter().map(|part| part.text).collect();
-        let of_text = || Baggage {
-            reasoning: text.clone(),
-            origin: origin.to_owned(),
-            ..Baggage::default()
+        let sealed = |reasoning: String| {
+            let origin = origin.to_owned();
+            let baggage = Baggage {
+                reasoning,
+                origin,
+                ..Baggage::default()
+            };
+            baggage.seal()
         };
-        let blob = item.encrypted_content;
-        let blob = blob.or_else(|| (!text.is_empty()).then(|| of_text().seal()));
+        let of_text = || (!text.is_empty()).then(|| sealed(text));
+        let blob = item.encrypted_content.or_else(of_text);
         match (blob, item.call_id) {
             (Some(blob), None) => waiting.push(blob),
             (_, Some(call)) => calls.push((call, std::mem::take(&mut waiting))),

@@ -149,31 +149,28 @@ async fn once() {
         items
     })
     .await;
-    let last = messages(&sent[2]);
-    let expected = [
-        "You are a coding agent.",
-        "line 40 loses the last byte",
-        "Now the tests.",
-        "the tests pass",
-        "Then commit.",
-    ];
-    assert_eq!(last.len(), expected.len(), "{last:?}");
-    for (message, text) in last.iter().zip(expected) {
-        assert!(message.contains(text), "{text}: {message}");
-    }
+    let expected = [&["You are a coding agent."][..], &FROM_THE_SUMMARY_ON].concat();
+    assert_messages(&sent[2], &expected);
 }
 
 async fn from_the_summary_on() {
     let sent = two_turns(|first| from_summary(first, user_message("Then commit."))).await;
-    let last = messages(&sent[2]);
-    let expected = [
-        "line 40 loses the last byte",
-        "Now the tests.",
-        "the tests pass",
-        "Then commit.",
-    ];
-    assert_eq!(last.len(), expected.len(), "{last:?}");
-    for (message, text) in last.iter().zip(expected) {
+    assert_messages(&sent[2], &FROM_THE_SUMMARY_ON);
+}
+
+/// Texts in the messages of the second turn, from the summary on.
+const FROM_THE_SUMMARY_ON: [&str; 4] = [
+    "line 40 loses the last byte",
+    "Now the tests.",
+    "the tests pass",
+    "Then commit.",
+];
+
+/// Asserts that a request has as many messages as there are texts, each with its text.
+fn assert_messages(sent: &RecordedRequest, expected: &[&str]) {
+    let found = messages(sent);
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (message, text) in found.iter().zip(expected) {
         assert!(message.contains(text), "{text}: {message}");
     }
 }

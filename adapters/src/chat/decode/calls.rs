@@ -149,8 +149,8 @@ impl StreamedCalls {
         Ok(slot)
     }
 
-    /// Ends the answer and notes the calls that never got a name. Whether one of them is lost: some
-    /// servers send an empty one beside others.
+    /// Ends the answer and notes the calls that never got a name. Returns whether one of them is lost:
+    /// some servers send an empty one beside others, which is not.
     pub(super) fn finish<'a>(&self, emit: &mut impl FnMut(Event<'a>)) -> bool {
         let is_only = self.list.iter().all(|call| call.name.is_empty());
         let mut is_lost = false;

@@ -66,6 +66,12 @@ pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
     }
 }
 
+/// Whether a reason says that the model called a tool.
+pub(super) fn promises_call(reason: &str) -> bool {
+    let reasons = ["tool_calls", "tool_call", "function_call", "tool_use"];
+    reasons.iter().any(|it| reason.eq_ignore_ascii_case(it))
+}
+
 /// Whether a reason says that the window is full: GLM and Anthropic say
 /// `model_context_window_exceeded`, gateways `context_length_exceeded`.
 fn is_full_window(reason: &str) -> bool {

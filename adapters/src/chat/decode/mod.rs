@@ -72,8 +72,9 @@ pub(crate) struct ChatDecoder {
     cited_pages: CitedPages,
     progress: StreamProgress,
     finish: Option<Finish>,
-    /// The reason for the finish, if its meaning is a guess.
-    unknown_reason: Option<String>,
+    /// The reason for the finish, if an answer with nothing cannot end for it: its meaning is a
+    /// guess, or it says that there is a call.
+    unmet_reason: Option<String>,
     /// How the last token counts had to be corrected.
     usage_correction: Option<String>,
     ended: bool,
@@ -115,7 +116,7 @@ impl ChatDecoder {
             cited_pages: CitedPages::default(),
             progress: StreamProgress::default(),
             finish: None,
-            unknown_reason: None,
+            unmet_reason: None,
             usage_correction: None,
             ended: false,
         }
@@ -207,7 +208,7 @@ impl ChatDecoder {
             emit(Event::Failed(Fault::nameless_call()));
             return;
         }
-        if let Some(reason) = self.unknown_reason.take()
+        if let Some(reason) = self.unmet_reason.take()
             && finish == Finish::Stop
             && !self.progress.content
         {
@@ -300,12 +301,12 @@ impl ChatDecoder {
         match finish::interpret(&reason, has_output) {
             FinishMeaning::Absent => {}
             FinishMeaning::Finish(finish) => {
-                self.unknown_reason = None;
+                self.unmet_reason = finish::promises_call(&reason).then(|| reason.to_string());
                 self.finish = Some(finish::more_severe(self.finish, finish));
             }
             FinishMeaning::Guessed(finish) => {
                 if self.finish.is_none() {
-                    self.unknown_reason = Some(reason.to_string());
+                    self.unmet_reason = Some(reason.to_string());
                 }
                 emit(Event::Note("finish_reason_unknown", reason.into_owned()));
                 self.finish = Some(finish::more_severe(self.finish, finish));

@@ -391,9 +391,9 @@ impl ThinkTagParser {
 
 /// Whether a text may hold a part of a tag, or begin or end code.
 fn may_have_tags(escaped: &str) -> bool {
-    let bytes = escaped.as_bytes();
-    memchr::memchr2(b'<', b'`', bytes).is_some()
-        || (memchr::memchr(b'\\', bytes).is_some() && escaped.contains("\\u003"))
+    let sign = memchr::memchr3(b'<', b'`', b'\\', escaped.as_bytes());
+    sign.and_then(|at| escaped.get(at..))
+        .is_some_and(|rest| rest.contains(['<', '`']) || rest.contains("\\u003"))
 }
 
 /// Whether a text turns code between backticks on or off: one or three of them do.

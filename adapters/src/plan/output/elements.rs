@@ -9,6 +9,9 @@ use super::markup;
 const ELEMENT_BYTES: usize = 240;
 const ELEMENT_TAGS: usize = 32;
 
+/// The most elements around a place that are looked at.
+const MAX_DEPTH: usize = 32;
+
 /// The bytes that tell XML from HTML, and the tags that they must have.
 const START_BYTES: usize = 16 * 1024;
 const START_TAGS: usize = 8;
@@ -53,6 +56,15 @@ fn tag(bytes: &[u8], at: usize) -> Option<(usize, isize)> {
             Some((end, isize::from(!is_empty)))
         }
         _ => None,
+    }
+}
+
+/// Whether a text begins like a tag, a comment or a declaration.
+fn opens_tag(text: &[u8]) -> bool {
+    match text {
+        [b'<', b'/' | b'!' | b'?', ..] => true,
+        [b'<', first, ..] => first.is_ascii_alphabetic() || *first == b'_',
+        _ => false,
     }
 }
 
@@ -110,7 +122,13 @@ pub(super) fn for_each_element(bytes: &[u8], mut unit: impl FnMut(usize, usize))
             start = end;
             continue;
         }
-        let behind = tag(bytes, start).map_or(start + 1, |(end, _)| end);
+        let rest = bytes.get(start..).unwrap_or_default();
+        let behind = match tag(bytes, start) {
+            Some((end, _)) => end,
+            // Nothing behind it ends it either.
+            None if opens_tag(rest) => bytes.len(),
+            None => start + 1,
+        };
         let end = text_end(behind);
         let found = bytes.get(start..end).unwrap_or_default();
         let length = found.trim_ascii_end().len();
@@ -124,12 +142,16 @@ pub(super) fn for_each_element(bytes: &[u8], mut unit: impl FnMut(usize, usize))
 }
 
 /// The start tags of the elements around the byte `at`, the inner ones first, of those that begin
-/// behind `from`.
+/// behind `from`. At most [`MAX_DEPTH`].
 pub(super) fn tags_around(bytes: &[u8], from: usize, at: usize) -> Vec<(usize, usize)> {
+    // A start tag around `at` ends before it.
+    let bytes = bytes.get(..at).unwrap_or(bytes);
     let mut found = Vec::new();
     let mut depth = 0;
     let mut to = at;
-    while let Some(open) = memchr::memrchr(b'<', bytes.get(from..to).unwrap_or_default()) {
+    while let Some(open) = memchr::memrchr(b'<', bytes.get(from..to).unwrap_or_default())
+        && found.len() < MAX_DEPTH
+    {
         to = from + open;
         let Some((end, opened)) = tag(bytes, to) else {
             continue;

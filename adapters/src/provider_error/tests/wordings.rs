@@ -541,6 +541,13 @@ pub(super) const OTHER_WORDS: &[(&str, Option<u32>)] = &[
         Some(32_768),
     ),
     ("입력이 모델의 최대 컨텍스트 길이를 초과했습니다", None),
+    (
+        "The sum of tokens in prompt + max_tokens must be <= 32769.",
+        Some(32_769),
+    ),
+    ("exceed_context_size_error", None),
+    ("The string is too long for context.", None),
+    ("你的提问内容过长，请缩短后重试", None),
 ];
 
 /// Refusals that a shorter history does not answer.

@@ -144,7 +144,7 @@ impl<'a> InputWriter<'_, 'a> {
         json::field(self.out, "role", "user");
         json::field(self.out, "content", text);
         self.out.push(b'}');
-        self.ends_with_user = Some(true);
+        self.user_message_follows();
     }
 
     fn note_empty(&mut self, index: usize) {
@@ -169,7 +169,7 @@ impl<'a> InputWriter<'_, 'a> {
             return false;
         };
         let is_dropped = matches!(self.plan.actions.get(index), Some(ItemAction::Drop(_)));
-        is_dropped != item.kind.is_hosted() && self.goes_back(item)
+        (is_dropped || item.kind.is_hosted()) && self.goes_back(item)
     }
 
     /// Whether this item goes back as the upstream made it.
@@ -219,7 +219,7 @@ impl<'a> InputWriter<'_, 'a> {
         let start = self.out.len();
         let is_whole = self.plan.replacement_text(index).is_none();
         if item.kind == ItemKind::AgentMessage && is_whole && self.knows_agents() {
-            self.has_user_message();
+            self.user_message_follows();
             self.push_own(item, None, Vec::new());
             self.add_span(index, start);
             return Ok(());
@@ -237,7 +237,7 @@ impl<'a> InputWriter<'_, 'a> {
             return Ok(());
         }
         if !item.is_system() {
-            self.has_user_message();
+            self.user_message_follows();
         }
         self.open("message");
         let role = item.role();
@@ -255,7 +255,7 @@ impl<'a> InputWriter<'_, 'a> {
     }
 
     /// Another user message is written, so that an empty one before it can be left out.
-    fn has_user_message(&mut self) {
+    fn user_message_follows(&mut self) {
         self.ends_with_user = Some(true);
         if let Some(index) = self.empty_user.take() {
             self.note_empty(index);
@@ -273,7 +273,7 @@ impl<'a> InputWriter<'_, 'a> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
-        self.has_user_message();
+        self.user_message_follows();
         let id = self.plan.call_id(self.turn, index);
         let caption = self.plan.stray_caption(item, index, &id);
         let start = self.out.len();

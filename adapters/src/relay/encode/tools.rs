@@ -35,6 +35,7 @@ pub(super) fn push(
             usize::try_from(most).unwrap_or(usize::MAX)
         }),
         beyond: Vec::new(),
+        has_forced: false,
     };
     if !leaves_out {
         for definition in turn.tools.definitions() {
@@ -84,6 +85,8 @@ struct ToolList<'l, 'a> {
     /// How many more tools the provider takes, and the names of those beyond.
     room: usize,
     beyond: Vec<String>,
+    /// The tool that has to be called is in the list.
+    has_forced: bool,
 }
 
 impl<'a> ToolList<'_, 'a> {
@@ -165,11 +168,12 @@ impl<'a> ToolList<'_, 'a> {
         };
         // The tool that has to be called has its place in any case.
         let is_forced = forced == Some(name);
-        let kept = usize::from(forced.is_some_and(|forced| !self.written.contains(forced)));
+        let kept = usize::from(forced.is_some() && !self.has_forced);
         if self.room <= kept && !is_forced {
             self.beyond.push(name.to_owned());
             return;
         }
+        self.has_forced |= is_forced;
         self.room = self.room.saturating_sub(1);
         if !self.out.is_empty() {
             self.out.push(b',');

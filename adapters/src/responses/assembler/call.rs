@@ -271,12 +271,9 @@ impl CallItem {
 
     /// Ends a call that can never be completed. If the answer was to be whole and the client has not
     /// seen the call, it is dropped: the answer may still be asked for again.
-    pub(super) fn close_defective(self, in_whole_answer: bool, out: &mut ItemOutput<'_>) {
-        if in_whole_answer && self.started.is_none() {
-            out.note("call_truncated", self.target.name);
-        } else {
-            self.close_incomplete(out);
-        }
+    pub(super) fn close_defective(mut self, in_whole_answer: bool, out: &mut ItemOutput<'_>) {
+        self.needs_whole |= in_whole_answer;
+        self.close_incomplete(out);
     }
 
     /// `content` is what is known of it, escaped.
@@ -352,10 +349,9 @@ impl CallItem {
                 if input.repaired {
                     out.note("arguments_repaired", self.target.name.clone());
                 }
-                match Some(&input.text)
-                    .filter(|_| self.target.kind == ToolKind::Patch)
-                    .and_then(|text| patch::repair(text, input.is_closed))
-                {
+                let is_patch = self.target.kind == ToolKind::Patch;
+                let repaired = is_patch.then(|| patch::repair(&input.text, input.is_closed));
+                match repaired.flatten() {
                     Some(repaired) => {
                         out.note("patch_repaired", repaired.notes.join(", "));
                         json::escape(&repaired.text)
@@ -367,16 +363,13 @@ impl CallItem {
             | ToolKind::ToolSearch
             | ToolKind::LocalShell
             | ToolKind::Shell
-            | ToolKind::ApplyPatch
-                if whole =>
-            {
-                self.whole_arguments(out)
+            | ToolKind::ApplyPatch => {
+                if whole {
+                    self.whole_arguments(out)
+                } else {
+                    self.arguments.text.clone()
+                }
             }
-            ToolKind::Function
-            | ToolKind::ToolSearch
-            | ToolKind::LocalShell
-            | ToolKind::Shell
-            | ToolKind::ApplyPatch => self.arguments.text.clone(),
         }
     }
 

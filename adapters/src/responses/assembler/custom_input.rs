@@ -195,10 +195,12 @@ pub(super) fn partial_input(arguments: &str) -> String {
     }
 }
 
-/// Whether this text of a custom tool is arguments of which the end is missing.
-pub(super) fn is_cut(text: &str) -> bool {
-    matches!(read_head(text, &mut 0), InputStart::At(_))
-        && ArgumentsScan::default().is_open(&json::escape(text))
+/// Whether this escaped text of a custom tool is arguments of which the end is missing.
+pub(super) fn is_cut(escaped: &str) -> bool {
+    matches!(
+        read_head(&json::unescape(escaped), &mut 0),
+        InputStart::At(_)
+    ) && ArgumentsScan::default().is_open(escaped)
 }
 
 fn input_of_document(document: &str) -> Option<String> {

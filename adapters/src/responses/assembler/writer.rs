@@ -124,7 +124,7 @@ impl ItemOutput<'_> {
             return;
         };
         let arguments = json!({"paths": [path]}).to_string();
-        for (prefix, kind, begun, (name, content)) in [
+        for (prefix, kind, begun, (field, content)) in [
             ("tsc", "tool_search_call", "{}", ("arguments", &arguments)),
             (
                 "tso",
@@ -141,7 +141,7 @@ impl ItemOutput<'_> {
                 json::field(&mut item, "status", status);
                 json::raw_field(&mut item, "call_id", "null");
                 json::field(&mut item, "execution", "server");
-                json::raw_field(&mut item, name, content);
+                json::raw_field(&mut item, field, content);
                 item.push(b'}');
                 item
             };

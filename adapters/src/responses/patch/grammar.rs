@@ -111,10 +111,12 @@ pub(super) fn plain_marker(line: &str, can_lack_stars: bool) -> Option<String> {
     let decoration = |c: char| "*_`#\"' \t".contains(c);
     let text = line.trim_start_matches(decoration);
     let before = line.strip_suffix(text)?;
-    // These begin the lines of files.
+    // One star is a list in Markdown, two of them are bold. Blanks begin the lines of files.
+    let stars = before.matches('*').count();
+    let is_marked = stars >= 3 || stars == 2 && line.ends_with("**");
     if is_marker(line) && !line.ends_with('*')
         || before.starts_with([' ', '\t'])
-        || !(before.contains('*') || can_lack_stars)
+        || !(is_marked || can_lack_stars)
     {
         return None;
     }

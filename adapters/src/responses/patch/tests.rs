@@ -235,6 +235,28 @@ fn markers_in_other_forms_are_repaired() {
 }
 
 #[test]
+fn lines_of_a_new_file_that_speak_of_patches_are_its_lines() {
+    for (line, begin) in [
+        ("* Delete File: removes a file", "*** Begin Patch\n"),
+        ("* Update file names", "*** Begin Patch\n"),
+        ("** Move to: the end", "*** Begin Patch\n"),
+        ("Delete File: a.txt", ""),
+        ("Delete File: a.txt", "*** Begin Patch\n"),
+    ] {
+        let file = |sign: &str| format!("*** Add File: notes.md\n{sign}# Notes\n{sign}{line}\n");
+        let input = format!("{begin}{}*** End Patch\n", file(""));
+        let expected = format!("*** Begin Patch\n{}*** End Patch\n", file("+"));
+        assert_eq!(repaired_text(&input), Some(expected), "{line}");
+    }
+    // Nothing but the file's header stands before its first line here.
+    let input = "*** Add File: notes.md\nDelete File: a.txt\n*** End Patch\n";
+    let expected = "*** Begin Patch\n*** Add File: notes.md\n+Delete File: a.txt\n*** End Patch\n";
+    assert_eq!(repaired_text(input).as_deref(), Some(expected));
+    let input = "*** Add File: notes.md\n# Notes\nDelete File: a.txt";
+    assert!(repaired_text(input).is_none_or(|text| !text.contains("*** Delete")));
+}
+
+#[test]
 fn a_patch_that_may_be_cut_off_gets_no_end() {
     let cut = GOOD.replace("*** End Patch\n", "");
     assert_eq!(repair(&cut, false), None);

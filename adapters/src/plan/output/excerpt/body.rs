@@ -214,8 +214,9 @@ impl ExcerptSource<'_> {
             let object = has_object.then(|| self.object(unit, between)).flatten();
             let mut found = object.unwrap_or_else(|| self.show(unit, between, limit));
             found.rank = shown.len();
-            let name = self.name(&found, between, &shown);
             let cost = found.cost() + self.file_cost(&found, &shown);
+            let fits = cost <= left;
+            let name = fits.then(|| self.name(&found, between, &shown)).flatten();
             let cost = cost + name.as_ref().map_or(0, ShownUnit::cost);
             if cost <= left {
                 left -= cost;

@@ -115,7 +115,7 @@ impl Line {
         memmem::find_iter(near, bare.as_bytes()).nth(1).is_none()
     }
 
-    /// Whether its first word, behind the word `key` of a property list, is one with which people name
+    /// Whether its first word, after the word `key` of a property list, is one with which people name
     /// things.
     fn is_naming(self, text: &str) -> bool {
         let words = self

@@ -204,7 +204,8 @@ impl NativeItem {
             None => !complete || has_body && !self.has_whole_body(),
         };
         let name = members.text("name").unwrap_or_default();
-        let is_broken = !is_cut && self.has_open_body(&members);
+        // Without an end of its own, the text was parsed above, and the item has its beginning only.
+        let is_broken = done.is_some() && !is_cut && self.ends_with_open_body(&members);
         let is_cut = is_cut || is_broken;
         if is_broken {
             let defect = (name.as_ref().to_owned(), NOT_WHOLE);
@@ -352,8 +353,8 @@ impl NativeItem {
         }
     }
 
-    /// Whether the end of the arguments is missing, although the item has ended.
-    fn has_open_body(&mut self, members: &Members<'_>) -> bool {
+    /// Takes the whole arguments, if the item has them, and says whether their end is missing.
+    fn ends_with_open_body(&mut self, members: &Members<'_>) -> bool {
         let ItemType::Body(body) = self.item_type else {
             return false;
         };
@@ -363,7 +364,7 @@ impl NativeItem {
         let text = self.parts.first().map_or("", TextPart::text);
         match body.name {
             "function_call" => ArgumentsScan::default().is_open(text),
-            "custom_tool_call" => custom_input::is_cut(&json::unescape(text)),
+            "custom_tool_call" => custom_input::is_cut(text),
             _ => false,
         }
     }
@@ -597,20 +598,21 @@ impl NativeItem {
             self.differs = !is_same_json(part.text(), whole.escaped());
         }
         if body.name == "function_call" && !is_cut {
-            let text = part.text().to_owned();
-            match ArgumentsScan::default().reading(&text) {
+            let repaired = match ArgumentsScan::default().reading(part.text()) {
                 ArgumentsReading::Whole {
                     document,
                     repaired: true,
-                } if part.replace(&document) => {
-                    out.items.note("arguments_repaired", name.as_ref());
-                    is_same = false;
-                }
-                ArgumentsReading::Whole { .. } | ArgumentsReading::Blank => {}
+                } => Some(document.into_owned()),
+                ArgumentsReading::Whole { .. } | ArgumentsReading::Blank => None,
                 ArgumentsReading::Open | ArgumentsReading::Unreadable => {
                     out.items
                         .note("arguments_broken", format!("{name}: they are not JSON"));
+                    None
                 }
+            };
+            if repaired.is_some_and(|document| part.replace(&document)) {
+                out.items.note("arguments_repaired", name.as_ref());
+                is_same = false;
             }
         }
         part.hold_from(usize::MAX);

@@ -10,7 +10,7 @@ use crate::plan::output::evidence::{BIT, load, mix};
 const READ_BYTES: usize = 1 << 20;
 const MAX_VALUES: usize = 4_096;
 
-/// What a value is worth that no other key has, where so many lines have one of a few.
+/// The worth of a value that no other key has, in a list of at least [`MIN_LINES`] lines.
 const WORTH: u32 = 20 * BIT;
 const MIN_LINES: usize = 40;
 
