@@ -2,7 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use percent_encoding::percent_decode_str;
+
+use crate::serve::error::{ErrorBody, INVALID_REQUEST};
 
 /// A parameter that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +24,18 @@ impl ParameterError {
             name: Some(name),
             message: format!("{name} must be {expected}."),
         }
+    }
+}
+
+impl IntoResponse for ParameterError {
+    fn into_response(self) -> Response {
+        ErrorBody {
+            message: &self.message,
+            kind: INVALID_REQUEST,
+            param: self.name,
+            code: Some("invalid_value"),
+        }
+        .respond(StatusCode::BAD_REQUEST)
     }
 }
 

@@ -17,7 +17,7 @@ use registry::{Model, Provider, Registry, Route};
 pub use list::CatalogEntry;
 use list::model_object;
 
-use super::query::QueryParams;
+use super::query::{ParameterError, QueryParams};
 use super::{AppState, respond_with, respond_with_json};
 use crate::config::Config;
 use crate::upstream::LearnedQuirks;
@@ -29,14 +29,17 @@ const FIRST_LISTS: Duration = Duration::from_secs(2);
 
 /// `GET /v1/models`. With the query `with` the list has the model of that name in any case, if
 /// there is one; Codex adds its version, which is ignored as any other query is.
-pub(super) async fn list(State(app): State<AppState>, RawQuery(query): RawQuery) -> Response<Body> {
+pub(super) async fn list(
+    State(app): State<AppState>,
+    RawQuery(query): RawQuery,
+) -> Result<Response<Body>, ParameterError> {
+    let params = QueryParams::parse_some(query.as_deref(), &["with"])?;
     app.discovery.shown(FIRST_LISTS).await;
     let config = app.service.config.load();
     let instructions = config.codex.instructions.as_deref();
-    let params = QueryParams::parse_some(query.as_deref(), &["with"]).ok();
-    let with = params.as_ref().and_then(|params| params.text("with"));
+    let learned_quirks = Some(app.service.learned_quirks());
     let body = list::build(
-        &catalog_with(&config, Some(app.service.learned_quirks()), with),
+        &catalog_with(&config, learned_quirks, params.text("with")),
         instructions.unwrap_or(prompt::PROMPT),
     );
     if body.shortened + body.dropped > 0 {
@@ -46,7 +49,7 @@ pub(super) async fn list(State(app): State<AppState>, RawQuery(query): RawQuery)
             "the model list was cut to the size that Codex reads"
         );
     }
-    respond_with("application/json", body.json)
+    Ok(respond_with("application/json", body.json))
 }
 
 /// `GET /v1/models/{id}`: a listed model, an alias or `provider/model`, which are all

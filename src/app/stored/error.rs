@@ -68,10 +68,10 @@ impl From<Fault> for StoredHttpError {
 impl IntoResponse for StoredHttpError {
     fn into_response(self) -> Response {
         let (status, code, param) = match &self {
+            Self::Parameter(bad) => return bad.clone().into_response(),
             Self::NotStored | Self::Missing { .. } | Self::MalformedId(_) => {
                 (StatusCode::NOT_FOUND, Some(NOT_FOUND), None)
             }
-            Self::Parameter(bad) => (StatusCode::BAD_REQUEST, Some("invalid_value"), bad.name),
             Self::Body { param, .. } => (
                 StatusCode::BAD_REQUEST,
                 Some("invalid_value"),
