@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """The suites of other projects on the proxy: suites.py [--keep] [filter]; not in CI
 
-Installs pinned packages from their registries into suites/.venv, starts the proxy ($RESPONDENT_BIN, else
-target/release/respondent) before a scripted model (suites/brain.py), and runs the tests that the packages ship, or
-short programs on their public API where they ship none. Prints a table, the tests that do not apply, each with
-its reason, and what failed. Exits with 1 when a test that applies failed, or the model refused a request.
+Installs pinned packages from their registries into one folder ($SUITES_PACKAGES, else suites/.venv), which the next
+run uses again, starts the proxy ($RESPONDENT_BIN, else target/release/respondent) before a scripted model
+(suites/brain.py), and runs the tests that the packages ship, or short programs on their public API where they ship
+none. Prints the tests that were left out, each with its reason, what failed, and a table. Exits with 1 when a test
+failed, a suite had no test that passed, or the model refused a request.
 """
 
 import argparse
 import html
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,11 +27,11 @@ HERE = kit.HERE / "suites"
 sys.path.insert(0, str(HERE))
 from brain import Brain  # noqa: E402
 
-VENVS = HERE / ".venv"
+PACKAGES = Path(os.environ.get("SUITES_PACKAGES", HERE / ".venv")).resolve()
 PYTEST = ["pytest==9.2.0", "pytest-asyncio==1.5.0", "anyio==4.16.0"]
 OPENAI = "openai==3.57.0"
 LANGCHAIN = ["langchain-openai==1.7.4", "langchain-tests==1.1.9", "langchain==1.5.2", OPENAI]
-SOURCES = VENVS / "langchain/sources/langchain_openai-1.7.4"
+SOURCES = PACKAGES / "langchain/sources/libs/langchain_openai-1.7.4"
 IN_LANGCHAIN = SOURCES / "tests/integration_tests/chat_models"
 
 # What is installed for each suite that pytest runs, and the tests.
@@ -57,26 +59,6 @@ service_tier = true
 files = true
 """ + "".join(f'[[providers.brain.models]]\nid = "{model}"\nimages = true\nreasoning = ["low", "medium", "high"]\n' for model in REASONING)
 
-HOSTED = "a hosted tool is not run"
-APART = {
-    "langchain-tests": {
-        "test_openai_pdf_inputs": "file_url: nothing is fetched",
-        "test_stream_time": "measures a recording",
-    },
-    "langchain-openai": {
-        "test_reasoning_text_v1_v2_parity": "compares the ids of two answers, which are equal in a recording only",
-        "test_web_search": HOSTED,
-        "test_file_search": HOSTED,
-        "test_code_interpreter": HOSTED,
-        "test_mcp_builtin": HOSTED,
-        "test_image_generation": HOSTED,
-        "test_computer_calls": HOSTED,
-        "test_phase_streaming": "wants the phase before the text; whether a call follows is known only afterwards",
-        "test_parsed_strict": "whether a strict schema is valid is left to the provider",
-        "test_stream_reasoning_summary[v1-": "wants several reasoning parts, which a Chat Completions model does not mark",
-    },
-}
-
 # Requests whose answers are read with the types of async-openai and judged by the strict checker.
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
 WEATHER = {"type": "function", "name": "get_weather", "description": "The weather in a city.", "parameters": CITY, "strict": True}
@@ -98,7 +80,7 @@ ASYNC_OPENAI = {
 
 
 def venv_of(suite: str) -> Path:
-    return VENVS / ("langchain" if suite.startswith("langchain") else suite)
+    return PACKAGES / ("langchain" if suite.startswith("langchain") else suite)
 
 
 def install(suite: str, packages: list[str]):
@@ -117,40 +99,47 @@ def install(suite: str, packages: list[str]):
         subprocess.run([*pip, "download", "--no-deps", "--no-binary", ":all:", "-d", venv / "sources", packages[0]], check=True)
         for archive in (venv / "sources").glob("*.tar.gz"):
             with tarfile.open(archive) as packed:
-                packed.extractall(venv / "sources", filter="data")
+                packed.extractall(SOURCES.parent, filter="data")
         # One of its tests asks about the README of the repository that the sources are taken from.
-        (VENVS / "README.md").write_text("A framework for programs with language models.\n" * 50)
+        (venv / "README.md").write_text("A framework for programs with language models.\n" * 50)
     stamp.write_text(wanted)
 
 
 def run(argv, report: Path, folder: Path, env: dict, cwd: Path) -> list[xml.Element]:
     """Runs a program that writes a JUnit report, and returns its test cases."""
     _, out, err = kit.run_program(argv, folder, env, 900, report.stem, cwd)
-    if not report.exists():
-        raise kit.Failure(f"{argv[0]} wrote no report:\n{out[-2000:]}{err[-2000:]}")
-    return list(xml.parse(report).iter("testcase"))
+    cases = list(xml.parse(report).iter("testcase")) if report.exists() else []
+    if not cases:
+        raise kit.Failure(f"no test ran:\n{out[-2000:]}{err[-2000:]}")
+    return cases
 
 
 def run_python(suite: str, folder: Path, env: dict) -> list[xml.Element]:
     packages, tests = PYTHON[suite]
     install(suite, packages)
     report = folder / f"{suite}.xml"
-    apart = " or ".join(APART.get(suite, {}))
     argv = [venv_of(suite) / "bin/python", "-m", "pytest", "-q", "-c", HERE / "pytest.ini", "--noconftest", "-p", "no:cacheprovider"]
-    argv += ["-p", "no:recording", "-p", "no:socket", f"--junitxml={report}", "-k", f"not ({apart})" if apart else "", tests]
+    argv += ["-p", "no:recording", "-p", "no:socket", "-p", "left_out", f"--junitxml={report}", tests]
     if suite.startswith("langchain"):
         argv += ["-p", "offline", "--rootdir", SOURCES]
-    return run(argv, report, folder, env | {"PYTHONPATH": str(HERE)}, SOURCES if suite.startswith("langchain") else HERE)
+    return run(argv, report, folder, env | {"PYTHONPATH": str(HERE), "SUITE": suite}, SOURCES if suite.startswith("langchain") else HERE)
 
 
 def run_node(suite: str, folder: Path, env: dict) -> list[xml.Element]:
-    if not (kit.NODE_MODULES / "ai").exists():
+    """A copy of the tests beside their packages, where node looks for them."""
+    packages = PACKAGES / "node"
+    stamp, wanted = packages / "installed", (kit.HERE / "package-lock.json").read_text()
+    if not stamp.exists() or stamp.read_text() != wanted:
         print("installing the packages of package.json", flush=True)
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=kit.HERE, check=True)
+        packages.mkdir(parents=True, exist_ok=True)
+        for name in (".npmrc", "package.json", "package-lock.json"):
+            shutil.copy(kit.HERE / name, packages)
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=packages, check=True)
+        stamp.write_text(wanted)
     report = folder / f"{suite}.xml"
     node = kit.need(Path(shutil.which("node") or "/node"), "node")
-    argv = [node, "--test", "--test-reporter=junit", f"--test-reporter-destination={report}", HERE / NODE[suite]]
-    return run(argv, report, folder, env, HERE)
+    argv = [node, "--test", "--test-reporter=junit", f"--test-reporter-destination={report}", shutil.copy(HERE / NODE[suite], packages)]
+    return run(argv, report, folder, env, packages)
 
 
 def run_async_openai(proxy: kit.Proxy, folder: Path) -> list[xml.Element]:
@@ -181,8 +170,10 @@ def main() -> int:
     options.add_argument("--keep", action="store_true", help="leave the folder with the outputs and reports")
     chosen = options.parse_args()
     suites = [suite for suite in [*PYTHON, *NODE, "async-openai"] if chosen.filter in suite]
+    if not suites:
+        options.error(f"no suite has {chosen.filter!r} in its name")
     folder = Path(tempfile.mkdtemp(prefix="respondent-suites-"))
-    failed, skipped, rows = [], [], []
+    failed, left_out, rows = [], [], []
     brain = Brain()
     with kit.Proxy(folder, brain.base_url, provider="brain", more=PROVIDER) as proxy:
         env = kit.plain_env(folder) | dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), proxy.base_url) | {
@@ -192,26 +183,32 @@ def main() -> int:
             **dict.fromkeys(("HAYSTACK_TELEMETRY_ENABLED", "LANGSMITH_TRACING"), "false"),
         }  # fmt: skip
         for suite in suites:
-            if suite == "async-openai":
-                cases = run_async_openai(proxy, folder)
-            else:
-                cases = (run_python if suite in PYTHON else run_node)(suite, folder, env)
+            cases = []
+            try:
+                if suite == "async-openai":
+                    cases = run_async_openai(proxy, folder)
+                else:
+                    cases = (run_python if suite in PYTHON else run_node)(suite, folder, env)
+            except (kit.Failure, kit.NotInstalled) as error:
+                failed.append(f"{suite}: {error}")
             wrong = [(case, child) for case in cases for child in case if child.tag in ("failure", "error")]
             left = [(case, child) for case in cases for child in case if child.tag == "skipped"]
             failed += [f"{suite}: {case.get('name')}: {html.unescape(child.get('message') or child.text or '')[:1200]}" for case, child in wrong]
-            skipped += [f"{suite}: {case.get('name')}: {child.get('message')}" for case, child in left]
-            rows.append((suite, len(cases), len(cases) - len(wrong) - len(left), len(left), len(APART.get(suite, {})), len(wrong)))
-            print(f"{suite}: {rows[-1][2]} passed, {len(wrong)} failed", flush=True)
+            left_out += [f"{suite}: {case.get('name')}: {child.get('message')}" for case, child in left]
+            passed = len(cases) - len(wrong) - len(left)
+            failed += [f"{suite}: none of its {len(cases)} tests passed"] if cases and not passed else []
+            rows.append((suite, len(cases), passed, len(left), len(wrong)))
+            print(f"{suite}: {passed} passed, {len(left)} left out, {len(wrong)} failed", flush=True)
     refused = [f"the model refused a request: {refusal}" for refusal in brain.refusals]
-    print("\nDo not apply:", *[f"{suite}: {test}: {why}" for suite in suites for test, why in APART.get(suite, {}).items()], sep="\n  ")
-    print("\nSkipped by the suites themselves:", *skipped, sep="\n  ")
+    print("\nLeft out:", *left_out, sep="\n  ")
     print("\nFailed:", *failed, *refused, sep="\n  ")
-    print(f"\n{'suite':18} {'ran':>5} {'passed':>7} {'skipped':>8} {'apart':>6} {'failed':>7}")
+    print(f"\n{'suite':18} {'tests':>6} {'passed':>7} {'left out':>9} {'failed':>7}")
     for suite, *numbers in rows:
-        print(f"{suite:18} {numbers[0]:5} {numbers[1]:7} {numbers[2]:8} {numbers[3]:6} {numbers[4]:7}")
+        print("{:18} {:6} {:7} {:9} {:7}".format(suite, *numbers))
     print(f"{brain.requests} requests to the model, {len(refused)} refused")
-    print(f"the outputs are in {folder}" if chosen.keep else "", end="\n" if chosen.keep else "")
-    if not chosen.keep:
+    if chosen.keep:
+        print(f"the outputs are in {folder}")
+    else:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if failed or refused else 0
 

@@ -33,7 +33,7 @@ def text_of(content) -> str:
 
 
 def refusal(body: dict) -> str | None:
-    """What a strict provider says about the request, or None."""
+    """What a strict provider says about a request that the proxy got wrong, or None."""
     messages, waiting, before = body.get("messages"), [], set()
     if unknown := set(body) - set(PARAMETERS):
         return f"Unrecognized request arguments: {sorted(unknown)}"
@@ -62,9 +62,13 @@ def refusal(body: dict) -> str | None:
     choice = body.get("tool_choice")
     if choice and not names or isinstance(choice, dict) and choice["function"]["name"] not in names:
         return "tool_choice names no tool of the request"
+    return None
+
+
+def has_open_schema(body: dict) -> bool:
+    """Whether a strict schema, which is the client's, is not strict."""
     form = body.get("response_format", {}).get("json_schema", {})
-    is_open = form.get("strict") and any(map(lacks_strictness, walk(form["schema"])))
-    return "Invalid schema: 'additionalProperties' must be false and 'required' must have every property" if is_open else None
+    return bool(form.get("strict")) and any(map(lacks_strictness, walk(form["schema"])))
 
 
 def walk(value):
@@ -193,8 +197,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.requests += 1
         number = self.server.requests
-        if wrong := refusal(body):
+        wrong = refusal(body)
+        if wrong:
             self.server.refusals.append(f"{wrong}: {json.dumps(body)[:600]}")
+        elif has_open_schema(body):
+            wrong = "Invalid schema: 'additionalProperties' must be false and 'required' must have every property"
+        if wrong:
             return self.reply(400, {"error": {"message": wrong, "type": "invalid_request_error", "param": None, "code": None}})
         answer = think(body)
         prompt, output = len(json.dumps(body["messages"])) // 4 + 3, len(answer["reasoning"].split()) + len(answer["text"].split()) + 3
