@@ -182,7 +182,7 @@ pub const PARAMETERS: &[FateRow] = &[
     FateRow::new(
         "`messages`, `response_format`, `max_tokens`, `max_completion_tokens`, `functions`, `function_call`, `reasoning_effort`, `verbosity`, `logprobs`, `stop`, `n`",
         Fate::Refused,
-        ": Chat Completions has them; the message names what the Responses API has in their place",
+        ": Chat Completions has them; the message names what the Responses API has in their place; `n: 1`, `logprobs: false` and an empty `stop` change nothing and are noted",
     ),
     FateRow::new("any other", Fate::Noted, ""),
 ];
@@ -291,7 +291,7 @@ pub const ITEMS: &[FateRow] = &[
     FateRow::new(
         "other parts",
         Fate::Emulated,
-        " by a line that says what was left out, with a note; refused in the last message, which can still be changed",
+        ": their text is sent, else a line that says what was left out, with a note; refused in the last message, which can still be changed",
     ),
     FateRow::new(
         "`file_id`, `file_url`, images by `file_id`",

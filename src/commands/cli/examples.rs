@@ -41,8 +41,8 @@ Examples:
   respondent models --provider moonshot    those of one provider
   respondent models --json
 
-Local servers, and providers of your own without a list of models, are asked for theirs. Prices are \
-US dollars for a million tokens; + marks higher prices for long requests.";
+Providers are also asked for the models that they list themselves. Prices are US dollars for a \
+million tokens; + marks higher prices for long requests.";
 
 pub(super) const DOCTOR: &str = "\
 Examples:
