@@ -1,11 +1,15 @@
 //! The body of a response of a provider, decoded. No coding is asked for, and some servers use one all
 //! the same.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use adapters::fault::{Fault, Kind};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
-use http_body_util::BodyExt;
+use http_body::Body;
 
 use super::transport::error_chain;
 use crate::net::content_coding::{CODED_PIECE, CodingError, ContentCoding, ContentDecoder};
@@ -51,6 +55,10 @@ impl DecodedBody {
     /// The next decoded bytes as they arrive; `None` at the end of the body. A coding that is cut off
     /// there is no fault: what came shows whether it was whole.
     pub(super) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+        poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
         loop {
             if let BodyCoding::Coded(coded) = &mut self.coding
                 && !coded.rest.is_empty()
@@ -58,11 +66,11 @@ impl DecodedBody {
                 let decoded = coded.decode_piece();
                 match decoded.map_err(|error| coding_fault(&coded.name, error))? {
                     decoded if decoded.is_empty() => continue,
-                    decoded => return Ok(Some(decoded.into())),
+                    decoded => return Poll::Ready(Ok(Some(decoded.into()))),
                 }
             }
-            let Some(bytes) = self.next_coded().await? else {
-                return Ok(None);
+            let Some(bytes) = ready!(self.poll_coded(cx))? else {
+                return Poll::Ready(Ok(None));
             };
             if let BodyCoding::Unseen(declared) = &self.coding {
                 let seen = declared.begin(&bytes);
@@ -70,14 +78,20 @@ impl DecodedBody {
             }
             match &mut self.coding {
                 BodyCoding::Coded(coded) => coded.rest = bytes,
-                BodyCoding::Plain | BodyCoding::Unseen(_) => return Ok(Some(bytes)),
+                BodyCoding::Plain | BodyCoding::Unseen(_) => {
+                    return Poll::Ready(Ok(Some(bytes)));
+                }
             }
         }
     }
 
     /// The next bytes as they are on the wire.
     pub(super) async fn next_coded(&mut self) -> Result<Option<Bytes>, Fault> {
-        while let Some(frame) = self.body.frame().await {
+        poll_fn(|cx| self.poll_coded(cx)).await
+    }
+
+    fn poll_coded(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+        while let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             let frame = frame.map_err(|error| {
                 let predicate = "broke the connection before its answer was complete.";
                 Fault::of_provider(Kind::Cut, predicate).caused_by(error_chain(&error))
@@ -85,10 +99,10 @@ impl DecodedBody {
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
             {
-                return Ok(Some(bytes));
+                return Poll::Ready(Ok(Some(bytes)));
             }
         }
-        Ok(None)
+        Poll::Ready(Ok(None))
     }
 }
 
