@@ -116,11 +116,9 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
     pub(crate) fn cut_tools<'t>(
         &mut self,
         tools: &mut Vec<&'t Tool<'a>>,
-        most: Option<u32>,
+        most: Option<u16>,
     ) -> Vec<&'t str> {
-        let most = most.map_or(usize::MAX, |most| {
-            usize::try_from(most).unwrap_or(usize::MAX)
-        });
+        let most = most.map_or(usize::MAX, usize::from);
         let all = tools.len();
         if all <= most {
             return Vec::new();

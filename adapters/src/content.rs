@@ -16,6 +16,7 @@ use crate::json::string_value;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::text_files;
+use crate::turn::Item;
 
 /// One element of a content list. The fields stay raw JSON, and any of them may
 /// be missing: which ones a part needs depends on its type.
@@ -268,8 +269,17 @@ impl<'a> MessageContent<'a> {
         }
     }
 
+    /// Reads the text of the reasoning item with this index: of its content, else of its summary.
+    pub(crate) fn read_reasoning(reasoning: &Item<'a>, item: usize) -> Result<Self, Fault> {
+        let content = Self::read(reasoning.content(), item)?.only_texts();
+        if !content.is_empty() {
+            return Ok(content);
+        }
+        Ok(Self::read(reasoning.summary(), item)?.only_texts())
+    }
+
     /// Keeps only the texts, whatever the types of their parts are.
-    pub(crate) fn only_texts(mut self) -> Self {
+    fn only_texts(mut self) -> Self {
         let has_text = |part: &MessagePart<'_>| {
             matches!(
                 part,

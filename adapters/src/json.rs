@@ -135,6 +135,17 @@ pub(crate) fn read_each<'a, T: Deserialize<'a>, E>(
     }
 }
 
+/// The elements of a list; none for any other value.
+pub(crate) fn list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default()
+}
+
+/// Whether a value is `true`.
+pub(crate) fn is_true(raw: Option<&RawValue>) -> bool {
+    raw.is_some_and(|raw| raw.get() == "true")
+}
+
 /// The text of a JSON value that is a string; `None` for any other value.
 pub(crate) fn string_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     unquote(raw?.get()).map(unescape)

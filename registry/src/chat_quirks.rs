@@ -36,7 +36,7 @@ pub struct ChatQuirks {
     /// The last message must not be an answer: a short message of the user is added.
     pub ends_with_user: bool,
     /// The most tools of a request; the last ones are left out.
-    pub max_tools: Option<u32>,
+    pub max_tools: Option<u16>,
     /// The `content` of an assistant message that has only calls.
     pub call_content: CallContent,
     /// Send the `name` of the tool in tool messages.

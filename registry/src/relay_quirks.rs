@@ -35,7 +35,7 @@ pub struct RelayQuirks {
     pub schema: EnumSet<SchemaRule>,
 
     /// The most tools of a request; the last ones are left out.
-    pub max_tools: Option<u32>,
+    pub max_tools: Option<u16>,
 
     /// The last message must not be an answer: a short message of the user is added.
     pub ends_with_user: bool,

@@ -105,7 +105,7 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut ChatQuirks) {
         SharedPatch::NoImageUrls => quirks.image_urls = false,
         SharedPatch::NoFiles => quirks.files = false,
         SharedPatch::EndWithUser => quirks.ends_with_user = true,
-        SharedPatch::MaxTools(most) => quirks.max_tools = Some(most.into()),
+        SharedPatch::MaxTools(most) => quirks.max_tools = Some(most),
         // They are text on this wire.
         SharedPatch::NoAgentMessages => {}
         SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),

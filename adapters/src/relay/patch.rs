@@ -32,7 +32,7 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
         SharedPatch::NoImageUrls => quirks.image_urls = false,
         SharedPatch::NoFiles => quirks.files = false,
         SharedPatch::EndWithUser => quirks.ends_with_user = true,
-        SharedPatch::MaxTools(most) => quirks.max_tools = Some(most.into()),
+        SharedPatch::MaxTools(most) => quirks.max_tools = Some(most),
         SharedPatch::NoAgentMessages => quirks.agent_messages = false,
         SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
     }

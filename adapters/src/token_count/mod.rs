@@ -80,8 +80,9 @@ pub fn input_tokens(turn: &Turn<'_>, plan: &Plan) -> u64 {
     let searches = turn.tools.searchable().is_some();
     let offered = definitions.iter().map(|definition| {
         // A tool that a search has still to find is not in the prompt.
-        let is_offered =
-            |tool: &Definition<'_>| definition.found || !searches || !is_true(tool.defer_loading);
+        let is_offered = |tool: &Definition<'_>| {
+            definition.found || !searches || !json::is_true(tool.defer_loading)
+        };
         definition_tokens(definition.raw, &is_offered)
     });
     let offered: f64 = offered.sum();
@@ -164,10 +165,6 @@ fn part_tokens(part: &ContentPart<'_>) -> f64 {
     text.map_or(0.0, |text| tokens(&text))
 }
 
-fn is_true(raw: Option<&RawValue>) -> bool {
-    raw.is_some_and(|raw| raw.get() == "true")
-}
-
 /// A definition, as far as it is offered.
 fn definition_tokens(raw: &RawValue, is_offered: &dyn Fn(&Definition<'_>) -> bool) -> f64 {
     let Ok(tool) = serde_json::from_str::<Definition<'_>>(raw.get()) else {
@@ -181,8 +178,7 @@ fn definition_tokens(raw: &RawValue, is_offered: &dyn Fn(&Definition<'_>) -> boo
     let runs_at_client = string_value(tool.execution).is_some_and(|by| by == "client");
     match tool.kind.as_deref().unwrap_or("function") {
         "namespace" => {
-            let list = tool.tools.map_or("[]", RawValue::get);
-            let inside: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
+            let inside: Vec<&RawValue> = json::list(tool.tools);
             let inside = inside.iter().map(|raw| definition_tokens(raw, is_offered));
             let inside: f64 = inside.sum();
             if inside > 0.0 {

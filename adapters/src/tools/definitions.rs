@@ -34,6 +34,7 @@ struct ToolFields<'a> {
     tools: Option<&'a RawValue>,
     /// Where Chat Completions has the other fields.
     function: Option<&'a RawValue>,
+    /// Whether the tool is not offered until a search finds it.
     defer_loading: Option<&'a RawValue>,
     #[serde(borrow)]
     execution: Option<Cow<'a, str>>,
@@ -93,7 +94,7 @@ fn add_all<'a>(
             return Err(too_many_tools());
         }
         place += 1;
-        let (before, is_deferred) = (toolbox.len(), deferred || tool.is_deferred());
+        let (before, is_deferred) = (toolbox.len(), deferred || json::is_true(tool.defer_loading));
         add(&tool, (namespace, is_deferred, place - 1), toolbox, dropped)?;
         if namespace.is_none() && deferred {
             toolbox
@@ -122,13 +123,6 @@ fn too_many_tools() -> Fault {
         "The request offers more than {MAX_TOOLS} tools: leave out those that are not needed, such as the tools of an MCP server."
     );
     Fault::invalid("tools", message).with_code(TOO_MANY)
-}
-
-impl ToolFields<'_> {
-    /// Whether the tool is not offered until a search finds it.
-    fn is_deferred(&self) -> bool {
-        self.defer_loading.is_some_and(|raw| raw.get() == "true")
-    }
 }
 
 fn add<'a>(

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 
 use super::{Tool, Toolbox};
+use crate::json;
 use crate::members::{Members, rewrite};
 
 /// The deferred tools that no search has found yet. Made with [`super::ToolNames`]; the assembler
@@ -41,8 +42,7 @@ impl HostedSearch {
                 search.add(&name, tool, definition.raw.get().to_owned());
                 continue;
             }
-            let list = members.get("tools").map_or("[]", RawValue::get);
-            let all: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
+            let all: Vec<&RawValue> = json::list(members.get("tools"));
             let deferred = |raw: &RawValue| {
                 let tool = Members::read(raw.get())?;
                 let tool = toolbox.get(Some(name.as_ref()), &tool.text("name")?)?;

@@ -128,9 +128,9 @@ fn hosted_text(item: &Item<'_>) -> Option<String> {
     let mut told = match kind.as_ref() {
         "web_search_call" => web_search(item.action()?)?,
         "file_search_call" => {
-            let queries = strings(members.present("queries"));
+            let queries: Vec<String> = json::list(members.present("queries"));
             let mut told = format!("Files were searched for: {}", queries.join("; "));
-            for found in objects(members.present("results")) {
+            for found in json::list::<Members<'_>>(members.present("results")) {
                 let [name, text] = ["filename", "text"].map(|name| found.text(name));
                 let name = name.unwrap_or_else(|| "A file".into());
                 let _ = write!(told, "\n\n{name}:\n{}", text.unwrap_or_default());
@@ -139,7 +139,7 @@ fn hosted_text(item: &Item<'_>) -> Option<String> {
         }
         "code_interpreter_call" => {
             let mut told = format!("This code was run on a server:\n{}", text("code"));
-            for output in objects(members.present("outputs")) {
+            for output in json::list::<Members<'_>>(members.present("outputs")) {
                 match output.text("logs") {
                     Some(logs) => {
                         let _ = write!(told, "\n\nIt printed:\n{logs}");
@@ -160,7 +160,7 @@ fn hosted_text(item: &Item<'_>) -> Option<String> {
             text("arguments")
         ),
         "mcp_approval_response" => {
-            let approves = members.get("approve").map(RawValue::get) == Some("true");
+            let approves = json::is_true(members.get("approve"));
             let did = if approves {
                 "approved"
             } else {
@@ -183,7 +183,7 @@ fn hosted_text(item: &Item<'_>) -> Option<String> {
 /// What a search of the web looked for, and the addresses that it found.
 fn web_search(action: &RawValue) -> Option<String> {
     let action = Members::read(action.get())?;
-    let mut queries = strings(action.present("queries"));
+    let mut queries: Vec<String> = json::list(action.present("queries"));
     if queries.is_empty() {
         queries.extend(action.text("query").map(Into::into));
     }
@@ -196,21 +196,9 @@ fn web_search(action: &RawValue) -> Option<String> {
         ),
         _ => format!("The web was searched for: {}", queries.join("; ")),
     };
-    for source in objects(action.present("sources")) {
+    for source in json::list::<Members<'_>>(action.present("sources")) {
         let url = source.text("url").or_else(|| source.text("name"));
         let _ = write!(told, "\n- {}", url.unwrap_or_default());
     }
     Some(told)
-}
-
-/// The texts of a list.
-fn strings(list: Option<&RawValue>) -> Vec<String> {
-    list.and_then(|list| serde_json::from_str(list.get()).ok())
-        .unwrap_or_default()
-}
-
-/// The objects of a list.
-fn objects(list: Option<&RawValue>) -> Vec<Members<'_>> {
-    list.and_then(|list| serde_json::from_str(list.get()).ok())
-        .unwrap_or_default()
 }

@@ -249,9 +249,3 @@ pub(super) fn parse_object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) ->
     let raw = raw.filter(|raw| raw.get().starts_with('{'))?;
     serde_json::from_str(raw.get()).ok()
 }
-
-/// The elements of a list; none for any other value.
-pub(super) fn parse_list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default()
-}

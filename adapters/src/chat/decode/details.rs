@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::chunk::{parse_list, scalar};
+use super::chunk::scalar;
 use crate::event::Fragment;
 use crate::json;
 
@@ -86,7 +86,7 @@ pub(super) fn visible_text<'a>(raw: &'a RawValue, before: &mut DetailText) -> Ve
         summary: Option<&'a RawValue>,
         format: Option<&'a RawValue>,
     }
-    parse_list::<VisibleDetail<'a>>(Some(raw))
+    json::list::<VisibleDetail<'a>>(Some(raw))
         .into_iter()
         .filter_map(|detail| {
             let text = [detail.text, detail.summary]
@@ -120,7 +120,7 @@ impl ReasoningDetails {
             self.overflowed = true;
             return;
         }
-        for piece in parse_list::<&RawValue>(Some(raw)) {
+        for piece in json::list::<&RawValue>(Some(raw)) {
             self.push_piece(piece);
         }
     }

@@ -40,9 +40,7 @@ use serde_json::value::RawValue;
 use registry::{ChatQuirks, ExtraContentReplay, ReasoningReplay};
 
 use self::calls::StreamedCalls;
-use self::chunk::{
-    CallDelta, Chunk, ChunkChoice, Delta, parse_list, parse_object, scalar, text_fragment,
-};
+use self::chunk::{CallDelta, Chunk, ChunkChoice, Delta, parse_object, scalar, text_fragment};
 use self::details::{DetailText, ReasoningDetails};
 use self::finish::FinishMeaning;
 use self::sources::CitedPages;
@@ -381,7 +379,7 @@ impl ChatDecoder {
             emit(Event::Refusal(refusal));
         }
         if let Some(annotations) = delta.annotations {
-            for annotation in parse_list(Some(annotations)) {
+            for annotation in json::list(Some(annotations)) {
                 emit(match sources::citation(annotation) {
                     Some(citation) => Event::Citation(citation),
                     None => {
@@ -486,8 +484,8 @@ impl ChatDecoder {
             text: Option<&'a RawValue>,
             thinking: Option<&'a RawValue>,
         }
-        for part in parse_list::<TextOrThinkingPart<'a>>(Some(content)) {
-            let inner = parse_list::<TextOrThinkingPart<'a>>(part.thinking);
+        for part in json::list::<TextOrThinkingPart<'a>>(Some(content)) {
+            let inner = json::list::<TextOrThinkingPart<'a>>(part.thinking);
             let thoughts = text_fragment(part.thinking).into_iter().chain(
                 inner
                     .into_iter()

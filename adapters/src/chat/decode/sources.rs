@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::chunk::{Chunk, parse_list, scalar};
+use super::chunk::{Chunk, scalar};
 use crate::event::{Citation, Event};
 use crate::json;
 
@@ -24,7 +24,7 @@ impl CitedPages {
                 continue;
             };
             raw.get().clone_into(last);
-            for page in parse_list::<&'a RawValue>(Some(raw)) {
+            for page in json::list::<&'a RawValue>(Some(raw)) {
                 let (url, title) = url_and_title(page);
                 if !url.is_empty() {
                     emit(Event::Source { url, title });

@@ -77,7 +77,8 @@ impl<'a> ReplayedReasoning<'a> {
                 carried = true;
             } else {
                 whole = false;
-                reasoning.push_text(Some(index), visible_text(item, index)?);
+                let text = MessageContent::read_reasoning(item, index)?;
+                reasoning.push_text(Some(index), text);
             }
         }
         if !carried {
@@ -183,16 +184,6 @@ fn known_baggage<'o>(
     let blobs = id.and_then(|id| options.known_baggage?.get(id.as_ref()));
     let blobs = blobs.map(String::as_str).unwrap_or_default();
     blobs.split(' ').filter_map(Baggage::open)
-}
-
-/// The reasoning of an item without baggage of ours: its text, else its summary.
-fn visible_text<'a>(item: &Item<'a>, index: usize) -> Result<MessageContent<'a>, Fault> {
-    let content = MessageContent::read(item.content(), index)?.only_texts();
-    if content.is_empty() {
-        Ok(MessageContent::read(item.summary(), index)?.only_texts())
-    } else {
-        Ok(content)
-    }
 }
 
 /// The first of these indices, which ascend, that is larger than `index`.

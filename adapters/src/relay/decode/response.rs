@@ -71,9 +71,7 @@ impl RelayDecoder {
     ) -> bool {
         let open = self.slots.take_open();
         let sent = self.slots.len();
-        let items: Vec<&'a RawValue> = output
-            .and_then(|list| serde_json::from_str(list.get()).ok())
-            .unwrap_or_default();
+        let items: Vec<&'a RawValue> = json::list(output);
         if items.len() > MAX_ITEMS {
             return false;
         }

@@ -231,11 +231,7 @@ fn reasoning_text(item: &Item<'_>, index: usize, sealed: &str) -> Result<String,
     if let Some(baggage) = Baggage::open(sealed).filter(|b| !b.reasoning.is_empty()) {
         return Ok(baggage.reasoning);
     }
-    let mut content = MessageContent::read(item.content(), index)?.only_texts();
-    if content.is_empty() {
-        content = MessageContent::read(item.summary(), index)?.only_texts();
-    }
     let mut text = Vec::new();
-    content.push_text(&mut text, "\\n\\n");
+    MessageContent::read_reasoning(item, index)?.push_text(&mut text, "\\n\\n");
     Ok(json::unescape(&String::from_utf8_lossy(&text)).into_owned())
 }

@@ -31,9 +31,7 @@ pub(super) fn push(
         reference_room: &mut body.reference_room,
         out: Vec::new(),
         written: HashSet::new(),
-        room: quirks.max_tools.map_or(usize::MAX, |most| {
-            usize::try_from(most).unwrap_or(usize::MAX)
-        }),
+        room: quirks.max_tools.map_or(usize::MAX, usize::from),
         beyond: Vec::new(),
         has_forced: false,
     };
@@ -45,7 +43,7 @@ pub(super) fn push(
     let (list, beyond, start) = (list.out, list.beyond, body.out.len());
     if !beyond.is_empty() {
         let most = quirks.max_tools.unwrap_or_default();
-        body.note_cut_tools(beyond.len(), usize::try_from(most).unwrap_or(usize::MAX));
+        body.note_cut_tools(beyond.len(), usize::from(most));
     }
     if list.is_empty() {
         return Ok((start..start, beyond));
@@ -114,11 +112,6 @@ impl<'a> ToolList<'_, 'a> {
         let relayed = RelayToolKind::of_definition(&kind);
         let relayed = relayed.filter(|kind| self.quirks.tools.contains(*kind) && !is_flat(*kind));
         match relayed {
-            Some(RelayToolKind::Namespace) => {
-                if self.written.insert(format!("namespace {name}")) {
-                    self.push_raw(&name, json);
-                }
-            }
             Some(
                 RelayToolKind::WebSearch
                 | RelayToolKind::FileSearch
@@ -130,7 +123,8 @@ impl<'a> ToolList<'_, 'a> {
                 self.push_raw(&name, json);
             }
             Some(
-                RelayToolKind::Custom
+                RelayToolKind::Namespace
+                | RelayToolKind::Custom
                 | RelayToolKind::ToolSearch
                 | RelayToolKind::LocalShell
                 | RelayToolKind::Shell
