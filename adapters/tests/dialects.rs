@@ -607,6 +607,15 @@ fn an_error_is_found_in_every_form() {
             ": alive\n\n{\"error\":\"no\"}".to_owned(),
             vec!["unavailable: no"],
         ),
+        // By itself in a stream, before its end or at it.
+        (
+            format!("{text}{{\"error\":\"no\"}}\n\ndata: [DONE]\n\n"),
+            vec!["commentary a", "failed: \"no\""],
+        ),
+        (
+            format!("{text}{{\"error\":\"no\"}}"),
+            vec!["commentary a", "failed: \"no\""],
+        ),
         (
             "event: error\ndata: no\n\n".to_owned(),
             vec!["unavailable: no"],

@@ -15,7 +15,7 @@ use adapters::responses::request::TurnSource;
 use common::judge;
 use common::script::{Tool, request};
 use kit::drive::{self, settings};
-use registry::{RelayQuirks, WireQuirks};
+use registry::{ChatQuirks, ReasoningReplay, RelayQuirks, WireQuirks};
 use serde_json::{Value, json};
 
 /// Finish reasons that say that the answer is whole, or that nobody knows.
@@ -316,6 +316,105 @@ fn every(reasons: &'static [&'static str]) -> impl Iterator<Item = (Form, &'stat
         reasons.map(move |reason| (form, reason))
     });
     forms.flat_map(|(form, reason)| [(form, reason, true), (form, reason, false)])
+}
+
+#[test]
+fn a_type_of_item_without_arguments_has_no_place_for_what_cannot_be_read() {
+    for tool in [
+        Tool::Search,
+        Tool::LocalShell,
+        Tool::Shell,
+        Tool::ApplyPatch,
+    ] {
+        for (form, reason, codex) in every(&["tool_calls"]) {
+            for arguments in ["[1]", "plain text"] {
+                let got = read(form, &answer(form, tool, "", arguments, reason), codex);
+                assert_eq!(
+                    got.status, "failed",
+                    "{tool:?} {form:?} {arguments}: {got:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_native_custom_call_may_have_any_text_but_half_a_document() {
+    for (input, status) in [
+        (r#"{"input":"rm -rf /ho"#, "failed"),
+        ("{ rm -rf /home", "completed"),
+    ] {
+        let call = json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1",
+            "name": "script", "input": input, "status": "completed"});
+        let body = json!({"object": "response", "status": "completed", "output": [call]});
+        let got = read(Form::ItemWhole, &body.to_string(), true);
+        assert_eq!(got.status, status, "{got:?}");
+    }
+}
+
+#[test]
+fn a_call_without_a_name_is_no_call_however_it_comes() {
+    let nameless = |form, count| {
+        let body = answer(form, Tool::Function, "", "{}", "tool_calls");
+        read(form, &body.replacen("\"read\"", "\"\"", count), true)
+    };
+    for form in FORMS {
+        let got = nameless(form, usize::MAX);
+        assert_eq!(
+            (got.status.as_str(), got.done.len()),
+            ("failed", 0),
+            "{form:?}"
+        );
+    }
+    // The end of an item may be the first to name it.
+    assert_eq!(nameless(Form::ItemStream, 1).status, "completed");
+}
+
+#[test]
+fn an_attempt_has_nothing_of_the_one_before() {
+    let delta = |delta: Value| {
+        let chunk = json!({"choices": [{"index": 0, "delta": delta}]});
+        format!("data: {chunk}\n\n")
+    };
+    let details = json!([{"type": "reasoning.encrypted", "data": "x"}]);
+    let citation = json!([{"type": "url_citation", "url": "u"}]);
+    let call =
+        json!([{"index": 0, "id": "call_1", "function": {"name": "read", "arguments": "{\"x"}}]);
+    let chat = delta(json!({"tool_calls": call}))
+        + &delta(json!({"reasoning_details": details}))
+        + &delta(json!({"annotations": citation}))
+        + &delta(json!({"content": "lost"}))
+        + "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
+    let item = |name: &str| {
+        json!({"type": "function_call", "id": name, "call_id": "call_1", "name": name,
+            "arguments": "{\"x", "status": "completed"})
+    };
+    let native = json!({"object": "response", "status": "completed", "output": [item("read"), item(""), item("")]});
+    let (whole, _) = self::call(Tool::Function);
+    for form in FORMS {
+        let (quirks, failed) = match form {
+            Form::ChatStream | Form::ChatWhole => {
+                let quirks = ChatQuirks {
+                    reasoning_replay: ReasoningReplay::ReasoningDetails,
+                    ..ChatQuirks::default()
+                };
+                (quirks.into(), &chat)
+            }
+            Form::ItemStream | Form::ItemWhole => {
+                (RelayQuirks::default().into(), &native.to_string())
+            }
+        };
+        let good = answer(form, Tool::Function, "Hi", &whole, "tool_calls");
+        let source = TurnSource::new(request());
+        let turn = source.turn().unwrap();
+        let told = |failed: &str| {
+            let setup = settings(&turn, true, false);
+            let read =
+                drive::read_after(failed.as_bytes(), setup, &quirks, [good.as_bytes()], true);
+            String::from_utf8(read.body).unwrap()
+        };
+        assert!(told(failed) == told(""), "{form:?}: {}", told(failed));
+    }
 }
 
 #[test]

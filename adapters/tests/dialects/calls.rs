@@ -116,6 +116,12 @@ fn arguments_are_freed_of_what_stands_around_the_document() {
         arguments(&["\"{\\\"x\\\": 1}\""]),
         ["f({\"x\": 1})", "note arguments_repaired"]
     );
+    // More than servers do is not undone.
+    let thrice = r#""\"\\\"{}\\\"\"""#;
+    assert_eq!(
+        arguments(&[thrice]).last().map(String::as_str),
+        Some("note arguments_broken")
+    );
     assert_eq!(arguments(&[" {", " \"x\": 1}"]), ["f( { \"x\": 1})"]);
 }
 
@@ -179,6 +185,9 @@ fn a_call_without_a_name_and_an_answer_without_anything_fail() {
         let other =
             r#"{"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"{}"}}]}"#;
         assert_eq!(read("", &deltas(&[&call, other])), ["f({})", note]);
+        let lost = call.replace("{}", "{\\\"x\\\":1}");
+        let told = read("", &deltas(&[&lost, other]));
+        assert!(told.contains(&nameless.to_owned()), "{told:?}");
     }
     for (delta, reason, told) in [
         ("{}", "engine_overloaded", "the reason 'engine_overloaded'"),

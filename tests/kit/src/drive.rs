@@ -119,6 +119,17 @@ pub fn read<'c>(
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
 ) -> DrivenAnswer {
+    read_after(&[], settings, quirks, chunks, streams)
+}
+
+/// [`read`], after an attempt that got this answer, which cannot be used.
+pub fn read_after<'c>(
+    failed: &[u8],
+    settings: AnswerSetup,
+    quirks: &WireQuirks,
+    chunks: impl IntoIterator<Item = &'c [u8]>,
+    streams: bool,
+) -> DrivenAnswer {
     let mut driver = AnswerDriver::new(settings);
     let mut body = Vec::new();
     let mut send = |frames: &mut EventBuffer| {
@@ -129,6 +140,9 @@ pub fn read<'c>(
         }
         frames.clear();
     };
+    if !failed.is_empty() && driver.run(quirks, [failed], &mut send).is_err() {
+        driver.assembler.begin_attempt();
+    }
     let mut fault = driver.run(quirks, chunks, &mut send).err();
     if let Some(fault) = fault.as_mut().filter(|fault| fault.message.is_empty()) {
         // The server says this with the name of the provider.

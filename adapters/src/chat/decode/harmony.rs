@@ -243,6 +243,6 @@ mod tests {
             }
         }
         let prose = format!("<|start|>{}", "x".repeat(2 * MAX_HEADER));
-        assert_eq!(decoded(&[&prose]), prose);
+        assert_eq!(decoded(&[&prose, "<|message|>y"]), prose + "y");
     }
 }

@@ -574,6 +574,10 @@ mod tests {
 
     #[test]
     fn an_answer_that_begins_inside_thinking_is_held_within_bounds() {
+        // Nothing is held of any other.
+        let mut other = ThinkTagParser::new(ThinkTags::On);
+        let first = other.push("<think>a");
+        assert_eq!(first, [ThinkPiece::Reasoning("a".to_owned())]);
         let mut think = ThinkTagParser::new(ThinkTags::Unopened);
         assert_eq!(think.push(&"x".repeat(MAX_HELD)), []);
         let passed = "x".repeat(MAX_HELD + 1);

@@ -157,6 +157,10 @@ fn an_answer_ends_once_and_as_its_status_says() {
             "ContentFilter",
         ),
         (json!({"choices": []}), "failed BadReply"),
+        (
+            json!({"object": "response", "status": "queued", "output": []}),
+            "failed BadReply",
+        ),
     ] {
         let events = decoded(&[event.clone(), event.clone()]);
         assert_eq!(events.last().map(String::as_str), Some(end), "{event}");
