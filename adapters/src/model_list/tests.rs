@@ -19,6 +19,11 @@ fn a_list_is_read_with_and_without_an_object_around_it() {
         assert!(models.iter().all(|model| model.images && model.unlisted));
         assert!(models.iter().all(|model| model.window.is_none()));
     }
+    // As Gemini lists them.
+    let models = listed_models(br#"{"data":[{"id":"models/a","input_modalities":["text"]}]}"#);
+    let models = models.unwrap();
+    assert_eq!((ids(&models), models[0].audio), (vec!["a"], false));
+    assert!(may_answer_prompts("gemini-4-pro") && !may_answer_prompts("gemini-4-pro-TTS"));
     for body in [
         "",
         "<html>",

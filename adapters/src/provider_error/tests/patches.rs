@@ -438,6 +438,8 @@ fn a_vague_refusal_leads_to_no_patch() {
         "No tool output found for tool call call-a.",
         "The effort was too high.",
         "Request contains an invalid argument.",
+        "Unsupported audio format: opus. Use wav or mp3.",
+        "Invalid 'messages[3].tool_calls': array too long. Expected an array with maximum length 128, but got an array with length 140 instead.",
     ] {
         let fault = fault_of(400, &openai(message));
         assert_eq!(
