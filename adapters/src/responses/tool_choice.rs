@@ -103,7 +103,8 @@ impl<'a> ToolChoiceFields<'a> {
     fn flattened(&self) -> Option<String> {
         if let Some(nested) = self.allowed_tools {
             let nested = Self::read(nested).ok()?;
-            let tools = nested.flat_tools().unwrap_or_else(|| "[]".to_owned());
+            let tools = nested.tools.map_or("[]", RawValue::get);
+            let tools = nested.flat_tools().unwrap_or_else(|| tools.to_owned());
             let mode = nested.mode.as_deref().unwrap_or("auto");
             let mode = json::quoted(mode);
             return Some(format!(

@@ -116,6 +116,11 @@ fn an_invalid_request_names_the_parameter() {
             "tool_choice.tools[0].name",
             Some("missing_required_parameter"),
         ),
+        (
+            r#"{"model":"m","input":"a","tool_choice":{"type":"allowed_tools","allowed_tools":{"tools":"x"}}}"#,
+            "tool_choice",
+            None,
+        ),
         (r#"{"model":"m","input":"a","tools":{}}"#, "tools", None),
         (
             r#"{"model":"m","input":"a","tool_choice":"maybe"}"#,
