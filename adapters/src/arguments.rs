@@ -46,10 +46,12 @@ pub(crate) struct ArgumentsScan {
     stage: Stage,
     /// A second opening brace follows the first.
     has_extra_brace: bool,
+    /// The document is an object with nothing in it, which another one may follow.
+    is_empty: bool,
     /// Something stands behind the document.
     has_tail: bool,
     /// The first byte that waits for the end: that of a text that does not begin like an object, a
-    /// second opening brace, or what stands behind the document.
+    /// second opening brace, the end of an empty object, or what stands behind the document.
     held_from: Option<usize>,
     verdict: Verdict,
     judged: u8,
@@ -196,6 +198,7 @@ impl ArgumentsScan {
         if self.is_closed()
             && self.is_object()
             && !self.has_extra_brace
+            && !self.is_empty
             && let Some((document, tail)) = escaped.split_at_checked(end)
         {
             let text = json::unescape(document);
@@ -264,7 +267,13 @@ impl ArgumentsScan {
                     self.held_from.get_or_insert(at);
                     continue;
                 }
-                Stage::AtBraces => self.stage = Stage::Inside,
+                Stage::AtBraces => {
+                    self.stage = Stage::Inside;
+                    if byte == b'}' {
+                        self.is_empty = true;
+                        self.held_from.get_or_insert(at);
+                    }
+                }
                 Stage::Inside => {}
             }
             if self.brackets.closes(byte) {
@@ -328,7 +337,8 @@ fn read_tail(tail: &str, document: &str) -> Lookup {
         if rest.is_empty() {
             return Lookup::Document(String::new());
         }
-        if let Some(after) = rest.strip_prefix(document) {
+        let empty = || strip_brace(strip_brace(rest, '{')?, '}');
+        if let Some(after) = rest.strip_prefix(document).or_else(empty) {
             rest = after;
             continue;
         }
@@ -405,21 +415,26 @@ fn strip_tag(text: &str) -> Option<&str> {
     }
 }
 
-/// The text with one brace where it begins with several.
+/// The text with one brace where it begins with several, or with empty objects before another one.
 fn without_extra_braces(text: &str) -> Cow<'_, str> {
-    let (mut first, mut at) = (None, 1);
-    while let Some(rest) = text.get(at..).filter(|_| text.starts_with('{')) {
-        let brace = text.len() - rest.trim_start_matches(is_blank).len();
-        if !text.get(brace..).is_some_and(|rest| rest.starts_with('{')) {
-            break;
-        }
-        first.get_or_insert(brace);
-        at = brace + 1;
+    let Some(inside) = strip_brace(text, '{') else {
+        return text.into();
+    };
+    let mut rest = inside;
+    while let Some(after) = strip_brace(strip_brace(rest, '}').unwrap_or(rest), '{') {
+        rest = after;
     }
-    match first.and_then(|first| Some((text.get(..first)?, text.get(at..)?))) {
-        Some((before, after)) => format!("{before}{after}").into(),
-        None => text.into(),
+    if rest.len() == inside.len() {
+        return text.into();
     }
+    let blanks = inside.len() - inside.trim_start_matches(is_blank).len();
+    let head = text.get(..text.len() - inside.len() + blanks);
+    format!("{}{rest}", head.unwrap_or_default()).into()
+}
+
+/// What follows this brace, which white space may precede.
+fn strip_brace(text: &str, brace: char) -> Option<&str> {
+    text.trim_start_matches(is_blank).strip_prefix(brace)
 }
 
 /// Whether the end of the JSON document with which the text begins is missing.
