@@ -29,6 +29,8 @@ const MAX_HEADER: usize = 300;
 pub(super) struct HarmonyParser {
     held: String,
     part: HarmonyPart,
+    /// Text was passed on. That of another message is a paragraph of its own.
+    has_text: bool,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +82,12 @@ impl HarmonyParser {
 
     fn read_token(&mut self, token: &str, pieces: &mut Vec<ThinkPiece>) {
         match (token, &mut self.part) {
-            ("<|message|>", HarmonyPart::Header(header)) => self.part = read_header(header),
+            ("<|message|>", HarmonyPart::Header(header)) => {
+                self.part = read_header(header);
+                if self.has_text && matches!(self.part, HarmonyPart::Text) {
+                    self.add("\\n\\n", pieces);
+                }
+            }
             ("<|channel|>" | "<|constrain|>", HarmonyPart::Header(header)) => {
                 header.push_str(token);
             }
@@ -99,10 +106,13 @@ impl HarmonyParser {
         }
         match &mut self.part {
             HarmonyPart::Outside if tags::trim_start(escaped, true).is_empty() => {}
-            HarmonyPart::Outside | HarmonyPart::Text => match pieces.last_mut() {
-                Some(ThinkPiece::Text(text)) => text.push_str(escaped),
-                _ => pieces.push(ThinkPiece::Text(escaped.to_owned())),
-            },
+            HarmonyPart::Outside | HarmonyPart::Text => {
+                self.has_text = true;
+                match pieces.last_mut() {
+                    Some(ThinkPiece::Text(text)) => text.push_str(escaped),
+                    _ => pieces.push(ThinkPiece::Text(escaped.to_owned())),
+                }
+            }
             HarmonyPart::Reasoning => match pieces.last_mut() {
                 Some(ThinkPiece::Reasoning(text)) => text.push_str(escaped),
                 _ => pieces.push(ThinkPiece::Reasoning(escaped.to_owned())),
@@ -213,6 +223,10 @@ mod tests {
             (
                 "<|channel|>analysis<|message|>I look <b>.<|end|><|start|>assistant<|channel|>final<|message|>Hi <there\nyou<|return|>",
                 "[I look <b>.]Hi <there\nyou",
+            ),
+            (
+                "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>final<|message|>Done.<|return|>",
+                "I look.\n\nDone.",
             ),
             // The recipient may stand before the channel, and the end may be missing.
             (

@@ -1,8 +1,9 @@
 //! Reasoning inside the text, between tags such as `<think>`.
 //!
-//! A tag opens reasoning only where the text begins, at the start of an answer or behind a call:
-//! anywhere else the text is about tags. Some chat templates open the tag themselves, so that an
-//! answer has only the closing one. What is before it is then reasoning, if the model is known for
+//! A tag opens reasoning where the text begins, at the start of an answer or behind a call. Within the
+//! text it does so at the start of a line or right behind a word, outside of code, if it is closed
+//! again: anywhere else the text is about tags. Some chat templates open the tag themselves, so that
+//! an answer has only the closing one. What is before it is then reasoning, if the model is known for
 //! this; of any other model it was passed on as text already, and becomes a message of its own.
 
 use registry::ThinkTags;
@@ -14,9 +15,12 @@ use super::tags;
 /// Seed-OSS (its chat template).
 const OPENING: [&str; 4] = ["<think>", "<mm:think>", "<thought>", "<seed:think>"];
 const CLOSING: [&str; 4] = ["</think>", "</mm:think>", "</thought>", "</seed:think>"];
+const TAGS: [&str; 8] = [
+    OPENING[0], OPENING[1], OPENING[2], OPENING[3], CLOSING[0], CLOSING[1], CLOSING[2], CLOSING[3],
+];
 
-/// How many bytes are held of an answer that begins inside thinking. A longer text is reasoning,
-/// and is passed on as it comes.
+/// How many bytes are held of an answer that begins inside thinking, and behind a tag in the text. A
+/// longer text is reasoning, and is passed on as it comes.
 const MAX_HELD: usize = 4096;
 
 /// How many bytes of reasoning in a field of its own are kept to notice its repetition.
@@ -40,8 +44,10 @@ pub(super) struct ThinkTagParser {
     has_text: bool,
     /// The text so far ends in code between backticks.
     in_code: bool,
-    /// The text so far ends with a line break.
-    at_line_start: bool,
+    /// The last character of the text so far.
+    last: Option<char>,
+    /// The tag that is open stands in the text.
+    in_text: bool,
     begins_inside: Option<bool>,
 }
 
@@ -57,8 +63,11 @@ enum ThinkState {
     Thinking(Option<usize>),
     /// After the closing tag, in the line breaks before the text.
     Between,
-    /// In text, where a closing tag alone shows that all of it was reasoning.
-    Watching,
+    /// In text, where a tag may open reasoning. `closes`: a closing tag alone shows that all of it
+    /// was reasoning.
+    Watching {
+        closes: bool,
+    },
     Harmony(HarmonyParser),
     Text,
 }
@@ -95,7 +104,8 @@ impl ThinkTagParser {
             skips: false,
             has_text: false,
             in_code: false,
-            at_line_start: false,
+            last: None,
+            in_text: false,
             begins_inside: None,
         }
     }
@@ -104,8 +114,9 @@ impl ThinkTagParser {
     pub(super) fn is_plain_text(&mut self, escaped: &str) -> bool {
         match self.state {
             ThinkState::Off | ThinkState::Text => true,
-            ThinkState::Watching if self.held.is_empty() && !may_have_tags(escaped) => {
-                self.at_line_start = escaped.ends_with("\\n");
+            ThinkState::Watching { .. } if self.held.is_empty() && !may_have_tags(escaped) => {
+                self.has_text |= !tags::trim_start(escaped, true).is_empty();
+                self.last = last_char(escaped);
                 true
             }
             ThinkState::Start { unopened: false }
@@ -114,7 +125,7 @@ impl ThinkTagParser {
                 if !tags::trim_start(escaped, true).is_empty() {
                     self.enter_text();
                     self.has_text = true;
-                    self.at_line_start = escaped.ends_with("\\n");
+                    self.last = last_char(escaped);
                 }
                 true
             }
@@ -137,7 +148,7 @@ impl ThinkTagParser {
             ThinkState::Start { unopened: true } => {
                 self.state = ThinkState::Start { unopened: false };
             }
-            ThinkState::Watching if self.held.is_empty() => self.state = ThinkState::Text,
+            ThinkState::Watching { .. } if self.held.is_empty() => self.state = ThinkState::Text,
             _ => {}
         }
     }
@@ -146,7 +157,7 @@ impl ThinkTagParser {
     pub(super) fn note_call(&mut self) {
         if matches!(
             self.state,
-            ThinkState::Between | ThinkState::Watching | ThinkState::Text
+            ThinkState::Between | ThinkState::Watching { .. } | ThinkState::Text
         ) {
             self.has_text = true;
             self.state = ThinkState::Start { unopened: false };
@@ -174,7 +185,7 @@ impl ThinkTagParser {
                         Some(tag) => CLOSING.get(tag..=tag).unwrap_or_default(),
                         None => &CLOSING,
                     };
-                    if self.thought.is_empty() && self.separate.is_empty() {
+                    if self.thought.is_empty() && self.separate.is_empty() && !self.in_text {
                         rest = tags::trim_start(rest, true);
                     }
                     let (thought, after) = split_at_end(rest, closing);
@@ -184,6 +195,7 @@ impl ThinkTagParser {
                     match after {
                         Ok(after) => {
                             pieces.extend(self.end_thought());
+                            self.in_text = false;
                             self.state = ThinkState::Between;
                             rest = after;
                         }
@@ -197,10 +209,13 @@ impl ThinkTagParser {
                 ThinkState::Between => {
                     rest = tags::trim_start(rest, false);
                     if !rest.is_empty() {
-                        self.state = ThinkState::Text;
+                        self.state = ThinkState::Watching { closes: false };
                     }
                 }
-                ThinkState::Watching => rest = self.watch(rest, &mut pieces),
+                ThinkState::Watching { closes } => {
+                    let closes = *closes;
+                    rest = self.watch(rest, closes, &mut pieces);
+                }
                 ThinkState::Harmony(parser) => {
                     parser.push(rest, &mut pieces);
                     break;
@@ -226,12 +241,18 @@ impl ThinkTagParser {
             self.state = ThinkState::Thinking(Some(tag));
             return body.get(OPENING.get(tag)?.len()..);
         }
+        let closing = CLOSING.iter().find_map(|tag| body.strip_prefix(tag));
+        if closing.is_some() && !self.separate.is_empty() {
+            // The end of the reasoning that came in a field of its own.
+            self.state = ThinkState::Between;
+            return closing;
+        }
         if harmony::OPENING.iter().any(|tag| body.starts_with(tag)) {
             self.state = ThinkState::Harmony(HarmonyParser::default());
             return Some(body);
         }
-        let mut opening = OPENING.iter().chain(&harmony::OPENING);
-        if opening.any(|tag| tag.starts_with(body)) {
+        let mut known = OPENING.iter().chain(&CLOSING).chain(&harmony::OPENING);
+        if known.any(|tag| tag.starts_with(body)) {
             return None;
         }
         if unopened {
@@ -244,36 +265,53 @@ impl ThinkTagParser {
 
     /// The text begins, and not with reasoning.
     fn enter_text(&mut self) {
-        self.state = if self.separate.is_empty() && !self.has_text {
-            ThinkState::Watching
+        self.state = if self.separate.is_empty() {
+            ThinkState::Watching {
+                closes: !self.has_text,
+            }
         } else {
             ThinkState::Text
         };
     }
 
-    /// Passes text on up to a closing tag that stands alone. Returns what is to be read next.
-    fn watch<'t>(&mut self, text: &'t str, pieces: &mut Vec<ThinkPiece>) -> &'t str {
-        let Some((before, after)) = tags::split_at_tag(text, &CLOSING) else {
-            let (before, held) = tags::split_partial_tag(text, &CLOSING);
+    /// Passes text on up to a tag that opens reasoning, or to a closing one that stands alone. Returns
+    /// what is to be read next.
+    fn watch<'t>(&mut self, text: &'t str, closes: bool, pieces: &mut Vec<ThinkPiece>) -> &'t str {
+        let Some((before, after)) = tags::split_at_tag(text, &TAGS) else {
+            let (before, held) = tags::split_partial_tag(text, &TAGS);
             self.pass_text(before, pieces);
             held.clone_into(&mut self.held);
             return "";
         };
         let with_tag = text.get(..text.len() - after.len()).unwrap_or_default();
+        let tag = with_tag.get(before.len()..).unwrap_or_default();
         let in_code = self.in_code ^ has_open_code(before);
+        let last = last_char(before).or(self.last);
+        if let Some(tag) = OPENING.iter().position(|opening| *opening == tag) {
+            let opens = |c: char| c.is_alphanumeric() || "\n.!?:>".contains(c);
+            if !in_code && last.is_none_or(opens) {
+                self.pass_text(before, pieces);
+                self.in_text = self.has_text;
+                self.state = ThinkState::Thinking(Some(tag));
+            } else {
+                self.pass_text(with_tag, pieces);
+                // A closing tag behind it is the end of this one.
+                self.state = ThinkState::Watching {
+                    closes: closes && in_code,
+                };
+            }
+            return after;
+        }
+        if !closes {
+            self.pass_text(with_tag, pieces);
+            return after;
+        }
         if after.is_empty() && !in_code {
             self.pass_text(before, pieces);
-            with_tag
-                .get(before.len()..)
-                .unwrap_or_default()
-                .clone_into(&mut self.held);
+            tag.clone_into(&mut self.held);
             return "";
         }
-        let at_line_start = match before {
-            "" => self.at_line_start || !self.has_text,
-            before => before.ends_with("\\n"),
-        };
-        let is_alone = at_line_start
+        let is_alone = last.is_none_or(|c| c == '\n')
             || after.starts_with("\\n")
             || after.starts_with("\\r")
             || after.starts_with(char::is_alphanumeric);
@@ -296,7 +334,7 @@ impl ThinkTagParser {
         if !text.is_empty() {
             self.has_text |= !tags::trim_start(text, true).is_empty();
             self.in_code ^= has_open_code(text);
-            self.at_line_start = text.ends_with("\\n");
+            self.last = last_char(text);
             push_piece(pieces, ThinkPiece::Text, text);
         }
     }
@@ -304,6 +342,7 @@ impl ThinkTagParser {
     /// Passes the new reasoning on, unless it may be a repetition, or the answer after all.
     fn pass_on(&mut self) -> Option<ThinkPiece> {
         let held = match self.state {
+            _ if self.in_text => MAX_HELD,
             ThinkState::Thinking(Some(_)) if self.separate.is_empty() => 0,
             ThinkState::Thinking(Some(_)) => MAX_COMPARED,
             _ => MAX_HELD,
@@ -368,8 +407,11 @@ impl ThinkTagParser {
         let is_repeated = self.skips || !was_passed_on && self.repeats_separate_reasoning();
         let mut pieces = Vec::new();
         match tag {
-            // Text about a tag, behind reasoning in a field of its own.
-            Some(tag) if is_all && !self.separate.is_empty() && !is_repeated => {
+            // Text about a tag.
+            Some(tag)
+                if self.in_text && !was_passed_on
+                    || is_all && !self.separate.is_empty() && !is_repeated =>
+            {
                 let tag = OPENING.get(tag).copied().unwrap_or_default();
                 pieces.push(ThinkPiece::Text(format!("{tag}{whole}")));
                 return (pieces, false);
@@ -428,6 +470,14 @@ fn split_at_end<'t>(text: &'t str, closing: &[&str]) -> (&'t str, Result<&'t str
     }
     let thought = text.get(..end).unwrap_or_default();
     (thought, Err(text.get(end..).unwrap_or_default()))
+}
+
+/// The last character of a text, a line break also if it is escaped.
+fn last_char(escaped: &str) -> Option<char> {
+    match escaped {
+        text if text.ends_with("\\n") => Some('\n'),
+        text => text.chars().next_back(),
+    }
 }
 
 fn push_piece(pieces: &mut Vec<ThinkPiece>, kind: fn(String) -> ThinkPiece, text: &str) {
@@ -524,8 +574,31 @@ mod tests {
             (Unopened, "a", ("", "a", "-")),
             (Unopened, "a</think>\\n\\nc", ("a", "c", "")),
             (Unopened, "<think>a</think>c", ("a", "c", "")),
+            // It may begin again, at the start of a line or right behind a word.
+            (On, "<think>a</think>b<think>c</think>d", ("ac", "bd", "")),
+            (On, "<think>a</think>\\n<think>b</think>c", ("ab", "c", "")),
+            (
+                On,
+                "Hi.\\n\\n<think>a</think>\\nc `<think>`",
+                ("a", "Hi.\\n\\nc `<think>`", ""),
+            ),
+            (
+                Unopened,
+                "a</think>b\\n<think>c</think>d",
+                ("ac", "b\\nd", ""),
+            ),
             // Text about tags is text.
             (On, "a <think>b</think> c", ("", "a <think>b</think> c", "")),
+            (
+                On,
+                "a <think>b\\n</think>\\nc",
+                ("", "a <think>b\\n</think>\\nc", ""),
+            ),
+            (
+                On,
+                "Write\\n<think>\\nfirst",
+                ("", "Write\\n<think>\\nfirst", ""),
+            ),
             (
                 On,
                 "```\\n<think>b\\n</think>\\n```",
@@ -566,6 +639,7 @@ mod tests {
             ("abc", "<think>other</think>c", ("other", "c", "")),
             ("abc", "<think> is a tag", ("", "<think> is a tag", "")),
             ("abc", "b</think>\\nc", ("", "b</think>\\nc", "")),
+            ("abc", "</think>\\nc", ("", "c", "")),
         ] {
             check(On, separate, whole, expected);
             check(Unopened, separate, whole, expected);
