@@ -465,3 +465,71 @@ fn a_tool_that_runs_here_gets_no_call_that_was_cut_off() {
         }
     }
 }
+
+/// What becomes of a native call of a custom tool with this input, over the Responses wire.
+fn read_custom(form: Form, tool: Tool, input: &str, codex: bool) -> Outcome {
+    let body = answer(form, tool, "", input, "tool_calls")
+        .replace("function_call_arguments", "custom_tool_call_input")
+        .replace("\"function_call\"", "\"custom_tool_call\"")
+        .replace("\"arguments\":", "\"input\":")
+        .replace("\"name\":\"", "\"name\":\"functions.");
+    read(form, &body, codex)
+}
+
+#[test]
+fn a_custom_call_of_the_responses_wire_is_whole_as_well() {
+    let forms = [Form::ItemStream, Form::ItemWhole];
+    let forms = || {
+        forms
+            .iter()
+            .flat_map(|form| [(*form, true), (*form, false)])
+    };
+    let wrapped = call(Tool::Patch).0;
+    let command = json!({"cmd": SCRIPT}).to_string();
+    for (tool, whole) in [(Tool::Patch, &wrapped), (Tool::Custom, &command)] {
+        for cut in beginnings(whole).filter(|cut| cut.len() < whole.len()) {
+            for (form, codex) in forms() {
+                let got = read_custom(form, tool, cut, codex);
+                assert_eq!(
+                    got.done,
+                    Vec::<Value>::new(),
+                    "{form:?} {codex} {cut} {got:?}"
+                );
+                assert_ne!(got.status, "completed", "{form:?} {codex} {cut} {got:?}");
+            }
+        }
+    }
+    let stars = PATCH.replace("Patch\n", "Patch ***\n");
+    for (tool, input, told, note) in [
+        (Tool::Patch, PATCH, PATCH, None),
+        (Tool::Patch, &stars, PATCH, Some("patch_repaired")),
+        (Tool::Patch, &wrapped, PATCH, None),
+        (
+            Tool::Patch,
+            &format!("{wrapped}{wrapped}"),
+            PATCH,
+            Some("arguments_repaired"),
+        ),
+        // It takes any text.
+        (Tool::Custom, SCRIPT, SCRIPT, None),
+        (Tool::Custom, &command, &command, None),
+    ] {
+        for (form, codex) in forms() {
+            let got = read_custom(form, tool, input, codex);
+            assert_eq!(got.done, [json!(told)], "{form:?} {codex} {input}");
+            let notes = [Some("tool_name_repaired"), note, Some("usage_estimated")];
+            assert_eq!(got.notes, notes.into_iter().flatten().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn no_call_is_run_behind_one_without_a_name() {
+    let body = answer(Form::ItemStream, Tool::Function, "", "{}", "tool_calls");
+    let nameless = json!({"type": "function_call", "id": "fc_0", "call_id": "call_0", "name": "",
+        "arguments": "{}", "status": "completed"});
+    let first = json!({"type": "response.output_item.done", "output_index": 0, "item": nameless});
+    let body = body.replace("\"output_index\":0", "\"output_index\":1");
+    let got = read(Form::ItemStream, &format!("data: {first}\n\n{body}"), true);
+    assert_eq!((got.status.as_str(), got.done), ("failed", vec![]));
+}

@@ -3,12 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::patch;
-use super::custom_input::{self, InputExtractor};
+use super::custom_input::{self, InputExtractor, WholeInput};
 use super::native::item_types::{BodyType, CUSTOM_CALL, FUNCTION_CALL};
 use super::reasoning;
 use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
-use crate::arguments::{ArgumentsReading, ArgumentsScan, is_json_like, is_object};
+use crate::arguments::{ArgumentsReading, ArgumentsScan, is_object};
 use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
@@ -152,15 +151,12 @@ impl CallItem {
     /// may get text that is no JSON; the types of items without arguments have no place for it.
     pub(super) fn defect(&mut self) -> Option<&'static str> {
         let text = &self.arguments.text;
-        let is_open = self.scan.is_open(text);
         match self.target.kind {
-            ToolKind::Custom | ToolKind::Patch
-                if !is_open || !is_json_like(&json::unescape(text)) =>
-            {
-                None
+            ToolKind::Custom | ToolKind::Patch => {
+                custom_input::is_cut(text, &mut self.scan).then_some(NOT_WHOLE)
             }
-            _ if is_open => Some(NOT_WHOLE),
-            ToolKind::Function | ToolKind::Custom | ToolKind::Patch => None,
+            _ if self.scan.is_open(text) => Some(NOT_WHOLE),
+            ToolKind::Function => None,
             ToolKind::ToolSearch
             | ToolKind::LocalShell
             | ToolKind::Shell
@@ -249,7 +245,11 @@ impl CallItem {
                 out.fail_call(&self.target.name);
                 (started.sent, "incomplete")
             }
-            None => (started.sent, status),
+            None => {
+                let detail = format!("{}: more follows them", self.target.name);
+                out.note("arguments_broken", detail);
+                (started.sent, status)
+            }
         };
         if let Some(body) = self.body_type() {
             out.event(body.done, &started.location, |out| {
@@ -340,24 +340,16 @@ impl CallItem {
     fn content(&mut self, whole: bool, out: &mut ItemOutput<'_>) -> String {
         match self.target.kind {
             ToolKind::Custom | ToolKind::Patch => {
-                let text = json::unescape(&self.arguments.text);
+                let text = &self.arguments.text;
                 if !whole {
-                    return json::escape(&custom_input::partial_input(&text));
-                }
-                let reading = self.scan.reading(&self.arguments.text);
-                let input = custom_input::complete_input(&text, &reading);
-                if input.repaired {
-                    out.note("arguments_repaired", self.target.name.clone());
+                    return json::escape(&custom_input::partial_input(&json::unescape(text)));
                 }
                 let is_patch = self.target.kind == ToolKind::Patch;
-                let repaired = is_patch.then(|| patch::repair(&input.text, input.is_closed));
-                match repaired.flatten() {
-                    Some(repaired) => {
-                        out.note("patch_repaired", repaired.notes.join(", "));
-                        json::escape(&repaired.text)
-                    }
-                    None => json::escape(&input.text),
+                let input = WholeInput::read(text, &mut self.scan, &self.target.name, is_patch);
+                for (code, detail) in input.notes {
+                    out.note(code, detail);
                 }
+                input.text
             }
             ToolKind::Function
             | ToolKind::ToolSearch

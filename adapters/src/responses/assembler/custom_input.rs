@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::arguments::{ArgumentsReading, ArgumentsScan, strip_remains};
+use super::super::patch;
+use crate::arguments::{ArgumentsReading, ArgumentsScan, is_json_like, strip_remains};
 use crate::json;
 
 /// Takes the text out while the arguments still arrive. Models that write invalid JSON put
@@ -156,9 +157,40 @@ fn read_head<'j>(json: &'j str, tokens: &mut usize) -> InputStart<'j> {
     InputStart::At(rest)
 }
 
+/// The text of a custom tool in whole arguments, escaped, and notes of what was repaired.
+pub(super) struct WholeInput {
+    pub(super) text: String,
+    pub(super) notes: Vec<(&'static str, String)>,
+}
+
+impl WholeInput {
+    /// Reads all the arguments of a call of `tool`, escaped. A patch is repaired.
+    pub(super) fn read(
+        escaped: &str,
+        scan: &mut ArgumentsScan,
+        tool: &str,
+        is_patch: bool,
+    ) -> Self {
+        let input = complete_input(&json::unescape(escaped), &scan.reading(escaped));
+        let mut notes = Vec::new();
+        if input.repaired {
+            notes.push(("arguments_repaired", tool.to_owned()));
+        }
+        let repaired = is_patch.then(|| patch::repair(&input.text, input.is_closed));
+        let text = match repaired.flatten() {
+            Some(repaired) => {
+                notes.push(("patch_repaired", repaired.notes.join(", ")));
+                json::escape(&repaired.text)
+            }
+            None => json::escape(&input.text),
+        };
+        Self { text, notes }
+    }
+}
+
 /// The text in whole arguments: the value of `input`, else the only string value. A model that
 /// ignores the schema writes the plain text, in which case the arguments are the text.
-pub(super) fn complete_input(arguments: &str, reading: &ArgumentsReading<'_>) -> CompleteInput {
+fn complete_input(arguments: &str, reading: &ArgumentsReading<'_>) -> CompleteInput {
     let (found, repaired) = match reading {
         ArgumentsReading::Whole { document, repaired } => {
             (input_of_document(&json::unescape(document)), *repaired)
@@ -175,12 +207,12 @@ pub(super) fn complete_input(arguments: &str, reading: &ArgumentsReading<'_>) ->
 }
 
 /// The text of a custom tool.
-pub(super) struct CompleteInput {
-    pub(super) text: String,
+struct CompleteInput {
+    text: String,
     /// Whether something was taken away around the arguments.
-    pub(super) repaired: bool,
+    repaired: bool,
     /// Whether its end is known from the JSON around it.
-    pub(super) is_closed: bool,
+    is_closed: bool,
 }
 
 /// The text in arguments that broke off. Empty if they end before the text begins.
@@ -195,12 +227,10 @@ pub(super) fn partial_input(arguments: &str) -> String {
     }
 }
 
-/// Whether this escaped text of a custom tool is arguments of which the end is missing.
-pub(super) fn is_cut(escaped: &str) -> bool {
-    matches!(
-        read_head(&json::unescape(escaped), &mut 0),
-        InputStart::At(_)
-    ) && ArgumentsScan::default().is_open(escaped)
+/// Whether this escaped text of a custom tool, which takes any, is arguments of which the end is
+/// missing.
+pub(super) fn is_cut(escaped: &str, scan: &mut ArgumentsScan) -> bool {
+    scan.is_open(escaped) && is_json_like(&json::unescape(escaped))
 }
 
 fn input_of_document(document: &str) -> Option<String> {

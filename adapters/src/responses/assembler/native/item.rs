@@ -1,7 +1,7 @@
 //! One native item, from its first event to its last.
 
 use super::super::call::NOT_WHOLE;
-use super::super::custom_input;
+use super::super::custom_input::{self, WholeInput};
 use super::super::text_part::{TextPart, complete_annotation, kind_of_part, list_content};
 use super::super::writer::{ItemPosition, location_fields};
 use super::item_types::{BodyType, ItemType};
@@ -20,16 +20,26 @@ type MemberChanges = Vec<(&'static str, Option<String>)>;
 /// The members by which a client knows an item, besides its id.
 const IDENTITY: [&str; 6] = ["type", "call_id", "name", "namespace", "role", "execution"];
 
+/// What a call has for its own members.
+#[derive(Debug, Default)]
+pub(super) struct ReplacedMembers {
+    pub(super) call_id: Option<String>,
+    pub(super) name: Option<String>,
+}
+
 /// An item that the upstream made. Made when it begins, and consumed when it is closed.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct NativeItem {
     item_type: ItemType,
     /// The item as it was added.
     added: String,
     /// The complete item, once the upstream has sent it.
     done: Option<String>,
-    /// The call id that replaces the item's own.
-    call_id: Option<String>,
+    /// What replaces members of the item.
+    replaced: ReplacedMembers,
+    /// Whether it is a call with a patch, which may be repaired when it is whole.
+    is_patch: bool,
     /// Whether nothing is written before the item is complete, because the client runs
     /// every call that it sees.
     held_back: bool,
@@ -55,16 +65,18 @@ impl NativeItem {
     pub(super) fn new(
         item_type: ItemType,
         added: String,
-        call_id: Option<String>,
+        replaced: ReplacedMembers,
+        is_patch: bool,
         (held_back, needs_whole): (bool, bool),
     ) -> Self {
         Self {
             item_type,
             added,
             done: None,
-            call_id,
-            held_back,
-            needs_whole,
+            replaced,
+            is_patch,
+            held_back: held_back || is_patch,
+            needs_whole: needs_whole || is_patch,
             scan: ArgumentsScan::default(),
             parts: Vec::new(),
             blank_parts: 0,
@@ -273,7 +285,8 @@ impl NativeItem {
         let names = IDENTITY.into_iter().filter(|name| match *name {
             // These are set in any case.
             "role" => self.item_type != ItemType::Message,
-            "call_id" => self.call_id.is_none(),
+            "call_id" => self.replaced.call_id.is_none(),
+            "name" => self.replaced.name.is_none(),
             // Who runs a search. The end may be the first that says it.
             "execution" => added.get(name).is_some(),
             _ => true,
@@ -364,7 +377,7 @@ impl NativeItem {
         let text = self.parts.first().map_or("", TextPart::text);
         match body.name {
             "function_call" => ArgumentsScan::default().is_open(text),
-            "custom_tool_call" => custom_input::is_cut(text),
+            "custom_tool_call" => custom_input::is_cut(text, &mut ArgumentsScan::default()),
             _ => false,
         }
     }
@@ -428,8 +441,9 @@ impl NativeItem {
 
     fn add_ids(&self, position: &ItemPosition, changes: &mut MemberChanges) {
         changes.push(("id", Some(quoted(&position.id))));
-        if let Some(call_id) = &self.call_id {
-            changes.push(("call_id", Some(quoted(call_id))));
+        let ReplacedMembers { call_id, name } = &self.replaced;
+        for (member, value) in [("call_id", call_id), ("name", name)] {
+            changes.extend(value.as_ref().map(|value| (member, Some(quoted(value)))));
         }
     }
 
@@ -613,6 +627,16 @@ impl NativeItem {
             if repaired.is_some_and(|document| part.replace(&document)) {
                 out.items.note("arguments_repaired", name.as_ref());
                 is_same = false;
+            }
+        }
+        if self.is_patch && !is_cut {
+            let scan = &mut ArgumentsScan::default();
+            let input = WholeInput::read(part.text(), scan, &name, true);
+            if input.text != part.text() && part.replace(&input.text) {
+                is_same = false;
+                for (code, detail) in input.notes {
+                    out.items.note(code, detail);
+                }
             }
         }
         part.hold_from(usize::MAX);

@@ -93,6 +93,10 @@ impl ItemType {
         *self == Self::Body(&FUNCTION_CALL)
     }
 
+    pub(super) fn is_custom_call(&self) -> bool {
+        *self == Self::Body(&CUSTOM_CALL)
+    }
+
     /// Whether it names the tool of the client that it calls.
     pub(super) fn has_name(&self) -> bool {
         matches!(self, Self::Body(body) if body.is_call)

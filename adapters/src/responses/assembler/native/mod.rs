@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use self::item::NativeItem;
+use self::item::{NativeItem, ReplacedMembers};
 use self::item_types::ItemType;
 use super::super::event_buffer::EventBuffer;
 use super::Assembler;
@@ -104,6 +104,15 @@ impl Assembler {
                 if self.native.find(slot).is_none() && !self.native.running_here.contains_key(&slot)
                 {
                     self.add_native(slot, Cow::Borrowed(item.as_ref()), events);
+                }
+                let is_cut = || {
+                    Members::read(&item)?
+                        .text("status")
+                        .map(|it| it == "incomplete")
+                };
+                if self.native.nameless.contains(&slot) && is_cut() != Some(true) {
+                    // No later event can name it, and a call behind it must not be run.
+                    self.writer.fault = Some(Box::new(Fault::nameless_call()));
                 }
                 if self.native.running_here.contains_key(&slot) {
                     self.complete_running_here(slot, &item, events);
@@ -307,15 +316,40 @@ impl Assembler {
         } else {
             let (holds_calls, needs_whole) = self.call_holding();
             let holding = (item_type.is_call() && holds_calls, needs_whole);
+            let (name, is_patch) = self.custom_target(&item_type, &members);
             drop(members);
             ItemForm::Native(Box::new(NativeItem::new(
                 item_type,
                 item.into_owned(),
-                call_id,
+                ReplacedMembers { call_id, name },
+                is_patch,
                 holding,
             )))
         };
         self.native.queue.push_back(QueuedItem { slot, form });
+    }
+
+    /// The name of the custom tool that is meant, if the call has another one, and whether it takes a
+    /// patch.
+    fn custom_target(
+        &mut self,
+        item_type: &ItemType,
+        members: &Members<'_>,
+    ) -> (Option<String>, bool) {
+        if !item_type.is_custom_call() || members.present("namespace").is_some() {
+            return (None, false);
+        }
+        let name = members.text("name").unwrap_or_default();
+        let resolved = self.settings.tool_names.resolve(&name);
+        let target = resolved.target;
+        let is_custom = matches!(target.kind, ToolKind::Custom | ToolKind::Patch);
+        let is_renamed = resolved.name_repaired && is_custom && target.namespace.is_none();
+        if is_renamed {
+            let detail = format!("{name} to {}", target.name);
+            self.writer.notes.add("tool_name_repaired", detail);
+        }
+        let is_patch = target.kind == ToolKind::Patch && target.namespace.is_none();
+        (is_renamed.then_some(target.name), is_patch)
     }
 
     /// Passes arguments of a call that runs here to the queue that withholds it.
