@@ -524,6 +524,25 @@ fn a_custom_call_of_the_responses_wire_is_whole_as_well() {
 }
 
 #[test]
+fn no_answer_is_complete_with_an_item_that_is_not() {
+    for (tool, arguments) in [
+        (Tool::Function, "{}"),
+        (Tool::Custom, "{\"input\": \"rm -rf /ho"),
+    ] {
+        for form in [Form::ItemStream, Form::ItemWhole] {
+            for codex in [true, false] {
+                let body = answer(form, tool, "", arguments, "tool_calls");
+                let item = |status| format!("\"status\":\"{status}\"}}");
+                let body = body.replace(&item("completed"), &item("incomplete"));
+                let got = read(form, &body, codex);
+                assert_ne!(got.status, "completed", "{tool:?} {form:?} {codex} {got:?}");
+                assert_eq!(got.done, Vec::<Value>::new(), "{tool:?} {form:?} {codex}");
+            }
+        }
+    }
+}
+
+#[test]
 fn no_call_is_run_behind_one_without_a_name() {
     let body = answer(Form::ItemStream, Tool::Function, "", "{}", "tool_calls");
     let nameless = json!({"type": "function_call", "id": "fc_0", "call_id": "call_0", "name": "",

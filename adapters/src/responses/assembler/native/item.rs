@@ -219,7 +219,8 @@ impl NativeItem {
         // Without an end of its own, the text was parsed above, and the item has its beginning only.
         let is_broken = done.is_some() && !is_cut && self.ends_with_open_body(&members);
         let is_cut = is_cut || is_broken;
-        if is_broken {
+        // It counts only if the answer ends normally.
+        if is_cut && self.item_type.has_name() {
             let defect = (name.as_ref().to_owned(), NOT_WHOLE);
             out.defect.get_or_insert(defect);
         }

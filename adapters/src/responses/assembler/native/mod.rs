@@ -549,10 +549,9 @@ impl ItemForm {
             Self::Restored(mut restored) => {
                 let whole = restored.complete.unwrap_or(complete);
                 if let Some(what) = restored.call.defect() {
-                    if whole {
-                        let defect = (restored.call.name().to_owned(), what);
-                        out.defect.get_or_insert(defect);
-                    }
+                    // It counts only if the answer ends normally.
+                    let defect = (restored.call.name().to_owned(), what);
+                    out.defect.get_or_insert(defect);
                     restored.call.close_defective(whole, &mut out.items);
                 } else if whole || restored.call.is_complete() {
                     restored.call.close("completed", &mut out.items);
