@@ -399,7 +399,7 @@ fn strip_fence(text: &str) -> Option<&str> {
 
 /// What follows a tag or a token: `</tool_call>`, `<|call|>`, `<｜end｜>`, `[/TOOL_CALLS]`. Its end may
 /// be missing at the end of the text.
-fn strip_tag(text: &str) -> Option<&str> {
+pub(crate) fn strip_tag(text: &str) -> Option<&str> {
     let (inside, close) = match text.strip_prefix("[/") {
         Some(inside) => (inside, ']'),
         None => (text.strip_prefix('<')?, '>'),

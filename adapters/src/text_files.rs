@@ -138,7 +138,7 @@ fn data_of_url(url: &str) -> Option<Data<'_>> {
     })
 }
 
-/// The text; `None` for data that are no text in UTF-8.
+/// The text; `None` for data that are no text in UTF-8, or in UTF-16 with its mark.
 fn decode(data: &Data<'_>) -> Option<String> {
     let bytes = match data {
         Data::Base64(data) => {
@@ -151,9 +151,19 @@ fn decode(data: &Data<'_>) -> Option<String> {
         Data::Percent(data) => percent_encoding::percent_decode_str(data).collect(),
     };
     let is_control = |byte: &u8| matches!(byte, 0..=8 | 14..=26 | 28..=31);
-    let text = String::from_utf8(bytes).ok()?;
+    let text = match bytes.get(..2) {
+        Some([0xFF, 0xFE]) => of_utf16(&bytes, u16::from_le_bytes)?,
+        Some([0xFE, 0xFF]) => of_utf16(&bytes, u16::from_be_bytes)?,
+        _ => String::from_utf8(bytes).ok()?,
+    };
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     (!text.as_bytes().iter().any(is_control)).then(|| text.to_owned())
+}
+
+fn of_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
+    let (units, rest) = bytes.as_chunks();
+    let units: Vec<u16> = units.iter().copied().map(unit).collect();
+    String::from_utf16(&units).ok().filter(|_| rest.is_empty())
 }
 
 #[cfg(test)]
@@ -206,7 +216,17 @@ mod tests {
                 Some("[main.rs, as text:]\nfn main() {}"),
             ),
             ("77u/YQ==", Some("bom.txt"), Some("[bom.txt, as text:]\na")),
-            // A PDF, whatever its name, a picture, and what is not UTF-8.
+            (
+                "//5hAOkA",
+                Some("utf16.txt"),
+                Some("[utf16.txt, as text:]\naé"),
+            ),
+            (
+                "/v8AYQDp",
+                Some("utf16.txt"),
+                Some("[utf16.txt, as text:]\naé"),
+            ),
+            // A PDF, whatever its name, a picture, and what is in no known encoding.
             ("data:application/pdf;base64,JVBERi0=", Some("a.pdf"), None),
             ("JVBERi0=", Some("a.txt"), None),
             ("JVBERi0=", Some("A.PDF"), None),

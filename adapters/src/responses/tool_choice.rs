@@ -241,6 +241,9 @@ fn missing_tool(fields: &ToolChoiceFields<'_>, place: &str) -> Fault {
         ("function" | "custom", Some(name)) => invalid(format!(
             "The tool choice names the {kind} tool '{name}', which is not among the tools."
         )),
+        ("local_shell" | "shell" | "apply_patch" | "tool_search", _) => invalid(format!(
+            "The tool choice names the tool '{kind}', which is not among the tools."
+        )),
         _ => invalid(format!(
             "The tool choice forces '{kind}', which cannot be run here. Leave the choice to 'auto' or offer a function instead."
         )),

@@ -53,6 +53,8 @@ fn unambiguous_errors_are_repaired() {
             GOOD.replace("Patch\n", "Patch \t\n")
                 .replace("a.rs", "a.rs "),
         ),
+        ("tags", format!("<patch>\n{GOOD}</patch>\n")),
+        ("a tag behind it", format!("{GOOD}</tool_call>")),
         ("blank lines around", format!("\n\n{GOOD}\n\n")),
         (
             "blank line after begin",

@@ -1,4 +1,4 @@
-//! Removes what models put around a patch: Markdown fences, JSON, a shell heredoc. A command
+//! Removes what models put around a patch: Markdown fences, tags, JSON, a shell heredoc. A command
 //! line that contains more than `apply_patch` is not changed, because dropping the rest, for
 //! example a `cd`, would change its effect.
 
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::add_note;
 use super::grammar::{BEGIN, END, plain_marker};
+use crate::arguments::{strip_remains, strip_tag};
 
 /// Removes nested wrappers until none is left.
 pub(super) fn strip_wrappers<'a>(input: &'a str, notes: &mut Vec<&'static str>) -> Cow<'a, str> {
@@ -20,6 +21,7 @@ pub(super) fn strip_wrappers<'a>(input: &'a str, notes: &mut Vec<&'static str>) 
         let inner = from_json(&text)
             .map(|inner| (inner, "JSON wrapper removed"))
             .or_else(|| from_fence(&text).map(|inner| (inner, "Markdown fence removed")))
+            .or_else(|| from_tags(&text).map(|inner| (inner, "tags removed")))
             .or_else(|| from_heredoc(&text).map(|inner| (inner, "shell wrapper removed")))
             .or_else(|| from_quotes(&text).map(|inner| (inner, "quotes removed")))
             .or_else(|| from_escaped_line(&text).map(|inner| (inner, "JSON escapes undone")));
@@ -81,6 +83,15 @@ fn from_fence(text: &str) -> Option<String> {
         }
         (false, false) => None,
     }
+}
+
+/// A patch between tags such as `<patch>`. Those on one side may be missing.
+fn from_tags(text: &str) -> Option<String> {
+    let text = text.trim();
+    let begin = strip_tag(text).map_or(text, str::trim_start);
+    let (patch, tail) = begin.split_at_checked(begin.rfind(END)? + END.len())?;
+    let is_tagged = patch.len() < text.len() && strip_remains(tail).is_empty();
+    (is_tagged && is_marked(patch.split('\n').next()?, BEGIN)).then(|| format!("{patch}\n"))
 }
 
 /// A patch between quotation marks.
