@@ -115,7 +115,6 @@ impl ThinkTagParser {
         match self.state {
             ThinkState::Off | ThinkState::Text => true,
             ThinkState::Watching { .. } if self.held.is_empty() && !may_have_tags(escaped) => {
-                self.has_text |= !tags::trim_start(escaped, true).is_empty();
                 self.last = last_char(escaped);
                 true
             }
