@@ -277,6 +277,13 @@ impl OutputItems {
         self.ranges.len()
     }
 
+    /// Forgets all but the first so many items.
+    pub(super) fn truncate(&mut self, items: usize) {
+        self.ranges.truncate(items);
+        let end = self.ranges.last().map_or(0, |(_, range)| range.end);
+        self.json.truncate(end);
+    }
+
     /// The items: id and JSON.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.ranges

@@ -84,7 +84,7 @@ impl<'a, S: Sink> Answer<'a, S> {
         sink: &'a mut S,
     ) -> Self {
         if !S::STREAMS {
-            parts.assembler.hold_calls();
+            parts.assembler.hold_all();
         }
         Self {
             ctx,

@@ -121,6 +121,7 @@ impl<S: Sink> Answer<'_, S> {
         let max_retries = request_budget::max_retries(failed_before, self.ctx.caller.codex);
         let mut failed = failed_before;
         let (mut retries, mut patches) = (0, 0);
+        let mut is_again = false;
         let mut last_patch = None;
         // Boxed to keep this rarely used fault out of every stream's future size.
         let mut earlier_fault: Option<Box<Fault>> = None;
@@ -128,9 +129,10 @@ impl<S: Sink> Answer<'_, S> {
             round.has_another_key = false;
             (round.key, round.is_answered) = (None, false);
             match &mut round.hidden {
-                Some(hidden) => hidden.assembler.begin_attempt(),
-                None => self.assembler.begin_attempt(),
+                Some(hidden) => hidden.assembler.begin_attempt(is_again),
+                None => self.assembler.begin_attempt(is_again),
             }
+            is_again = true;
             let Err(mut fault) = self.run_attempt(round).await else {
                 if failed > 0 {
                     round.failover.forget_failed_requests();

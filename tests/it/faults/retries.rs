@@ -7,7 +7,9 @@ use serde_json::json;
 
 use super::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
+use crate::stored::background::ended;
 use crate::trial::wire_case;
+use crate::websocket::client::Socket;
 
 pub fn trials(wire: PlayerWire) -> Vec<Trial> {
     vec![
@@ -96,10 +98,15 @@ async fn broken_calls(wire: PlayerWire) {
     let whole = call("look", "{\"at\": \"the left\"}");
     let body = json!({"model": "m", "input": "go", "store": false,
         "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}]});
-    for broken in [cut.clone(), call("", "{}")] {
-        // Codex, and a client that does not stream, have seen nothing of a call before it is whole.
+    let text = json!({"text": "I look."});
+    for broken in [json!([cut]), json!([call("", "{}")]), json!([text, cut])] {
+        // Codex has seen nothing of a call before it is whole, and a client that does not stream
+        // nothing at all.
         for (codex, stream) in [(true, true), (false, false)] {
-            player.push(answer(json!([broken])));
+            if stream && broken[1] == cut {
+                continue;
+            }
+            player.push(answer(broken.clone()));
             player.push(answer(json!([whole])));
             let output = if stream {
                 let headers = if codex { CODEX } else { &[] };
@@ -111,13 +118,33 @@ async fn broken_calls(wire: PlayerWire) {
             assert_eq!(output["status"], "completed", "{output}");
             assert_eq!(output["output"][0]["arguments"], "{\"at\": \"the left\"}");
             assert_eq!(output["output"][0]["call_id"], "c");
+            assert_eq!(output["output"].as_array().unwrap().len(), 1);
         }
     }
+    let headers = "user-agent: codex_cli_rs/0.171.0\r\noriginator: codex_cli_rs\r\n";
+    let mut socket = Socket::open_with(&proxy, headers).await;
+    player.push(answer(json!([cut])));
+    player.push(answer(json!([whole])));
+    let response = socket.turn(&body).await.response;
+    assert_eq!(response["output"][0]["arguments"], "{\"at\": \"the left\"}");
     // A client that streams has seen the beginning.
     player.push(answer(json!([cut])));
     let stream = proxy.stream(&body).await;
     assert_eq!(stream.terminal, "response.incomplete");
     assert_eq!(stream.response["output"][0]["status"], "incomplete");
+    player.push(answer(json!([cut])));
+    let mut socket = Socket::open(&proxy).await;
+    let response = socket.turn(&body).await.response;
+    assert_eq!(response["status"], "incomplete");
+    assert_eq!(response["output"][0]["status"], "incomplete");
+    // So may the readers of a background response.
+    player.push(answer(json!([text, cut])));
+    let mut queued = body.clone();
+    (queued["background"], queued["store"]) = (json!(true), json!(true));
+    let queued = serde_json::from_str(&proxy.post(&queued).await.body).unwrap();
+    let response = ended(&proxy, &queued).await;
+    assert_eq!(response["status"], "incomplete");
+    assert_eq!(response["output"][1]["status"], "incomplete");
     // No answer is whole.
     for _ in 0..2 {
         player.push(answer(json!([cut])));

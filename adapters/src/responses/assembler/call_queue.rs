@@ -276,7 +276,7 @@ impl Assembler {
     /// Whether calls wait until they are whole, and are left out if they never are.
     pub(super) fn call_holding(&self) -> (bool, bool) {
         let is_codex = self.settings.caller_is_codex;
-        (is_codex || self.holds.calls, is_codex)
+        (is_codex || self.holds.all, is_codex)
     }
 
     /// The upstream's call id if it is valid and not in use, else one derived from the

@@ -149,8 +149,8 @@ pub struct Assembler {
 struct HeldBack {
     /// The terminal event of a complete answer.
     end: bool,
-    /// See [`Assembler::hold_calls`].
-    calls: bool,
+    /// See [`Assembler::hold_all`].
+    all: bool,
 }
 
 #[derive(Debug)]
@@ -203,9 +203,10 @@ impl Assembler {
         Self::new(ResponseObject::without_request(id, created_at), settings)
     }
 
-    /// Writes nothing of a call before it is whole: for a client that gets the answer in one piece.
-    pub fn hold_calls(&mut self) {
-        self.holds.calls = true;
+    /// The client gets the answer in one piece: no call is written before it is whole, and an
+    /// answer that cannot be used is forgotten.
+    pub fn hold_all(&mut self) {
+        self.holds.all = true;
     }
 
     /// Writes `response.created` and `response.in_progress`; only the latter after

@@ -7,6 +7,7 @@ use super::super::event_buffer::EventBuffer;
 use super::call_queue::{CallDefect, CallQueue, PlacedCall};
 use super::citations::Citations;
 use super::hosted::{HostedItem, OpenHostedItem};
+use super::writer::WriterMark;
 use super::{Assembler, OpenItem, WithheldCall};
 use crate::event::{Finish, Usage};
 
@@ -21,8 +22,8 @@ pub(super) struct RoundState {
     pub(super) has_client_calls: bool,
     /// How many items were finished before this round.
     items_before: usize,
-    /// How many items and parts were opened before it.
-    opened_before: usize,
+    /// Where its attempts begin.
+    begin: WriterMark,
     /// The call ids that were given away in it.
     pub(super) call_ids: Vec<String>,
     /// The first call of it that is closed although it can never be completed.
@@ -133,7 +134,7 @@ impl Assembler {
         self.extra_content = None;
         self.round = RoundState {
             items_before: self.writer.item_count(),
-            opened_before: self.writer.opened(),
+            begin: self.writer.mark(),
             received_before: self.received_bytes,
             earlier_output: self.round.earlier_output.saturating_add(usage.output),
             earlier_reasoning: self.round.earlier_reasoning.saturating_add(usage.reasoning),
@@ -141,9 +142,9 @@ impl Assembler {
         };
     }
 
-    /// Begins an attempt to get the answer of this round, and forgets what came of the one before. The
-    /// client must have seen nothing of it ([`Assembler::has_shown`]).
-    pub fn begin_attempt(&mut self) {
+    /// Begins an attempt to get the answer of this round, and forgets what came of the one before, if
+    /// there was one (`is_again`). The client must have seen nothing of it ([`Assembler::has_shown`]).
+    pub fn begin_attempt(&mut self, is_again: bool) {
         for id in std::mem::take(&mut self.round.call_ids) {
             self.settings.known_call_ids.remove(&id);
         }
@@ -160,12 +161,17 @@ impl Assembler {
         self.received_bytes = self.round.received_before;
         self.round.has_client_calls = false;
         self.round.defect = None;
-        self.round.opened_before = self.writer.opened();
+        if is_again && self.holds.all {
+            self.open = OpenItem::Nothing;
+            self.writer.rewind(&self.round.begin);
+        } else {
+            self.round.begin = self.writer.mark();
+        }
     }
 
-    /// Whether anything of the model's output in this round was written to the client.
+    /// Whether the client may have seen anything of the model's output in this round.
     pub fn has_shown(&self) -> bool {
-        self.writer.opened() > self.round.opened_before
+        !self.holds.all && self.writer.has_opened_since(&self.round.begin)
     }
 
     /// Ends the answer with the client's calls of a round in which tools ran here. Their events

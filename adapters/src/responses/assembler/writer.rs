@@ -27,6 +27,15 @@ pub(super) struct ItemWriter {
     pub(super) search: Option<Box<HostedSearch>>,
 }
 
+/// How far an answer was written. Made when a round begins: each of its attempts begins there.
+#[derive(Debug, Default)]
+pub(super) struct WriterMark {
+    items: usize,
+    next_index: u32,
+    parts: usize,
+    search: Option<Box<HostedSearch>>,
+}
+
 /// The id and `output_index` of an item.
 #[derive(Clone, Debug)]
 pub(super) struct ItemPosition {
@@ -72,6 +81,28 @@ impl ItemWriter {
             writer: self,
             events,
         }
+    }
+
+    /// Where the answer is.
+    pub(super) fn mark(&self) -> WriterMark {
+        WriterMark {
+            items: self.item_count(),
+            next_index: self.next_index,
+            parts: self.parts,
+            search: self.search.clone(),
+        }
+    }
+
+    /// Forgets what was written since, of which the client has seen nothing.
+    pub(super) fn rewind(&mut self, mark: &WriterMark) {
+        self.response.output.truncate(mark.items);
+        (self.next_index, self.parts) = (mark.next_index, mark.parts);
+        self.search.clone_from(&mark.search);
+    }
+
+    /// Whether items or parts were opened since.
+    pub(super) fn has_opened_since(&self, mark: &WriterMark) -> bool {
+        (self.next_index, self.parts) != (mark.next_index, mark.parts)
     }
 
     /// How many items are finished.
