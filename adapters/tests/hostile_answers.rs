@@ -108,6 +108,14 @@ fn r5_repeated_names_do_not_parse_the_arguments_again() {
 }
 
 #[test]
+fn many_tags_in_a_text_do_not_read_it_again() {
+    const PAIRS: usize = 50_000;
+    let text = "<think>a</think>b\n".repeat(PAIRS);
+    let stream = chat("think_tags = \"on\"", vec![json!({"content": text})]);
+    assert_eq!(stream.text(), "b\n".repeat(PAIRS));
+}
+
+#[test]
 fn r5_many_interleaved_calls_find_their_arguments() {
     const CALLS: usize = 5_000;
     let mut deltas: Vec<Value> = (0..CALLS).map(|index| call(index, "f")).collect();

@@ -35,13 +35,14 @@ pub(super) fn unescape_tag_chars(escaped: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Splits a text at the first of the tags: what precedes and what follows it.
+/// Splits a text at the first of the tags: what precedes and what follows it. Nothing behind that is
+/// read, because a text may have many.
 pub(super) fn split_at_tag<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
-    let (at, tag) = tags
-        .iter()
-        .filter_map(|tag| Some((text.find(tag)?, tag)))
-        .min()?;
-    Some((text.get(..at)?, text.get(at + tag.len()..)?))
+    memchr::memchr_iter(b'<', text.as_bytes()).find_map(|at| {
+        let (before, from_tag) = text.split_at_checked(at)?;
+        let after = tags.iter().find_map(|tag| from_tag.strip_prefix(tag))?;
+        Some((before, after))
+    })
 }
 
 /// Splits off an end that may be the beginning of one of the tags.
