@@ -37,11 +37,8 @@ pub fn groups(wire: PlayerWire) -> Vec<Group> {
         group(
             wire,
             "answers that end early, or well",
-            match wire {
-                // Nothing was said, for a reason that nobody knows.
-                PlayerWire::Chat => &[Kind::ContentFilter, Kind::BadReply],
-                PlayerWire::Responses => &[Kind::ContentFilter],
-            },
+            // Nothing was said for a reason that nobody knows, or a call in a whole answer is cut.
+            &[Kind::ContentFilter, Kind::BadReply],
             ended,
         ),
     ]
