@@ -141,7 +141,7 @@ pub fn read_after<'c>(
         frames.clear();
     };
     if !failed.is_empty() && driver.run(quirks, [failed], &mut send).is_err() {
-        driver.assembler.begin_attempt();
+        driver.assembler.begin_attempt(true);
     }
     let mut fault = driver.run(quirks, chunks, &mut send).err();
     if let Some(fault) = fault.as_mut().filter(|fault| fault.message.is_empty()) {
