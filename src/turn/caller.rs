@@ -104,7 +104,7 @@ impl Caller {
         let source = metadata.thread_source.as_deref();
         let helper = HELPER_HEADERS
             .iter()
-            .any(|name| headers.contains_key(*name))
+            .any(|name| text(name).is_some_and(|value| !value.is_empty()))
             || parent.is_some()
             || kind == TurnKind::Compaction
             || source.is_some_and(|source| source != "user");
@@ -251,6 +251,7 @@ mod tests {
     fn helpers_of_codex_are_recognised() {
         for (name, value, helper, brief) in [
             ("x-openai-subagent", "review", true, false),
+            ("x-openai-subagent", "", false, false),
             ("x-openai-memgen-request", "true", true, false),
             ("x-codex-parent-thread-id", "t0", true, false),
             (

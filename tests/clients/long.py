@@ -38,6 +38,8 @@ FAULTS = {
     "cut in a call": [{"steps": [{"call": {"index": 0, "id": "call_torn", "name": "exec_command", "arguments": "{\"cmd\":\"ec"}}, {"cut": "rst"}]}],
     "error chunk": [{"steps": [{"text": "Let me "}, {"error": {"message": "The worker died.", "code": 500}}]}],
     "no finish reason": [{"steps": [{"text": "Let me "}, {"raw": "data: [DONE]\n\n"}]}],
+    "end in a call": [{"steps": [{"call": {"index": 0, "id": "call_open", "name": "exec_command", "arguments": "{\"cmd\":\"rm -rf /ho"}}, {"finish": "tool_calls"}]}],
+    "no call": [{"steps": [{"finish": "tool_calls"}]}],
 }  # fmt: skip
 # Delays and splits of the good answer.
 TIMINGS = [{}, {"head_delay_ms": 12000}, {"split": 5}, {"pause": 8000}, {"gap_ms": 40}]

@@ -175,8 +175,10 @@ impl Setup {
     pub fn command(&self, folder: &Path) -> Command {
         let mut command = Command::new(PROGRAM);
         command.current_dir(folder).env_clear().env("HOME", folder);
-        // Nothing that a trial starts reaches the internet.
-        command.env("HTTPS_PROXY", "http://127.0.0.1:1");
+        // Nothing that a trial starts reaches the internet. Names that end in `invalid` never exist.
+        command
+            .env("HTTPS_PROXY", "http://127.0.0.1:1")
+            .env("NO_PROXY", "invalid");
         if !self.is_unnamed {
             command.env("RESPONDENT_CONFIG", "./proxy-config.toml");
         }

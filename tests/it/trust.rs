@@ -16,11 +16,12 @@ use crate::proxy::{Proxy, Setup, write};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S38 a hostile folder runs nothing and moves no key",
-            hostile_folder,
-        ),
+    let hostile = CONFIGS.iter().enumerate().map(|(number, config)| {
+        let name = format!("S38 a hostile folder runs nothing and moves no key: {number}");
+        case(&name, move || hostile_folder(config))
+    });
+    let others = [
+        case("S38 links in a hostile folder are not followed", links),
         case("S38 another address gets no usual key", another_address),
         case(
             "S38 every command is tried in the hostile folder",
@@ -34,7 +35,8 @@ pub fn trials() -> Vec<Trial> {
             "S38 a command that needs no key runs no command of the user's file",
             own_file,
         ),
-    ]
+    ];
+    hostile.chain(others).collect()
 }
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
@@ -124,15 +126,18 @@ fn command(line: &str, home: &Path) -> Setup {
     line.split(' ').fold(setup, super::proxy::Setup::arg)
 }
 
-async fn hostile_folder() {
+async fn hostile_folder(config: &str) {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "caught"}]))).await;
     let home = home();
-    for config in CONFIGS {
-        try_all_commands(home.path(), config, || {
-            stranger(config, home.path(), &player)
-        })
-        .await;
-    }
+    try_all_commands(home.path(), config, || {
+        stranger(config, home.path(), &player)
+    })
+    .await;
+    assert_eq!(player.requests().len(), 0);
+}
+
+async fn links() {
+    let home = home();
     let own = "base_url = \"http://127.0.0.1:1/v1\"\napi_key_command = \"touch ran\"";
     let table = format!("[providers.mine]\n{own}");
     write(home.path(), "own.toml", &table);
@@ -151,7 +156,6 @@ async fn hostile_folder() {
         folder
     })
     .await;
-    assert_eq!(player.requests().len(), 0);
 }
 
 /// The usual variable of a provider holds a key for the provider's own address. Without `api_key_env`

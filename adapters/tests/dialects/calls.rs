@@ -48,6 +48,11 @@ fn calls_are_separated_however_they_are_identified() {
         ),
         (
             "",
+            &[r#"{"tool_calls":[{"id":"a","function":{"name":"functions.f","arguments":"{}"}}]}"#],
+            &["f({})", "note tool_name_repaired"],
+        ),
+        (
+            "",
             &[
                 r#"{"function_call":{"name":"f","arguments":""}}"#,
                 r#"{"function_call":{"arguments":"{}"}}"#,

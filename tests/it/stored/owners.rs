@@ -273,6 +273,7 @@ async fn counted_after_a_kill() {
     .into_iter()
     .enumerate()
     {
+        let before = shown_turns(&setup, &proxy).await;
         let body = asks("x", more.clone());
         let reply = send(&proxy, "alice", "POST /v1/responses", &body).await;
         assert_eq!(reply.status, 200, "{more}: {}", reply.body);
@@ -285,15 +286,7 @@ async fn counted_after_a_kill() {
         if more["store"] == false {
             // What is not stored is counted on the disk a moment later, at the latest when
             // `respondent usage` shows it.
-            let usage = setup.clone().arg("usage").arg("--json");
-            loop {
-                let (_, out, _) = usage.run(proxy.folder.path()).await;
-                let usage: Value = serde_json::from_str(&out).unwrap();
-                let turns = usage["owners"][0]["turns"].as_u64().unwrap_or(0);
-                if turns > 0 {
-                    break;
-                }
-            }
+            while shown_turns(&setup, &proxy).await == before {}
         }
         proxy = killed(proxy, &setup).await;
         assert_eq!(player.requests().len(), number + 1);
@@ -302,6 +295,14 @@ async fn counted_after_a_kill() {
     let error = refused.error(429);
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("has used 4000 of its 4000"), "{message}");
+}
+
+/// How many turns `respondent usage` shows.
+async fn shown_turns(setup: &Setup, proxy: &Proxy) -> Option<u64> {
+    let usage = setup.clone().arg("usage").arg("--json");
+    let (_, out, _) = usage.run(proxy.folder.path()).await;
+    let usage: Value = serde_json::from_str(&out).unwrap();
+    usage["owners"][0]["turns"].as_u64()
 }
 
 async fn limit_of_a_day() {
