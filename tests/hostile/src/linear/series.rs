@@ -117,6 +117,24 @@ pub(super) const SERIES: &[Series] = &[
         work: work::answer,
     },
     Series {
+        name: "tags of XML without ends",
+        size: 2_000,
+        make: |count| {
+            let tags: String = (0..count)
+                .map(|n| format!("<deck{n} a=\"b\">text {n}\n"))
+                .collect();
+            let output = format!("{}{tags}<open a=\"", "<item>x</item>\n".repeat(1_200));
+            request_of(
+                &json!([
+                    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                    {"type": "function_call_output", "call_id": "c", "output": output},
+                ]),
+                &json!([]),
+            )
+        },
+        work: work::answer,
+    },
+    Series {
         name: "calls with their results",
         size: 50,
         make: |count| {

@@ -87,7 +87,7 @@ pub(in crate::plan::output) struct FoundMark {
 }
 
 /// A word that was found.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct MarkId(u16);
 
 static SIGNS: LazyLock<Marks> = LazyLock::new(|| {

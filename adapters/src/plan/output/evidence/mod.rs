@@ -4,6 +4,8 @@
 //! (`model`) and keeps those units as candidates that held something new, or a word that is
 //! looked for (`marks`). Then the candidates alone are read again and scored by the final counts.
 
+use std::collections::HashMap;
+
 mod byte_classes;
 mod hunk;
 mod marks;
@@ -14,7 +16,7 @@ mod signs;
 mod tokens;
 mod units;
 
-use marks::Marks;
+use marks::{MarkId, Marks};
 use model::{Context, RarityModel, ratio};
 use patterns::PatternCounts;
 use read::{TokenSink, read, signs_hash};
@@ -57,6 +59,9 @@ const FIRST_BYTES: usize = 48 * 1024;
 /// looked for: so many units are compared, and the last of them gets so many bits.
 const USUAL_UNITS: usize = 8;
 const MAX_USUAL: Bits = 12 * BIT;
+
+/// So many units get all that their sign is worth.
+const MARKED_UNITS: u32 = 4;
 
 /// What is looked for in the output of a call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,6 +155,8 @@ struct Candidate {
     words: Bits,
     marked: Bits,
     focus: usize,
+    /// The mark that is worth most of those in it.
+    mark: Option<MarkId>,
     /// Whether a change left it as it was: then only words count that were asked for.
     is_unchanged: bool,
 }
@@ -392,6 +399,7 @@ impl<'t> Finder<'t> {
             words: 0,
             marked: 0,
             focus: start,
+            mark: None,
             is_unchanged,
         });
     }
@@ -419,6 +427,7 @@ impl<'t> Finder<'t> {
         let range = (candidate.start, candidate.end);
         let mut best = [0; COUNTED_WORDS];
         let mut marked: Bits = 0;
+        let mut mark = (0, None);
         let mut focus = (0, candidate.start);
         let mut sentence = Sentence::default();
         let is_table = self.form.separator().is_some();
@@ -446,6 +455,9 @@ impl<'t> Finder<'t> {
                     let worth = self
                         .marks
                         .bits(id, token, self.units, &self.model, stands_out);
+                    if worth > mark.0 {
+                        mark = (worth, Some(id));
+                    }
                     marked = marked.max(worth) + marked.min(worth) / 4;
                     bits += worth;
                 }
@@ -465,11 +477,28 @@ impl<'t> Finder<'t> {
         candidate.words = best.iter().sum::<Bits>();
         candidate.marked = marked + pattern + sentence.bits();
         candidate.focus = focus.1;
+        candidate.mark = mark.1;
+    }
+
+    /// A sign says less with each further unit that has it; those that are alike count once.
+    fn count_marks(&mut self) {
+        let mut seen: HashMap<MarkId, (u32, u64)> = HashMap::new();
+        for candidate in &mut self.candidates {
+            let Some(mark) = candidate.mark.filter(|mark| !self.marks.is_asked(*mark)) else {
+                continue;
+            };
+            let (count, last) = seen.entry(mark).or_insert((0, 0));
+            *count += u32::from(candidate.pattern != *last);
+            *last = candidate.pattern;
+            candidate.marked = candidate.marked * MARKED_UNITS / (*count).max(MARKED_UNITS);
+        }
+        self.candidates.sort_unstable_by_key(Candidate::rank);
     }
 
     fn findings(mut self) -> Findings {
         self.keep_best(usize::MAX);
         self.candidates.sort_unstable_by_key(Candidate::rank);
+        self.count_marks();
         let evidence = self.candidates.iter().map(|it| Evidence {
             start: it.start,
             end: it.end,

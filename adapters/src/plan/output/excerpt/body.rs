@@ -193,7 +193,7 @@ impl ExcerptSource<'_> {
             | (Form::Minified | Form::Page | Form::Table(_) | Form::Xml, _) => 0,
             (Form::Lines, _) => room / 6,
         };
-        let mut left = room - around;
+        let (mut left, mut units) = (room - around, 0);
         let mut patterns: HashMap<u64, usize> = HashMap::new();
         let is_inside = |it: &&Evidence| it.focus >= between.0 && it.end <= between.1;
         let ranked = self.findings.evidence.iter();
@@ -213,13 +213,14 @@ impl ExcerptSource<'_> {
             let has_object = shown.len() < WHOLE_OBJECTS;
             let object = has_object.then(|| self.object(unit, between)).flatten();
             let mut found = object.unwrap_or_else(|| self.show(unit, between, limit));
-            found.rank = shown.len();
+            found.rank = units;
             let cost = found.cost() + self.file_cost(&found, &shown);
             let fits = cost <= left;
             let name = fits.then(|| self.name(&found, between, &shown)).flatten();
             let cost = cost + name.as_ref().map_or(0, ShownUnit::cost);
             if cost <= left {
                 left -= cost;
+                units += 1;
                 shown.push(found);
                 shown.extend(name);
             } else if left < MIN_UNIT_CHARS {

@@ -11,9 +11,9 @@ use crate::plan::output::evidence::Form;
 use crate::plan::output::{OutputKind, elements};
 
 /// The best of these units are shown with the lines that name their records.
-const NAMED_UNITS: usize = 24;
+const NAMED_UNITS: usize = 18;
 /// The same of JSON, where a unit is shown with the start of its row as well.
-const NAMED_JSON_UNITS: usize = 12;
+const NAMED_JSON_UNITS: usize = 9;
 const MAX_NAME_CHARS: usize = 140;
 
 /// So many bytes and lines above a line are searched, and as many bytes of a record.
@@ -44,7 +44,17 @@ impl ExcerptSource<'_> {
             OutputKind::Json => NAMED_JSON_UNITS,
             _ => NAMED_UNITS,
         };
-        if !matches!(self.form, Form::Lines | Form::Xml)
+        let has_records = match self.form {
+            Form::Lines | Form::Xml => true,
+            // A row is a record itself, unless there are tables below each other.
+            Form::Table(_) => {
+                let from = unit.start.saturating_sub(SEARCHED_BYTES);
+                let above = self.text.as_bytes().get(from..unit.start);
+                above.is_some_and(|above| memmem::find(above, b"\n\n").is_some())
+            }
+            Form::Page | Form::Minified => false,
+        };
+        if !has_records
             || matches!(
                 self.overview,
                 Overview::Hits(_) | Overview::Diff(_) | Overview::Page(..)
@@ -115,18 +125,29 @@ impl Line {
         memmem::find_iter(near, bare.as_bytes()).nth(1).is_none()
     }
 
-    /// Whether its first word, after the word `key` of a property list, is one with which people name
-    /// things.
+    /// Whether the last word of its key is one with which people name things.
     fn is_naming(self, text: &str) -> bool {
-        let words = self
-            .bare(text)
-            .split(|it: char| !it.is_alphanumeric() && it != '_');
-        let mut words = words.filter(|word| !word.is_empty() && *word != "key");
-        words.next().is_some_and(|word| {
+        let bare = self.bare(text);
+        let key = bare.strip_prefix("<key>").unwrap_or(bare);
+        let key = key.trim_start_matches(|it: char| !it.is_alphanumeric());
+        let end = if key.len() < bare.len() && bare.starts_with('<') {
+            key.find([' ', '/', '>', '<'])
+        } else {
+            let end = key.find([':', '=', '"', '<', '>', '\t']);
+            end.or_else(|| key.find("  ")).or_else(|| key.find(' '))
+        };
+        let words = key.get(..end.unwrap_or(key.len())).unwrap_or_default();
+        let mut words = words.rsplit(|it: char| !it.is_alphanumeric());
+        words.find(|word| !word.is_empty()).is_some_and(|word| {
             let word = word.to_lowercase();
             let is_id = word.ends_with("id") && word.len() > 7;
             NAMING.contains(&word.as_str()) || word.ends_with("name") || is_id
         })
+    }
+
+    /// Whether it says something about the line below.
+    fn is_comment(self, text: &str) -> bool {
+        self.bare(text).starts_with(['#', ';']) || self.bare(text).starts_with("//")
     }
 
     /// Whether it closes what a line above has opened.
@@ -195,6 +216,13 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
     if is_part || odd.is_entry(text) || odd.is_section(text) {
         return None;
     }
+    if odd.is_comment(text)
+        && let Some(next) = odd.below(text).filter(|next| next.indent == odd.indent)
+        && next.is_naming(text)
+        && next.is_unique(text)
+    {
+        return Some(range(next));
+    }
     let above = || {
         std::iter::successors(Line::above(text, odd), |line| Line::above(text, *line))
             .take(SEARCHED_LINES)
@@ -204,18 +232,21 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
         return Some(range(entry));
     }
     let mut level = odd.indent;
-    // The lines of a record that is not indented, the last one first.
-    let mut flat = Vec::new();
+    // The lines of the record, the last one first, and how many of them stand below a blank line.
+    let (mut lines, mut paragraph) = (Vec::new(), None);
     for line in above() {
-        let is_end = level == 0 && (line.is_blank(text) || line.divides(text));
-        if is_end && flat.is_empty() {
-            // It is the first line of its record itself.
-            return None;
+        let is_blank = line.is_blank(text);
+        if level == 0 && (is_blank || line.divides(text)) {
+            let name = name_of_paragraph(text, &lines, odd);
+            // The first line of a record needs no other.
+            if name.is_some() || lines.is_empty() {
+                return name.map(range);
+            }
         }
-        if is_end && let Some(name) = name_of_paragraph(text, &flat, odd) {
-            return Some(range(name));
+        if is_blank {
+            paragraph = paragraph.or(Some(lines.len()));
         }
-        if line.is_blank(text) || line.closes(text) {
+        if is_blank || line.closes(text) {
             continue;
         }
         if line.opens_cell(text) {
@@ -227,26 +258,37 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
                 return Some(range(name));
             }
         }
-        flat.push(line);
+        lines.push(line);
         if level == 0 && line.is_section(text) && line.is_unique(text) {
             return Some(range(line));
         }
         if line.start == 0 {
-            return name_of_paragraph(text, &flat, odd).map(range);
+            paragraph = paragraph.or(Some(lines.len()));
         }
     }
-    None
+    let lines_of_paragraph = lines
+        .get(..paragraph.unwrap_or_default())
+        .unwrap_or_default();
+    let name = name_of_paragraph(text, lines_of_paragraph, odd);
+    let is_name = |line: &&Line| {
+        line.bare(text).contains([':', '=']) && line.is_naming(text) && line.is_unique(text)
+    };
+    name.or_else(|| lines.iter().find(is_name).copied())
+        .map(range)
 }
 
-/// The line that names the record of these lines, which are not indented: the first one, or one with
-/// a name, or any that is like no other.
-fn name_of_paragraph(text: &str, lines: &[Line], odd: Line) -> Option<Line> {
-    let lines: Vec<Line> = lines.iter().rev().copied().collect();
+/// The line that names the record of a line and of these above it, the last one first: the first
+/// one, or one with a name, which may stand below, or any that is like no other.
+fn name_of_paragraph(text: &str, above: &[Line], odd: Line) -> Option<Line> {
     let is_name = |line: &&Line| line.is_unique(text);
+    let mut lines: Vec<Line> = above.iter().rev().copied().collect();
     let first = lines.first().filter(is_name).copied();
+    let below = std::iter::successors(odd.below(text), |line| line.below(text));
+    let below = below.take_while(|line| !line.is_blank(text) && !line.divides(text));
+    lines.extend(below.take_while(|line| line.end - odd.start <= SEARCHED_BYTES));
     first
         .or_else(|| named(text, &lines, odd))
-        .or_else(|| lines.iter().find(is_name).copied())
+        .or_else(|| above.iter().rev().find(is_name).copied())
 }
 
 /// The tag or the short element that names the element of an XML document at `at`.
@@ -301,9 +343,9 @@ fn named(text: &str, lines: &[Line], odd: Line) -> Option<Line> {
         .zip(lines.iter().skip(1).map(Some).chain([None]));
     pairs.find_map(|(line, next)| {
         let is_name = |line: &&Line| line.start != odd.start && line.is_unique(text);
-        let found = line
-            .is_naming(text)
-            .then(|| Some(line).filter(is_name).or(next.filter(is_name)));
-        found.flatten().copied()
+        let is_key = line.bare(text).ends_with(['>', ':']);
+        let found = line.is_naming(text).then_some(line).filter(is_name);
+        let behind = next.filter(|next| is_key && line.is_naming(text) && is_name(next));
+        found.or(behind).copied()
     })
 }

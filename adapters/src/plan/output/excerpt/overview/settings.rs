@@ -47,17 +47,19 @@ pub(super) fn read(text: &str) -> Vec<Spot> {
         if lines == MIN_LINES && counts[0] * 4 < lines * 3 {
             return Vec::new();
         }
-        let Some(at) = memchr::memchr(b'=', line) else {
-            continue;
-        };
-        let value = line.get(at + 1..).unwrap_or_default().trim_ascii();
+        let at = memchr::memchr(b'=', line);
+        // Of a comment the whole form counts.
+        let value = line
+            .get(at.map_or(0, |at| at + 1)..)
+            .unwrap_or_default()
+            .trim_ascii();
         let spot = Spot {
             start: from,
             end,
-            focus: from + at + 1,
+            focus: from + at.map_or(0, |at| at + 1),
             score: 0,
         };
-        let is_word = value.iter().all(u8::is_ascii_alphabetic);
+        let is_word = at.is_some() && value.iter().all(u8::is_ascii_alphabetic);
         let word = value
             .chunks(8)
             .fold(0, |hash, chunk| mix(hash, load(chunk, 0)));
@@ -69,7 +71,7 @@ pub(super) fn read(text: &str) -> Vec<Spot> {
                 continue;
             };
             if let Some(count) = counts.get_mut(which) {
-                *count += 1;
+                *count += usize::from(at.is_some());
             }
             if forms.len() < MAX_VALUES || forms.contains_key(&name) {
                 forms.entry(name).or_insert((0, spot)).0 += 1;

@@ -6,7 +6,7 @@ use super::shown;
 /// A format: what stands above the records, a record with this name and state, and the end.
 type RecordForm = (&'static str, fn(&str, &str) -> String, &'static str);
 
-const FORMS: [RecordForm; 12] = [
+const FORMS: [RecordForm; 14] = [
     (
         "ships:\n",
         |ship, state| {
@@ -95,6 +95,23 @@ const FORMS: [RecordForm; 12] = [
             )
         },
         "</fleet>\n",
+    ),
+    (
+        "",
+        |ship, state| {
+            let sail: String = ship.chars().rev().collect();
+            format!("Kind=ship\nFlag=blue\nSail={sail}\nState={state}\nId={ship}\nMast=oak\n\n")
+        },
+        "",
+    ),
+    (
+        "harbour\n",
+        |ship, state| {
+            format!(
+                "  *-ship\n     flag: blue\n     logical name: {ship}\n     mast: oak\n     state: {state}\n"
+            )
+        },
+        "",
     ),
     (
         "BEGIN:FLEET\n",
