@@ -1,6 +1,6 @@
 //! Finds the line that names the record in which another line stands: the entry of a log above a
-//! stack trace, the header of a section, the first line of a paragraph, or the nearest line around it
-//! that is indented less and is like no other.
+//! stack trace, the header of a section, the first line of a paragraph, the name among keys with the
+//! same prefix, or the nearest line around it that is indented less and is like no other.
 
 use memchr::memmem;
 
@@ -20,6 +20,9 @@ const MAX_NAME_CHARS: usize = 140;
 const SEARCHED_BYTES: usize = 8 * 1024;
 const SEARCHED_LINES: usize = 240;
 
+/// So many indexes of a key are tried.
+const MAX_PREFIXES: usize = 3;
+
 /// A line is like no other if no line within so many bytes is the same.
 const NEAR_BYTES: usize = 32 * 1024;
 
@@ -27,9 +30,9 @@ const NEAR_BYTES: usize = 32 * 1024;
 const TIME_BYTES: usize = 40;
 
 /// The words with which people name things. Others end with one of them.
-const NAMING: [&str; 12] = [
+const NAMING: [&str; 14] = [
     "name", "id", "uid", "title", "label", "dn", "package", "module", "host", "summary", "path",
-    "commit",
+    "commit", "msgctxt", "msgid",
 ];
 
 impl ExcerptSource<'_> {
@@ -150,6 +153,18 @@ impl Line {
         self.bare(text).starts_with(['#', ';']) || self.bare(text).starts_with("//")
     }
 
+    /// What the keys of its record begin with, as in `ships[3].name = ` or `ship.3.name = `: all up
+    /// to an index, the longest first.
+    fn key_prefixes(self, text: &str) -> impl Iterator<Item = &str> {
+        let key = self.bare(text).split_once(['=', ':']);
+        let key = key.map_or("", |(key, _)| key);
+        let is_index = |before: &str| before.ends_with(|it: char| it.is_ascii_digit() || it == ']');
+        let ends = key.rmatch_indices(['.', '[']).map(|(at, _)| at);
+        ends.filter(move |at| key.get(..*at).is_some_and(is_index))
+            .filter_map(move |at| key.get(..=at))
+            .take(MAX_PREFIXES)
+    }
+
     /// Whether it closes what a line above has opened.
     fn closes(self, text: &str) -> bool {
         let bare = self.bare(text);
@@ -216,20 +231,33 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
     if is_part || odd.is_entry(text) || odd.is_section(text) {
         return None;
     }
-    if odd.is_comment(text)
-        && let Some(next) = odd.below(text).filter(|next| next.indent == odd.indent)
-        && next.is_naming(text)
-        && next.is_unique(text)
-    {
-        return Some(range(next));
-    }
     let above = || {
         std::iter::successors(Line::above(text, odd), |line| Line::above(text, *line))
             .take(SEARCHED_LINES)
             .take_while(|line| odd.start - line.start <= SEARCHED_BYTES)
     };
-    if let Some(entry) = above().find(|line| line.is_entry(text)) {
-        return Some(range(entry));
+    let below = || {
+        std::iter::successors(Some(odd), |line| line.below(text))
+            .take(SEARCHED_LINES)
+            .take_while(|line| line.end - odd.start <= SEARCHED_BYTES)
+    };
+    // A comment is about the line below.
+    let meant = below().find(|line| !line.is_comment(text));
+    let meant = meant
+        .filter(|line| line.indent == odd.indent)
+        .unwrap_or(odd);
+    let in_record = || {
+        meant.key_prefixes(text).find_map(|prefix| {
+            let lines = above().chain(below());
+            let lines = lines.filter(|line| line.bare(text).starts_with(prefix));
+            named(text, &lines.collect::<Vec<_>>(), odd)
+        })
+    };
+    let name = named(text, &[meant], odd)
+        .or_else(in_record)
+        .or_else(|| above().find(|line| line.is_entry(text)));
+    if name.is_some() {
+        return name.map(range);
     }
     let mut level = odd.indent;
     // The lines of the record, the last one first, and how many of them stand below a blank line.
@@ -262,27 +290,23 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
         if level == 0 && line.is_section(text) && line.is_unique(text) {
             return Some(range(line));
         }
-        if line.start == 0 {
-            paragraph = paragraph.or(Some(lines.len()));
-        }
     }
-    let lines_of_paragraph = lines
-        .get(..paragraph.unwrap_or_default())
-        .unwrap_or_default();
-    let name = name_of_paragraph(text, lines_of_paragraph, odd);
+    let paragraph = paragraph.and_then(|count| lines.get(..count));
+    let name = paragraph.and_then(|lines| name_of_paragraph(text, lines, odd));
     let is_name = |line: &&Line| {
-        line.bare(text).contains([':', '=']) && line.is_naming(text) && line.is_unique(text)
+        line.bare(text).contains([':', '=', '"']) && line.is_naming(text) && line.is_unique(text)
     };
     name.or_else(|| lines.iter().find(is_name).copied())
         .map(range)
 }
 
 /// The line that names the record of a line and of these above it, the last one first: the first
-/// one, or one with a name, which may stand below, or any that is like no other.
+/// one, if it is no comment, or one with a name, which may stand below, or any that is like no other.
 fn name_of_paragraph(text: &str, above: &[Line], odd: Line) -> Option<Line> {
     let is_name = |line: &&Line| line.is_unique(text);
     let mut lines: Vec<Line> = above.iter().rev().copied().collect();
     let first = lines.first().filter(is_name).copied();
+    let first = first.filter(|line| !line.is_comment(text));
     let below = std::iter::successors(odd.below(text), |line| line.below(text));
     let below = below.take_while(|line| !line.is_blank(text) && !line.divides(text));
     lines.extend(below.take_while(|line| line.end - odd.start <= SEARCHED_BYTES));

@@ -6,7 +6,7 @@ use super::shown;
 /// A format: what stands above the records, a record with this name and state, and the end.
 type RecordForm = (&'static str, fn(&str, &str) -> String, &'static str);
 
-const FORMS: [RecordForm; 14] = [
+const FORMS: [RecordForm; 17] = [
     (
         "ships:\n",
         |ship, state| {
@@ -109,6 +109,35 @@ const FORMS: [RecordForm; 14] = [
         |ship, state| {
             format!(
                 "  *-ship\n     flag: blue\n     logical name: {ship}\n     mast: oak\n     state: {state}\n"
+            )
+        },
+        "",
+    ),
+    (
+        "# ships\n",
+        |ship, state| {
+            let at = ship.rsplit('-').next().unwrap_or_default();
+            format!(
+                "ships[{at}].name={ship}\nships[{at}].flag=blue\nships[{at}].masts[0].wood=oak\nships[{at}].masts[1].wood={state}\n"
+            )
+        },
+        "",
+    ),
+    (
+        "",
+        |ship, state| {
+            let at = ship.rsplit('-').next().unwrap_or_default();
+            format!(
+                "ship.{at}.flag = blue\nship.{at}.mast = {state}\nship.{at}.name = {ship}\nship.{at}.sail = linen\n"
+            )
+        },
+        "",
+    ),
+    (
+        "msgid \"\"\nmsgstr \"\"\n",
+        |ship, state| {
+            format!(
+                "#. Where: {state}\n#. Flag: blue\nmsgctxt \"{ship}\"\nmsgid \"Go\"\nmsgstr \"Los\"\n"
             )
         },
         "",
