@@ -109,6 +109,8 @@ const CONTEXT: &[&str] = &[
     "max_model_len",
     "n_ctx",
     "sequence length",
+    "kv cache",
+    "kv size",
     "prompt length",
     "model token limit",
     "message tokens",
@@ -144,7 +146,9 @@ const SIZE: &[&str] = &["token", "length", "long", "window", "size", "长", "数
 const EXCESS: &[&str] = &[
     "too long",
     "too large",
+    "too big",
     "too many",
+    "is full",
     "exceed",
     "longer than",
     "larger than",

@@ -546,6 +546,11 @@ pub(super) const OTHER_WORDS: &[(&str, Option<u32>)] = &[
         Some(32_769),
     ),
     ("exceed_context_size_error", None),
+    (
+        "Input prompt is too big compared to KV size. Please try increasing KV size.",
+        None,
+    ),
+    ("KV cache is full", None),
     ("The string is too long for context.", None),
     ("你的提问内容过长，请缩短后重试", None),
 ];

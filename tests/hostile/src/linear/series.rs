@@ -120,9 +120,9 @@ pub(super) const SERIES: &[Series] = &[
         name: "tags of XML without ends",
         size: 2_000,
         make: |count| {
-            let tags: String = (0..count)
-                .map(|n| format!("<deck{n} a=\"b\">text {n}\n"))
-                .collect();
+            let tags = (0..count).fold(String::new(), |tags, n| {
+                tags + &format!("<deck{n} a=\"b\">text {n}\n")
+            });
             let output = format!("{}{tags}<open a=\"", "<item>x</item>\n".repeat(1_200));
             request_of(
                 &json!([
