@@ -157,6 +157,9 @@ def main() -> int:
     chosen = options.parse_args()
     provider = {"supports_websockets": True} if chosen.websocket else {}
     kinds = {"scripted": chosen.wire}
+    if chosen.wire != "chat":
+        # Only Chat Completions has a finish reason that promises a call.
+        del FAULTS["no call"]
     shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
     played = (unbroken_script(shares) if chosen.unbroken else script(chosen.turns)) | {"refuse": kit.UPSTREAMS[chosen.wire]["refuse"]}
     if chosen.strict:
