@@ -366,6 +366,11 @@ const REQUESTS: &[(&str, &str, &str)] = &[
         "{}",
     ),
     (
+        "POST /v1/responses/input_tokens",
+        "POST /v1/responses/input_tokens",
+        r#"{"model":"up/m","input":"x","conversation":"conv_0"}"#,
+    ),
+    (
         "GET /v1/responses/{id}",
         "GET /v1/responses/{response}?stream=maybe",
         "{}",
