@@ -75,3 +75,12 @@ pub(super) fn trim_start(mut escaped: &str, blanks: bool) -> &str {
         }
     }
 }
+
+/// The two pieces of an escaped text at every place where a server may split it: not within an escape.
+#[cfg(test)]
+pub(super) fn splits(escaped: &str) -> impl Iterator<Item = (&str, &str)> {
+    let is_whole = |piece: &str| serde_json::from_str::<String>(&format!("\"{piece}\"")).is_ok();
+    (1..escaped.len())
+        .filter_map(|at| escaped.split_at_checked(at))
+        .filter(move |(left, _)| is_whole(left))
+}
