@@ -38,7 +38,8 @@ pub(super) struct ThinkTagParser {
     /// The reasoning between the tags so far, and how much of it was passed on.
     thought: String,
     passed_on: usize,
-    /// The reasoning came in a field of its own as well, and is skipped.
+    /// What stands between the tags repeats the reasoning that came in a field of its own, and is
+    /// skipped.
     skips: bool,
     /// Text that is not blank was passed on.
     has_text: bool,
@@ -46,8 +47,9 @@ pub(super) struct ThinkTagParser {
     in_code: bool,
     /// The last character of the text so far.
     last: Option<char>,
-    /// The tag that is open stands in the text.
+    /// The open tag came behind text.
     in_text: bool,
+    /// Whether the answers of the model begin inside thinking, if this one shows it.
     begins_inside: Option<bool>,
 }
 
@@ -115,6 +117,7 @@ impl ThinkTagParser {
         match self.state {
             ThinkState::Off | ThinkState::Text => true,
             ThinkState::Watching { .. } if self.held.is_empty() && !may_have_tags(escaped) => {
+                self.has_text = self.has_text || !tags::trim_start(escaped, true).is_empty();
                 self.last = last_char(escaped);
                 true
             }
@@ -667,5 +670,12 @@ mod tests {
                 ThinkPiece::Text("c".to_owned())
             ]
         );
+    }
+
+    #[test]
+    fn text_behind_reasoning_is_noticed_however_it_comes() {
+        let pieces = ["<think>a</think>", " ", "b", "\\n<think>c"];
+        let expected = read(ThinkTags::On, "", &[&pieces.concat()]);
+        assert_eq!(read(ThinkTags::On, "", &pieces), expected);
     }
 }
