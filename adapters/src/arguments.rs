@@ -1,6 +1,7 @@
 //! The arguments of a call: whether they are whole, found out while they arrive, and the document in
-//! them without what models and servers leave around it. Every byte is read once while they arrive:
-//! they are parsed only where their brackets are closed.
+//! them without what models and servers leave around it. Every byte is scanned once while they
+//! arrive. They are parsed when their brackets are closed; arguments that are not a plain object are
+//! parsed a few times at most before their end.
 
 use std::borrow::Cow;
 
@@ -10,8 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::json;
 
-/// How often arguments that are more than an object are judged before their end. Each time all of
-/// them are parsed.
+/// How often arguments that are not a plain object are parsed before their end. Each time all of
+/// their text is read.
 const MAX_JUDGED: u8 = 16;
 
 /// The most characters between the brackets of a tag.
@@ -206,12 +207,12 @@ impl ArgumentsScan {
                 return ArgumentsReading::Unreadable;
             }
             return match read_tail(&json::unescape(tail), text.trim()) {
-                Lookup::Document(_) => ArgumentsReading::Whole {
+                Tail::Droppable => ArgumentsReading::Whole {
                     document: document.into(),
                     repaired: !tail.is_empty(),
                 },
-                Lookup::Open => ArgumentsReading::Open,
-                Lookup::Nothing => ArgumentsReading::Unreadable,
+                Tail::Open => ArgumentsReading::Open,
+                Tail::Other => ArgumentsReading::Unreadable,
             };
         }
         let text = json::unescape(escaped);
@@ -310,8 +311,9 @@ fn find_document(text: &str, encoded: u8) -> Lookup {
     };
     let behind = begin.get(values.byte_offset()..).unwrap_or_default();
     match read_tail(behind, document) {
-        Lookup::Document(_) => {}
-        other => return other,
+        Tail::Droppable => {}
+        Tail::Open => return Lookup::Open,
+        Tail::Other => return Lookup::Nothing,
     }
     // Servers that encode arguments twice do so once more at most.
     if encoded < 2
@@ -328,14 +330,24 @@ fn find_document(text: &str, encoded: u8) -> Lookup {
     Lookup::Document(format!("{blanks}{document}"))
 }
 
-/// What the text behind a document is: a document if it can be dropped.
-fn read_tail(tail: &str, document: &str) -> Lookup {
+/// What stands behind a document.
+enum Tail {
+    /// Nothing that counts.
+    Droppable,
+    /// The beginning of another document, whose end is missing.
+    Open,
+    /// Something else.
+    Other,
+}
+
+/// Judges the text behind a document.
+fn read_tail(tail: &str, document: &str) -> Tail {
     let mut rest = tail;
     let mut value = None;
     loop {
         rest = strip_remains(rest);
         if rest.is_empty() {
-            return Lookup::Document(String::new());
+            return Tail::Droppable;
         }
         let empty = || strip_brace(strip_brace(rest, '{')?, '}');
         if let Some(after) = rest.strip_prefix(document).or_else(empty) {
@@ -343,7 +355,7 @@ fn read_tail(tail: &str, document: &str) -> Lookup {
             continue;
         }
         if !rest.starts_with('{') {
-            return Lookup::Nothing;
+            return Tail::Other;
         }
         // The same, written in another way.
         let first = value.get_or_insert_with(|| serde_json::from_str::<Value>(document).ok());
@@ -352,8 +364,8 @@ fn read_tail(tail: &str, document: &str) -> Lookup {
             Ok(second) if second == *first => {
                 rest = rest.get(values.byte_offset()..).unwrap_or_default();
             }
-            Err(_) if is_open(rest) => return Lookup::Open,
-            Ok(_) | Err(_) => return Lookup::Nothing,
+            Err(_) if is_open(rest) => return Tail::Open,
+            Ok(_) | Err(_) => return Tail::Other,
         }
     }
 }

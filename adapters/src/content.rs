@@ -179,6 +179,16 @@ pub(crate) enum MessagePart<'a> {
     Unknown(usize, Cow<'a, str>, Option<Text<'a>>),
 }
 
+impl<'a> MessagePart<'a> {
+    /// The text of a part, whatever its type is.
+    fn text(&self) -> Option<&Text<'a>> {
+        match self {
+            Self::Text(text) | Self::Unknown(_, _, Some(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 impl<'a> MessageContent<'a> {
     pub(crate) fn from_text(text: Text<'a>) -> Self {
         Self {
@@ -247,9 +257,8 @@ impl<'a> MessageContent<'a> {
 
     /// Whether it holds nothing but empty texts.
     pub(crate) fn is_empty(&self) -> bool {
-        self.parts
-            .iter()
-            .all(|part| matches!(part, MessagePart::Text(text) | MessagePart::Unknown(_, _, Some(text)) if text.is_empty()))
+        let is_empty = |part: &MessagePart<'_>| part.text().is_some_and(Text::is_empty);
+        self.parts.iter().all(is_empty)
     }
 
     /// Writes the texts that are not empty, with the separator between them, as
@@ -257,7 +266,7 @@ impl<'a> MessageContent<'a> {
     pub(crate) fn push_text(&self, out: &mut Vec<u8>, separator: &str) {
         let mut first = true;
         for part in &self.parts {
-            if let MessagePart::Text(text) | MessagePart::Unknown(_, _, Some(text)) = part
+            if let Some(text) = part.text()
                 && !text.is_empty()
             {
                 if !first {
@@ -280,13 +289,7 @@ impl<'a> MessageContent<'a> {
 
     /// Keeps only the texts, whatever the types of their parts are.
     fn only_texts(mut self) -> Self {
-        let has_text = |part: &MessagePart<'_>| {
-            matches!(
-                part,
-                MessagePart::Text(_) | MessagePart::Unknown(_, _, Some(_))
-            )
-        };
-        self.parts.retain(has_text);
+        self.parts.retain(|part| part.text().is_some());
         self
     }
 

@@ -132,16 +132,14 @@ impl MessagePart<'_> {
                 "[An audio recording was left out: this model takes no audio.]".to_owned()
             }
             MessagePart::Unknown(_, kind, text) => {
-                let (first, rest) = match kind.as_ref() {
-                    "" => ("part without a type", String::new()),
-                    kind => ("part of the type ", format!("'{kind}'")),
+                let what = match kind.as_ref() {
+                    "" => "part without a type".to_owned(),
+                    kind => format!("part of the type '{kind}'"),
                 };
-                notes.add("content_skipped", format!("a {first}{rest}"));
+                notes.add("content_skipped", format!("a {what}"));
                 match text {
                     Some(text) => return Some(text.decoded().into_owned().into()),
-                    None => {
-                        format!("[A {first}{rest} was left out: it cannot be sent to this model.]")
-                    }
+                    None => format!("[A {what} was left out: it cannot be sent to this model.]"),
                 }
             }
             MessagePart::Audio(..) | MessagePart::Text(_) => return None,

@@ -62,8 +62,8 @@ impl UpstreamReader {
         self.decoder.is_complete()
     }
 
-    /// What the answer showed of its model, once it has ended: a quirk patch that is true of it, or
-    /// not (`false`).
+    /// What the answer showed about its model, once it has ended: a quirk patch, and whether it
+    /// applies to the model.
     pub fn lesson(&self) -> Option<(QuirkPatch, bool)> {
         self.decoder.lesson()
     }

@@ -69,8 +69,8 @@ pub struct ToolTarget {
     pub kind: ToolKind,
     /// The name without the namespace.
     pub name: String,
-    /// The namespace in which the tool was offered. In the call of a tool that a search finds it
-    /// is never absent: a tool without one is in a namespace of its own name.
+    /// The namespace in which the tool was offered. A call of a tool that a search finds always has
+    /// one: if the tool was offered without a namespace, it is the tool's own name.
     pub namespace: Option<String>,
 }
 
@@ -129,7 +129,7 @@ pub struct Toolbox<'a> {
     first_of_kind: [Option<usize>; ToolKind::COUNT],
     /// The definitions as the client sent them, also of tools that only some providers have.
     definitions: Vec<ToolDefinition<'a>>,
-    /// The places in the list that is read of the tools that cannot run here.
+    /// While a list is read: the places in it of the tools that cannot run here.
     dropped_places: Vec<usize>,
     has_short_function: bool,
     /// Whether the client offers a search for tools that it does not run itself.
@@ -407,9 +407,9 @@ impl ToolNames {
 
     /// The tool that a call of `wire_name` means. Models often leave out the namespace, join it in
     /// their own way or leave parts of their format in the name, so that a name that was not offered
-    /// means the only tool whose name it can be, if there is exactly one. If the client has tools that a search
-    /// finds, `mcp__server__tool` means one of these even before it was found: the client can run
-    /// it under its namespace. Any other name is passed to the client as a function.
+    /// means the only tool whose name it can be, if there is exactly one. If the client has tools
+    /// that a search finds, `mcp__server__tool` means one of these even before it was found: the
+    /// client can run it under its namespace. Any other name is passed to the client as a function.
     pub fn resolve(&self, wire_name: &str) -> ResolvedTool {
         if let Some(target) = self.by_wire_name.get(wire_name) {
             return ResolvedTool {
@@ -433,9 +433,7 @@ impl ToolNames {
             name_repaired: deferred.is_some(),
         }
     }
-}
 
-impl ToolNames {
     /// The only tool that this name can mean: by its wire name, else by its bare name, else by one of
     /// these without regard to case and to the signs in it. `None` if there are several.
     fn only_tool(&self, name: &str) -> Option<&ToolTarget> {

@@ -167,7 +167,7 @@ impl Decoder {
         }
     }
 
-    /// A patch that this answer shows to be true of its model, or not (`false`).
+    /// A quirk patch about which this answer shows something, and whether it applies to the model.
     pub(crate) fn lesson(&self) -> Option<(QuirkPatch, bool)> {
         match self {
             Self::Chat(decoder) => {

@@ -169,11 +169,15 @@ struct Outcome {
     notes: Vec<&'static str>,
 }
 
-fn read(form: Form, body: &str, codex: bool) -> Outcome {
-    let quirks = match form {
+fn quirks(form: Form) -> WireQuirks {
+    match form {
         Form::ChatStream | Form::ChatWhole => WireQuirks::default(),
         Form::ItemStream | Form::ItemWhole => RelayQuirks::default().into(),
-    };
+    }
+}
+
+fn read(form: Form, body: &str, codex: bool) -> Outcome {
+    let quirks = quirks(form);
     let source = TurnSource::new(request());
     let turn = source.turn().unwrap();
     let answer = drive::read(
@@ -271,8 +275,8 @@ fn only_what_stands_around_the_document_is_taken_away() {
     }
 }
 
-/// Whether an answer is tried with this finish reason and in this form: each cut with two or three reasons and
-/// in one form. Whole calls are tried with all.
+/// Whether an answer is tried with this finish reason and in this form. Whole calls are tried in all
+/// forms with all reasons; a cut is tried in one form only, with the first reason and every third.
 fn is_tried(arguments: &str, whole: &str, form: Form, reason: &str) -> bool {
     let form = FORMS.iter().position(|other| *other == form).unwrap();
     let reason = REASONS.iter().position(|other| *other == reason).unwrap();
@@ -452,10 +456,7 @@ fn a_tool_that_runs_here_gets_no_call_that_was_cut_off() {
             let turn = source.turn().unwrap();
             let mut settings = settings(&turn, false, false);
             settings.assembler.withheld_tools.insert("read".to_owned());
-            let quirks = match form {
-                Form::ChatStream | Form::ChatWhole => WireQuirks::default(),
-                Form::ItemStream | Form::ItemWhole => RelayQuirks::default().into(),
-            };
+            let quirks = quirks(form);
             let fault = drive::read(settings, &quirks, [body.as_bytes()], true).fault;
             let message = fault.map(|fault| fault.message).unwrap_or_default();
             assert!(

@@ -164,6 +164,7 @@ async fn metrics(State(app): State<AppState>) -> Response<Body> {
 async fn mcp(RequestArtifacts(owned): RequestArtifacts, request: DecodedRequest) -> Response<Body> {
     // Its memory counts until the answer is made.
     let _memory = request.memory;
+    // A body that is sound already is not copied.
     let sound = match adapters::json::sound(&request.body) {
         Cow::Owned(sound) => Some(sound),
         Cow::Borrowed(_) => None,

@@ -389,11 +389,6 @@ mod tests {
                 encoder.write_all(text).unwrap();
                 encoder.finish().unwrap()
             }
-            "raw" => {
-                let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
-                encoder.write_all(text).unwrap();
-                encoder.finish().unwrap()
-            }
             "zstd" => zstd::encode_all(text, 0).unwrap(),
             _ => text.to_vec(),
         }

@@ -11,12 +11,14 @@ use tokio::time::{Instant, sleep_until};
 /// A timer that is seen later than this was not waited for.
 const MAX_LATENESS: Duration = Duration::from_millis(100);
 
-/// Whether nobody has waited for a timer that was due at this time, and is seen now.
+/// Whether a timer that was due at `due` is noticed so much later, at `now`, that its task cannot have
+/// been waiting for it.
 pub(crate) fn is_late(due: Instant, now: Instant) -> bool {
     now.saturating_duration_since(due) > MAX_LATENESS
 }
 
-/// Waits for a future at most so long; `None` if it takes longer.
+/// Waits for a future at most so long; `None` if it takes longer. If the timer is noticed late, the
+/// wait begins again.
 pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     loop {

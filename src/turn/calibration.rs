@@ -37,8 +37,9 @@ impl TokenCalibration {
 
 /// The most routes of which ratios are remembered.
 const MAX_ROUTES: usize = 1_024;
-/// The first turns of a route are all estimated, of later ones one in so many.
+/// The first turns of a route are all estimated.
 const FIRST_TURNS: u32 = 4;
+/// Of the later turns, one in so many is estimated.
 const ONE_TURN_IN: u32 = 16;
 /// The largest request that is estimated during a turn, in bytes: the client waits for it.
 const MAX_BYTES: usize = 64 * 1024;

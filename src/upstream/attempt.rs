@@ -133,8 +133,8 @@ pub async fn send_request(
         .post(upstream.url(&path))
         .headers(headers)
         .body(request.body);
-    let patience = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
-    let response = match patience::within(patience, sending.send()).await {
+    let limit = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
+    let response = match patience::within(limit, sending.send()).await {
         Some(Ok(response)) => response,
         Some(Err(error)) => {
             let request = blame::post(&upstream.provider, &path);

@@ -45,7 +45,7 @@ impl MessagePart<'_> {
                 out.extend_from_slice(b"}}");
             }
             MessagePart::Audio(data, format) => push_audio(out, data, format, media),
-            // A line stands for it.
+            // `replace_unsupported` has put a line of text in its place.
             MessagePart::Unknown(..) => out.extend_from_slice(br#"{"type":"text","text":" "}"#),
         }
     }

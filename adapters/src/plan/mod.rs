@@ -391,7 +391,7 @@ impl Plan {
         let (matches, calls) = (&pairing.matches, &pairing.calls);
         // The calls are in the order of the answers.
         let mut results = calls.iter();
-        // The answer that waits, its block, and the block before which it is sent.
+        // The answer that waits, and the block before which it is sent.
         let mut waiting: Option<(AnswerItems, usize)> = None;
         for (at, block) in pairing.blocks.into_iter().enumerate() {
             if let Some((answer, until)) = waiting.take_if(|(_, until)| *until <= at) {

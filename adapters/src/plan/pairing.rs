@@ -17,7 +17,7 @@ pub(super) struct PairedCall {
     /// Whether other items stand between the call's answer and the result.
     pub(super) moved: bool,
     /// The block of the answer that made the call.
-    pub(super) answer: usize,
+    answer: usize,
     /// How many blocks there were when the result came; 0 for one that came before its call.
     pub(super) blocks_before_result: usize,
     /// A result with the call's id that came before the call.

@@ -24,8 +24,8 @@ pub struct RepairedPatch {
 
 /// Repairs `input`. `None` if it is valid already or its meaning is ambiguous.
 ///
-/// `is_whole` means that the model finished the patch for all that is known of what was around it: a
-/// patch that was cut off can look like one that only lacks its end marker.
+/// `is_whole` says that the model is known to have finished the patch. Otherwise no end marker is
+/// added: a patch that was cut off can look like one that only lacks its end marker.
 pub fn repair(input: &str, is_whole: bool) -> Option<RepairedPatch> {
     if is_patch(input) {
         return None;

@@ -187,9 +187,10 @@ fn searched_tools(
 ) -> Option<BTreeSet<String>> {
     let is_search = fields.kind.as_deref() == Some("tool_search");
     let runs_at_client = toolbox.first_of(ToolKind::ToolSearch).is_some();
-    toolbox
-        .searchable()
-        .filter(|_| is_search && !runs_at_client)
+    if !is_search || runs_at_client {
+        return None;
+    }
+    toolbox.searchable()
 }
 
 /// The wire name of the tool that `fields` describe.

@@ -80,10 +80,8 @@ pub fn input_tokens(turn: &Turn<'_>, plan: &Plan) -> u64 {
     let searches = turn.tools.searchable().is_some();
     let offered = definitions.iter().map(|definition| {
         // A tool that a search has still to find is not in the prompt.
-        let is_offered = |tool: &Definition<'_>| {
-            definition.found || !searches || !json::is_true(tool.defer_loading)
-        };
-        definition_tokens(definition.raw, &is_offered)
+        let with_deferred = definition.found || !searches;
+        definition_tokens(definition.raw, with_deferred)
     });
     let offered: f64 = offered.sum();
     if offered > 0.0 {
@@ -137,8 +135,8 @@ fn content_tokens(content: Option<&RawValue>) -> f64 {
     let Some(raw) = content else {
         return 0.0;
     };
-    if let Some(inner) = json::unquote(raw.get()) {
-        return tokens(&json::unescape(inner));
+    if let Some(text) = string_value(Some(raw)) {
+        return tokens(&text);
     }
     match read_parts(raw.get()) {
         Ok(parts) => parts.iter().map(part_tokens).sum(),
@@ -165,8 +163,8 @@ fn part_tokens(part: &ContentPart<'_>) -> f64 {
     text.map_or(0.0, |text| tokens(&text))
 }
 
-/// A definition, as far as it is offered.
-fn definition_tokens(raw: &RawValue, is_offered: &dyn Fn(&Definition<'_>) -> bool) -> f64 {
+/// The tokens of a definition. Tools that a search has still to find count if `with_deferred`.
+fn definition_tokens(raw: &RawValue, with_deferred: bool) -> f64 {
     let Ok(tool) = serde_json::from_str::<Definition<'_>>(raw.get()) else {
         return 0.0;
     };
@@ -179,7 +177,9 @@ fn definition_tokens(raw: &RawValue, is_offered: &dyn Fn(&Definition<'_>) -> boo
     match tool.kind.as_deref().unwrap_or("function") {
         "namespace" => {
             let inside: Vec<&RawValue> = json::list(tool.tools);
-            let inside = inside.iter().map(|raw| definition_tokens(raw, is_offered));
+            let inside = inside
+                .iter()
+                .map(|raw| definition_tokens(raw, with_deferred));
             let inside: f64 = inside.sum();
             if inside > 0.0 {
                 TOOL + text(&tool.name) + text(&tool.description) + inside
@@ -187,7 +187,7 @@ fn definition_tokens(raw: &RawValue, is_offered: &dyn Fn(&Definition<'_>) -> boo
                 0.0
             }
         }
-        "function" | "custom" if !is_offered(&tool) => 0.0,
+        "function" | "custom" if !with_deferred && json::is_true(tool.defer_loading) => 0.0,
         // The API describes these tools itself, at length.
         "apply_patch" => 600.0,
         "tool_search" if !runs_at_client => 260.0,

@@ -41,8 +41,8 @@ use super::sink::Sink;
 /// A request that needs a compaction, alone, before its answer or after it.
 pub(super) struct Compaction {
     pub(super) trigger: CompactionTrigger,
-    /// The most tokens that a request and its answer may have without one. The request is known to
-    /// have more if this is `None`.
+    /// The most tokens that a request and its answer may have without being compacted. `None` if the
+    /// request alone is known to have more.
     pub(super) limit: Option<u64>,
     pub(super) history: RoutedHistory,
     /// The session's tools as a JSON list, if the request brought none.
@@ -121,7 +121,7 @@ impl Compaction {
     }
 
     /// Ends an answer that is complete. If the history is too long with it, a summary of both comes
-    /// last; without one the answer is as good.
+    /// last. If the summary fails, the answer ends without it.
     async fn end_answer<S: Sink>(
         mut self: Box<Self>,
         answer: &mut Answer<'_, S>,

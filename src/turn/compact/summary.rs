@@ -45,8 +45,8 @@ pub(super) struct Summary {
 pub(super) struct Summarizer<'s> {
     pub(super) trigger: CompactionTrigger,
     pub(super) history: &'s RoutedHistory,
-    /// How many items the client got of the answer that ends the history, if it ends with one. Such
-    /// a history needs no summary, so that none is made without a model.
+    /// If the history ends with an answer, how many items of it the client got. Such a history can
+    /// do without a summary: if no model writes one, none is made.
     pub(super) answered: Option<usize>,
     /// The session's tools as a JSON list, if the request brought none.
     pub(super) tools: Option<&'s Arc<str>>,
@@ -64,9 +64,9 @@ struct SummaryAttempts {
 }
 
 impl Summarizer<'_> {
-    /// Makes a summary of the history, in hidden rounds of the answer. The only faults are those of
-    /// a turn that has to end, its timeout and the shutdown of the process, and after an answer that
-    /// no model makes one.
+    /// Makes a summary of the history, in hidden rounds of the answer. It fails if the turn has to
+    /// end (its timeout, the shutdown of the process), and after an answer also if no model writes a
+    /// summary.
     pub(super) async fn summarize<S: Sink>(
         &self,
         answer: &mut Answer<'_, S>,

@@ -90,14 +90,12 @@ async fn rate_limits(wire: PlayerWire) {
         ]
         .into()
     };
-    player.push(ScriptedAnswer {
-        headers: headers(),
-        ..answer(json!([{"text": "a"}]))
-    });
-    player.push(ScriptedAnswer {
-        headers: headers(),
-        ..answer(json!([{"text": "a"}]))
-    });
+    for _ in 0..2 {
+        player.push(ScriptedAnswer {
+            headers: headers(),
+            ..answer(json!([{"text": "a"}]))
+        });
+    }
     player.push(ScriptedAnswer {
         headers: headers(),
         ..ScriptedAnswer::error(429, "slow down")

@@ -123,6 +123,9 @@ pub fn read<'c>(
 }
 
 /// [`read`], after an attempt that got this answer, which cannot be used.
+///
+/// # Panics
+/// If that answer can be used.
 pub fn read_after<'c>(
     failed: &[u8],
     settings: AnswerSetup,
@@ -140,7 +143,9 @@ pub fn read_after<'c>(
         }
         frames.clear();
     };
-    if !failed.is_empty() && driver.run(quirks, [failed], &mut send).is_err() {
+    if !failed.is_empty() {
+        let is_refused = driver.run(quirks, [failed], &mut send).is_err();
+        assert!(is_refused, "the first answer can be used");
         driver.assembler.begin_attempt(true);
     }
     let mut fault = driver.run(quirks, chunks, &mut send).err();

@@ -172,9 +172,9 @@ fn read_header(header: &str) -> HarmonyPart {
 
 /// Whether a recipient is one that the format itself knows.
 fn is_built_in(recipient: &str) -> bool {
-    let room = recipient.split('.').next().unwrap_or_default();
+    let namespace = recipient.split('.').next().unwrap_or_default();
     matches!(
-        room,
+        namespace,
         "python" | "browser" | "container" | "assistant" | "user" | "all"
     )
 }

@@ -474,10 +474,11 @@ fn split_at_end<'t>(text: &'t str, closing: &[&str]) -> (&'t str, Result<&'t str
     (thought, Err(text.get(end..).unwrap_or_default()))
 }
 
-/// The last character of a text, a line break also if it is escaped.
+/// The last character of a text. Line breaks and tabs are written as escapes.
 fn last_char(escaped: &str) -> Option<char> {
     match escaped {
         text if text.ends_with("\\n") => Some('\n'),
+        text if text.ends_with("\\t") => Some('\t'),
         text => text.chars().next_back(),
     }
 }
@@ -582,6 +583,11 @@ mod tests {
             ),
             // Text about tags is text.
             (On, "a <think>b</think> c", ("", "a <think>b</think> c", "")),
+            (
+                On,
+                "a\\n\\t<think>b</think> c",
+                ("", "a\\n\\t<think>b</think> c", ""),
+            ),
             (
                 On,
                 "a <think>b\\n</think>\\nc",

@@ -19,7 +19,7 @@ struct UsageFields<'a> {
     output_tokens: Option<&'a RawValue>,
     input_tokens_details: Option<UsageDetails<'a>>,
     output_tokens_details: Option<UsageDetails<'a>>,
-    /// Anthropic's fields for cached tokens, which are beside `input_tokens`.
+    /// Anthropic's fields for cached tokens, which `input_tokens` does not include.
     cache_read_input_tokens: Option<&'a RawValue>,
     cache_creation_input_tokens: Option<&'a RawValue>,
     /// `DeepSeek`'s field for cached tokens.
@@ -62,7 +62,7 @@ pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>
     let completion = completion.unwrap_or_default();
     let cache_read = count(counts.cache_read_input_tokens);
     let cache_write = count(counts.cache_creation_input_tokens);
-    if count(counts.prompt_tokens).is_none() {
+    if count(counts.prompt_tokens).unwrap_or(0) == 0 {
         input = [cache_read, cache_write]
             .into_iter()
             .flatten()
@@ -189,6 +189,10 @@ mod tests {
             ),
             (
                 r#"{"input_tokens":2,"output_tokens":5,"cache_read_input_tokens":6,"cache_creation_input_tokens":1}"#,
+                "9/6/1/5/0",
+            ),
+            (
+                r#"{"prompt_tokens":0,"input_tokens":2,"output_tokens":5,"cache_read_input_tokens":6,"cache_creation_input_tokens":1}"#,
                 "9/6/1/5/0",
             ),
             (r#"{"prompt_tokens":0,"completion_tokens":0}"#, "nothing"),

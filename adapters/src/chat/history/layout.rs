@@ -92,12 +92,16 @@ impl<'a> Layout<'_, 'a> {
             .add("empty_message_dropped", format!("input[{index}]"));
     }
 
+    /// The content of a message, with a line of text for each part that cannot be sent.
+    fn sendable_content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
+        let accepted = self.options.accepted_media();
+        let content = self.content(index)?;
+        Ok(content.replace_unsupported(accepted, self.notes))
+    }
+
     /// The content of a system message, which can only be text.
     fn system_content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
-        let accepted = self.options.accepted_media();
-        let mut content = self
-            .content(index)?
-            .replace_unsupported(accepted, self.notes);
+        let mut content = self.sendable_content(index)?;
         if content.has_media() {
             self.notes
                 .add("content_skipped", "what is not text in a system message");
@@ -302,10 +306,7 @@ impl<'a> Layout<'_, 'a> {
     fn assistant(&mut self, answer: AnswerItems) -> Result<(), Fault> {
         let mut texts = Vec::with_capacity(answer.text.len());
         for &index in &answer.text {
-            let accepted = self.options.accepted_media();
-            let content = self
-                .content(index)?
-                .replace_unsupported(accepted, self.notes);
+            let content = self.sendable_content(index)?;
             if content.is_empty() {
                 self.note_empty(index);
             } else {

@@ -16,8 +16,8 @@ use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
 use crate::turn::Turn;
 
 /// Writes the tools and `tool_choice`. Returns the range of the list in the body, and the names of
-/// the tools that the provider does not take any more. Fails if the list is too long, which schemas
-/// with references can make it.
+/// the tools that are left out because the list would exceed the provider's limit. Fails if the list
+/// is too long, which schemas with references can make it.
 pub(super) fn push(
     body: &mut BodyWriter<'_, '_>,
     quirks: &RelayQuirks,
@@ -83,7 +83,7 @@ struct ToolList<'l, 'a> {
     /// How many more tools the provider takes, and the names of those beyond.
     room: usize,
     beyond: Vec<String>,
-    /// The tool that has to be called is in the list.
+    /// Whether the list has the tool that must be called.
     has_forced: bool,
 }
 

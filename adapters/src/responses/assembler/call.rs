@@ -64,14 +64,22 @@ struct StartedCall {
     sent: String,
 }
 
+/// How long the calls of a client are held back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallHolding {
+    /// Nothing of a call is written before it is whole.
+    pub(super) held_back: bool,
+    /// A call that stays incomplete is left out, because the client runs every call that it sees.
+    pub(super) needs_whole: bool,
+}
+
 impl CallItem {
-    /// A call that begins. `held_back` are all calls of this client, and `needs_whole` those that
-    /// it runs as soon as it sees them.
+    /// A call that begins.
     pub(super) fn new(
         slot: u32,
         call_id: String,
         target: ToolTarget,
-        (held_back, needs_whole): (bool, bool),
+        holding: CallHolding,
         baggage: Option<Baggage>,
     ) -> Self {
         // A patch may be repaired when it is complete, and the other item types have no
@@ -85,8 +93,8 @@ impl CallItem {
             scan: ArgumentsScan::default(),
             processed: 0,
             differs: false,
-            held_back: held_back || !streams,
-            needs_whole: needs_whole || !streams,
+            held_back: holding.held_back || !streams,
+            needs_whole: holding.needs_whole || !streams,
             withheld: false,
             baggage,
             started: None,

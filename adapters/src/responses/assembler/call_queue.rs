@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
 use super::Assembler;
-use super::call::{CallItem, WithheldCall};
+use super::call::{CallHolding, CallItem, WithheldCall};
 use super::writer::ItemOutput;
 use crate::baggage::Baggage;
 use crate::event::Fragment;
@@ -245,10 +245,7 @@ impl Assembler {
         self.count_bytes(id.len() + name.len());
         let resolved = self.settings.tool_names.resolve(name);
         if resolved.name_repaired {
-            self.writer.notes.add(
-                "tool_name_repaired",
-                format!("{name} to {}", resolved.target.name),
-            );
+            self.note_repaired_name(name, &resolved.target);
         }
         let call_id = self.unique_call_id(id, name, slot);
         let of_call = self.extra_content.take_if(|(of, _)| *of == Some(slot));
@@ -257,10 +254,10 @@ impl Assembler {
             extra_content: call_extra,
             ..Baggage::default()
         });
-        let hold_back = self.call_holding();
+        let holding = self.call_holding();
         let is_withheld = self.runs_here(&resolved.target);
         self.round.has_client_calls |= !is_withheld;
-        let call = CallItem::new(slot, call_id, resolved.target, hold_back, baggage);
+        let call = CallItem::new(slot, call_id, resolved.target, holding, baggage);
         self.calls
             .push_back(if is_withheld { call.withheld() } else { call });
         self.calls
@@ -273,10 +270,18 @@ impl Assembler {
             && self.settings.withheld_tools.contains(&target.name)
     }
 
-    /// Whether calls wait until they are whole, and are left out if they never are.
-    pub(super) fn call_holding(&self) -> (bool, bool) {
+    /// Notes that the model called this tool by another name.
+    pub(super) fn note_repaired_name(&mut self, name: &str, target: &ToolTarget) {
+        let detail = format!("{name} to {}", target.name);
+        self.writer.notes.add("tool_name_repaired", detail);
+    }
+
+    pub(super) fn call_holding(&self) -> CallHolding {
         let is_codex = self.settings.caller_is_codex;
-        (is_codex || self.holds.all, is_codex)
+        CallHolding {
+            held_back: is_codex || self.holds.all,
+            needs_whole: is_codex,
+        }
     }
 
     /// The upstream's call id if it is valid and not in use, else one derived from the

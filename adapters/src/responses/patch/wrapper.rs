@@ -65,7 +65,7 @@ fn from_fence(text: &str) -> Option<String> {
     let text = text.trim();
     let (first, rest) = text.split_once('\n')?;
     let (body, last) = text.rsplit_once('\n')?;
-    let marks = |line: &'_ str| line.len() - line.trim_start_matches(['`', '~']).len();
+    let marks = |line: &str| line.len() - line.trim_start_matches(['`', '~']).len();
     let language = first.trim_end().get(marks(first)..)?;
     let mut language = language.chars();
     let opens =

@@ -31,7 +31,7 @@ const ODD_VALUES: [&str; 6] = [
     "driftwood",
     "handmade",
 ];
-const ODD_FIELDS: [&str; 5] = [
+static ODD_FIELDS: [&str; 5] = [
     "run_as_root",
     "bypass_review",
     "shadow_of",
@@ -114,8 +114,7 @@ impl Record {
                 number
             }
             (NeedleSort::Odd, 2) => {
-                let key = ODD_FIELDS.get(scene.dice.below(ODD_FIELDS.len()));
-                let key = key.copied().unwrap_or_default();
+                let key = scene.dice.pick(&ODD_FIELDS);
                 let value = scene.dice.name();
                 record.fields.push((key, value.clone()));
                 value

@@ -249,7 +249,8 @@ pub fn check_error(json: &str) -> Result<Value, String> {
 }
 
 /// Compares the settings that a response repeats with those of its request (null in a tool counts
-/// as absent): tools but for those that run on a server, tool_choice, instructions and others. Keys that the request leaves out are not compared.
+/// as absent): tools, except those that run on a server, `tool_choice`, instructions and others.
+/// Keys that the request leaves out are not compared.
 ///
 /// # Errors
 /// The first key that differs.

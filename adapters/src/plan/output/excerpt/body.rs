@@ -402,7 +402,7 @@ pub(super) fn cut_around(line: &str, focus: usize, limit: usize) -> String {
     }
 }
 
-/// The same, with the beginning of the line if it is cut.
+/// Like [`cut_around`], but a line that is cut at its start keeps its first characters as well.
 fn cut_behind_name(line: &str, focus: usize, limit: usize) -> String {
     let head = line_cut::first_chars(line, limit / 3);
     let rest = line.get(head.len()..).unwrap_or_default();

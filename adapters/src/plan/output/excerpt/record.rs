@@ -148,7 +148,7 @@ impl Line {
         })
     }
 
-    /// Whether it says something about the line below.
+    /// Whether it is a comment, which is about the line below.
     fn is_comment(self, text: &str) -> bool {
         self.bare(text).starts_with(['#', ';']) || self.bare(text).starts_with("//")
     }
@@ -300,8 +300,9 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
         .map(range)
 }
 
-/// The line that names the record of a line and of these above it, the last one first: the first
-/// one, if it is no comment, or one with a name, which may stand below, or any that is like no other.
+/// The line that names the record of `odd`. `above` has the lines of the record above it, the last one
+/// first. That is the first line of the record, if it is no comment; else a line with a name, which
+/// may stand below; else any line that is like no other.
 fn name_of_paragraph(text: &str, above: &[Line], odd: Line) -> Option<Line> {
     let is_name = |line: &&Line| line.is_unique(text);
     let mut lines: Vec<Line> = above.iter().rev().copied().collect();
@@ -360,7 +361,8 @@ fn name_in(text: &str, first: Line, odd: Line) -> Option<Line> {
     named(text, &lines, odd)
 }
 
-/// The first of these lines that has a name, or stands behind the word for it.
+/// The first of these lines that names something, or that follows a line which only announces a name,
+/// such as `name:` or `<name>`.
 fn named(text: &str, lines: &[Line], odd: Line) -> Option<Line> {
     let mut pairs = lines
         .iter()

@@ -1,6 +1,6 @@
 //! One native item, from its first event to its last.
 
-use super::super::call::NOT_WHOLE;
+use super::super::call::{CallHolding, NOT_WHOLE};
 use super::super::custom_input::{self, WholeInput};
 use super::super::text_part::{TextPart, complete_annotation, kind_of_part, list_content};
 use super::super::writer::{ItemPosition, location_fields};
@@ -67,7 +67,7 @@ impl NativeItem {
         added: String,
         replaced: ReplacedMembers,
         is_patch: bool,
-        (held_back, needs_whole): (bool, bool),
+        holding: CallHolding,
     ) -> Self {
         Self {
             item_type,
@@ -75,8 +75,8 @@ impl NativeItem {
             done: None,
             replaced,
             is_patch,
-            held_back: held_back || is_patch,
-            needs_whole: needs_whole || is_patch,
+            held_back: holding.held_back || is_patch,
+            needs_whole: holding.needs_whole || is_patch,
             scan: ArgumentsScan::default(),
             parts: Vec::new(),
             blank_parts: 0,
@@ -216,17 +216,16 @@ impl NativeItem {
             None => !complete || has_body && !self.has_whole_body(),
         };
         let name = members.text("name").unwrap_or_default();
-        // Without an end of its own, the text was parsed above, and the item has its beginning only.
+        // For an item without an end of its own, `has_whole_body` has judged the text already, and
+        // the item holds only the beginning of it.
         let is_broken = done.is_some() && !is_cut && self.ends_with_open_body(&members);
         let is_cut = is_cut || is_broken;
-        // It counts only if the answer ends normally.
         if is_cut && self.item_type.has_name() {
-            let defect = (name.as_ref().to_owned(), NOT_WHOLE);
-            out.defect.get_or_insert(defect);
-        }
-        if is_cut && self.item_type.has_name() {
+            // The defect matters only if the answer ends normally.
+            out.defect
+                .get_or_insert_with(|| (name.as_ref().to_owned(), NOT_WHOLE));
             out.items.note("call_truncated", name.as_ref());
-            // Of one that the client has not seen the answer may still be asked for again.
+            // As long as the client has not seen the call, the answer may be asked for again.
             if self.position.is_none() && (self.needs_whole || is_broken) {
                 return;
             }
@@ -376,9 +375,10 @@ impl NativeItem {
             self.complete_text(NativeText::Body, &whole);
         }
         let text = self.parts.first().map_or("", TextPart::text);
+        let scan = &mut ArgumentsScan::default();
         match body.name {
-            "function_call" => ArgumentsScan::default().is_open(text),
-            "custom_tool_call" => custom_input::is_cut(text, &mut ArgumentsScan::default()),
+            "function_call" => scan.is_open(text),
+            "custom_tool_call" => custom_input::is_cut(text, scan),
             _ => false,
         }
     }

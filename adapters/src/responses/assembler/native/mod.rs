@@ -106,12 +106,12 @@ impl Assembler {
                     self.add_native(slot, Cow::Borrowed(item.as_ref()), events);
                 }
                 let is_cut = || {
-                    Members::read(&item)?
-                        .text("status")
-                        .map(|it| it == "incomplete")
+                    Members::read(&item)
+                        .and_then(|members| members.text("status"))
+                        .is_some_and(|status| status == "incomplete")
                 };
-                if self.native.nameless.contains(&slot) && is_cut() != Some(true) {
-                    // No later event can name it, and a call behind it must not be run.
+                if self.native.nameless.contains(&slot) && !is_cut() {
+                    // No later event can name the call, and no call behind it may be run.
                     self.writer.fault = Some(Box::new(Fault::nameless_call()));
                 }
                 if self.native.running_here.contains_key(&slot) {
@@ -314,8 +314,8 @@ impl Assembler {
                 complete: None,
             }))
         } else {
-            let (holds_calls, needs_whole) = self.call_holding();
-            let holding = (item_type.is_call() && holds_calls, needs_whole);
+            let mut holding = self.call_holding();
+            holding.held_back &= item_type.is_call();
             let (name, is_patch) = self.custom_target(&item_type, &members);
             drop(members);
             ItemForm::Native(Box::new(NativeItem::new(
@@ -345,8 +345,7 @@ impl Assembler {
         let is_custom = matches!(target.kind, ToolKind::Custom | ToolKind::Patch);
         let is_renamed = resolved.name_repaired && is_custom && target.namespace.is_none();
         if is_renamed {
-            let detail = format!("{name} to {}", target.name);
-            self.writer.notes.add("tool_name_repaired", detail);
+            self.note_repaired_name(&name, &target);
         }
         let is_patch = target.kind == ToolKind::Patch && target.namespace.is_none();
         (is_renamed.then_some(target.name), is_patch)
@@ -416,8 +415,7 @@ impl Assembler {
         let name = members.text("name").unwrap_or_default();
         let resolved = self.settings.tool_names.resolve(&name);
         if resolved.name_repaired {
-            let detail = format!("{name} to {}", resolved.target.name);
-            self.writer.notes.add("tool_name_repaired", detail);
+            self.note_repaired_name(&name, &resolved.target);
         }
         let target = resolved.target;
         let is_same =
@@ -549,7 +547,7 @@ impl ItemForm {
             Self::Restored(mut restored) => {
                 let whole = restored.complete.unwrap_or(complete);
                 if let Some(what) = restored.call.defect() {
-                    // It counts only if the answer ends normally.
+                    // The defect matters only if the answer ends normally.
                     let defect = (restored.call.name().to_owned(), what);
                     out.defect.get_or_insert(defect);
                     restored.call.close_defective(whole, &mut out.items);
