@@ -53,6 +53,7 @@ pub mod responses;
 mod result_text;
 mod schema;
 mod sealed;
+pub mod shared_text;
 mod shorten;
 pub mod sse;
 pub mod stop_flag;

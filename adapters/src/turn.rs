@@ -22,6 +22,7 @@ use crate::json::string_value;
 use crate::notes::Notes;
 use crate::origin;
 use crate::purpose::Purpose;
+use crate::shared_text::SharedText;
 use crate::stop_flag::StopFlag;
 use crate::text::Text;
 use crate::tools::{ToolChoice, Toolbox};
@@ -430,7 +431,7 @@ impl<'a> Item<'a> {
     }
 
     /// Replaces an `item_reference` by the item with its id, if `known` has it.
-    pub(crate) fn resolve_reference(&mut self, known: &'a HashMap<String, Arc<str>>) {
+    pub(crate) fn resolve_reference(&mut self, known: &'a HashMap<String, SharedText>) {
         if self.kind == ItemKind::ItemReference
             && let Some(json) = self.id().and_then(|id| known.get(id.as_ref()))
             && let Ok(fields) = serde_json::from_str(json)
@@ -630,7 +631,7 @@ mod tests {
             r#"{{"model":"m","input":[{short}, {unknown},{{"type":"item_reference","id":"msg_1"}}]}}"#
         );
         let stored = r#"{"type":"message","id":"msg_1","role":"assistant","content":[],"x":1}"#;
-        let known = HashMap::from([("msg_1".to_owned(), Arc::from(stored))]);
+        let known = HashMap::from([("msg_1".to_owned(), stored.to_owned().into())]);
         let source = TurnSource::new(body).with_items(known);
         let turn = source.turn().unwrap();
         let raw: Vec<_> = turn.items.iter().map(Item::raw).collect();

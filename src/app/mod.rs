@@ -41,10 +41,10 @@ use crate::diagnostics::capture::TurnCapture;
 use crate::jobs::JobQueue;
 use crate::log::SafeText;
 use crate::metrics::usage::UsageLog;
-use crate::net::memory::ProcessMemory;
+use crate::net::memory::{CountedValue, ProcessMemory};
 use crate::secrets::Secret;
 use crate::serve::error::internal;
-use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
+use crate::serve::{BodyIsCounted, DecodedRequest, RefusalObserver, RefusalReason};
 use crate::turn::{Caller, Service};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
 use axum::body::Body;
@@ -175,6 +175,13 @@ async fn mcp(RequestArtifacts(owned): RequestArtifacts, request: DecodedRequest)
 
 fn respond_with(content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
     ([(CONTENT_TYPE, content_type)], body.into()).into_response()
+}
+
+/// A response with a text that holds the share of its memory, until the client has taken it.
+fn respond_with_counted(content_type: &'static str, body: CountedValue<String>) -> Response<Body> {
+    let mut response = respond_with(content_type, body.into_bytes());
+    response.extensions_mut().insert(BodyIsCounted);
+    response
 }
 
 fn respond_with_json(content: &impl Serialize) -> Response<Body> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use adapters::plan::output::OutputKind;
 use hashlink::LinkedHashMap;
 
+use crate::net::memory::CountedValue;
 use crate::store::text_range;
 use crate::store::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
@@ -128,7 +129,7 @@ impl MemoryBackend {
             entry,
             bytes: position.bytes.start as u64..position.bytes.end as u64,
             first_line: position.first_line,
-            text: text.get(position.bytes).unwrap_or_default().to_owned(),
+            text: CountedValue::elsewhere(text.get(position.bytes).unwrap_or_default().to_owned()),
         })
     }
 

@@ -22,7 +22,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use adapters::plan::{self, Artifact, Retention};
 use adapters::turn::Item;
@@ -91,20 +90,6 @@ struct ArtifactsInner {
 struct SearchSlots {
     quick: Arc<Semaphore>,
     slow: Arc<Semaphore>,
-    /// The bytes of the texts that are searched.
-    bytes: Arc<AtomicUsize>,
-}
-
-/// The text of a search, which counts until it is dropped.
-struct SearchedText {
-    text: String,
-    bytes: Arc<AtomicUsize>,
-}
-
-impl Drop for SearchedText {
-    fn drop(&mut self) {
-        self.bytes.fetch_sub(self.text.len(), Ordering::Relaxed);
-    }
 }
 
 impl Default for SearchSlots {
@@ -113,7 +98,6 @@ impl Default for SearchSlots {
         Self {
             quick: slots(),
             slow: slots(),
-            bytes: Arc::default(),
         }
     }
 }
@@ -236,10 +220,9 @@ impl Artifacts {
             || inner.memory.is_kept(owner, session, call_id, id, now)
     }
 
-    /// The artifacts in memory and the texts that are being searched, in bytes.
+    /// The artifacts in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let searched = self.0.searches.bytes.load(Ordering::Relaxed);
-        self.0.memory.bytes() + searched
+        self.0.memory.bytes()
     }
 
     /// The artifact to keep for an output of this owner and session, or `None` if it is kept
@@ -362,13 +345,6 @@ impl Artifacts {
         let slots = &self.0.searches;
         let slots = if is_quick { &slots.quick } else { &slots.slow };
         Arc::clone(slots).acquire_owned().await.ok()
-    }
-
-    /// Counts a text while it is searched.
-    fn count_searched(&self, text: String) -> SearchedText {
-        let bytes = Arc::clone(&self.0.searches.bytes);
-        bytes.fetch_add(text.len(), Ordering::Relaxed);
-        SearchedText { text, bytes }
     }
 
     /// Waits until artifacts exceed the quota by so much that a sweep should not wait.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use adapters::shared_text::SharedText;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 
@@ -25,15 +26,6 @@ pub struct OpenArtifact {
     first: Bytes,
     /// Reads what follows.
     owned: OwnerArtifacts,
-}
-
-/// A text that is shared with the memory of artifacts.
-struct SharedText(Arc<String>);
-
-impl AsRef<[u8]> for SharedText {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
 }
 
 impl OpenArtifact {
@@ -59,7 +51,7 @@ impl OpenArtifact {
                 entry: first.entry,
                 bytes: position.bytes.start as u64..position.bytes.end as u64,
                 first_line: position.first_line,
-                first: Bytes::from_owner(SharedText(text)).slice(position.bytes),
+                first: Bytes::from_owner(SharedText::new(text)).slice(position.bytes),
                 owned: owned.clone(),
             });
         }
@@ -67,7 +59,7 @@ impl OpenArtifact {
             entry,
             bytes,
             first_line,
-            mut text,
+            text,
         } = first;
         let end = match range {
             ArtifactRange::Lines { .. } => bytes.end,
@@ -82,13 +74,16 @@ impl OpenArtifact {
             }
         };
         let held = usize::try_from(PIECE_SIZE).unwrap_or(usize::MAX);
-        text.truncate(text.ceil_char_boundary(held));
-        text.shrink_to_fit();
+        let text = text.map(|mut text| {
+            text.truncate(text.ceil_char_boundary(held));
+            text.shrink_to_fit();
+            text
+        });
         Ok(Self {
             entry,
             bytes: bytes.start..end.max(bytes.start),
             first_line,
-            first: text.into(),
+            first: text.into_bytes(),
             owned: owned.clone(),
         })
     }
@@ -116,7 +111,7 @@ impl OpenArtifact {
                 } else {
                     let end = at.saturating_add(PIECE_SIZE).min(bytes.end);
                     let piece = owned.read(id, &ArtifactRange::Bytes(at..end)).await?;
-                    piece.text.into()
+                    piece.text.into_bytes()
                 };
                 if piece.is_empty() {
                     return Err(owned.missing(id));

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::shared_text::SharedText;
+
 use super::search::{self, SearchQuery, SearchResult};
 use super::{ArtifactError, Artifacts, OpenArtifact};
 use crate::net::blocking::run_stoppable;
@@ -126,14 +128,19 @@ impl OwnerArtifacts {
             .search_permit(query.is_quick())
             .await
             .ok_or_else(failed)?;
-        let read = self.read(id, &ArtifactRange::Whole).await?;
+        let (entry, text) = if let Some((text, _)) = self.shared_text(id, &ArtifactRange::Whole) {
+            let read = self.read(id, &ArtifactRange::Bytes(0..0)).await?;
+            (read.entry, SharedText::new(text))
+        } else {
+            let read = self.read(id, &ArtifactRange::Whole).await?;
+            (read.entry, SharedText::new(Arc::new(read.text)))
+        };
         let query = query.clone();
-        let text = self.artifacts.count_searched(read.text);
         let found = run_stoppable(move |stop| {
             let _permit = permit;
-            search::search(&text.text, &query, &|| stop.is_raised())
+            search::search(&text, &query, &|| stop.is_raised())
         });
-        Ok((read.entry, found.await.ok_or_else(failed)?))
+        Ok((entry, found.await.ok_or_else(failed)?))
     }
 
     /// Deletes an artifact.
@@ -184,11 +191,15 @@ fn check_id(id: &str) -> Result<(), ReadError> {
 /// Artifacts with these texts, and their ids in the same order.
 #[cfg(test)]
 pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<String>) {
+    owner_with(Artifacts::memory(1 << 24), texts).await
+}
+
+#[cfg(test)]
+async fn owner_with(artifacts: Artifacts, texts: &[&str]) -> (OwnerArtifacts, Vec<String>) {
     use std::collections::BTreeSet;
 
     use adapters::plan::output::OutputKind;
 
-    let artifacts = Artifacts::memory(1 << 24);
     let mut ids = Vec::new();
     for (number, text) in texts.iter().enumerate() {
         let id = format!("art_{number:032x}");
@@ -212,6 +223,9 @@ pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ArtifactConfig;
+    use crate::net::memory::ProcessMemory;
+    use crate::store::{DataDir, Store};
 
     #[test]
     fn malformed_ids_are_recognized() {
@@ -234,35 +248,31 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn r32_a_text_counts_while_it_is_searched() {
         let text = "ab".repeat(1 << 20);
-        let (owned, ids) = owner_with_texts(&[&text]).await;
-        let artifacts = owned.artifacts.clone();
-        let kept = artifacts.memory_bytes();
+        let folder = tempfile::tempdir().unwrap();
+        let memory = ProcessMemory::unlimited();
+        let store = Store::open_within(&DataDir::new(folder.path()), 0, &memory).unwrap();
+        let artifacts = Artifacts::of_store(&ArtifactConfig::default(), Arc::new(store));
+        let (owned, ids) = owner_with(artifacts, &[&text]).await;
         let query = SearchQuery::new("a[ab]{400}c", true, false).unwrap();
         let searched = async move { owned.search(&ids[0], &query).await };
         let searched = tokio::spawn(searched);
         let limit = std::time::Instant::now() + Duration::from_secs(30);
         let wait_for = async |bytes| {
-            while artifacts.memory_bytes() != bytes {
+            while memory.used() != bytes {
                 assert!(std::time::Instant::now() < limit, "never {bytes} bytes");
                 tokio::task::yield_now().await;
             }
         };
-        wait_for(kept + text.len()).await;
+        wait_for(text.len()).await;
         searched.abort();
-        wait_for(kept).await;
+        wait_for(0).await;
     }
 
     #[tokio::test]
     async fn missing_and_malformed_ids_are_told_apart() {
         let (owned, ids) = owner_with_texts(&["text"]).await;
-        assert_eq!(
-            owned
-                .read(&ids[0], &ArtifactRange::Whole)
-                .await
-                .unwrap()
-                .text,
-            "text"
-        );
+        let read = owned.read(&ids[0], &ArtifactRange::Whole).await;
+        assert_eq!(*read.unwrap().text, "text");
         let unknown = format!("art_{:032x}", 99);
         let missing = owned
             .read(&unknown, &ArtifactRange::Whole)

@@ -117,7 +117,7 @@ async fn whole(artifacts: &Artifacts, owner: &str, id: &str) -> Option<String> {
         .read(owner, id, &ArtifactRange::Whole)
         .await
         .unwrap();
-    piece.map(|piece| piece.text)
+    piece.map(|piece| piece.text.to_string())
 }
 
 async fn ids(artifacts: &Artifacts, owner: &str, filter: ArtifactFilter) -> Vec<String> {
@@ -405,7 +405,7 @@ async fn r18_an_artifact_is_read_in_pieces_across_chunks_and_characters() {
             for range in ranges.chain(others) {
                 let whole = owned.read(&id(text), &range).await.unwrap();
                 let (said, text) = pieces(&owned, &id(text), &range).await;
-                assert!(text == whole.text, "{range:?}: {} bytes", text.len());
+                assert!(text == *whole.text, "{range:?}: {} bytes", text.len());
                 assert_eq!(
                     (said.bytes, said.first_line),
                     (whole.bytes, whole.first_line)

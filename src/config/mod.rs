@@ -71,8 +71,15 @@ const MAX_PLACEHOLDER_LENGTH: usize = 20;
 /// The memory budget in bytes, if the other limits need no more.
 const USUAL_MEMORY: usize = 512 << 20;
 
-/// What is remembered of sessions and outputs takes no more bytes than this.
+/// The smallest memory budget in bytes.
+pub(crate) const LEAST_MEMORY: usize = 128 << 20;
+
+/// What is remembered of sessions and outputs takes no more bytes than this, and no more than a
+/// quarter of the budget.
 const SESSION_MEMORY: usize = 120 << 20;
+
+/// What is remembered of outputs takes no more bytes than this.
+const OUTPUT_MEMORY: usize = 8 << 20;
 
 /// The whole configuration, checked. [`load()`] makes it at start and after each edit of a
 /// file; the server then shares it behind an `ArcSwap`.
@@ -129,6 +136,11 @@ pub struct Config {
     redactor: OnceLock<Redactor>,
 }
 
+/// The most bytes of what is remembered of sessions and outputs, with such a budget.
+fn sessions_and_outputs(budget: usize) -> usize {
+    SESSION_MEMORY.min(budget / 4).max(OUTPUT_MEMORY)
+}
+
 impl Config {
     /// Sets the address of the embedded provider, once its port is bound.
     pub fn set_sandbox_address(&mut self, address: SocketAddr) {
@@ -141,6 +153,26 @@ impl Config {
     pub fn memory_limit(&self) -> usize {
         let usual = USUAL_MEMORY.max(self.least_memory());
         self.server.memory.unwrap_or(usual)
+    }
+
+    /// The most bytes of what is remembered of sessions.
+    pub fn session_memory(&self) -> usize {
+        sessions_and_outputs(self.memory_limit()) - OUTPUT_MEMORY
+    }
+
+    /// Brings the limits that are not set into a budget: the bodies of requests, the recordings and
+    /// the artifacts in memory take an eighth of it each.
+    fn fit_into(&mut self, budget: usize) {
+        let usual = Self::default();
+        for (limit, usual) in [
+            (&mut self.server.body_limit, usual.server.body_limit),
+            (&mut self.capture.memory, usual.capture.memory),
+            (&mut self.artifacts.memory, usual.artifacts.memory),
+        ] {
+            if *limit == usual {
+                *limit = usual.min(budget / 8);
+            }
+        }
     }
 
     /// Whether responses are stored on disk.
@@ -163,9 +195,14 @@ impl Config {
             ArtifactMode::Memory | ArtifactMode::Disk => self.artifacts.memory,
         };
         let request = self.server.body_limit.saturating_mul(3);
+        let sessions = self
+            .server
+            .memory
+            .map_or(SESSION_MEMORY, sessions_and_outputs);
         [capture, artifacts, request]
             .into_iter()
-            .fold(SESSION_MEMORY, usize::saturating_add)
+            .fold(sessions, usize::saturating_add)
+            .max(LEAST_MEMORY)
     }
 
     /// The redactor for everything that is logged, recorded or reported. It finds the

@@ -1,9 +1,11 @@
-//! The events of a run: in memory for those who read them live, and on their way to the disk.
+//! The events of a run: on their way to the disk, and the newest ones in memory for those who read
+//! them live.
 //!
 //! One task writes them within half a second, or within a quarter of a second once there is a
 //! kilobyte of them. All runs write at the same moments, so that one commit is enough. The last events
 //! are written together with the response.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use tokio::time::sleep;
 
 use super::webhooks::Webhooks;
 use crate::clock::System;
+use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory};
 use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
 
@@ -23,6 +26,8 @@ use crate::turn::{EventLog, LogFuture};
 const WRITE_STEP: u64 = 250;
 /// Events of fewer bytes wait for others of their run for one more [`WRITE_STEP`].
 const WRITE_BYTES: usize = 1024;
+/// So many bytes of events stay in memory when they are on the disk.
+const KEPT_BYTES: usize = 256 << 10;
 /// The pause before an end that could not be written is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How often the end is tried before clients get it all the same.
@@ -37,81 +42,103 @@ pub(super) struct JobLog {
     webhooks: Webhooks,
     events: Mutex<LoggedEvents>,
     /// How many events there are, and whether the last one is terminal.
-    published: watch::Sender<(usize, bool)>,
+    published: watch::Sender<(u64, bool)>,
     /// Something is to be written.
     unwritten: Notify,
     /// Held while events are written, so that they are written in order.
     writing: AsyncMutex<()>,
 }
 
-#[derive(Default)]
+/// Tells how many events there are, and whether the last one is terminal.
+pub(super) type LogWatch = watch::Receiver<(u64, bool)>;
+
 struct LoggedEvents {
-    /// The documents by their number.
-    documents: Vec<Bytes>,
+    /// The newest documents. Those before them are on the disk.
+    documents: VecDeque<Bytes>,
+    /// The number of the first of them.
+    first: u64,
     bytes: usize,
     /// The number of the first document that is not on the disk.
-    written: usize,
+    written: u64,
     unwritten_bytes: usize,
     /// The last event is there, which is written together with the response.
     is_ending: bool,
+    memory: MemoryShare,
 }
 
 impl LoggedEvents {
     fn push(&mut self, document: &[u8]) {
-        self.documents.push(Bytes::copy_from_slice(document));
+        self.documents.push_back(Bytes::copy_from_slice(document));
         self.bytes += document.len();
         self.unwritten_bytes += document.len();
+        self.memory.set(self.bytes);
+    }
+
+    /// The number of the next document.
+    fn next(&self) -> u64 {
+        self.first + self.documents.len() as u64
+    }
+
+    /// The documents in memory from this number on.
+    fn from(&self, number: u64) -> impl Iterator<Item = &Bytes> {
+        let skipped = usize::try_from(number.saturating_sub(self.first));
+        self.documents.iter().skip(skipped.unwrap_or(usize::MAX))
     }
 
     /// The documents that are not on the disk.
     fn unwritten(&self) -> EventBatch {
-        let unwritten = self.documents.iter().skip(self.written);
-        EventBatch::new(self.written as u64, unwritten.map(|document| &**document))
+        let unwritten = self.from(self.written);
+        EventBatch::new(self.written, unwritten.map(|document| &**document))
     }
 
+    /// All documents up to this one are on the disk. Some of them stay in memory for those who read
+    /// live.
     fn mark_written(&mut self, last: u64) {
-        self.written = usize::try_from(last).map_or(usize::MAX, |last| last + 1);
-        let left = self.documents.iter().skip(self.written);
-        self.unwritten_bytes = left.map(Bytes::len).sum();
+        self.written = last.saturating_add(1);
+        self.unwritten_bytes = self.from(self.written).map(Bytes::len).sum();
+        while self.first < self.written
+            && self.bytes > KEPT_BYTES
+            && let Some(oldest) = self.documents.pop_front()
+        {
+            self.first += 1;
+            self.bytes -= oldest.len();
+        }
+        self.memory.set(self.bytes);
     }
 }
 
 impl JobLog {
-    /// The log of a run whose first events are on the disk already.
+    /// The log of a run of which the first `written` events are on the disk already.
     pub(super) fn new(
-        owner: Arc<str>,
-        id: String,
+        (owner, id): (Arc<str>, String),
         (store, webhooks): (Arc<Store>, Webhooks),
-        first: impl IntoIterator<Item = Bytes>,
+        memory: &ProcessMemory,
+        written: u64,
     ) -> Self {
-        let documents: Vec<Bytes> = first.into_iter().collect();
-        let (published, _) = watch::channel((documents.len(), false));
+        let (published, _) = watch::channel((written, false));
         Self {
+            events: Mutex::new(LoggedEvents {
+                documents: VecDeque::new(),
+                first: written,
+                bytes: 0,
+                written,
+                unwritten_bytes: 0,
+                is_ending: false,
+                memory: memory.of_owner(&owner).share(MemoryKind::Answers),
+            }),
             owner,
             id,
             store,
             webhooks,
-            events: Mutex::new(LoggedEvents {
-                bytes: documents.iter().map(Bytes::len).sum(),
-                written: documents.len(),
-                unwritten_bytes: 0,
-                is_ending: false,
-                documents,
-            }),
             published,
             unwritten: Notify::new(),
             writing: AsyncMutex::default(),
         }
     }
 
-    /// The bytes of the events in memory.
-    pub(super) fn bytes(&self) -> usize {
-        self.events.lock().bytes
-    }
-
     /// The number of events so far.
-    pub(super) fn len(&self) -> usize {
-        self.events.lock().documents.len()
+    pub(super) fn len(&self) -> u64 {
+        self.events.lock().next()
     }
 
     /// Whether the terminal event is there.
@@ -125,26 +152,29 @@ impl JobLog {
     }
 
     /// Tells of further events.
-    pub(super) fn watch(&self) -> watch::Receiver<(usize, bool)> {
+    pub(super) fn watch(&self) -> LogWatch {
         self.published.subscribe()
     }
 
     /// Some of the events from a number on that clients may see, at most about so many bytes of
-    /// them.
-    pub(super) fn from(&self, number: usize, max_bytes: usize) -> Vec<Bytes> {
+    /// them; `None` if they are only on the disk.
+    pub(super) fn from(&self, number: u64, max_bytes: usize) -> Option<Vec<Bytes>> {
         let published = self.published.borrow().0;
         let events = self.events.lock();
+        if number < events.first {
+            return None;
+        }
         let mut left = max_bytes;
         let mut found = Vec::new();
-        let documents = events.documents.iter().take(published);
-        for document in documents.skip(number) {
+        let visible = usize::try_from(published.saturating_sub(number)).unwrap_or(usize::MAX);
+        for document in events.from(number).take(visible) {
             if document.len() > left && !found.is_empty() {
                 break;
             }
             left = left.saturating_sub(document.len());
             found.push(document.clone());
         }
-        found
+        Some(found)
     }
 
     /// Adds the last events of a run.
@@ -180,7 +210,7 @@ impl JobLog {
         let _writing = self.writing.lock().await;
         let batch = {
             let events = self.events.lock();
-            if events.is_ending || events.written >= events.documents.len() {
+            if events.is_ending || events.written >= events.next() {
                 return Ok(());
             }
             events.unwritten()
@@ -343,7 +373,9 @@ mod tests {
                 Arc::new(System),
                 Arc::new(System),
             );
-            let log = JobLog::new(OWNER.into(), ID.to_owned(), (store, webhooks), []);
+            let named = (OWNER.into(), ID.to_owned());
+            let memory = ProcessMemory::unlimited();
+            let log = JobLog::new(named, (store, webhooks), &memory, 0);
             Self {
                 log: Arc::new(log),
                 _folder: folder,
@@ -364,8 +396,8 @@ mod tests {
 
         /// What is on the disk.
         async fn written(&self) -> String {
-            let batches = self.log.store.events_after(OWNER, ID, None).await.unwrap();
-            batches.into_iter().map(|batch| batch.documents).collect()
+            let batch = self.log.store.events_after(OWNER, ID, None).await.unwrap();
+            batch.map_or_else(String::new, |batch| batch.documents.clone())
         }
     }
 

@@ -9,7 +9,6 @@ use adapters::responses::assembler::stored_end::{end_stored, write_terminal_even
 use adapters::responses::event_buffer::EventBuffer;
 use axum::body::Body;
 use axum::response::IntoResponse;
-use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
 use parking_lot::Mutex;
@@ -21,9 +20,12 @@ use super::run::{WaitingRun, run};
 use super::viewer::viewer;
 use super::webhooks::Webhooks;
 use crate::clock::{Clock, System};
-use crate::net::memory::{MemoryKind, ProcessMemory};
+use crate::net::fairness::Sharing;
+use crate::net::memory::{CountedValue, MemoryFull, ProcessMemory};
 use crate::responses::storage_fault;
-use crate::store::{EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError};
+use crate::store::{
+    EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError, UnfinishedJob,
+};
 use crate::turn::{
     AcceptedRun, BackgroundQueue, OwnerSlot, QueueFuture, ResponseIdentity, Service,
 };
@@ -59,6 +61,8 @@ struct Runs {
     /// How many runs of each owner wait, or are being accepted.
     queued: HashMap<Arc<str>, usize>,
     running: usize,
+    /// How many runs of each owner go on, if any.
+    running_of: HashMap<Arc<str>, usize>,
     /// The logs of the runs that wait, go on or have ended a moment ago, by owner and id.
     live: HashMap<(Arc<str>, String), LiveRun>,
 }
@@ -128,23 +132,6 @@ impl JobQueue {
                 };
                 shared.begin_runs();
             }
-        });
-        let shared = Arc::downgrade(&queue.0);
-        memory.add_store(MemoryKind::Answers, move || {
-            let Some(shared) = shared.upgrade() else {
-                return 0;
-            };
-            let runs = shared.runs.lock();
-            runs.live.values().map(|live| live.log.bytes()).sum()
-        });
-        let shared = Arc::downgrade(&queue.0);
-        memory.add_store(MemoryKind::Requests, move || {
-            let Some(shared) = shared.upgrade() else {
-                return 0;
-            };
-            let runs = shared.runs.lock();
-            let waiting = runs.waiting.values().flatten();
-            waiting.map(|run| run.request.len()).sum()
         });
         queue
     }
@@ -223,12 +210,12 @@ impl JobQueue {
             tokio::time::timeout(CANCEL_WAIT, ended).await.ok();
             return Ok(CancelOutcome::Ended);
         }
-        let found = shared.store.response(owner, id).await;
+        let found = shared.store.is_background(owner, id).await;
         let found = found.map_err(|error| storage_fault(&error))?;
         Ok(match found {
             None => CancelOutcome::Unknown,
-            Some(response) if response.background => CancelOutcome::HadEnded,
-            Some(_) => CancelOutcome::NotBackground,
+            Some(true) => CancelOutcome::HadEnded,
+            Some(false) => CancelOutcome::NotBackground,
         })
     }
 
@@ -271,19 +258,15 @@ impl SharedQueue {
             }
             runs.count(&accepted.owner);
         }
-        let documents: Vec<Bytes> = accepted
-            .events
-            .documents()
-            .map(|event| Bytes::copy_from_slice(event.json))
-            .collect();
-        let events = EventBatch::new(0, documents.iter().map(|document| &**document));
+        let events = EventBatch::new(0, accepted.events.documents().map(|event| event.json));
+        let written = events.last + 1;
         let job = NewJob {
             id: accepted.identity.id.clone(),
             owner: accepted.owner.to_string(),
-            text: accepted.text.clone(),
+            text: accepted.text,
             created: accepted.identity.created_at,
-            request: String::clone(&accepted.request),
-            headers: accepted.headers.clone(),
+            request: accepted.request,
+            headers: accepted.headers,
             events,
             now_ms: System.unix_ms(),
         };
@@ -292,18 +275,17 @@ impl SharedQueue {
             return Err(storage_fault(&error));
         }
         let (owner, id) = (Arc::clone(&accepted.owner), accepted.identity.id.clone());
+        // From here on all of it is on the disk.
+        drop(accepted.memory);
         let log = Arc::new(JobLog::new(
-            Arc::clone(&owner),
-            id.clone(),
+            (Arc::clone(&owner), id.clone()),
             (Arc::clone(&self.store), self.webhooks.clone()),
-            documents,
+            &self.memory,
+            written,
         ));
         self.add(WaitingRun {
             owner: Arc::clone(&owner),
             identity: accepted.identity,
-            text: accepted.text,
-            request: accepted.request,
-            headers: accepted.headers,
             busy: accepted.busy,
             log: Arc::clone(&log),
         });
@@ -340,7 +322,7 @@ impl SharedQueue {
     }
 
     /// Begins runs as long as there is room, one of each owner in turn. An owner who has as many turns
-    /// running as it may have is passed over.
+    /// running as it may have, or would take the last place of others, is passed over.
     fn begin_runs(self: &Arc<Self>) {
         let config = self.service.config.load_full();
         let most = config.jobs.running.max(1);
@@ -352,10 +334,10 @@ impl SharedQueue {
                     return;
                 }
                 let take = |owner: &Arc<str>| slots.take(owner, config.clients.limits(owner));
-                let Some((waiting, slot)) = runs.next(take) else {
+                let Some((waiting, slot)) = runs.next(most, self.memory.sharing(), take) else {
                     return;
                 };
-                runs.running += 1;
+                runs.begin(&waiting.owner);
                 let live = runs.live.get(&key(&waiting.owner, &waiting.identity.id));
                 let cancelled = live.map(|live| live.cancelled.clone()).unwrap_or_default();
                 (waiting, slot, cancelled)
@@ -364,7 +346,7 @@ impl SharedQueue {
             tokio::spawn(async move {
                 let (owner, id) = (Arc::clone(&waiting.owner), waiting.identity.id.clone());
                 run(&shared, waiting, cancelled).await;
-                shared.runs.lock().running -= 1;
+                shared.runs.lock().end(&owner);
                 drop(slot);
                 shared.begin_runs();
                 shared.forget_later(owner, id).await;
@@ -403,19 +385,28 @@ impl SharedQueue {
         waiting: WaitingRun,
         error: Option<(&str, &str)>,
     ) {
-        let text = &waiting.text;
+        let ResponseIdentity { id, created_at } = &waiting.identity;
+        let (owner, now) = (&waiting.owner, System.unix());
+        let stored = self.waiting_job(owner, id).await.ok().flatten();
+        let (text, _memory) = stored
+            .map(|job| job.map(|job| job.text).into_parts())
+            .unzip();
+        // One that was deleted has nothing but its id.
+        let text = text.unwrap_or_else(|| ResponseText {
+            head: format!(r#"{{"id":"{id}","object":"response","status":"queued","output":["#),
+            tail: "]".to_owned(),
+            parameters: String::new(),
+        });
         let ended = end_stored(&text.head, &text.tail, error);
-        let (status, sequence) = (ended.status, waiting.log.len() as u64);
+        let (status, sequence) = (ended.status, waiting.log.len());
         let text = ResponseText {
             head: ended.head,
             tail: ended.tail,
-            ..text.clone()
+            parameters: text.parameters,
         };
         let mut last = EventBuffer::default();
         write_terminal_event(status, sequence, &text.head, &[], &text.rest(), &mut last);
         waiting.log.push_last(&last);
-        let ResponseIdentity { id, created_at } = &waiting.identity;
-        let (owner, now) = (&waiting.owner, System.unix());
         let response = NewResponse::without_items(owner, id, *created_at, text, status, now);
         waiting.log.end(response).await;
         let shared = Arc::clone(self);
@@ -423,6 +414,23 @@ impl SharedQueue {
             let id = waiting.identity.id.clone();
             shared.forget_later(Arc::clone(&waiting.owner), id).await;
         });
+    }
+
+    /// A run that waits, with its request. There may be no memory for it now: then this waits.
+    pub(super) async fn waiting_job(
+        &self,
+        owner: &str,
+        id: &str,
+    ) -> Result<Option<CountedValue<UnfinishedJob>>, StoreError> {
+        loop {
+            match self.store.unfinished_job(owner, id).await {
+                Err(StoreError::NoMemory {
+                    full: MemoryFull::InUse,
+                    ..
+                }) => {}
+                found => return found,
+            }
+        }
     }
 
     fn live(&self, owner: &Arc<str>, id: &str) -> Option<Arc<JobLog>> {
@@ -436,12 +444,17 @@ impl Runs {
     /// The next run: the oldest of the first owner whose turn it is and who gets a slot.
     fn next(
         &mut self,
+        most: usize,
+        sharing: &Sharing,
         take: impl Fn(&Arc<str>) -> Option<OwnerSlot>,
     ) -> Option<(WaitingRun, OwnerSlot)> {
         let waiting = &mut self.waiting;
         self.turns
             .retain(|owner| waiting.get(owner).is_some_and(|runs| !runs.is_empty()));
-        let mut owners = self.turns.iter().enumerate();
+        let held = |owner| self.running_of.get(owner).copied().unwrap_or(0) + 1;
+        let may_run = |owner| sharing.allows(most, self.running + 1, || held(owner));
+        let owners = self.turns.iter().enumerate();
+        let mut owners = owners.filter(|(_, owner)| may_run(*owner));
         let (at, slot) = owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;
         let owner = self.turns.remove(at)?;
         let of_owner = self.waiting.get_mut(&owner)?;
@@ -455,6 +468,18 @@ impl Runs {
         Some((next, slot))
     }
 
+    /// Counts a run of this owner that goes on.
+    fn begin(&mut self, owner: &Arc<str>) {
+        self.running += 1;
+        *self.running_of.entry(Arc::clone(owner)).or_default() += 1;
+    }
+
+    /// A run of this owner has ended.
+    fn end(&mut self, owner: &Arc<str>) {
+        self.running -= 1;
+        take_one(&mut self.running_of, owner);
+    }
+
     /// Counts a run of this owner that waits, or is about to.
     fn count(&mut self, owner: &Arc<str>) {
         *self.queued.entry(Arc::clone(owner)).or_default() += 1;
@@ -462,11 +487,16 @@ impl Runs {
 
     /// A run of this owner waits no more.
     fn uncount(&mut self, owner: &Arc<str>) {
-        if let Some(count) = self.queued.get_mut(owner) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.queued.remove(owner);
-            }
+        take_one(&mut self.queued, owner);
+    }
+}
+
+/// Counts one less for an owner.
+fn take_one(counts: &mut HashMap<Arc<str>, usize>, owner: &Arc<str>) {
+    if let Some(count) = counts.get_mut(owner) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(owner);
         }
     }
 }

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use adapters::responses::assembler::open_item::close_open_item;
+use adapters::responses::assembler::open_item::OpenLogItem;
 use adapters::responses::assembler::stored_end::{
     end_stored, finished_item, item_id_of, write_terminal_event,
 };
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Continuation;
-use bytes::Bytes;
 
 use super::log::{JobLog, store_end};
 use super::queue::{JobQueue, SharedQueue};
 use super::run::WaitingRun;
 use crate::clock::{Clock, System};
+use crate::net::memory::{CountedValue, MemoryKind};
 use crate::store::{
     EventBatch, JobState, NewItem, NewResponse, ResponseText, StoreError, StoredOrigin,
     UnfinishedJob,
@@ -39,13 +39,8 @@ impl JobQueue {
                 return;
             }
         };
-        for job in left {
-            let (id, state) = (job.id.clone(), job.state);
-            let taken = match state {
-                JobState::Queued => shared.wait_again(job).await,
-                JobState::Running | JobState::Ended => shared.end_interrupted(job).await,
-            };
-            if let Err(error) = taken {
+        for (owner, id) in left {
+            if let Err(error) = shared.take_up(&owner, &id).await {
                 tracing::warn!("the background response {id} cannot be taken up: {error}");
             }
         }
@@ -53,14 +48,28 @@ impl JobQueue {
 }
 
 impl SharedQueue {
-    async fn wait_again(self: &Arc<Self>, job: UnfinishedJob) -> Result<(), StoreError> {
-        let documents = self.documents(&job).await?;
+    async fn take_up(self: &Arc<Self>, owner: &str, id: &str) -> Result<(), StoreError> {
+        let Some(job) = self.store.unfinished_job(owner, id).await? else {
+            return Ok(());
+        };
+        match job.state {
+            JobState::Queued => self.wait_again(job).await,
+            JobState::Running | JobState::Ended => self.end_interrupted(job).await,
+        }
+    }
+
+    async fn wait_again(
+        self: &Arc<Self>,
+        job: CountedValue<UnfinishedJob>,
+    ) -> Result<(), StoreError> {
         let owner: Arc<str> = job.owner.as_str().into();
+        let mut events = 0;
+        self.each_event(&job, |_| events += 1).await?;
         let log = JobLog::new(
-            Arc::clone(&owner),
-            job.id.clone(),
+            (Arc::clone(&owner), job.id.clone()),
             (Arc::clone(&self.store), self.webhooks.clone()),
-            documents.into_iter().map(Bytes::from),
+            &self.memory,
+            events,
         );
         let continues = continuation(&job.request);
         let busy = match &continues {
@@ -73,12 +82,9 @@ impl SharedQueue {
         self.add(WaitingRun {
             owner,
             identity: ResponseIdentity {
-                id: job.id,
+                id: job.id.clone(),
                 created_at: job.created,
             },
-            text: job.text,
-            request: Arc::new(job.request),
-            headers: job.headers,
             busy,
             log: Arc::new(log),
         });
@@ -86,15 +92,31 @@ impl SharedQueue {
     }
 
     /// Ends a run that had begun. Its response has the items that were finished and written.
-    async fn end_interrupted(&self, job: UnfinishedJob) -> Result<(), StoreError> {
-        let documents = self.documents(&job).await?;
+    async fn end_interrupted(&self, job: CountedValue<UnfinishedJob>) -> Result<(), StoreError> {
+        let mut first = 0;
+        let mut open = OpenLogItem::default();
+        let mut items: Vec<String> = Vec::new();
+        // Its end has to be written whatever the limit. Items are written and sent as well.
+        let mut memory = self.memory.of_owner(&job.owner).share(MemoryKind::Answers);
+        let mut bytes: usize = 0;
+        self.each_event(&job, |event| {
+            first += 1;
+            open.take(event);
+            if let Some(item) = finished_item(event.as_bytes()) {
+                bytes = bytes.saturating_add(item.len());
+                memory.set(bytes.saturating_mul(2));
+                items.push(item);
+            }
+        })
+        .await?;
+        let (job, _request_memory) = job.into_parts();
         // An item that was open is closed with what was written of it.
-        let first = documents.len() as u64;
         let mut last = EventBuffer::default();
-        let sequence = close_open_item(&documents, first, &mut last);
-        let written = documents.iter().map(String::as_bytes);
-        let events = written.chain(last.documents().map(|event| event.json));
-        let items: Vec<String> = events.filter_map(finished_item).collect();
+        let sequence = open.close(first, &mut last);
+        let closed = last
+            .documents()
+            .filter_map(|event| finished_item(event.json));
+        items.extend(closed);
         let texts: Vec<&str> = items.iter().map(String::as_str).collect();
         let error = Some(("server_error", INTERRUPTED));
         let ended = end_stored(&job.text.head, &job.text.tail, error);
@@ -130,19 +152,18 @@ impl SharedQueue {
         store_end(&self.store, &self.webhooks, response, last).await
     }
 
-    /// The events of a run that are on the disk.
-    async fn documents(&self, job: &UnfinishedJob) -> Result<Vec<String>, StoreError> {
-        let mut documents: Vec<String> = Vec::new();
+    /// Reads the events of a run that are on the disk, some at a time.
+    async fn each_event(
+        &self,
+        job: &UnfinishedJob,
+        mut each: impl FnMut(&str),
+    ) -> Result<(), StoreError> {
         let mut after = None;
-        loop {
-            let batches = self.store.events_after(&job.owner, &job.id, after).await?;
-            let Some(last) = batches.last() else {
-                return Ok(documents);
-            };
-            after = Some(last.last);
-            let lines = batches.iter().flat_map(|batch| batch.documents.lines());
-            documents.extend(lines.map(str::to_owned));
+        while let Some(batch) = self.store.events_after(&job.owner, &job.id, after).await? {
+            after = Some(batch.last);
+            batch.documents.lines().for_each(&mut each);
         }
+        Ok(())
     }
 }
 

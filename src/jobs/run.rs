@@ -14,23 +14,18 @@ use super::log::{EngineLog, JobLog};
 use super::queue::SharedQueue;
 use crate::clock::System;
 use crate::net::RequestId;
-use crate::net::memory::MemoryKind;
+use crate::net::memory::{CountedValue, MemoryKind};
 use crate::responses::BusyConversation;
-use crate::store::ResponseText;
+use crate::store::{ResponseText, StoreError, UnfinishedJob};
 use crate::turn::{
     BackgroundRun, ReceivedBody, ResponseIdentity, restored_headers, run_in_background,
 };
 
-/// A run that waits for its turn. Made when its request is accepted, or by the next process.
+/// A run that waits for its turn. Made when its request is accepted, or by the next process. The
+/// request is on the disk until the run begins.
 pub(super) struct WaitingRun {
     pub(super) owner: Arc<str>,
     pub(super) identity: ResponseIdentity,
-    /// The response as it is stored.
-    pub(super) text: ResponseText,
-    /// The body of the request.
-    pub(super) request: Arc<String>,
-    /// The headers that decide how the turn runs, as JSON.
-    pub(super) headers: String,
     pub(super) busy: Option<BusyConversation>,
     pub(super) log: Arc<JobLog>,
 }
@@ -47,36 +42,31 @@ pub(super) async fn run(
         let error = Some(("invalid_api_key", message));
         return shared.end_waiting(waiting, error).await;
     }
-    let text = in_progress(&waiting.text);
-    let claimed = shared
-        .store
-        .claim_job(&owner, id, text, System.unix_ms())
-        .await;
-    match claimed {
-        Ok(true) => {}
-        // It was deleted in this moment: its clients get the end all the same.
-        Ok(false) => return shared.end_waiting(waiting, None).await,
-        Err(error) => {
+    let claimed = cancelled.run_until_cancelled(claim(shared, &owner, id));
+    let job = match claimed.await {
+        Some(Ok(Some(job))) => job,
+        // It was cancelled or deleted in this moment: its clients get the end all the same.
+        None | Some(Ok(None)) => return shared.end_waiting(waiting, None).await,
+        Some(Err(error)) => {
             let message = format!("The response could not be begun: {error}.");
             let error = Some(("server_error", message.as_str()));
             return shared.end_waiting(waiting, error).await;
         }
-    }
+    };
     let log = Arc::clone(&waiting.log);
     let writer = Arc::clone(&log);
     let _writer = AbortOnDropHandle::new(tokio::spawn(async move { writer.write_events().await }));
     let mut request = Request::new(());
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static("/v1/responses");
-    *request.headers_mut() = restored_headers(&waiting.headers);
+    *request.headers_mut() = restored_headers(&job.headers);
     request.extensions_mut().insert(RequestId::random());
     let (head, ()) = request.into_parts();
-    let mut memory = shared.memory.share(MemoryKind::Requests);
-    memory.set(waiting.request.len());
-    let body = ReceivedBody {
-        text: Arc::unwrap_or_clone(std::mem::take(&mut waiting.request)),
-        memory,
-    };
+    let (UnfinishedJob { request: text, .. }, share) = job.into_parts();
+    let mut memory = shared.memory.of_owner(&owner).share(MemoryKind::Requests);
+    memory.set(text.len().saturating_mul(2));
+    drop(share);
+    let body = ReceivedBody { text, memory };
     let background = BackgroundRun {
         log: Arc::new(EngineLog(Arc::clone(&log))),
         cancelled,
@@ -93,6 +83,20 @@ pub(super) async fn run(
             .end_waiting(waiting, Some(("server_error", message)))
             .await;
     }
+}
+
+/// Reads a run that waits, and takes it; `None` if it does not wait any more.
+async fn claim(
+    shared: &SharedQueue,
+    owner: &str,
+    id: &str,
+) -> Result<Option<CountedValue<UnfinishedJob>>, StoreError> {
+    let Some(job) = shared.waiting_job(owner, id).await? else {
+        return Ok(None);
+    };
+    let text = in_progress(&job.text);
+    let claimed = shared.store.claim_job(owner, id, text, System.unix_ms());
+    Ok(claimed.await?.then_some(job))
 }
 
 /// The response when it has begun.

@@ -1,5 +1,5 @@
-//! A client that reads the events of a run as server-sent events: from memory while the run is
-//! there, else from the disk.
+//! A client that reads the events of a run as server-sent events: the newest ones of a run that goes
+//! on from memory, the others from the disk, some at a time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -13,19 +13,21 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream::unfold;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::log::JobLog;
+use super::log::{JobLog, LogWatch};
 use super::recovery::INTERRUPTED;
+use crate::net::memory::MemoryFull;
 use crate::responses::storage_fault;
-use crate::store::{EventBatch, Store};
+use crate::store::{Store, StoreError};
 
 /// How long a stream may be silent before a comment is sent, so that no proxy takes the connection
 /// for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The most bytes of events that are sent at once.
+/// The most bytes of events that are taken at once, but for a larger event.
 const CHUNK_BYTES: usize = 32 << 10;
+/// Larger events are not copied to put them into a frame.
+const COPIED_BYTES: usize = 16 << 10;
 
 /// The response with the events of a run, from the first on or after the one with this number;
 /// `None` if the owner has no such background response.
@@ -37,20 +39,19 @@ pub(super) async fn viewer(
     starting_after: Option<u64>,
 ) -> Result<Option<Response<Body>>, Fault> {
     let next = starting_after.map_or(0, |after| after.saturating_add(1));
-    let source = if let Some(log) = live {
-        EventSource::Live(log.watch(), log)
-    } else {
+    if live.is_none() {
         let job = store.job(owner, id).await;
         if job.map_err(|error| storage_fault(&error))?.is_none() {
             return Ok(None);
         }
-        EventSource::Stored(Arc::clone(store), VecDeque::new())
-    };
+    }
     let state = ViewerState {
-        source,
+        live: live.map(|log| (log.watch(), log)),
+        store: Arc::clone(store),
         owner: Arc::clone(owner),
         id: id.to_owned(),
         next,
+        frames: VecDeque::new(),
         has_sent: false,
         is_done: false,
     };
@@ -64,69 +65,87 @@ pub(super) async fn viewer(
 
 /// A client that reads events. Lives as long as its connection.
 struct ViewerState {
-    source: EventSource,
+    /// The run, if it goes on or has ended a moment ago.
+    live: Option<(LogWatch, Arc<JobLog>)>,
+    store: Arc<Store>,
     owner: Arc<str>,
     id: String,
     /// The number of the next event.
     next: u64,
+    /// What is to be sent next.
+    frames: VecDeque<Bytes>,
     /// An event was sent. Then the terminal event was sent, too, when the log is read to its end.
     has_sent: bool,
     is_done: bool,
 }
 
-enum EventSource {
-    Live(watch::Receiver<(usize, bool)>, Arc<JobLog>),
-    Stored(Arc<Store>, VecDeque<EventBatch>),
-}
-
 impl ViewerState {
     /// The next bytes of the stream; `None` after the end.
     async fn next_chunk(&mut self) -> Option<Bytes> {
-        if self.is_done {
-            return None;
-        }
-        let documents = match &mut self.source {
-            EventSource::Live(changes, log) => {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Some(frame);
+            }
+            if self.is_done {
+                return None;
+            }
+            if let Some((changes, log)) = &mut self.live {
                 let (count, has_ended) = *changes.borrow_and_update();
-                let next = usize::try_from(self.next).unwrap_or(usize::MAX);
-                if next >= count {
+                if self.next >= count {
                     if has_ended {
                         return Some(self.end(""));
                     }
-                    return match timeout(KEEP_ALIVE, changes.changed()).await {
-                        Ok(Ok(())) => Some(Bytes::new()),
+                    match timeout(KEEP_ALIVE, changes.changed()).await {
+                        Ok(Ok(())) => continue,
                         // The log outlives its clients.
-                        Ok(Err(_)) => None,
-                        Err(_) => Some(Bytes::from_static(b": the response goes on\n\n")),
-                    };
+                        Ok(Err(_)) => return None,
+                        Err(_) => return Some(Bytes::from_static(b": the response goes on\n\n")),
+                    }
                 }
-                log.from(next, CHUNK_BYTES)
-            }
-            EventSource::Stored(store, batches) => {
-                if batches.is_empty() {
-                    let after = self.next.checked_sub(1);
-                    let found = store.events_after(&self.owner, &self.id, after).await;
-                    // Without `[DONE]` the client knows that events are missing, and asks again.
-                    batches.extend(found.ok()?);
+                if let Some(documents) = log.from(self.next, CHUNK_BYTES) {
+                    self.push_all(documents);
+                    continue;
                 }
-                let Some(batch) = batches.pop_front() else {
-                    return Some(self.end_of_stored().await);
-                };
-                let skipped = usize::try_from(self.next.saturating_sub(batch.first));
-                let lines = batch.documents.lines().skip(skipped.unwrap_or(usize::MAX));
-                lines
-                    .map(|line| Bytes::copy_from_slice(line.as_bytes()))
-                    .collect()
             }
-        };
-        self.next += documents.len() as u64;
-        self.has_sent |= !documents.is_empty();
-        let size = documents.iter().map(|document| document.len() + 64).sum();
-        let mut chunk = BytesMut::with_capacity(size);
-        for document in &documents {
-            push_frame(&mut chunk, document);
+            // Without `[DONE]` the client knows that events are missing, and asks again.
+            self.read_stored().await.ok()?;
         }
-        Some(chunk.freeze())
+    }
+
+    /// Reads the next events from the disk.
+    async fn read_stored(&mut self) -> Result<(), StoreError> {
+        let after = self.next.checked_sub(1);
+        let found = self.store.events_after(&self.owner, &self.id, after).await;
+        let batch = match found {
+            // A client that waits for its events has begun to read them.
+            Err(StoreError::NoMemory {
+                full: MemoryFull::InUse,
+                ..
+            }) => return Ok(()),
+            found => found?,
+        };
+        let Some(batch) = batch else {
+            if self.live.is_some() {
+                return Err(StoreError::Gone);
+            }
+            let end = self.end_of_stored().await;
+            self.frames.push_back(end);
+            return Ok(());
+        };
+        let skipped = usize::try_from(self.next.saturating_sub(batch.first));
+        let bytes = batch.map(|batch| batch.documents).into_bytes();
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', &bytes) {
+            lines.push(bytes.slice(start..end));
+            start = end + 1;
+        }
+        lines.drain(..skipped.unwrap_or(usize::MAX).min(lines.len()));
+        if lines.is_empty() {
+            return Err(StoreError::Damaged("events are missing"));
+        }
+        self.push_all(lines);
+        Ok(())
     }
 
     /// The end of a stream from the disk. A client may have seen events that were not written
@@ -135,20 +154,12 @@ impl ViewerState {
         if self.has_sent {
             return self.end("");
         }
-        let EventSource::Stored(store, _) = &self.source else {
-            return Bytes::new();
-        };
         let mut last = None;
         let mut after = None;
-        while let Ok(batches) = store.events_after(&self.owner, &self.id, after).await
-            && let Some(batch) = batches.last()
-        {
+        while let Ok(Some(batch)) = self.store.events_after(&self.owner, &self.id, after).await {
             after = Some(batch.last);
-            last = batch
-                .documents
-                .lines()
-                .last()
-                .map(|line| (batch.last, line.to_owned()));
+            let line = batch.documents.lines().last();
+            last = line.map(|line| (batch.last, line.to_owned()));
         }
         match last {
             Some((number, document)) if number < self.next && document.contains(INTERRUPTED) => {
@@ -165,21 +176,42 @@ impl ViewerState {
         self.is_done = true;
         let mut chunk = BytesMut::new();
         if !document.is_empty() {
-            push_frame(&mut chunk, document.as_bytes());
+            begin_frame(&mut chunk, document.as_bytes());
+            chunk.put_slice(document.as_bytes());
+            chunk.put_slice(FRAME_END);
         }
         chunk.put_slice(b"data: [DONE]\n\n");
         chunk.freeze()
     }
+
+    /// Puts the next events into frames.
+    fn push_all(&mut self, documents: Vec<Bytes>) {
+        self.next += documents.len() as u64;
+        self.has_sent |= !documents.is_empty();
+        let mut chunk = BytesMut::new();
+        for document in documents {
+            begin_frame(&mut chunk, &document);
+            if document.len() > COPIED_BYTES {
+                self.frames.push_back(chunk.split().freeze());
+                self.frames.push_back(document);
+            } else {
+                chunk.put_slice(&document);
+            }
+            chunk.put_slice(FRAME_END);
+        }
+        self.frames.push_back(chunk.freeze());
+    }
 }
 
-/// Appends an event under the name of its type.
-fn push_frame(chunk: &mut BytesMut, document: &[u8]) {
+/// The end of a frame.
+const FRAME_END: &[u8] = b"\n\n";
+
+/// Begins the frame of an event under the name of its type.
+fn begin_frame(chunk: &mut BytesMut, document: &[u8]) {
     const TYPE: &[u8] = b"{\"type\":\"";
     let name = document.strip_prefix(TYPE).unwrap_or_default();
     let end = name.iter().position(|byte| *byte == b'"').unwrap_or(0);
     chunk.put_slice(b"event: ");
     chunk.put_slice(name.get(..end).unwrap_or_default());
     chunk.put_slice(b"\ndata: ");
-    chunk.put_slice(document);
-    chunk.put_slice(b"\n\n");
 }

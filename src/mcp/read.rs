@@ -57,8 +57,10 @@ pub(super) async fn read(
     };
     let mut piece = owned.read(&arguments.id, &part).await?;
     if let Some(count) = arguments.lines {
-        let end = text_range::offset_after_lines(&piece.text, count.max(1));
-        piece.text.truncate(end);
+        piece.text = piece.text.map(|mut text| {
+            text.truncate(text_range::offset_after_lines(&text, count.max(1)));
+            text
+        });
     }
     Ok(page(&piece, chars))
 }

@@ -9,6 +9,8 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::fairness::{FairPlaces, OwnerPlace};
+
 /// The readiness that tells that the peer has closed its side. The kernel reports it although
 /// unread bytes stand before the end.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -27,6 +29,8 @@ pub struct ClientConnection(Arc<SharedConnection>);
 struct SharedConnection {
     socket: TcpStream,
     write_deadline: Mutex<Option<Instant>>,
+    /// The place of the owner whose requests come on it.
+    place: Mutex<Option<OwnerPlace>>,
 }
 
 impl ClientConnection {
@@ -35,12 +39,25 @@ impl ClientConnection {
         Self(Arc::new(SharedConnection {
             socket,
             write_deadline: Mutex::default(),
+            place: Mutex::default(),
         }))
     }
 
     /// The socket. Whoever serves the connection reads and writes it, all others only watch it.
     pub(crate) fn socket(&self) -> &TcpStream {
         &self.0.socket
+    }
+
+    /// Takes a place among the connections for the owner of a request, if the connection has none
+    /// of theirs yet. False if there is none for this owner now.
+    pub(crate) fn belongs_to(&self, owner: &Arc<str>, connections: &Arc<FairPlaces>) -> bool {
+        let mut place = self.0.place.lock();
+        if place.as_ref().is_some_and(|place| place.is_of(owner)) {
+            return true;
+        }
+        *place = None;
+        *place = connections.try_take(owner);
+        place.is_some()
     }
 
     /// Waits until the client has closed or reset the connection, whatever unread bytes stand

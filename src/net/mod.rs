@@ -9,6 +9,7 @@ pub(crate) mod blocking;
 mod bounded_id;
 mod client_connection;
 pub(crate) mod content_coding;
+pub mod fairness;
 pub mod memory;
 mod owner;
 pub(crate) mod patience;

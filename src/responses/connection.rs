@@ -2,16 +2,18 @@
 //! it lasts.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
+use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
 use adapters::responses::response_object::{ResponseObject, ResponseStatus};
+use adapters::shared_text::SharedText;
 use parking_lot::Mutex;
 
-use super::LoadedHistory;
+use super::{LoadedHistory, memory_fault};
 use crate::net::blocking::block_in_place_if_large;
-use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory};
+use crate::net::memory::{CountedValue, MemoryKind, MemoryShare, ProcessMemory, SharedMemory};
 
 /// How many responses a connection keeps: the last one of each lane, and some to fork from.
 const MAX_RESPONSES: usize = 64;
@@ -46,6 +48,8 @@ pub struct HistorySegment {
     length: usize,
     /// The bytes of all segments of the connection.
     counted: Arc<AtomicUsize>,
+    /// The text of the whole history, while a turn continues it.
+    loaded: Mutex<Weak<CountedValue<String>>>,
 }
 
 /// A turn on a connection. Made when it is prepared; [`Self::ended`] takes its response.
@@ -66,7 +70,7 @@ pub enum HistoryBefore {
     /// It is kept by the connection.
     Kept(Arc<HistorySegment>),
     /// It was loaded from the store, as a JSON list.
-    Loaded(Arc<String>),
+    Loaded(SharedText),
 }
 
 impl ConnectionResponses {
@@ -134,11 +138,39 @@ impl HistorySegment {
             items,
             session,
             counted: Arc::clone(counted),
+            loaded: Mutex::default(),
         })
     }
 
-    /// The history as a turn continues it.
-    pub fn load(&self) -> LoadedHistory {
+    /// The history as a turn continues it, with memory for a copy of it. Turns that continue it at
+    /// the same time share its text.
+    pub async fn load(
+        &self,
+        memory: &ProcessMemory,
+    ) -> Result<(LoadedHistory, Option<MemoryShare>), Fault> {
+        let known = self.loaded.lock().upgrade();
+        let mut share = memory.share(MemoryKind::Requests);
+        let length = self.length + 2;
+        let needed = if known.is_some() { length } else { 2 * length };
+        let granted = share.request(needed).await;
+        granted.map_err(|full| memory_fault(&full))?;
+        let copy = share.split(length);
+        let items = known.unwrap_or_else(|| {
+            let text = CountedValue::new(self.text(), SharedMemory::new(share));
+            let text = Arc::new(text);
+            *self.loaded.lock() = Arc::downgrade(&text);
+            text
+        });
+        let history = LoadedHistory {
+            items: SharedText::new(items),
+            session: self.session.clone(),
+            max_message_chars: None,
+        };
+        Ok((history, Some(copy)))
+    }
+
+    /// The items of the history as a JSON list.
+    fn text(&self) -> String {
         let mut parts = vec![self.items.as_str()];
         let mut before = self.before.as_ref();
         while let Some(segment) = before {
@@ -154,11 +186,7 @@ impl HistorySegment {
             items.push_str(part);
         }
         items.push(']');
-        LoadedHistory {
-            items: Arc::new(items),
-            session: self.session.clone(),
-            max_message_chars: None,
-        }
+        items
     }
 }
 
@@ -225,7 +253,7 @@ mod tests {
     }
 
     fn items(kept: &ConnectionResponses, id: &str) -> Option<String> {
-        Some(kept.get(id)?.load().items.to_string())
+        Some(kept.get(id)?.text())
     }
 
     #[test]

@@ -1,24 +1,26 @@
 //! The stored history that a request continues.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
 use adapters::responses::request::{conversation_not_found, response_not_found};
+use adapters::shared_text::SharedText;
 use adapters::stored_history::select;
 use adapters::turn::Continuation;
 use serde::{Deserialize, Serialize};
 
 use super::{ResponseBacking, ResponseStore, storage_fault};
 use crate::config::HistoryConfig;
-use crate::store::{Store, StoredOrigin};
+use crate::net::memory::{CountedValue, MemoryShare};
+use crate::store::{Store, StoredHistory, StoredOrigin};
 
 /// A history that was loaded for a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadedHistory {
     /// The items that are sent, as a JSON list.
-    pub items: Arc<String>,
+    pub items: SharedText,
     /// The session of the turns before.
     pub session: String,
     /// The most characters of a user message that is added.
@@ -34,19 +36,20 @@ impl LoadedHistory {
 }
 
 impl ResponseStore {
-    /// Loads what a request continues. An error says that there is no such thing, or that it cannot
-    /// be read.
+    /// Loads what a request continues, with memory for a copy of it. An error says that there is no
+    /// such thing, or that it cannot be read.
     pub async fn load(
         &self,
         owner: &str,
         continues: &Continuation,
         settings: HistoryConfig,
         now: u64,
-    ) -> Result<LoadedHistory, Fault> {
+    ) -> Result<(LoadedHistory, Option<MemoryShare>), Fault> {
         let store = match &self.backing {
             ResponseBacking::Nowhere => return Err(not_found(continues)),
             ResponseBacking::Recorded { history, .. } => {
-                return history.clone().ok_or_else(|| not_found(continues));
+                let history = history.clone().ok_or_else(|| not_found(continues));
+                return Ok((history?, None));
             }
             ResponseBacking::Disk(store) => store,
         };
@@ -70,30 +73,35 @@ impl ResponseStore {
         if let Continuation::Response(id) = continues {
             store.mark_response_used(owner, id, now);
         }
-        let items = select(
-            history.items.list,
-            &history.items.ranges,
-            settings.selection(),
-        );
-        Ok(LoadedHistory {
-            items: Arc::new(items),
-            session: history.session,
+        let copy = history.memory().split(history.items.list.len());
+        let (StoredHistory { items, session }, memory) = history.into_parts();
+        let items = select(items.list, &items.ranges, settings.selection());
+        memory.set(items.capacity());
+        let history = LoadedHistory {
+            items: SharedText::new(Arc::new(CountedValue::new(items, memory))),
+            session,
             max_message_chars: settings.message_limit(),
-        })
+        };
+        Ok((history, Some(copy)))
     }
 
     /// The stored items with these ids, as JSON. Those that are unknown are missing.
     pub async fn items(
         &self,
         owner: &str,
-        ids: Vec<String>,
-    ) -> Result<HashMap<String, Arc<str>>, Fault> {
+        ids: BTreeSet<String>,
+    ) -> Result<HashMap<String, SharedText>, Fault> {
         let ResponseBacking::Disk(store) = &self.backing else {
             return Ok(HashMap::new());
         };
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
         let found = store.items_by_id(owner, ids).await;
         let found = found.map_err(|error| storage_fault(&error))?;
-        let found = found.into_iter().map(|item| (item.id, item.json.into()));
+        let (found, memory) = found.into_parts();
+        let counted = |json| SharedText::new(Arc::new(CountedValue::new(json, memory.clone())));
+        let found = found.into_iter().map(|item| (item.id, counted(item.json)));
         Ok(found.collect())
     }
 }

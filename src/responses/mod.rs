@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use adapters::fault::{Fault, Kind};
 use parking_lot::Mutex;
 
+use crate::net::memory::MemoryFull;
 use crate::store::{Store, StoreError};
 
 pub use commit::{StoredTurn, response_text, unrun_record};
@@ -122,6 +123,15 @@ impl ResponseStore {
     }
 }
 
+/// The fault of a request for which there is no memory.
+pub fn memory_fault(full: &MemoryFull) -> Fault {
+    let kind = match full {
+        MemoryFull::InUse => Kind::Storage,
+        MemoryFull::TooLarge { .. } => Kind::InvalidRequest,
+    };
+    Fault::new(kind, full.to_string()).with_code("server_memory_full")
+}
+
 /// Reports once that responses cannot be stored.
 pub fn report_unstored(error: &StoreError) {
     static REPORTED: AtomicBool = AtomicBool::new(false);
@@ -134,6 +144,9 @@ pub fn report_unstored(error: &StoreError) {
 
 /// The fault of a store that cannot be read or written now.
 pub fn storage_fault(error: &StoreError) -> Fault {
+    if let StoreError::NoMemory { full, .. } = error {
+        return memory_fault(full);
+    }
     let message = "The store of responses cannot be read or written at the moment; send the same request again.";
     Fault::new(Kind::Storage, message).caused_by(error.to_string())
 }

@@ -89,9 +89,13 @@ pub(super) struct RefusedBody {
 /// After so many decoded bytes other tasks have their turn.
 const DECODED_PIECE: usize = 1 << 20;
 
+/// How much larger a body of unknown size may be than its coded form, for its first share of memory.
+const USUAL_RATIO: usize = 4;
+
 /// Reads and decodes a body. Peak memory is the decoded size, at most
 /// [`BodyLimits::max`], plus one coding window (8 MiB). The share has room for a copy of the body
-/// as well: the request that is made of it for a provider.
+/// as well: the request that is made of it for a provider. All of it is taken before anything is
+/// read, so that bodies which wait hold nothing that others need.
 async fn read<B>(
     limits: &BodyLimits,
     headers: &HeaderMap,
@@ -113,6 +117,9 @@ where
         return Err(BodyError::Coding);
     }
     let mut decoder = ContentDecoder::new(coding, limits.max, expected)?;
+    let ratio = if decoder.is_coded() { USUAL_RATIO } else { 1 };
+    let likely = expected.unwrap_or(0).saturating_mul(ratio).min(limits.max);
+    share.request(2 * likely + memory::STEP).await?;
     let start = Instant::now();
     let mut received: usize = 0;
     let mut body = std::pin::pin!(body);

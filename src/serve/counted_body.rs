@@ -10,10 +10,15 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::net::memory::{MemoryKind, ProcessMemory, STEP};
 
+/// Tells the edge, in the extensions of a response, that the bytes of its body hold their share.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyIsCounted;
+
 /// Counts the body of a response if it is large and complete.
 pub(super) fn count_body(response: Response<Body>, memory: &ProcessMemory) -> Response<Body> {
     let size = response.body().size_hint().exact();
-    if size.is_none_or(|size| size < STEP as u64) {
+    let is_counted = response.extensions().get::<BodyIsCounted>().is_some();
+    if is_counted || size.is_none_or(|size| size < STEP as u64) {
         return response;
     }
     response.map(|inner| {

@@ -10,17 +10,19 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{CACHE_CONTROL, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use tower::{Service, ServiceExt};
 
 use super::body::RefusedBody;
 use super::counted_body::count_body;
-use super::error::{close, internal};
+use super::error::{close, internal, too_many_connections};
 use super::guard::{Admitted, GuardVerdict, add_cors_headers, check};
 use super::refused_names::RefusedNames;
 use super::{BodyLimits, GuardSettings, RefusalReason};
-use crate::net::RequestId;
+use crate::net::fairness::FairPlaces;
+use crate::net::{ClientConnection, RequestId};
 use crate::secrets::Secret;
 
 /// The outer service of every connection: it identifies the request, lets the guard
@@ -39,6 +41,8 @@ pub struct EdgeSettings {
     pub guard: GuardSettings,
     /// How large and how slow a request body may be.
     pub body: BodyLimits,
+    /// The connections, if no owner may take all of them.
+    pub connections: Option<Arc<FairPlaces>>,
 }
 
 /// Learns of every request that the guard or a body limit refused.
@@ -128,12 +132,23 @@ where
                 if let Some(token) = client_token {
                     self.shared.observer.presented(&token);
                 }
+                if let Some(owner) = &owner
+                    && !has_connection(&settings, &head, &owner.0)
+                {
+                    let mut response = close(too_many_connections(&owner.0));
+                    let reason = RefusalReason::Connections;
+                    self.observe(reason, &head.headers, &mut response);
+                    return response;
+                }
+                let mut limits = settings.body.clone();
                 if let Some(owner) = owner {
+                    limits.memory = limits.memory.of_owner(&owner.0);
                     head.extensions.insert(owner);
                 }
-                head.extensions.insert(settings.body.clone());
+                let memory = limits.memory.clone();
+                head.extensions.insert(limits);
                 let response = self.route(Request::from_parts(head, Body::new(body))).await;
-                let mut response = count_body(response, &settings.body.memory);
+                let mut response = count_body(response, &memory);
                 if let Some(origin) = &origin {
                     add_cors_headers(response.headers_mut(), origin);
                 }
@@ -176,6 +191,15 @@ where
     fn call(&self, request: Request<B>) -> Self::Future {
         let edge = self.clone();
         Box::pin(async move { Ok(edge.answer(request).await) })
+    }
+}
+
+/// Whether the connection of a request has a place among those of the owner.
+fn has_connection(settings: &EdgeSettings, head: &Parts, owner: &Arc<str>) -> bool {
+    let client = head.extensions.get::<ClientConnection>();
+    match (client, &settings.connections) {
+        (Some(client), Some(connections)) => client.belongs_to(owner, connections),
+        _ => true,
     }
 }
 

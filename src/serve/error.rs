@@ -117,6 +117,21 @@ pub fn memory_full(full: &MemoryFull) -> Response<Body> {
     with(response, RETRY_AFTER, "5")
 }
 
+/// 503 for a connection of an owner who has as many as others leave, with a `Retry-After`.
+pub fn too_many_connections(owner: &str) -> Response<Body> {
+    let message = format!(
+        "The client '{owner}' has as many connections open as the others leave (max_connections in [server]): close some of them, or send this request again on one of them."
+    );
+    let response = ErrorBody {
+        message: &message,
+        kind: SERVER_ERROR,
+        param: None,
+        code: Some("too_many_connections"),
+    }
+    .respond(StatusCode::SERVICE_UNAVAILABLE);
+    with(response, RETRY_AFTER, "5")
+}
+
 /// 500 that does not reveal its cause.
 pub fn internal() -> Response<Body> {
     ErrorBody {

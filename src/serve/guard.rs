@@ -82,6 +82,8 @@ pub enum RefusalReason {
     Malformed,
     /// There is no memory for the body now.
     MemoryFull,
+    /// Its owner has as many connections as others leave.
+    Connections,
 }
 
 impl RefusalReason {

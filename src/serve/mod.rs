@@ -21,6 +21,7 @@ mod token;
 pub mod websocket;
 
 pub use body::{BodyLimits, DecodedRequest};
+pub use counted_body::BodyIsCounted;
 pub use edge::{Edge, EdgeSettings, RefusalObserver};
 pub use guard::{ClientToken, GuardSettings, RefusalReason};
 pub use listen::{ListenLimits, Shutdown, serve};

@@ -5,6 +5,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::error::StoreError;
 use super::model::ArtifactRange;
+use super::reading::StoreRead;
 use super::text_range;
 
 /// The most bytes of text in a chunk.
@@ -52,17 +53,18 @@ pub(super) struct ReadText {
 
 /// Reads a range of a text, and only the chunks that it touches.
 pub(super) fn read(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     blob: i64,
     range: &ArtifactRange,
 ) -> Result<ReadText, StoreError> {
-    let span = ChunkSpan::new(connection, blob, range)?;
-    let mut select = connection.prepare_cached(
+    let span = ChunkSpan::new(reading, blob, range)?;
+    let mut select = reading.prepare_cached(
         "SELECT start, lines, bytes, body FROM chunks
          WHERE blob = ?1 AND start >= ?2 AND start < ?3 AND lines < ?4 ORDER BY start",
     )?;
     let mut rows = select.query(params![blob, span.from, span.to, span.lines_to])?;
     let mut decompressor = Decompressor::new()?;
+    reading.reserve(span.size)?;
     let mut text = String::with_capacity(span.size);
     let mut first: Option<(u64, u64)> = None;
     while let Some(row) = rows.next()? {
@@ -77,6 +79,9 @@ pub(super) fn read(
         let (base, _) = *first.get_or_insert((start, lines));
         if base + text.len() as u64 != start || chunk.len() != bytes {
             return Err(StoreError::Damaged("a piece is missing"));
+        }
+        if span.size == 0 {
+            reading.reserve(chunk.len())?;
         }
         text.push_str(chunk);
     }

@@ -8,6 +8,8 @@ use sha2::{Digest, Sha256};
 use zstd::bulk::Decompressor;
 
 use super::error::StoreError;
+use super::reading::StoreRead;
+use crate::net::memory::MemoryFull;
 
 /// The level of zstd: a fast one, because everything else that is written waits meanwhile.
 const COMPRESSION_LEVEL: i32 = 1;
@@ -32,9 +34,9 @@ pub(super) fn put(connection: &Connection, json: &str) -> Result<i64, StoreError
 }
 
 /// The JSON of a row.
-pub(super) fn read(connection: &Connection, number: i64) -> Result<String, StoreError> {
+pub(super) fn read(reading: &StoreRead<'_>, number: i64) -> Result<String, StoreError> {
     let mut json = Vec::new();
-    ContentReader::default().read(connection, number, &mut json)?;
+    ContentReader::default().read(reading, number, &mut json)?;
     text_of(json)
 }
 
@@ -48,25 +50,26 @@ impl ContentReader {
     /// Appends the JSON of a row, of which nobody has checked that it is text.
     pub(super) fn read(
         &mut self,
-        connection: &Connection,
+        reading: &StoreRead<'_>,
         number: i64,
         text: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
         let mut select =
-            connection.prepare_cached("SELECT bytes, body FROM contents WHERE number = ?1")?;
+            reading.prepare_cached("SELECT bytes, body FROM contents WHERE number = ?1")?;
         let mut rows = select.query([number])?;
         let row = rows
             .next()?
             .ok_or(StoreError::Damaged("a content is missing"))?;
         let bytes: usize = row.get(0)?;
         let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        self.decompress(body, bytes, text)
+        self.decompress(reading, body, bytes, text)
     }
 
     /// Appends what is in a zstd frame, which has so many bytes. It is decompressed where it stays,
     /// because a copy of a large text takes long.
     fn decompress(
         &mut self,
+        reading: &StoreRead<'_>,
         body: &[u8],
         bytes: usize,
         text: &mut Vec<u8>,
@@ -76,8 +79,7 @@ impl ContentReader {
             unused @ None => unused.insert(Decompressor::new()?),
         };
         let start = text.len();
-        text.try_reserve(bytes)
-            .map_err(|_| StoreError::Damaged("a content is too long"))?;
+        reserve(reading, text, bytes)?;
         let mut end = Cursor::new(text);
         end.set_position(start as u64);
         let written = decompressor
@@ -92,10 +94,35 @@ impl ContentReader {
 }
 
 /// The text in a zstd frame, which has so many bytes.
-pub(super) fn decompressed(body: &[u8], bytes: usize) -> Result<String, StoreError> {
+pub(super) fn decompressed(
+    reading: &StoreRead<'_>,
+    body: &[u8],
+    bytes: usize,
+) -> Result<String, StoreError> {
     let mut text = Vec::new();
-    ContentReader::default().decompress(body, bytes, &mut text)?;
+    ContentReader::default().decompress(reading, body, bytes, &mut text)?;
     text_of(text)
+}
+
+/// Makes room for so many more bytes of a text that is read, with memory for them. One that has
+/// room already needs no more memory.
+pub(super) fn reserve(
+    reading: &StoreRead<'_>,
+    text: &mut Vec<u8>,
+    bytes: usize,
+) -> Result<(), StoreError> {
+    let before = text.capacity();
+    if before - text.len() >= bytes {
+        return reading.reserve(0);
+    }
+    // What is appended in many pieces is not copied for each of them.
+    let wanted = (text.len() + bytes).max(text.len() + text.len() / 2);
+    reading.reserve(wanted - before)?;
+    let full = |_| StoreError::NoMemory {
+        needed: wanted,
+        full: MemoryFull::InUse,
+    };
+    text.try_reserve_exact(wanted - text.len()).map_err(full)
 }
 
 /// What was read from the database as text.

@@ -1,11 +1,16 @@
 //! Conversations: threads with an id and metadata, to which turns and clients add items.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
 use super::error::StoreError;
+use super::page::{PAGE_BYTES, Page};
+use super::reading::StoreRead;
 use super::responses::find;
 use super::threads::{self, NewItem, ThreadPart};
+use crate::net::memory::CountedValue;
 
 /// A conversation, without its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +73,12 @@ impl Store {
         owner: &str,
         id: &str,
     ) -> Result<Option<StoredConversation>, StoreError> {
-        let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.run_reader(move |connection| {
-            let mut select = connection.prepare_cached(
+        let id = id.to_owned();
+        self.read_small(owner, move |reading, owner| {
+            let mut select = reading.prepare_cached(
                 "SELECT metadata, created FROM conversations WHERE id = ?1 AND owner = ?2",
             )?;
-            let found = select.query_row([&id, &owner], |row| {
+            let found = select.query_row([id.as_str(), owner], |row| {
                 Ok(StoredConversation {
                     id: id.clone(),
                     metadata: row.get(0)?,
@@ -143,7 +148,7 @@ impl Store {
                 let Some(parts) = parts_of(connection, &owner, &list)? else {
                     return Ok(false);
                 };
-                let Some(number) = number_of(connection, &parts, &item, true)? else {
+                let Some(number) = number_of(connection, &owner, &parts, &item, true)? else {
                     return Ok(false);
                 };
                 threads::delete_item(connection, number)?;
@@ -162,10 +167,12 @@ impl Store {
         owner: &str,
         list: &ItemListOf,
         page: &ListPage,
-    ) -> Result<Option<ListedItems>, StoreError> {
-        let (owner, list, page) = (owner.to_owned(), list.clone(), page.clone());
-        self.run_reader(move |connection| list_items(connection, &owner, &list, &page))
-            .await
+    ) -> Result<Option<CountedValue<ListedItems>>, StoreError> {
+        let (list, page) = (list.clone(), page.clone());
+        let read = move |reading: &StoreRead<'_>, owner: &str| {
+            list_items(reading, owner, &list, &page, PAGE_BYTES)
+        };
+        Ok(self.run_reader(owner, read).await?.transpose())
     }
 
     /// An item of a list; `None` if there is none.
@@ -174,34 +181,35 @@ impl Store {
         owner: &str,
         list: &ItemListOf,
         id: &str,
-    ) -> Result<Option<String>, StoreError> {
-        let (owner, list, id) = (owner.to_owned(), list.clone(), id.to_owned());
-        self.run_reader(move |connection| {
-            let Some(parts) = parts_of(connection, &owner, &list)? else {
+    ) -> Result<Option<CountedValue<String>>, StoreError> {
+        let (list, id) = (list.clone(), id.to_owned());
+        let read = move |reading: &StoreRead<'_>, owner: &str| {
+            let Some(parts) = parts_of(reading, owner, &list)? else {
                 return Ok(None);
             };
-            let Some(number) = number_of(connection, &parts, &id, true)? else {
+            let Some(number) = number_of(reading, owner, &parts, &id, true)? else {
                 return Ok(None);
             };
-            threads::item(connection, number)
-        })
-        .await
+            threads::item(reading, number)
+        };
+        Ok(self.run_reader(owner, read).await?.transpose())
     }
 
-    /// The newest items of an owner with these ids: id and JSON. Those that are unknown are
-    /// missing.
+    /// The newest items of an owner with these ids, each of which is read once. Those that are
+    /// unknown are missing.
     pub async fn items_by_id(
         &self,
         owner: &str,
-        ids: Vec<String>,
-    ) -> Result<Vec<NewItem>, StoreError> {
-        let owner = owner.to_owned();
-        self.run_reader(move |connection| {
+        ids: BTreeSet<String>,
+    ) -> Result<CountedValue<Vec<NewItem>>, StoreError> {
+        self.run_reader(owner, move |reading, owner| {
             let mut found = Vec::new();
-            for id in ids {
-                if let Some(number) = threads::newest_with_id(connection, &owner, &id)?
-                    && let Some(json) = threads::item(connection, number)?
+            for id in &ids {
+                reading.reserve(0)?;
+                if let Some(number) = threads::newest_with_id(reading, owner, id)?
+                    && let Some(json) = threads::item(reading, number)?
                 {
+                    let id = id.clone();
                     found.push(NewItem { id, json });
                 }
             }
@@ -308,18 +316,21 @@ fn parts_of(
 /// order of the parts. A client may give several items one id.
 fn number_of(
     connection: &Connection,
+    owner: &str,
     parts: &[ThreadPart],
     id: &str,
     newest: bool,
 ) -> Result<Option<i64>, StoreError> {
     let order = if newest { "DESC" } else { "ASC" };
     let mut select = connection.prepare_cached(&format!(
-        "SELECT number FROM items WHERE id = ?1 AND number >= ?2 AND number < ?3
+        "SELECT number FROM items WHERE owner = ?4 AND id = ?1 AND number >= ?2 AND number < ?3
          ORDER BY number {order} LIMIT 1",
     ))?;
     for part in parts.iter().rev() {
         let numbers = part.numbers();
-        let found = select.query_row(params![id, numbers.start, numbers.end], |row| row.get(0));
+        let found = select.query_row(params![id, numbers.start, numbers.end, owner], |row| {
+            row.get(0)
+        });
         if let Some(number) = found.optional()? {
             return Ok(Some(number));
         }
@@ -328,19 +339,20 @@ fn number_of(
 }
 
 pub(super) fn list_items(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     owner: &str,
     list: &ItemListOf,
     page: &ListPage,
+    max_bytes: usize,
 ) -> Result<Option<ListedItems>, StoreError> {
-    let Some(mut parts) = parts_of(connection, owner, list)? else {
+    let Some(mut parts) = parts_of(reading, owner, list)? else {
         return Ok(None);
     };
     if page.newest_first {
         parts.reverse();
     }
     if let Some(after) = &page.after {
-        let Some(number) = number_of(connection, &parts, after, !page.newest_first)? else {
+        let Some(number) = number_of(reading, owner, &parts, after, !page.newest_first)? else {
             return Ok(None);
         };
         let is_before = |part: &ThreadPart| !part.numbers().contains(&number);
@@ -350,17 +362,14 @@ pub(super) fn list_items(
             first.cut_at(number, page.newest_first);
         }
     }
-    let mut listed = ListedItems::default();
+    let mut items = Page::new(page, max_bytes);
+    let mut has_more = false;
     for part in &parts {
-        // One more than fits shows whether items follow.
-        let room = page.limit + 1 - listed.items.len();
-        let more = threads::page(connection, part, page.newest_first, room)?;
-        listed.items.extend(more);
-        if listed.items.len() > page.limit {
-            listed.items.truncate(page.limit);
-            listed.has_more = true;
+        has_more = threads::page(reading, part, page.newest_first, &mut items)?;
+        if has_more {
             break;
         }
     }
-    Ok(Some(listed))
+    let items = items.entries;
+    Ok(Some(ListedItems { items, has_more }))
 }

@@ -5,6 +5,7 @@
 use rusqlite::{Connection, params};
 
 use super::{Store, StoreError};
+use crate::net::LOCAL_OWNER;
 
 /// The most deliveries of one webhook that wait; further ones are not stored.
 const MAX_WAITING: u64 = 10_000;
@@ -34,8 +35,8 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<WaitingDelivery>, StoreError> {
         let webhook = webhook.to_owned();
-        self.run_reader(move |connection| {
-            let mut select = connection.prepare_cached(SELECT_NEXT)?;
+        self.read_small(LOCAL_OWNER, move |reading, _| {
+            let mut select = reading.prepare_cached(SELECT_NEXT)?;
             let rows = select.query_map(params![webhook, limit], |row| {
                 let ended_ms: u64 = row.get(3)?;
                 Ok(WaitingDelivery {
@@ -55,7 +56,7 @@ impl Store {
     /// How many deliveries of a webhook wait.
     pub async fn count_deliveries(&self, webhook: &str) -> Result<u64, StoreError> {
         let webhook = webhook.to_owned();
-        self.run_reader(move |connection| waiting(connection, &webhook))
+        self.read_small(LOCAL_OWNER, move |reading, _| waiting(reading, &webhook))
             .await
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rusqlite::ErrorCode;
 
 use super::DataDirInUse;
+use crate::net::memory::MemoryFull;
 
 /// The reason why the store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,18 @@ pub enum StoreError {
     /// A thread has no room for another item.
     #[error("it has too many items")]
     TooLong,
+    /// There is no memory for what is to be read, which is so many bytes in all. Nothing is wrong
+    /// with what is stored.
+    #[error("{full}")]
+    NoMemory {
+        /// The bytes of the whole read as far as they are known.
+        needed: usize,
+        /// Why there is none.
+        full: MemoryFull,
+    },
+    /// It took too long, or nobody wanted its result any more.
+    #[error("it took too long")]
+    Stopped,
     /// The writer thread has ended.
     #[error("it is closed")]
     Closed,
@@ -72,6 +85,8 @@ impl StoreError {
             | Self::Damaged(_)
             | Self::Gone
             | Self::TooLong
+            | Self::NoMemory { .. }
+            | Self::Stopped
             | Self::Closed => false,
         }
     }
@@ -89,6 +104,8 @@ impl StoreError {
             | Self::Older(_)
             | Self::Gone
             | Self::TooLong
+            | Self::NoMemory { .. }
+            | Self::Stopped
             | Self::Closed => false,
         }
     }

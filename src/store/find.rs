@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::chunks;
 use super::error::StoreError;
 use super::model::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText};
+use super::reading::StoreRead;
 
 /// Selects one row per text: its newest reference among those that match.
 const SELECT_ENTRIES: &str = "
@@ -57,12 +58,12 @@ pub(super) fn list(
 }
 
 pub(super) fn read(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     owner: &str,
     id: &str,
     range: &ArtifactRange,
 ) -> Result<Option<ArtifactText>, StoreError> {
-    let mut select = connection.prepare_cached(SELECT_ENTRIES)?;
+    let mut select = reading.prepare_cached(SELECT_ENTRIES)?;
     let nothing: Option<&str> = None;
     let found = select
         .query_row(params![owner, nothing, id], |row| {
@@ -72,7 +73,7 @@ pub(super) fn read(
     let Some((entry, blob)) = found else {
         return Ok(None);
     };
-    let found = chunks::read(connection, blob, range)?;
+    let found = chunks::read(reading, blob, range)?;
     if matches!(range, ArtifactRange::Whole) && found.text.len() as u64 != entry.bytes {
         return Err(StoreError::Damaged("the end of a text is missing"));
     }
@@ -80,7 +81,7 @@ pub(super) fn read(
         entry,
         bytes: found.start..found.start + found.text.len() as u64,
         first_line: found.first_line,
-        text: found.text,
+        text: reading.counted(found.text),
     }))
 }
 

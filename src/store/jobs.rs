@@ -4,14 +4,16 @@ use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
+use super::reading::StoreRead;
 use super::responses::{NewResponse, ResponseText, find, finish, text_bytes};
 use super::{Store, StoreError, contents, deliveries};
-use crate::net::{Owner, local_owner};
+use crate::net::memory::CountedValue;
+use crate::net::{LOCAL_OWNER, Owner, local_owner};
 
 /// The level of zstd for requests, which are deleted when their run ends.
 const COMPRESSION_LEVEL: i32 = 1;
-/// The most events that are read at once, in rows.
-const EVENT_ROWS: usize = 64;
+/// So many bytes of events are read at once, and the rest of their row.
+const EVENT_BYTES: usize = 256 << 10;
 
 /// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, Deserialize, Serialize)]
@@ -194,10 +196,15 @@ impl Store {
         finished.await?.ok_or(StoreError::Gone)
     }
 
-    /// The runs that have not ended, of all owners, the oldest first. Whoever starts the server
-    /// takes them up.
-    pub async fn unfinished_jobs(&self) -> Result<Vec<UnfinishedJob>, StoreError> {
-        self.run_reader(unfinished).await
+    /// The runs that have not ended, of all owners, the oldest first: the owner and the id of each.
+    /// Whoever starts the server takes them up.
+    pub async fn unfinished_jobs(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| {
+            let mut select = reading.prepare_cached(SELECT_UNFINISHED_IDS)?;
+            let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
     }
 
     /// A run of an owner that has not ended.
@@ -205,36 +212,35 @@ impl Store {
         &self,
         owner: &str,
         id: &str,
-    ) -> Result<Option<UnfinishedJob>, StoreError> {
-        let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.run_reader(move |connection| {
-            let mut select = connection.prepare_cached(&format!(
-                "{SELECT_UNFINISHED} AND responses.id = ?1 AND jobs.owner = ?2"
-            ))?;
-            let mut rows = select.query([id, owner])?;
+    ) -> Result<Option<CountedValue<UnfinishedJob>>, StoreError> {
+        let id = id.to_owned();
+        let read = move |reading: &StoreRead<'_>, owner: &str| {
+            let mut select = reading.prepare_cached(SELECT_UNFINISHED)?;
+            let mut rows = select.query([id.as_str(), owner])?;
             match rows.next()? {
-                Some(row) => read_unfinished(connection, row).map(Some),
+                Some(row) => read_unfinished(reading, row).map(Some),
                 None => Ok(None),
             }
-        })
-        .await
+        };
+        Ok(self.run_reader(owner, read).await?.transpose())
     }
 
     /// The runs of an owner, the newest first; whoever runs the server sees those of all.
     pub async fn jobs(&self, owner: &Owner, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
-        let owner = (!owner.is_operator()).then(|| owner.0.to_string());
-        self.run_reader(move |connection| {
-            let whose = if owner.is_some() {
-                "WHERE jobs.owner = ?2"
-            } else {
+        let sees_all = owner.is_operator();
+        self.read_small(&owner.0, move |reading, owner| {
+            let whose = if sees_all {
                 ""
+            } else {
+                "WHERE jobs.owner = ?2"
             };
-            let mut select = connection.prepare_cached(&format!(
+            let mut select = reading.prepare_cached(&format!(
                 "{SELECT_JOB} {whose} ORDER BY jobs.response DESC LIMIT ?1"
             ))?;
-            let rows = match owner {
-                Some(owner) => select.query_and_then(params![limit, owner], read_entry)?,
-                None => select.query_and_then(params![limit], read_entry)?,
+            let rows = if sees_all {
+                select.query_and_then(params![limit], read_entry)?
+            } else {
+                select.query_and_then(params![limit, owner], read_entry)?
             };
             rows.collect()
         })
@@ -243,59 +249,80 @@ impl Store {
 
     /// A run of an owner.
     pub async fn job(&self, owner: &str, id: &str) -> Result<Option<JobEntry>, StoreError> {
-        let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.run_reader(move |connection| {
-            let mut select = connection.prepare_cached(&format!(
+        let id = id.to_owned();
+        self.read_small(owner, move |reading, owner| {
+            let mut select = reading.prepare_cached(&format!(
                 "{SELECT_JOB} WHERE responses.id = ?1 AND jobs.owner = ?2"
             ))?;
-            let mut rows = select.query_and_then([id, owner], read_entry)?;
+            let mut rows = select.query_and_then([id.as_str(), owner], read_entry)?;
             rows.next().transpose()
         })
         .await
     }
 
-    /// The next events of a response with numbers above `after`, or from the first one on; empty at
+    /// The next events of a response with numbers above `after`, or from the first one on; `None` at
     /// the end of the log. Not all of them, so that a long log is read in pieces.
     pub async fn events_after(
         &self,
         owner: &str,
         id: &str,
         after: Option<u64>,
-    ) -> Result<Vec<EventBatch>, StoreError> {
-        let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.run_reader(move |connection| {
-            let Some(number) = number_of(connection, &owner, &id)? else {
-                return Ok(Vec::new());
+    ) -> Result<Option<CountedValue<EventBatch>>, StoreError> {
+        let id = id.to_owned();
+        let read = move |reading: &StoreRead<'_>, owner: &str| {
+            let Some(number) = number_of(reading, owner, &id)? else {
+                return Ok(None);
             };
-            let mut select = connection.prepare_cached(SELECT_EVENTS)?;
+            let mut select = reading.prepare_cached(SELECT_EVENTS)?;
             let after = after.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
-            let rows = select.query_map(params![number, after, EVENT_ROWS], |row| {
-                Ok(EventBatch {
-                    first: row.get(0)?,
-                    last: row.get(1)?,
-                    documents: row.get(2)?,
-                })
-            })?;
-            Ok(rows.collect::<Result<_, _>>()?)
-        })
-        .await
+            let mut rows = select.query(params![number, after])?;
+            let mut batch: Option<EventBatch> = None;
+            while let Some(row) = rows.next()? {
+                let last = row.get(1)?;
+                match &mut batch {
+                    None => {
+                        batch = Some(EventBatch {
+                            first: row.get(0)?,
+                            last,
+                            documents: reading.text(row, 2)?,
+                        });
+                    }
+                    Some(batch) => {
+                        batch.documents += &reading.text(row, 2)?;
+                        batch.last = last;
+                    }
+                }
+                if batch
+                    .as_ref()
+                    .is_some_and(|it| it.documents.len() >= EVENT_BYTES)
+                {
+                    break;
+                }
+            }
+            Ok(batch)
+        };
+        Ok(self.run_reader(owner, read).await?.transpose())
     }
 }
 
 /// The next events of a response.
 pub(super) const SELECT_EVENTS: &str = "SELECT first, last, documents FROM events
-     WHERE response = ?1 AND last > ?2 ORDER BY first LIMIT ?3";
+     WHERE response = ?1 AND last > ?2 ORDER BY first";
 
 const SELECT_JOB: &str = "SELECT responses.id, jobs.state, responses.status, jobs.queued,
         jobs.started, jobs.ended, jobs.owner
      FROM jobs JOIN responses ON responses.number = jobs.response";
 
 /// Those that have not ended.
-pub(super) const SELECT_UNFINISHED: &str =
-    "SELECT responses.id, jobs.owner, jobs.state, responses.created,
+const SELECT_UNFINISHED_IDS: &str = "SELECT jobs.owner, responses.id
+     FROM jobs JOIN responses ON responses.number = jobs.response
+     WHERE jobs.state IN ('queued', 'running') ORDER BY jobs.response";
+
+/// One that has not ended.
+const SELECT_UNFINISHED: &str = "SELECT responses.id, jobs.owner, jobs.state, responses.created,
         jobs.request, jobs.headers, responses.head, responses.tail, responses.parameters
      FROM jobs JOIN responses ON responses.number = jobs.response
-     WHERE jobs.state IN ('queued', 'running')";
+     WHERE jobs.state IN ('queued', 'running') AND responses.id = ?1 AND jobs.owner = ?2";
 
 fn create(connection: &Connection, job: &NewJob) -> Result<(), StoreError> {
     let parameters = contents::put(connection, &job.text.parameters)?;
@@ -373,30 +400,23 @@ fn state(row: &Row<'_>, column: usize) -> Result<JobState, StoreError> {
         .map_err(|_| StoreError::Damaged("a run has an unknown state"))
 }
 
-fn unfinished(connection: &Connection) -> Result<Vec<UnfinishedJob>, StoreError> {
-    let mut select =
-        connection.prepare_cached(&format!("{SELECT_UNFINISHED} ORDER BY jobs.response"))?;
-    let rows = select.query_and_then([], |row| read_unfinished(connection, row))?;
-    rows.collect()
-}
-
-fn read_unfinished(connection: &Connection, row: &Row<'_>) -> Result<UnfinishedJob, StoreError> {
+fn read_unfinished(reading: &StoreRead<'_>, row: &Row<'_>) -> Result<UnfinishedJob, StoreError> {
     let body = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
     let parts = body.split_first_chunk::<8>();
     let (size, frame) = parts.ok_or(StoreError::Damaged("the request of a run is missing"))?;
     let size = usize::try_from(u64::from_le_bytes(*size));
     let size = size.map_err(|_| StoreError::Damaged("the request of a run is too large"))?;
-    let parameters = contents::read(connection, row.get(8)?)?;
+    let parameters = contents::read(reading, row.get(8)?)?;
     Ok(UnfinishedJob {
         id: row.get(0)?,
         owner: row.get(1)?,
         state: state(row, 2)?,
         created: row.get(3)?,
-        request: contents::decompressed(frame, size)?,
-        headers: row.get(5)?,
+        request: contents::decompressed(reading, frame, size)?,
+        headers: reading.text(row, 5)?,
         text: ResponseText {
-            head: row.get(6)?,
-            tail: row.get(7)?,
+            head: reading.text(row, 6)?,
+            tail: reading.text(row, 7)?,
             parameters,
         },
     })

@@ -13,6 +13,8 @@
 //! | `pending` | waits until a batch is written |
 //! | `page_caches` | the memory of what connections cache |
 //! | `readers` | the connections that read |
+//! | `reading` | one read, and the memory of what it reads |
+//! | `page` | pages of lists |
 //! | `chunks` | stores a text in compressed chunks |
 //! | `text_range` | finds a range of bytes or lines in a text |
 //! | `find` | lists artifacts and reads ranges of them |
@@ -47,10 +49,12 @@ mod inspection;
 mod jobs;
 mod lock_patience;
 mod model;
+mod page;
 mod page_caches;
 mod pending;
 mod prompts;
 mod readers;
+mod reading;
 mod response_list;
 mod responses;
 mod schema;
@@ -96,7 +100,11 @@ pub use writer::{UnwrittenBatch, WrittenBatch};
 use data_dir::DataDirLock;
 use page_caches::DatabaseSize;
 use readers::Readers;
+use reading::{Small, StoreRead};
 use writer::{StoreWrite, WriterState};
+
+use crate::net::LOCAL_OWNER;
+use crate::net::memory::{CountedValue, ProcessMemory};
 
 /// The most jobs that wait for the writer thread.
 const QUEUED_JOBS: usize = 64;
@@ -119,6 +127,15 @@ impl Store {
     /// damaged database is moved aside and an empty one created in its place; see
     /// [`Store::moved_aside`]. `now` is in seconds since 1970. Blocks.
     pub fn open(data_dir: &DataDir, now: u64) -> Result<Self, OpenError> {
+        Self::open_within(data_dir, now, &ProcessMemory::unlimited())
+    }
+
+    /// As [`Self::open`], for a process with a memory budget, in which what is read counts.
+    pub fn open_within(
+        data_dir: &DataDir,
+        now: u64,
+        memory: &ProcessMemory,
+    ) -> Result<Self, OpenError> {
         let lock = data_dir.lock()?;
         let opened = lock.map_err(StoreError::from).and_then(|lock| {
             data_dir.create_files()?;
@@ -141,7 +158,7 @@ impl Store {
             if marked {
                 std::fs::remove_file(marker)?;
             }
-            Self::start(data_dir, lock, connection, moved_aside)
+            Self::start(data_dir, lock, connection, moved_aside, memory)
         });
         Ok(opened.map_err(|error| unusable(data_dir, error))?)
     }
@@ -155,7 +172,8 @@ impl Store {
         let lock = data_dir.lock()?;
         let opened = lock.map_err(StoreError::from).and_then(|lock| {
             let connection = schema::writer(data_dir)?;
-            Self::start(data_dir, lock, connection, None)
+            let memory = ProcessMemory::unlimited();
+            Self::start(data_dir, lock, connection, None, &memory)
         });
         Ok(Some(opened.map_err(|error| unusable(data_dir, error))?))
     }
@@ -180,8 +198,9 @@ impl Store {
         lock: DataDirLock,
         connection: Connection,
         moved_aside: Option<PathBuf>,
+        memory: &ProcessMemory,
     ) -> Result<Self, StoreError> {
-        let readers = Readers::open(data_dir)?;
+        let readers = Readers::open(data_dir, memory.clone())?;
         let (jobs, queue) = mpsc::channel(QUEUED_JOBS);
         let size = DatabaseSize::default();
         let thread = writer::start(connection, data_dir.clone(), size.clone(), queue)?;
@@ -231,9 +250,11 @@ impl Store {
         owner: &str,
         filter: &ArtifactFilter,
     ) -> Result<Vec<ArtifactEntry>, StoreError> {
-        let (owner, filter) = (owner.to_owned(), filter.clone());
-        self.run_reader(move |connection| find::list(connection, &owner, &filter))
-            .await
+        let filter = filter.clone();
+        self.read_small(owner, move |reading, owner| {
+            find::list(reading, owner, &filter)
+        })
+        .await
     }
 
     /// Reads a range of an artifact; `None` if the owner has no artifact with this id.
@@ -243,9 +264,11 @@ impl Store {
         id: &str,
         range: &ArtifactRange,
     ) -> Result<Option<ArtifactText>, StoreError> {
-        let (owner, id, range) = (owner.to_owned(), id.to_owned(), range.clone());
-        self.run_reader(move |connection| find::read(connection, &owner, &id, &range))
-            .await
+        let (id, range) = (id.to_owned(), range.clone());
+        self.read_small(owner, move |reading, owner| {
+            find::read(reading, owner, &id, &range)
+        })
+        .await
     }
 
     /// Deletes an artifact; false if the owner has no artifact with this id.
@@ -264,7 +287,7 @@ impl Store {
     /// What the turns of all owners have used from a day on, the newest first. The day is in days
     /// since 1970.
     pub async fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-        self.run_reader(move |connection| usage::since(connection, day))
+        self.read_small(LOCAL_OWNER, move |reading, _| usage::since(reading, day))
             .await
     }
 
@@ -276,7 +299,7 @@ impl Store {
 
     /// What owners have used on a day, in days since 1970 in UTC.
     pub async fn spent_on(&self, day: u64) -> Result<Vec<SpentRow>, StoreError> {
-        self.run_reader(move |connection| spent::of_day(connection, day))
+        self.read_small(LOCAL_OWNER, move |reading, _| spent::of_day(reading, day))
             .await
     }
 
@@ -288,7 +311,8 @@ impl Store {
     /// The sessions whose outputs are sent whole, the one that was not used for the longest time
     /// first.
     pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
-        self.run_reader(whole_sessions::all).await
+        self.read_small(LOCAL_OWNER, |reading, _| whole_sessions::all(reading))
+            .await
     }
 
     /// Stores the prompt of a response. False if the queue is full. Never blocks.
@@ -302,9 +326,11 @@ impl Store {
         owner: &str,
         response: &str,
     ) -> Result<Option<FoundPrompt>, StoreError> {
-        let (owner, response) = (owner.to_owned(), response.to_owned());
-        self.run_reader(move |connection| prompts::find(connection, &owner, &response))
-            .await
+        let response = response.to_owned();
+        self.read_small(owner, move |reading, owner| {
+            prompts::find(reading, owner, &response)
+        })
+        .await
     }
 
     /// Does one step of a sweep. Steps are short, so that other writes need not wait for long.
@@ -395,12 +421,24 @@ impl Store {
         answer.await.map_err(|_| StoreError::Closed)
     }
 
+    /// Reads for an owner. What was read counts in the memory budget as long as it lives.
     async fn run_reader<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let result = Arc::clone(&self.readers).run(read).await;
+        owner: &str,
+        read: impl Fn(&StoreRead<'_>, &str) -> Result<T, StoreError> + Send + Sync + 'static,
+    ) -> Result<CountedValue<T>, StoreError> {
+        let result = self.readers.run(owner, read).await;
         writer::mark_if_corrupt(&self.data_dir, result)
+    }
+
+    /// Reads what is small whatever is stored.
+    async fn read_small<T: Small + Send + 'static>(
+        &self,
+        owner: &str,
+        read: impl Fn(&StoreRead<'_>, &str) -> Result<T, StoreError> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
+        let (value, _) = self.run_reader(owner, read).await?.into_parts();
+        Ok(value)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::net::memory::CountedValue;
+
 use adapters::plan::output::OutputKind;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +70,7 @@ pub enum ArtifactRange {
 }
 
 /// A range of an artifact that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ArtifactText {
     /// The artifact.
     pub entry: ArtifactEntry,
@@ -77,7 +79,7 @@ pub struct ArtifactText {
     /// The line in which the range begins; lines are counted from 1.
     pub first_line: u64,
     /// The text of the range.
-    pub text: String,
+    pub text: CountedValue<String>,
 }
 
 /// Selects artifacts to list, the newest first.

@@ -1,60 +1,125 @@
-//! The connections that read. They run on blocking threads, a few at a time.
+//! The connections that read. They run on blocking threads, a few at a time, and owners have them in
+//! turn.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use rusqlite::{Connection, InterruptHandle};
+use tokio::time::timeout;
 
 use super::lock_patience::LockPatience;
+use super::reading::StoreRead;
 use super::{DataDir, StoreError, schema};
+use crate::net::fairness::{FairPlaces, OwnerPlace};
+use crate::net::memory::{CountedValue, MemoryFull, MemoryKind, ProcessMemory, SharedMemory};
 
 /// The most connections that read at the same time.
 const MAX_READERS: usize = 3;
+/// The longest read.
+const READ_TIME: Duration = Duration::from_secs(10);
 
 pub(super) struct Readers {
     data_dir: DataDir,
-    permits: Semaphore,
+    places: Arc<FairPlaces>,
+    memory: ProcessMemory,
     patience: LockPatience,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
-    pub(super) fn open(data_dir: &DataDir) -> Result<Self, StoreError> {
+    /// Readers whose results count in a budget.
+    pub(super) fn open(data_dir: &DataDir, memory: ProcessMemory) -> Result<Self, StoreError> {
         Ok(Self {
             idle: Mutex::new(vec![schema::reader(data_dir)?]),
             data_dir: data_dir.clone(),
-            permits: Semaphore::new(MAX_READERS),
+            places: FairPlaces::new(MAX_READERS, memory.sharing().clone()),
+            memory,
             patience: LockPatience::default(),
         })
     }
 
     /// Reads in one transaction, so that what is written meanwhile is seen as a whole or not at all.
+    /// A read that finds no memory waits for what it needs, without a connection, and begins again.
+    /// It is stopped when this future is dropped.
     pub(super) async fn run<T: Send + 'static>(
-        self: Arc<Self>,
-        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let readers = Arc::clone(&self);
-        let permit = self.permits.acquire().await;
-        let _permit = permit.map_err(|_| StoreError::Closed)?;
-        let read = move || {
-            let mut connection = readers.take()?;
-            readers.patience.begin(&connection)?;
-            let result = in_snapshot(&mut connection, read);
-            readers.patience.end(&result);
-            if result.is_ok() {
-                readers.put_back(connection);
+        self: &Arc<Self>,
+        owner: &str,
+        read: impl Fn(&StoreRead<'_>, &str) -> Result<T, StoreError> + Send + Sync + 'static,
+    ) -> Result<CountedValue<T>, StoreError> {
+        let read = Arc::new(read);
+        let memory = self.memory.of_owner(owner);
+        let mut waited_for = 0;
+        loop {
+            let mut share = memory.share(MemoryKind::Requests);
+            let granted = share.request(waited_for).await;
+            granted.map_err(|full| StoreError::NoMemory {
+                needed: waited_for,
+                full,
+            })?;
+            let share = SharedMemory::new(share);
+            match self.run_once(owner, &share, Arc::clone(&read)).await {
+                Err(StoreError::NoMemory {
+                    needed,
+                    full: MemoryFull::InUse,
+                }) if needed > waited_for => waited_for = needed,
+                result => return result,
             }
-            result
-        };
-        let result = tokio::task::spawn_blocking(read).await;
-        result.unwrap_or(Err(StoreError::Closed))
+        }
+    }
+
+    async fn run_once<T: Send + 'static>(
+        self: &Arc<Self>,
+        owner: &str,
+        share: &SharedMemory,
+        read: Arc<impl Fn(&StoreRead<'_>, &str) -> Result<T, StoreError> + Send + Sync + 'static>,
+    ) -> Result<CountedValue<T>, StoreError> {
+        let place = self.places.take(owner).await;
+        let running = Arc::<RunningRead>::default();
+        let _stop = StopWhenDropped(Arc::clone(&running));
+        let (readers, share) = (Arc::clone(self), share.clone());
+        let owner = owner.to_owned();
+        let work = tokio::task::spawn_blocking(move || {
+            readers.read(&running, place, share, &|reading: &StoreRead<'_>| {
+                read(reading, &owner)
+            })
+        });
+        match timeout(READ_TIME, work).await {
+            Ok(result) => result.unwrap_or(Err(StoreError::Closed)),
+            Err(_) => Err(StoreError::Stopped),
+        }
+    }
+
+    /// Reads with a connection. Blocks.
+    fn read<T>(
+        &self,
+        running: &RunningRead,
+        _place: OwnerPlace,
+        share: SharedMemory,
+        read: &impl Fn(&StoreRead<'_>) -> Result<T, StoreError>,
+    ) -> Result<CountedValue<T>, StoreError> {
+        let mut connection = self.take()?;
+        self.patience.begin(&connection)?;
+        *running.interrupt.lock() = Some(connection.get_interrupt_handle());
+        let result = in_snapshot(&mut connection, |connection| {
+            let reading = StoreRead::new(connection, &share, &running.is_stopped);
+            reading.reserve(0)?;
+            let value = read(&reading)?;
+            Ok((value, reading.reserved()))
+        });
+        // From here on the connection may be that of another read.
+        running.interrupt.lock().take();
+        self.patience.end(&result);
+        let (value, reserved) = result?;
+        self.put_back(connection);
+        share.set(reserved);
+        Ok(CountedValue::new(value, share))
     }
 
     /// How many connections are open.
     pub(super) fn connections(&self) -> usize {
-        let in_use = MAX_READERS.saturating_sub(self.permits.available_permits());
-        in_use + self.idle.lock().len()
+        self.places.used() + self.idle.lock().len()
     }
 
     fn take(&self) -> Result<Connection, StoreError> {
@@ -65,6 +130,26 @@ impl Readers {
     fn put_back(&self, connection: Connection) {
         let mut idle = self.idle.lock();
         idle.push(connection);
+    }
+}
+
+/// A read that is under way.
+#[derive(Default)]
+struct RunningRead {
+    is_stopped: AtomicBool,
+    /// Interrupts its connection, while it has one.
+    interrupt: Mutex<Option<InterruptHandle>>,
+}
+
+/// Stops a read when nobody waits for it any more.
+struct StopWhenDropped(Arc<RunningRead>);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.0.is_stopped.store(true, Ordering::Relaxed);
+        if let Some(interrupt) = &*self.0.interrupt.lock() {
+            interrupt.interrupt();
+        }
     }
 }
 
@@ -87,18 +172,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::new(folder.path());
         data_dir.create_files().unwrap();
-        let writer = schema::writer(&data_dir).unwrap();
-        let readers = Arc::new(Readers::open(&data_dir).unwrap());
+        let writer = Mutex::new(schema::writer(&data_dir).unwrap());
+        let readers = Arc::new(Readers::open(&data_dir, ProcessMemory::unlimited()).unwrap());
         let sessions = |connection: &Connection| -> Result<u64, StoreError> {
             let count = "SELECT count(*) FROM whole_sessions";
             Ok(connection.query_row(count, [], |row| row.get(0))?)
         };
-        let read = Arc::clone(&readers).run(move |connection| {
+        let read = readers.run("local", move |connection, _| {
             let before = sessions(connection)?;
-            writer.execute_batch("INSERT INTO whole_sessions VALUES ('local', 's', '{}', 1)")?;
+            writer
+                .lock()
+                .execute_batch("INSERT INTO whole_sessions VALUES ('local', 's', '{}', 1)")?;
             Ok((before, sessions(connection)?))
         });
-        assert_eq!(read.await.unwrap(), (0, 0));
-        assert_eq!(readers.run(sessions).await.unwrap(), 1);
+        assert_eq!(*read.await.unwrap(), (0, 0));
+        let after = readers.run("local", move |connection, _| sessions(connection));
+        assert_eq!(*after.await.unwrap(), 1);
     }
 }

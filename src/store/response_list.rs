@@ -1,13 +1,12 @@
 //! Lists of the stored responses of an owner, page by page.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
+use super::page::{PAGE_BYTES, Page};
+use super::reading::StoreRead;
 use super::responses::{self, find};
 use super::{ListPage, Store, StoreError};
-
-/// A page ends with the response that brings it to so many bytes, whatever the client asked for:
-/// the outputs of a hundred responses may have gigabytes.
-const PAGE_BYTES: usize = 8 << 20;
+use crate::net::memory::CountedValue;
 
 /// The responses of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,8 +18,8 @@ pub struct ListedResponses {
 }
 
 impl Store {
-    /// A page of the responses of an owner, or of those with a status, in the order in which they were stored; a background
-    /// response is stored when it is accepted. `None` if the owner has no response with the id
+    /// A page of the responses of an owner, or of those with a status, in the order in which they
+    /// were stored; a background response is stored when it is accepted. `None` if the owner has no response with the id
     /// after which the page begins. A page may have fewer responses than it could, if they are
     /// large.
     pub async fn list_responses(
@@ -28,12 +27,12 @@ impl Store {
         owner: &str,
         status: Option<&str>,
         page: &ListPage,
-    ) -> Result<Option<ListedResponses>, StoreError> {
-        let (owner, status, page) = (owner.to_owned(), status.map(str::to_owned), page.clone());
-        self.run_reader(move |connection| {
-            list_responses(connection, &owner, status.as_deref(), &page, PAGE_BYTES)
-        })
-        .await
+    ) -> Result<Option<CountedValue<ListedResponses>>, StoreError> {
+        let (status, page) = (status.map(str::to_owned), page.clone());
+        let read = move |reading: &StoreRead<'_>, owner: &str| {
+            list_responses(reading, owner, status.as_deref(), &page, PAGE_BYTES)
+        };
+        Ok(self.run_reader(owner, read).await?.transpose())
     }
 }
 
@@ -48,7 +47,7 @@ pub(super) fn select_ids(newest_first: bool) -> String {
 }
 
 pub(super) fn list_responses(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     owner: &str,
     status: Option<&str>,
     page: &ListPage,
@@ -56,7 +55,7 @@ pub(super) fn list_responses(
 ) -> Result<Option<ListedResponses>, StoreError> {
     let (mut above, mut below) = (i64::MIN, i64::MAX);
     if let Some(after) = &page.after {
-        let Some(row) = find(connection, owner, after)? else {
+        let Some(row) = find(reading, owner, after)? else {
             return Ok(None);
         };
         if page.newest_first {
@@ -65,25 +64,29 @@ pub(super) fn list_responses(
             above = row.number;
         }
     }
-    let mut select = connection.prepare_cached(&select_ids(page.newest_first))?;
+    let mut select = reading.prepare_cached(&select_ids(page.newest_first))?;
     // One more than fits shows whether responses follow.
     let limit = page.limit + 1;
     let ids = select.query_map(params![owner, above, below, status, limit], |row| {
         row.get(0)
     })?;
-    let mut listed = ListedResponses::default();
-    let mut bytes = 0;
+    let mut responses = Page::new(page, max_bytes);
+    let mut has_more = false;
     for id in ids {
-        if listed.responses.len() == page.limit || bytes >= max_bytes {
-            listed.has_more = true;
+        let id: String = id?;
+        let is_added = responses.add(reading, |reading| {
+            let response = responses::read(reading, owner, &id)?.ok_or(StoreError::Gone)?;
+            let bytes = response.json.len();
+            Ok(((id, response.json), bytes))
+        })?;
+        if !is_added {
+            has_more = true;
             break;
         }
-        let id: String = id?;
-        let Some(response) = responses::read(connection, owner, &id)? else {
-            continue;
-        };
-        bytes += response.json.len();
-        listed.responses.push((id, response.json));
     }
-    Ok(Some(listed))
+    let responses = responses.entries;
+    Ok(Some(ListedResponses {
+        responses,
+        has_more,
+    }))
 }

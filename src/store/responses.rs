@@ -5,8 +5,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::conversations;
 use super::error::StoreError;
+use super::reading::StoreRead;
 use super::threads::{self, NewItem, StoredItems, ThreadPlace};
 use super::{SpentRow, Store, contents, spent};
+use crate::net::memory::CountedValue;
 
 /// The bytes that the row of a response takes besides its texts, with its places in the indexes.
 const RESPONSE_BASE: u64 = 256;
@@ -50,13 +52,16 @@ impl ResponseText {
 
 /// What follows the items of the output, of its two kinds of pieces.
 fn joined(tail: &str, parameters: &str) -> String {
-    let mut rest = String::with_capacity(tail.len() + parameters.len());
-    for (own, repeated) in tail.split('\n').zip(parameters.split('\n')) {
-        rest.push_str(own);
-        rest.push_str(repeated);
-    }
-    rest.push('}');
+    let mut rest = String::with_capacity(tail.len() + parameters.len() + 1);
+    rest.extend(pieces(tail, parameters));
     rest
+}
+
+fn pieces<'p>(tail: &'p str, parameters: &'p str) -> impl Iterator<Item = &'p str> {
+    let pieces = tail.split('\n').zip(parameters.split('\n'));
+    pieces
+        .flat_map(|(own, repeated)| [own, repeated])
+        .chain(["}"])
 }
 
 /// A response that has ended, to be stored.
@@ -163,22 +168,36 @@ impl Store {
         &self,
         owner: &str,
         id: &str,
-    ) -> Result<Option<StoredResponse>, StoreError> {
-        let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.run_reader(move |connection| read(connection, &owner, &id))
-            .await
+    ) -> Result<Option<CountedValue<StoredResponse>>, StoreError> {
+        let id = id.to_owned();
+        let read = move |reading: &StoreRead<'_>, owner: &str| read(reading, owner, &id);
+        Ok(self.run_reader(owner, read).await?.transpose())
+    }
+
+    /// Whether a response of an owner runs or ran in the background; `None` if the owner has none
+    /// with this id.
+    pub async fn is_background(&self, owner: &str, id: &str) -> Result<Option<bool>, StoreError> {
+        let id = id.to_owned();
+        self.read_small(owner, move |reading, owner| {
+            let mut select = reading
+                .prepare_cached("SELECT background FROM responses WHERE id = ?1 AND owner = ?2")?;
+            let found = select.query_row([id.as_str(), owner], |row| row.get(0));
+            Ok(found.optional()?)
+        })
+        .await
     }
 
     /// The history of what a request continues; `None` if the owner has no such response or
-    /// conversation. A background response that has not ended has no history.
+    /// conversation. A background response that has not ended has no history. The share has room
+    /// for a copy of the list as well: the request that is made of it for a provider.
     pub async fn history(
         &self,
         owner: &str,
         origin: &StoredOrigin,
-    ) -> Result<Option<StoredHistory>, StoreError> {
-        let (owner, origin) = (owner.to_owned(), origin.clone());
-        self.run_reader(move |connection| history(connection, &owner, &origin))
-            .await
+    ) -> Result<Option<CountedValue<StoredHistory>>, StoreError> {
+        let origin = origin.clone();
+        let read = move |reading: &StoreRead<'_>, owner: &str| history(reading, owner, &origin);
+        Ok(self.run_reader(owner, read).await?.transpose())
     }
 
     /// Records that a response was used. Does not wait for the disk.
@@ -397,55 +416,66 @@ fn shared_prefix(
 }
 
 pub(super) fn read(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     owner: &str,
     id: &str,
 ) -> Result<Option<StoredResponse>, StoreError> {
-    let Some(row) = find(connection, owner, id)? else {
+    let Some(row) = find(reading, owner, id)? else {
         return Ok(None);
     };
-    let mut select = connection.prepare_cached(
+    let mut select = reading.prepare_cached(
         "SELECT head, tail, parameters, background FROM responses WHERE number = ?1",
     )?;
     let mut rows = select.query([row.number])?;
     let columns = rows.next()?.ok_or(StoreError::Gone)?;
-    let mut json: String = columns.get(0)?;
-    if let Some(place) = row.place(row.ends) {
-        let parts = threads::parts(connection, row.output, place)?;
-        let mut text = json.into_bytes();
-        threads::read(connection, &parts, &mut text, |_| {})?;
-        json = contents::text_of(text)?;
+    let text = |column| {
+        columns
+            .get_ref(column)?
+            .as_str()
+            .map_err(rusqlite::Error::from)
+    };
+    let (head, tail) = (text(0)?, text(1)?);
+    let parameters = contents::read(reading, columns.get(2)?)?;
+    let parts = match row.place(row.ends) {
+        Some(place) => threads::parts(reading, row.output, place)?,
+        None => Vec::new(),
+    };
+    let (count, bytes) = threads::size(reading, &parts)?;
+    let mut json = Vec::new();
+    let around = head.len() + tail.len() + parameters.len() + 1;
+    contents::reserve(reading, &mut json, around + bytes + count)?;
+    json.extend_from_slice(head.as_bytes());
+    threads::read(reading, &parts, &mut json, |_| {})?;
+    for piece in pieces(tail, &parameters) {
+        json.extend_from_slice(piece.as_bytes());
     }
-    let parameters = contents::read(connection, columns.get(2)?)?;
-    let tail = columns.get_ref(1)?.as_str();
-    json += &joined(tail.map_err(rusqlite::Error::from)?, &parameters);
     Ok(Some(StoredResponse {
-        json,
+        json: contents::text_of(json)?,
         background: columns.get(3)?,
     }))
 }
 
 pub(super) fn history(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     owner: &str,
     origin: &StoredOrigin,
 ) -> Result<Option<StoredHistory>, StoreError> {
     let place = match origin {
         StoredOrigin::Nothing => None,
-        StoredOrigin::Response(id) => {
-            find(connection, owner, id)?.and_then(|row| row.place(row.ends))
-        }
+        StoredOrigin::Response(id) => find(reading, owner, id)?.and_then(|row| row.place(row.ends)),
         StoredOrigin::Conversation(id) | StoredOrigin::BesideConversation(id) => {
-            match conversations::thread(connection, owner, id)? {
-                Some(thread) => Some(threads::end(connection, thread)?),
+            match conversations::thread(reading, owner, id)? {
+                Some(thread) => Some(threads::end(reading, thread)?),
                 None => None,
             }
         }
     };
     let Some(place) = place else { return Ok(None) };
+    let items = threads::history(reading, place)?;
+    reading.reserve(items.list.len())?;
     Ok(Some(StoredHistory {
-        items: threads::history(connection, place)?,
-        session: threads::session(connection, place.thread)?,
+        items,
+        session: threads::session(reading, place.thread)?,
     }))
 }
 

@@ -8,7 +8,7 @@ use super::lock_patience::LOCK_TIMEOUT;
 use super::page_caches::{self, READER_CACHE, WRITER_CACHE};
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("007.sql"),
     include_str!("008.sql"),
     include_str!("009.sql"),
+    include_str!("010.sql"),
 ];
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
@@ -116,7 +117,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "9"),
+            ("user_version", "10"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))
@@ -159,7 +160,7 @@ pub(super) mod tests {
             let read = store
                 .read("local", &listed[0].id, &ArtifactRange::Whole)
                 .await;
-            assert!(read.unwrap().unwrap().text == text);
+            assert!(*read.unwrap().unwrap().text == text);
             let migrated = reader(&data_dir).unwrap();
             let version: usize = migrated
                 .pragma_query_value(None, "user_version", |row| row.get(0))
@@ -171,10 +172,10 @@ pub(super) mod tests {
     #[test]
     fn a_newer_schema_is_left_alone() {
         let mut connection = in_memory();
-        connection.pragma_update(None, "user_version", 10).unwrap();
+        connection.pragma_update(None, "user_version", 99).unwrap();
         assert!(matches!(
             migrate(&mut connection),
-            Err(StoreError::Newer(10))
+            Err(StoreError::Newer(99))
         ));
     }
 }

@@ -11,6 +11,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::contents::{self, ContentReader};
 use super::error::StoreError;
+use super::page::Page;
+use super::reading::StoreRead;
 
 /// The bits of an item's number that are its position.
 const POSITION_BITS: u32 = 24;
@@ -161,16 +163,18 @@ fn insert(
     position: i64,
     item: &NewItem,
 ) -> Result<u64, StoreError> {
-    let mut insert = connection
-        .prepare_cached("INSERT INTO items (number, id, json, content) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO items (number, id, json, content, owner)
+             VALUES (?1, ?2, ?3, ?4, (SELECT owner FROM threads WHERE number = ?5))",
+    )?;
     let number = (thread << POSITION_BITS) + position;
     let mut bytes = ITEM_BASE + item.id.len() as u64;
     if item.json.len() < CONTENT_BYTES {
         bytes += item.json.len() as u64;
-        insert.execute(params![number, item.id, item.json, None::<i64>])?;
+        insert.execute(params![number, item.id, item.json, None::<i64>, thread])?;
     } else {
         let content = contents::put(connection, &item.json)?;
-        insert.execute(params![number, item.id, None::<&str>, content])?;
+        insert.execute(params![number, item.id, None::<&str>, content, thread])?;
     }
     Ok(bytes)
 }
@@ -220,11 +224,11 @@ pub(super) fn import_item(
 
 /// Reads the own items of a thread with their positions, in their order.
 pub(super) fn each_item<E: From<rusqlite::Error> + From<StoreError>>(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     thread: i64,
     mut each: impl FnMut(i64, NewItem) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut select = connection.prepare_cached(
+    let mut select = reading.prepare_cached(
         "SELECT number, id, json, content FROM items WHERE number >= ?1 AND number < ?2
          ORDER BY number",
     )?;
@@ -233,7 +237,7 @@ pub(super) fn each_item<E: From<rusqlite::Error> + From<StoreError>>(
     let mut contents = ContentReader::default();
     while let Some(row) = rows.next()? {
         let mut json = Vec::new();
-        push_json(connection, row, 2, &mut contents, &mut json)?;
+        push_json(reading, row, 2, &mut contents, &mut json)?;
         let number: i64 = row.get(0)?;
         let id = row.get(1)?;
         let json = contents::text_of(json)?;
@@ -269,12 +273,12 @@ pub(super) fn parts(
 /// Appends the JSON of the items in these parts, with commas between them. Whoever makes a text of
 /// it checks it as a whole. `each` gets the place of each item.
 pub(super) fn read(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     parts: &[ThreadPart],
     text: &mut Vec<u8>,
     mut each: impl FnMut(Range<usize>),
 ) -> Result<(), StoreError> {
-    let mut select = connection.prepare_cached(
+    let mut select = reading.prepare_cached(
         "SELECT json, content FROM items WHERE number >= ?1 AND number < ?2 ORDER BY number",
     )?;
     let mut is_first = true;
@@ -287,7 +291,7 @@ pub(super) fn read(
                 text.push(b',');
             }
             let start = text.len();
-            push_json(connection, row, 0, &mut contents, text)?;
+            push_json(reading, row, 0, &mut contents, text)?;
             each(start..text.len());
         }
     }
@@ -296,18 +300,18 @@ pub(super) fn read(
 
 /// Reads all items before a place.
 pub(super) fn history(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     place: ThreadPlace,
 ) -> Result<StoredItems, StoreError> {
-    let parts = parts(connection, 0, place)?;
-    let (count, bytes) = size(connection, &parts)?;
+    let parts = parts(reading, 0, place)?;
+    let (count, bytes) = size(reading, &parts)?;
     // The items, a comma after each but the last, and the two brackets.
     let mut list = Vec::new();
-    list.try_reserve_exact(bytes + count.max(1) + 1).ok();
-    let mut ranges = Vec::new();
-    ranges.try_reserve_exact(count).ok();
+    contents::reserve(reading, &mut list, bytes + count.max(1) + 1)?;
+    reading.reserve(count * size_of::<Range<usize>>())?;
+    let mut ranges = Vec::with_capacity(count);
     list.push(b'[');
-    read(connection, &parts, &mut list, |range| ranges.push(range))?;
+    read(reading, &parts, &mut list, |range| ranges.push(range))?;
     list.push(b']');
     Ok(StoredItems {
         list: contents::text_of(list)?,
@@ -316,7 +320,10 @@ pub(super) fn history(
 }
 
 /// The most items that these parts have, and the most bytes of JSON: a text that grows is copied.
-fn size(connection: &Connection, parts: &[ThreadPart]) -> Result<(usize, usize), StoreError> {
+pub(super) fn size(
+    connection: &Connection,
+    parts: &[ThreadPart],
+) -> Result<(usize, usize), StoreError> {
     let mut sum = (0, 0);
     for part in parts {
         let numbers = part.numbers();
@@ -436,63 +443,67 @@ fn delete_items(
     Ok(())
 }
 
+/// The newest item of an owner with an id.
+pub(super) const SELECT_NEWEST: &str =
+    "SELECT number FROM items WHERE owner = ?1 AND id = ?2 ORDER BY number DESC LIMIT 1";
+
 /// The newest item of an owner with this id.
 pub(super) fn newest_with_id(
     connection: &Connection,
     owner: &str,
     id: &str,
 ) -> Result<Option<i64>, StoreError> {
-    let mut select = connection.prepare_cached(
-        "SELECT items.number FROM items
-         JOIN threads ON threads.number = items.number >> 24
-         WHERE items.id = ?1 AND threads.owner = ?2 ORDER BY items.number DESC LIMIT 1",
-    )?;
-    let found = select.query_row([id, owner], |row| row.get(0));
+    let mut select = connection.prepare_cached(SELECT_NEWEST)?;
+    let found = select.query_row([owner, id], |row| row.get(0));
     Ok(found.optional()?)
 }
 
 /// The JSON of an item.
-pub(super) fn item(connection: &Connection, number: i64) -> Result<Option<String>, StoreError> {
-    let mut select =
-        connection.prepare_cached("SELECT json, content FROM items WHERE number = ?1")?;
+pub(super) fn item(reading: &StoreRead<'_>, number: i64) -> Result<Option<String>, StoreError> {
+    let mut select = reading.prepare_cached("SELECT json, content FROM items WHERE number = ?1")?;
     let mut rows = select.query([number])?;
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
     let mut json = Vec::new();
-    push_json(connection, row, 0, &mut ContentReader::default(), &mut json)?;
+    push_json(reading, row, 0, &mut ContentReader::default(), &mut json)?;
     Ok(Some(contents::text_of(json)?))
 }
 
-/// The first items of a part in an order, with their ids.
+/// Adds the items of a part to a page, in an order, until the page is full. Returns whether items of
+/// the part are left then.
 pub(super) fn page(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     part: &ThreadPart,
     newest_first: bool,
-    limit: usize,
-) -> Result<Vec<NewItem>, StoreError> {
+    page: &mut Page<NewItem>,
+) -> Result<bool, StoreError> {
     let order = if newest_first { "DESC" } else { "ASC" };
-    let mut select = connection.prepare_cached(&format!(
+    let mut select = reading.prepare_cached(&format!(
         "SELECT id, json, content FROM items WHERE number >= ?1 AND number < ?2
-         ORDER BY number {order} LIMIT ?3"
+         ORDER BY number {order}"
     ))?;
     let numbers = part.numbers();
-    let mut rows = select.query(params![numbers.start, numbers.end, limit])?;
-    let mut items = Vec::new();
+    let mut rows = select.query([numbers.start, numbers.end])?;
     let mut contents = ContentReader::default();
     while let Some(row) = rows.next()? {
-        let mut json = Vec::new();
-        push_json(connection, row, 1, &mut contents, &mut json)?;
-        let id = row.get(0)?;
-        let json = contents::text_of(json)?;
-        items.push(NewItem { id, json });
+        let is_added = page.add(reading, |reading| {
+            let mut json = Vec::new();
+            push_json(reading, row, 1, &mut contents, &mut json)?;
+            let id = row.get(0)?;
+            let (bytes, json) = (json.len(), contents::text_of(json)?);
+            Ok((NewItem { id, json }, bytes))
+        })?;
+        if !is_added {
+            return Ok(true);
+        }
     }
-    Ok(items)
+    Ok(false)
 }
 
 /// Appends the JSON of an item, whose columns `json` and `content` begin at `column`.
 fn push_json(
-    connection: &Connection,
+    reading: &StoreRead<'_>,
     row: &rusqlite::Row<'_>,
     column: usize,
     contents: &mut ContentReader,
@@ -500,8 +511,11 @@ fn push_json(
 ) -> Result<(), StoreError> {
     let json = row.get_ref(column)?.as_bytes_or_null();
     match json.map_err(rusqlite::Error::from)? {
-        Some(json) => text.extend_from_slice(json),
-        None => contents.read(connection, row.get(column + 1)?, text)?,
+        Some(json) => {
+            contents::reserve(reading, text, json.len())?;
+            text.extend_from_slice(json);
+        }
+        None => contents.read(reading, row.get(column + 1)?, text)?,
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::inspection::{StoreReading, create_private};
+use super::reading::StoreRead;
 use super::threads::{self, NewItem};
 use super::{contents, responses};
 
@@ -143,13 +144,17 @@ fn export(
             begins: row.get(3)?,
             ends: row.get(4)?,
         })?;
-        threads::each_item(&snapshot, number, |position, item| {
-            Ok::<(), TransferError>(write(&ExportedLine::Item {
-                position,
-                id: item.id,
-                json: item.json,
-            })?)
-        })?;
+        threads::each_item(
+            &StoreRead::without_budget(&snapshot),
+            number,
+            |position, item| {
+                Ok::<(), TransferError>(write(&ExportedLine::Item {
+                    position,
+                    id: item.id,
+                    json: item.json,
+                })?)
+            },
+        )?;
     }
     let mut select = snapshot.prepare(
         "SELECT id, thread, input, output, ends, status, background, head, tail, parameters, prefix,
@@ -160,7 +165,7 @@ fn export(
     )?;
     let mut rows = select.query([owner])?;
     while let Some(row) = rows.next()? {
-        let parameters = contents::read(&snapshot, row.get(9)?)?;
+        let parameters = contents::read(&StoreRead::without_budget(&snapshot), row.get(9)?)?;
         write(&ExportedLine::Response(ExportedResponse {
             id: row.get(0)?,
             thread: row.get(1)?,

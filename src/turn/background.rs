@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::sink::{EventLog, LogFuture};
+use crate::net::memory::MemoryShare;
 use crate::responses::BusyConversation;
 use crate::store::{NewResponse, ResponseText};
 
@@ -50,7 +51,9 @@ pub struct AcceptedRun {
     /// The first events.
     pub events: EventBuffer,
     /// The body of the request.
-    pub request: Arc<String>,
+    pub request: String,
+    /// The memory of it all.
+    pub memory: MemoryShare,
     /// The headers that decide how the turn runs, as JSON.
     pub headers: String,
     /// Whether the client wants the events.

@@ -1,13 +1,14 @@
 //! From a request body to everything that the engine needs: parse, resolve item references, route,
 //! plan and encode. Nothing here waits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::responses::assembler::Assembler;
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::{TurnSource, call_not_found};
+use adapters::shared_text::SharedText;
 use adapters::turn::{Continuation, Turn};
 use serde::Deserialize;
 
@@ -21,6 +22,7 @@ use super::observer::TurnEvent;
 use super::prepared::{RoutedHistory, first_attempt, new_assembler, resolve_routes};
 use super::shared::SharedState;
 use crate::config::Config;
+use crate::net::memory::MemoryShare;
 use crate::responses::{
     BusyConversation, ConnectionTurn, HistoryBefore, LoadedHistory, StoredTurn,
 };
@@ -39,7 +41,10 @@ pub(super) struct StoredNeeds {
     /// What it continues.
     pub(super) continues: Option<Continuation>,
     /// The ids of items that it refers to.
-    pub(super) items: Vec<String>,
+    pub(super) items: BTreeSet<String>,
+    /// The bytes of the items that it refers to, each as often as it is named: so much memory its
+    /// copy for a provider may take.
+    pub(super) copies: usize,
 }
 
 /// What was loaded from the store for a request.
@@ -48,11 +53,24 @@ pub(super) struct LoadedParts {
     /// The history that it continues.
     pub(super) history: Option<LoadedHistory>,
     /// The items that it refers to; `None` if nobody looked for them.
-    pub(super) items: Option<HashMap<String, Arc<str>>>,
+    pub(super) items: Option<HashMap<String, SharedText>>,
     /// The conversation, which no other turn may use meanwhile.
     pub(super) busy: Option<BusyConversation>,
     /// The history, for what continues it on the same connection.
     pub(super) before: Option<HistoryBefore>,
+    /// Memory for a copy of the history.
+    pub(super) history_copy: Option<MemoryShare>,
+    /// Memory for copies of the items, and its bytes.
+    pub(super) item_copies: Option<(MemoryShare, usize)>,
+}
+
+impl LoadedParts {
+    /// The bytes of it all.
+    pub(super) fn size(&self) -> usize {
+        let history = self.history.as_ref().map_or(0, |it| it.items.len());
+        let items = self.items.iter().flat_map(HashMap::values);
+        history + items.map(|item| item.len()).sum::<usize>()
+    }
 }
 
 /// A request with what it refers to. Made by [`resolve`].
@@ -60,7 +78,7 @@ struct ResolvedRequest {
     /// The request with its history and items; `None` if it refers to nothing.
     source: Option<TurnSource>,
     /// The items that it refers to, by id.
-    items: HashMap<String, Arc<str>>,
+    items: HashMap<String, SharedText>,
 }
 
 /// A client request that was parsed and routed.
@@ -104,9 +122,9 @@ pub(super) fn prepare(
         Some(Continuation::Response(_)) => turn.results(),
         Some(Continuation::Conversation(_)) | None => Vec::new(),
     };
-    let resolved = match resolve(ctx, shared, source, &turn, loaded) {
-        Ok(resolved) => resolved,
-        Err(needs) => return Ok(Preparation::NeedsStored(needs)),
+    let resolved = match resolve(ctx, config, shared, source, &turn, loaded)? {
+        Preparation::Ready(resolved) => resolved,
+        Preparation::NeedsStored(needs) => return Ok(Preparation::NeedsStored(needs)),
     };
     let items = resolved.items;
     let source = resolved.source.as_ref().unwrap_or(source);
@@ -280,11 +298,12 @@ pub(super) fn prepare(
 /// Puts what was loaded into a request, or says what has to be loaded first.
 fn resolve(
     ctx: &TurnContext,
+    config: &Config,
     shared: &SharedState,
     source: &TurnSource,
     turn: &Turn<'_>,
     loaded: &LoadedParts,
-) -> Result<ResolvedRequest, StoredNeeds> {
+) -> Result<Preparation<ResolvedRequest>, Fault> {
     let mut needs = StoredNeeds::default();
     if loaded.history.is_none() {
         needs.continues.clone_from(&turn.continues);
@@ -298,27 +317,47 @@ fn resolve(
     match &loaded.items {
         Some(stored) => items.extend(stored.iter().map(|(id, json)| (id.clone(), json.clone()))),
         None if shared.responses.store().is_some() => {
-            let unknown = references.into_iter().filter(|id| !items.contains_key(id));
-            needs.items = unknown.collect();
+            let unknown = references.iter().filter(|id| !items.contains_key(*id));
+            needs.items = unknown.cloned().collect();
         }
         None => {}
     }
-    if needs.continues.is_some() || !needs.items.is_empty() {
-        return Err(needs);
+    let copied = loaded.item_copies.as_ref().map_or(0, |(_, bytes)| *bytes);
+    needs.copies = size_of_references(&references, &items, config.server.body_limit)?;
+    if needs.continues.is_some() || !needs.items.is_empty() || needs.copies > copied {
+        return Ok(Preparation::NeedsStored(needs));
     }
     let mut resolved = None;
     if let Some(history) = &loaded.history {
-        let source = source.with_history(Arc::clone(&history.items));
+        let source = source.with_history(history.items.clone());
         resolved = Some(source.with_max_message_chars(history.max_message_chars));
     }
     if !items.is_empty() {
         let source = resolved.as_ref().unwrap_or(source);
         resolved = Some(source.with_items(items.clone()));
     }
-    Ok(ResolvedRequest {
+    Ok(Preparation::Ready(ResolvedRequest {
         source: resolved,
         items,
-    })
+    }))
+}
+
+/// The bytes of the items that a request refers to, each as often as it is named. They are limited
+/// like those of a body that has the items itself.
+fn size_of_references(
+    references: &[String],
+    items: &HashMap<String, SharedText>,
+    limit: usize,
+) -> Result<usize, Fault> {
+    let named = references.iter().filter_map(|id| items.get(id));
+    let bytes = named.map(|item| item.len()).fold(0, usize::saturating_add);
+    if bytes > limit {
+        let message = format!(
+            "The items that this request refers to have {bytes} bytes, more than the {limit} that body_limit in [server] allows: refer to fewer of them, or to each only once."
+        );
+        return Err(Fault::invalid("input", message));
+    }
+    Ok(bytes)
 }
 
 /// A request that cannot be prepared, with a stream that says why. `None` if the client did not ask
@@ -383,9 +422,9 @@ pub(super) fn estimate_input_tokens(
     loaded: &LoadedParts,
 ) -> Result<Preparation<u64>, Fault> {
     let mut turn = source.turn()?;
-    let resolved = match resolve(ctx, shared, source, &turn, loaded) {
-        Ok(resolved) => resolved.source,
-        Err(needs) => return Ok(Preparation::NeedsStored(needs)),
+    let resolved = match resolve(ctx, config, shared, source, &turn, loaded)? {
+        Preparation::Ready(resolved) => resolved.source,
+        Preparation::NeedsStored(needs) => return Ok(Preparation::NeedsStored(needs)),
     };
     let source = resolved.as_ref().unwrap_or(source);
     if resolved.is_some() {

@@ -34,7 +34,7 @@ mod report;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpentStorage {
     /// Nobody has: it is counted, and stored some seconds later.
-    Counted,
+    CountedValue,
     /// It is stored with the response.
     WithResponse,
 }
@@ -135,7 +135,7 @@ impl Record {
             fault: None,
             raw_fault: None,
             observer,
-            spent_storage: SpentStorage::Counted,
+            spent_storage: SpentStorage::CountedValue,
             _open: metrics.open_stream(),
         }
     }

@@ -34,8 +34,8 @@ use super::turn_memory::{ReceivedBody, TurnMemory};
 use crate::clock::System;
 use crate::config::Config;
 use crate::net::blocking::is_handed_over;
-use crate::net::memory::MemoryShare;
-use crate::responses::{ConnectionResponses, HistoryBefore, response_text};
+use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory};
+use crate::responses::{ConnectionResponses, HistoryBefore, memory_fault, response_text};
 use axum::body::Body;
 
 /// How long after the limit of a turn its client may take no byte of the stream. It gets the last
@@ -102,25 +102,25 @@ async fn accept(
         observer: None,
     };
     let filled = fill_in_prompt(&mut ctx, config, &mut body);
-    let ReceivedBody {
-        text: body,
-        memory: _memory,
-    } = body;
+    let ReceivedBody { text: body, memory } = body;
     let body = Arc::new(body);
     let allowed = filled.and_then(|()| service.check_day(&ctx.owner, config));
     let prepared = match allowed {
-        Ok(()) => prepare_stored(service, &ctx, config, &body, false).await,
+        Ok(()) => prepare_stored(service, &ctx, config, &body, memory.memory(), false).await,
         Err(fault) => Err(fault),
     };
     let accepted = match prepared {
         Ok(request) => {
+            let (stream, busy) = (request.stream, request.busy);
+            let (mut assembler, stored) = (request.parts.assembler, request.parts.stored);
+            let busy = busy.or(stored.and_then(|stored| stored.busy));
+            // The run encodes it again, and has the only copy of the body.
+            drop(request.first_step);
             let mut events = EventBuffer::default();
-            let mut assembler = request.parts.assembler;
             assembler.queue(&mut events);
             let response = assembler.response();
             let mut json = Vec::new();
             response.push_json(&mut json);
-            let stored = request.parts.stored;
             let run = AcceptedRun {
                 owner: Arc::clone(&ctx.owner),
                 identity: ResponseIdentity {
@@ -130,10 +130,11 @@ async fn accept(
                 response: json,
                 text: response_text(response),
                 events,
-                request: body,
+                request: Arc::unwrap_or_clone(body),
+                memory,
                 headers: background::kept_headers(&head.headers),
-                stream: request.stream,
-                busy: request.busy.or(stored.and_then(|stored| stored.busy)),
+                stream,
+                busy,
             };
             queue.accept(run).await
         }
@@ -188,12 +189,13 @@ async fn prepare_stored(
     ctx: &TurnContext,
     config: &Arc<Config>,
     body: &Arc<String>,
+    memory: &ProcessMemory,
     at_endpoint: bool,
 ) -> Result<PreparedRequest, Fault> {
     let prepare = |source: &TurnSource, loaded: &mut LoadedParts| {
         prepare(ctx, config, &service.shared, source, at_endpoint, loaded)
     };
-    with_stored(service, ctx, config, body, !at_endpoint, prepare).await
+    with_stored(service, ctx, config, body, memory, !at_endpoint, prepare).await
 }
 
 /// Takes a step with a request until it has what it needs from the store. `begins_turn` is true for
@@ -203,6 +205,7 @@ async fn with_stored<T>(
     ctx: &TurnContext,
     config: &Config,
     body: &Arc<String>,
+    memory: &ProcessMemory,
     begins_turn: bool,
     mut step: impl FnMut(&TurnSource, &mut LoadedParts) -> Result<Preparation<T>, Fault>,
 ) -> Result<T, Fault> {
@@ -215,7 +218,8 @@ async fn with_stored<T>(
     }
     let mut loaded = LoadedParts::default();
     loop {
-        let preparation = ctx.run_work(body.len(), || step(&source, &mut loaded));
+        let bytes = body.len().saturating_add(loaded.size());
+        let preparation = ctx.run_work(bytes, || step(&source, &mut loaded));
         let needs = match preparation? {
             Preparation::Ready(done) => return Ok(done),
             Preparation::NeedsStored(needs) => needs,
@@ -232,19 +236,28 @@ async fn with_stored<T>(
                 (Continuation::Response(id), Some(kept)) => kept.get(id),
                 _ => None,
             };
-            let (history, before) = if let Some(segment) = kept {
-                (segment.load(), HistoryBefore::Kept(segment))
+            let (history, copy, before) = if let Some(segment) = kept {
+                let (history, copy) = segment.load(memory).await?;
+                (history, copy, HistoryBefore::Kept(segment))
             } else {
                 let now = ctx.environment.clock.unix();
                 let history = responses.load(&ctx.owner, continues, config.history, now);
-                let history = history.await?;
-                let items = Arc::clone(&history.items);
-                (history, HistoryBefore::Loaded(items))
+                let (history, copy) = history.await?;
+                let items = history.items.clone();
+                (history, copy, HistoryBefore::Loaded(items))
             };
             loaded.history = Some(history);
+            loaded.history_copy = copy;
             loaded.before = Some(before);
         }
-        loaded.items = Some(responses.items(&ctx.owner, needs.items).await?);
+        if loaded.items.is_none() {
+            loaded.items = Some(responses.items(&ctx.owner, needs.items).await?);
+        } else if needs.copies > 0 {
+            let mut share = memory.share(MemoryKind::Requests);
+            let granted = share.request(needs.copies).await;
+            granted.map_err(|full| memory_fault(&full))?;
+            loaded.item_copies = Some((share, needs.copies));
+        }
     }
 }
 
@@ -326,7 +339,7 @@ async fn begin(
     let prepared = match filled.and(admitted) {
         Ok(slot) => {
             record.slot = slot;
-            prepare_stored(service, &ctx, config, &body, at_endpoint).await
+            prepare_stored(service, &ctx, config, &body, memory.budget(), at_endpoint).await
         }
         Err(fault) => Err(fault),
     };
@@ -398,16 +411,24 @@ pub async fn input_tokens(
     };
     let filled = fill_in_prompt(&mut ctx, &config, &mut body);
     // The memory counts until the estimate is made.
-    let ReceivedBody {
-        text: body,
-        memory: _memory,
-    } = body;
+    let ReceivedBody { text: body, memory } = body;
     let body = Arc::new(body);
     let estimate = |source: &TurnSource, loaded: &mut LoadedParts| {
         estimate_input_tokens(&ctx, &config, &service.shared, source, loaded)
     };
     let estimated = match filled {
-        Ok(()) => with_stored(service, &ctx, &config, &body, false, estimate).await,
+        Ok(()) => {
+            with_stored(
+                service,
+                &ctx,
+                &config,
+                &body,
+                memory.memory(),
+                false,
+                estimate,
+            )
+            .await
+        }
         Err(fault) => Err(fault),
     };
     match estimated {

@@ -113,6 +113,11 @@ impl Service {
         });
     }
 
+    /// Takes over the limits of what is remembered.
+    pub fn apply_limits(&self, config: &Config) {
+        self.shared.memory.set_limit(config.session_memory());
+    }
+
     /// The turns that run, by owner.
     pub fn slots(&self) -> &Arc<OwnerSlots> {
         &self.slots

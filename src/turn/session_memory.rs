@@ -15,6 +15,7 @@ use adapters::event::Usage;
 use adapters::hidden_rounds::HiddenRounds;
 use adapters::plan::WholeFrom;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
+use adapters::shared_text::SharedText;
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use registry::Route;
@@ -50,14 +51,27 @@ const SESSION_BASE: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct SessionMemory(Mutex<RememberedSessions>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RememberedSessions {
+    /// The most bytes of it all.
+    limit: usize,
     /// The one that was not used for the longest time first.
     by_key: LinkedHashMap<SessionKey, RememberedSession>,
     /// The session of each item of an answer, by owner and item id: a client may refer to an item
     /// without saying to which session it belongs.
     sessions_of_items: HashMap<(Arc<str>, Arc<str>), SessionKey>,
     bytes: usize,
+}
+
+impl Default for RememberedSessions {
+    fn default() -> Self {
+        Self {
+            limit: LIMIT,
+            by_key: LinkedHashMap::new(),
+            sessions_of_items: HashMap::new(),
+            bytes: 0,
+        }
+    }
 }
 
 /// Owner and session id.
@@ -383,7 +397,7 @@ impl SessionMemory {
     }
 
     /// Finds the remembered ones of these items, whatever their sessions.
-    pub(super) fn items(&self, owner: &Arc<str>, ids: Vec<String>) -> HashMap<String, Arc<str>> {
+    pub(super) fn items(&self, owner: &Arc<str>, ids: Vec<String>) -> HashMap<String, SharedText> {
         let sessions = self.0.lock();
         let found = |id: String| {
             let item = (Arc::clone(owner), Arc::<str>::from(id.as_str()));
@@ -391,7 +405,7 @@ impl SessionMemory {
             let records = &sessions.by_key.get(session)?.records;
             let key = (RecordKind::Item, id);
             let json = Arc::clone(records.get(&key)?.text()?);
-            Some((key.1, json))
+            Some((key.1, SharedText::from(json)))
         };
         ids.into_iter().filter_map(found).collect()
     }
@@ -507,6 +521,13 @@ impl SessionMemory {
         sessions.by_key.get(&key).map(read)
     }
 
+    /// Remembers at most so many bytes, and never more than [`LIMIT`].
+    pub(super) fn set_limit(&self, bytes: usize) {
+        let mut sessions = self.0.lock();
+        sessions.limit = bytes.min(LIMIT);
+        sessions.shrink();
+    }
+
     /// Changes what is remembered of a session, which counts as its latest use.
     fn change(&self, owner: &Arc<str>, session: &str, change: impl FnOnce(&mut RememberedSession)) {
         let key = (Arc::clone(owner), Arc::from(session));
@@ -521,7 +542,11 @@ impl RememberedSessions {
         change(&mut session);
         self.count_again(&key, &mut session);
         self.by_key.insert(key, session);
-        while self.bytes > LIMIT && self.forget_oldest() {}
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        while self.bytes > self.limit && self.forget_oldest() {}
     }
 
     fn count_again(&mut self, key: &SessionKey, session: &mut RememberedSession) {
@@ -536,7 +561,7 @@ impl RememberedSessions {
         let Some((key, mut session)) = self.by_key.pop_front() else {
             return false;
         };
-        if session.bytes > LIMIT / 2
+        if session.bytes > self.limit / 2
             && let Some(record) = session.records.forget_oldest()
         {
             self.count_again(&key, &mut session);

@@ -26,9 +26,7 @@ use respondent::metrics::usage::{DailyUsage, UsageLog};
 use respondent::net::LOCAL_OWNER;
 use respondent::net::memory::ProcessMemory;
 use respondent::responses::ResponseStore;
-use respondent::serve::{
-    self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
-};
+use respondent::serve::{self, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token};
 use respondent::store::NewArtifact;
 use respondent::turn::Service;
 use respondent::upstream::discovery::keeper::DiscoveryKeeper;
@@ -148,7 +146,7 @@ async fn server(texts: &[&str]) -> Server {
             token: Some(Token::new(TOKEN).unwrap()),
             ..GuardSettings::default()
         },
-        body: BodyLimits::default(),
+        ..EdgeSettings::default()
     };
     let settings = Arc::new(ArcSwap::from_pointee(settings));
     let edge = Edge::new(routes(&app), settings, app);

@@ -356,11 +356,16 @@ impl Proxy {
     }
 
     pub async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        self.open_get(path, headers).await.read_to_end().await
+    }
+
+    /// Asks for this path and returns the reply before its body is read.
+    pub async fn open_get(&self, path: &str, headers: &[(&str, &str)]) -> OpenReply {
         let mut request = Request::get(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        self.send(request, Bytes::new()).await.read_to_end().await
+        self.send(request, Bytes::new()).await
     }
 
     pub async fn delete(&self, path: &str) -> Reply {

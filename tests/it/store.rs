@@ -326,7 +326,7 @@ async fn offline() {
         .read("me", &id, &ArtifactRange::Whole)
         .await
         .unwrap();
-    assert_eq!(read.unwrap().text, text);
+    assert_eq!(*read.unwrap().text, text);
     assert!(artifacts.delete("me", &id).await.unwrap());
     drop(artifacts);
 

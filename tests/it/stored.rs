@@ -13,6 +13,7 @@ mod clients;
 mod conversations;
 mod owners;
 mod responses;
+mod shares;
 mod two_owners;
 mod webhooks;
 
@@ -22,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         conversations::trials(),
         owners::trials(),
         two_owners::trials(),
+        shares::trials(),
         clients::trials(),
         background::trials(),
         webhooks::trials(),

@@ -136,7 +136,7 @@ mod tests {
             },
             max_message_bytes,
         };
-        let history = history.map(|history| Arc::from(history.to_string()));
+        let history = history.map(|history| history.to_string().into());
         let mut source = TurnSource::new(body.to_string());
         if let Some(history) = history {
             source = source.with_history(history);

@@ -20,6 +20,7 @@ use crate::hidden_rounds::{self, HiddenRounds};
 use crate::json;
 use crate::members::Members;
 use crate::purpose::Purpose;
+use crate::shared_text::SharedText;
 use crate::stop_flag::StopFlag;
 use crate::stored_history::limits;
 use crate::tools::{ProxyTool, ToolChoice};
@@ -44,9 +45,9 @@ pub struct TurnSource {
     /// Whether some of the body was no text, and is U+FFFD now.
     has_replaced_text: bool,
     /// The JSON of the items that the body refers to, by item id.
-    items: HashMap<String, Arc<str>>,
+    items: HashMap<String, SharedText>,
     /// The stored items that the request continues, as a JSON list.
-    history: Option<Arc<String>>,
+    history: Option<SharedText>,
     /// The most characters of a user message.
     max_message_chars: Option<usize>,
     purpose: Purpose,
@@ -145,7 +146,7 @@ impl TurnSource {
     /// The same request, with the items that its `item_reference` items refer to: their
     /// JSON by item id.
     #[must_use]
-    pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {
+    pub fn with_items(&self, items: HashMap<String, SharedText>) -> Self {
         Self {
             items,
             ..self.clone()
@@ -154,7 +155,7 @@ impl TurnSource {
 
     /// The same request, with the stored items that it continues: a JSON list.
     #[must_use]
-    pub fn with_history(&self, history: Arc<String>) -> Self {
+    pub fn with_history(&self, history: SharedText) -> Self {
         Self {
             history: Some(history),
             ..self.clone()
@@ -171,7 +172,7 @@ impl TurnSource {
     }
 
     /// The stored items that the request continues, as a JSON list.
-    pub fn history(&self) -> Option<&Arc<String>> {
+    pub fn history(&self) -> Option<&SharedText> {
         self.history.as_ref()
     }
 

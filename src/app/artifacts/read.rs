@@ -19,14 +19,14 @@ use axum::body::Body;
 
 /// A part of an artifact as JSON.
 #[derive(Serialize)]
-struct ArtifactTextObject {
+struct ArtifactTextObject<'a> {
     #[serde(flatten)]
     artifact: ArtifactEntry,
     /// The byte of the artifact at which the text begins.
     from_byte: u64,
     /// The line of the artifact in which the text begins; the first is 1.
     from_line: u64,
-    text: String,
+    text: &'a str,
 }
 
 /// Reads an artifact, with the parameters `bytes`, `lines` and `format`.
@@ -54,7 +54,7 @@ pub(in crate::app) async fn read(
             artifact: piece.entry,
             from_byte: piece.bytes.start,
             from_line: piece.first_line,
-            text: piece.text,
+            text: &piece.text,
         }));
     }
     let opened = owned.open(&id, &part).await?;

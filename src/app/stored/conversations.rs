@@ -12,9 +12,11 @@ use serde_json::value::RawValue;
 use super::error::StoredHttpError;
 use super::{StoredReply, items, store};
 use crate::app::owner::RequestOwner;
-use crate::app::{AppState, respond_with, respond_with_json};
+use crate::app::{AppState, respond_with, respond_with_counted, respond_with_json};
 use crate::clock::{Clock, Random, System};
 use crate::net::Owner;
+use crate::net::memory::{CountedValue, SharedMemory};
+use crate::responses::memory_fault;
 use crate::serve::DecodedRequest;
 use crate::store::{ItemListOf, ListedItems, NewItem, StoredConversation};
 
@@ -151,19 +153,28 @@ pub(in crate::app) async fn add_items(
     // Their ids must differ from those of items that were added before.
     let new = format!("item_{:032x}", System.bits());
     let (items, _) = ConversationBody::read(&json::sound(&request.body))?.parts(&new)?;
+    let mut memory = request.memory;
+    let needed = request.body.len().saturating_mul(COPIES_OF_ADDED_ITEMS);
+    memory.grow(needed).map_err(|full| memory_fault(&full))?;
+    let memory = SharedMemory::new(memory);
     let added = ListedItems {
         items,
         has_more: false,
     };
-    let shown = items::list(&added);
+    let shown = items::list_json(&added);
     if !store
         .add_conversation_items(&owner, &id, added.items)
         .await?
     {
         return Err(missing(&id));
     }
-    Ok(shown)
+    drop(request.body);
+    Ok(items::respond_with_list(CountedValue::new(shown, memory)))
 }
+
+/// How often the items that a client adds are in memory: the body, the items, their form in the
+/// list, and the answer.
+const COPIES_OF_ADDED_ITEMS: usize = 4;
 
 /// `GET /v1/conversations/{id}/items`.
 pub(in crate::app) async fn list_items(
@@ -177,7 +188,7 @@ pub(in crate::app) async fn list_items(
     let store = store(&app)?;
     let list = ItemListOf::Conversation(id.clone());
     match store.list_items(&owner, &list, &page).await? {
-        Some(listed) => Ok(items::list(&listed)),
+        Some(listed) => Ok(items::list(listed)),
         None if store.conversation(&owner, &id).await?.is_some() => Err(items::unknown_after()),
         None => Err(missing(&id)),
     }
@@ -193,10 +204,8 @@ pub(in crate::app) async fn retrieve_item(
     let list = ItemListOf::Conversation(id);
     let found = store(&app)?.item(&owner, &list, &item).await?;
     let json = found.ok_or_else(|| missing_item(&item))?;
-    Ok(respond_with(
-        "application/json",
-        adapters::stored_history::listed_item(&json),
-    ))
+    let listed = json.map(|json| adapters::stored_history::listed_item(&json));
+    Ok(respond_with_counted("application/json", listed))
 }
 
 /// `DELETE /v1/conversations/{id}/items/{item}`: the conversation.

@@ -11,11 +11,14 @@ use super::error::StoredHttpError;
 use super::{StoredReply, items, store};
 use crate::app::owner::RequestOwner;
 use crate::app::query::{ParameterError, QueryParams};
-use crate::app::{AppState, respond_with, respond_with_json};
+use crate::app::{AppState, respond_with_counted, respond_with_json};
 use crate::clock::{Clock, System};
 use crate::jobs::CancelOutcome;
 use crate::net::Owner;
-use crate::store::{ItemListOf, ListedItems, NewItem};
+use crate::net::blocking::block_in_place_if_large;
+use crate::net::memory::CountedValue;
+use crate::responses::memory_fault;
+use crate::store::{ItemListOf, ListPage, ListedItems, NewItem, UnfinishedJob};
 
 /// What the parameter `status` of a list may be.
 const STATUSES: [&str; 6] = [
@@ -45,8 +48,10 @@ pub(in crate::app) async fn list(
     let store = store(&app)?;
     let listed = store.list_responses(&owner, status, &page).await?;
     let listed = listed.ok_or_else(items::unknown_after)?;
-    let entries = listed.responses.iter().map(|(id, json)| (&**id, json));
-    Ok(items::list_of(entries, listed.has_more))
+    Ok(items::respond_with_list(listed.map(|listed| {
+        let entries = listed.responses.iter().map(|(id, json)| (&**id, json));
+        items::json_of(entries, listed.has_more)
+    })))
 }
 
 /// `GET /v1/responses/{id}`: the response, or its events with `stream=true`.
@@ -70,7 +75,10 @@ pub(in crate::app) async fn retrieve(
     let found = store.response(&owner, &id).await?;
     let response = found.ok_or_else(|| missing(&id))?;
     store.mark_response_used(&owner, &id, System.unix());
-    Ok(respond_with("application/json", response.json))
+    Ok(respond_with_counted(
+        "application/json",
+        response.map(|it| it.json),
+    ))
 }
 
 async fn events(
@@ -85,7 +93,7 @@ async fn events(
     {
         return Ok(events);
     }
-    match store.response(owner, id).await? {
+    match store.is_background(owner, id).await? {
         Some(_) => Err(StoredHttpError::NotBackground("streamed again")),
         None => Err(missing(id)),
     }
@@ -100,7 +108,7 @@ pub(in crate::app) async fn remove(
     check_id(&id)?;
     let store = store(&app)?;
     if let Some(jobs) = &app.jobs
-        && store.unfinished_job(&owner, &id).await?.is_some()
+        && store.is_background(&owner, &id).await? == Some(true)
     {
         jobs.cancel(&owner, &id).await?;
     }
@@ -145,7 +153,10 @@ pub(in crate::app) async fn cancel(
             return Err(StoredHttpError::HadEnded(status));
         }
     }
-    Ok(respond_with("application/json", response.json))
+    Ok(respond_with_counted(
+        "application/json",
+        response.map(|it| it.json),
+    ))
 }
 
 /// `GET /v1/responses/{id}/input_items`.
@@ -160,26 +171,43 @@ pub(in crate::app) async fn input_items(
     let store = store(&app)?;
     if let Some(job) = store.unfinished_job(&owner, &id).await? {
         // Its items are stored when it ends.
-        let own = TurnSource::new(job.request).own_items(&id)?;
-        let mut own: Vec<NewItem> = own.into_iter().map(NewItem::from).collect();
-        if page.newest_first {
-            own.reverse();
-        }
-        if let Some(after) = &page.after {
-            let at = own.iter().position(|item| item.id == *after);
-            own.drain(..=at.ok_or_else(items::unknown_after)?);
-        }
-        let has_more = own.len() > page.limit;
-        own.truncate(page.limit);
-        let items = own;
-        return Ok(items::list(&ListedItems { items, has_more }));
+        let (job, memory) = job.into_parts();
+        let bytes = job.request.len();
+        let needed = bytes.saturating_mul(COPIES_OF_OWN_ITEMS);
+        memory.grow(needed).map_err(|full| memory_fault(&full))?;
+        let items = block_in_place_if_large(bytes, || own_items(job, &id, &page))?;
+        return Ok(items::list(CountedValue::new(items, memory)));
     }
     let list = ItemListOf::Input(id.clone());
     match store.list_items(&owner, &list, &page).await? {
-        Some(listed) => Ok(items::list(&listed)),
-        None if store.response(&owner, &id).await?.is_some() => Err(items::unknown_after()),
+        Some(listed) => Ok(items::list(listed)),
+        None if store.is_background(&owner, &id).await?.is_some() => Err(items::unknown_after()),
         None => Err(missing(&id)),
     }
+}
+
+/// How often the request of a run is in memory while its items are listed: itself, its items, their
+/// form in the list, and the answer.
+const COPIES_OF_OWN_ITEMS: usize = 4;
+
+/// A page of the items of a run that has not ended.
+fn own_items(
+    job: UnfinishedJob,
+    id: &str,
+    page: &ListPage,
+) -> Result<ListedItems, StoredHttpError> {
+    let own = TurnSource::new(job.request).own_items(id)?;
+    let mut items: Vec<NewItem> = own.into_iter().map(NewItem::from).collect();
+    if page.newest_first {
+        items.reverse();
+    }
+    if let Some(after) = &page.after {
+        let at = items.iter().position(|item| item.id == *after);
+        items.drain(..=at.ok_or_else(items::unknown_after)?);
+    }
+    let has_more = items.len() > page.limit;
+    items.truncate(page.limit);
+    Ok(ListedItems { items, has_more })
 }
 
 fn check_id(id: &str) -> Result<(), StoredHttpError> {

@@ -26,6 +26,7 @@ use super::AppState;
 use super::owner::RequestOwner;
 use crate::metrics::OpenStream;
 use crate::net::blocking::block_in_place_if_large;
+use crate::net::memory::{CountedValue, SharedMemory};
 use crate::net::websocket_frame::FrameKind;
 use crate::net::{ClientConnection, LOCAL_OWNER, Owner, RequestId};
 use crate::responses::ConnectionResponses;
@@ -227,7 +228,11 @@ impl WebSocketSession {
             }
             Ok(ClientEvent::Steer(steer)) => {
                 let frame = FrameKind::Text.with(steer_failed(&steer).as_bytes());
-                self.errors.push_back(frame.into());
+                // The answer repeats the input.
+                let memory = SharedMemory::new(memory);
+                memory.set(frame.len());
+                self.errors
+                    .push_back(CountedValue::new(frame, memory).into_bytes());
             }
             Err(refused) => self.refuse(&refused.fault, refused.stream_id.as_deref()),
         }

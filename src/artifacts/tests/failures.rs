@@ -51,7 +51,7 @@ async fn assert_keeps(artifacts: &Artifacts, persistent: bool) {
         .await
         .unwrap();
     let piece = piece.unwrap();
-    assert_eq!(piece.text, "it works");
+    assert_eq!(*piece.text, "it works");
     assert_eq!(piece.entry.persistent, persistent);
 }
 
@@ -302,7 +302,7 @@ async fn r19_the_store_of_a_newer_version_is_left_alone() {
     let (log, _guard) = Log::start();
     let dir = TestDir::new();
     let id = keep(&dir.open(), "me", "call", "text").await;
-    store::execute(&dir.data_dir(), "PRAGMA user_version = 10");
+    store::execute(&dir.data_dir(), "PRAGMA user_version = 99");
     let artifacts = dir.open();
     assert_eq!(artifacts.retention(), Retention::Memory);
     assert_eq!(whole(&artifacts, "me", &id).await, None);

@@ -21,6 +21,7 @@ use crate::jobs::JobQueue;
 use crate::log;
 use crate::metrics::Metrics;
 use crate::metrics::usage::UsageLog;
+use crate::net::fairness::FairPlaces;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::sandbox::Sandbox;
@@ -69,13 +70,15 @@ impl Server {
         } else {
             None
         };
-        let store = open_store(&mut config, kind)?;
+        let memory = ProcessMemory::new(config.memory_limit());
+        memory.sharing().set(!config.clients.is_empty());
+        let store = open_store(&mut config, kind, &memory)?;
         // Watches the files from here on, so that every edit after the banner takes effect.
         let watch = ConfigWatcher::new(inputs, purpose, config);
         let live = watch.live();
         let config = live.load_full();
-        let memory = ProcessMemory::new(config.memory_limit());
-        let settings = edge_settings(&config, &memory)?;
+        let connections = FairPlaces::new(config.server.max_connections, memory.sharing().clone());
+        let settings = edge_settings(&config, &memory, Some(connections))?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -117,6 +120,7 @@ impl Server {
             memory.add_store(MemoryKind::Memories, store.cache_bytes());
         }
         service.count_memory(&memory);
+        service.apply_limits(&config);
         capture.count_memory(&memory);
         let discovered = Arc::clone(&config.registry.discovered);
         memory.add_store(MemoryKind::Memories, move || discovered.bytes());
@@ -180,7 +184,7 @@ impl Server {
         let capture = self.app.capture.clone();
         let usage = self.app.usage.clone();
         let memory = self.app.memory.clone();
-        let slots = Arc::clone(self.app.service.slots());
+        let service = Arc::clone(&self.app.service);
         let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
         let reloaded = jobs.clone();
         let discovery = Arc::clone(&self.app.discovery);
@@ -192,8 +196,11 @@ impl Server {
             }
             limited.apply_limits(config);
             memory.set_limit(config.memory_limit());
-            slots.limits_changed();
-            match edge_settings(config, &memory) {
+            memory.sharing().set(!config.clients.is_empty());
+            service.apply_limits(config);
+            service.slots().limits_changed();
+            let connections = settings.load().connections.clone();
+            match edge_settings(config, &memory, connections) {
                 Ok(new) => settings.store(Arc::new(new)),
                 Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
             }
@@ -280,13 +287,14 @@ async fn start_sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
 fn open_store(
     config: &mut Config,
     kind: ServerKind,
+    memory: &ProcessMemory,
 ) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
     let needs_store = config.artifacts.mode == ArtifactMode::Disk || config.stores_responses();
     if !needs_store {
         return Ok(None);
     }
     let data_dir = DataDir::new(&config.server.data_dir);
-    match Store::open(&data_dir, System.unix()) {
+    match Store::open_within(&data_dir, System.unix(), memory) {
         Ok(store) => Ok(Some(Ok(Arc::new(store)))),
         Err(OpenError::Unusable(error)) => Ok(Some(Err(error))),
         Err(OpenError::InUse(in_use)) => match kind {
@@ -314,7 +322,11 @@ fn client_token((name, client): (&Arc<str>, &Client)) -> ClientToken {
     }
 }
 
-fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<EdgeSettings> {
+fn edge_settings(
+    config: &Config,
+    memory: &ProcessMemory,
+    connections: Option<Arc<FairPlaces>>,
+) -> anyhow::Result<EdgeSettings> {
     let server = &config.server;
     let token = match &server.token {
         Some(secret) => Some(Token::new(secret.expose())?),
@@ -335,6 +347,7 @@ fn edge_settings(config: &Config, memory: &ProcessMemory) -> anyhow::Result<Edge
             memory: memory.clone(),
             ..BodyLimits::default()
         },
+        connections,
     })
 }
 

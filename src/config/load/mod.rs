@@ -78,12 +78,15 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     config.jobs = file.jobs;
     config.capture = file.capture;
     config.digest = loader.digest.digest();
+    if let Some(memory) = config.server.memory {
+        config.fit_into(memory);
+    }
     let least = config.least_memory();
     if config.server.memory.is_some_and(|memory| memory < least) {
         loader.fail(main.error(
             &["server", "memory"],
             format!(
-                "`memory` must be at least {least}: 3 times `body_limit`, `memory` of [capture] and of [artifacts], and 120 MiB for what is remembered of sessions"
+                "`memory` must be at least {least}: 3 times `body_limit`, `memory` of [capture] and of [artifacts], and a quarter of it for what is remembered of sessions"
             ),
         ));
     }

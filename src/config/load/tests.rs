@@ -570,18 +570,34 @@ fn the_report_lists_what_would_run() {
 
 #[test]
 fn the_memory_must_hold_what_the_other_limits_allow() {
-    let least = (64 + 64 + 120 + 3 * 64) << 20;
     assert_eq!(TestInputs::new("").config().memory_limit(), 512 << 20);
     let large = "[server]\nbody_limit = 1073741824";
     assert_eq!(
         TestInputs::new(large).config().memory_limit(),
         (248 + 3 * 1024) << 20
     );
-    let enough = format!("[server]\nmemory = {least}");
-    assert_eq!(TestInputs::new(&enough).config().memory_limit(), least);
-    let message = error(&format!("[server]\nmemory = {}", least - 1));
-    let begin = format!("proxy-config.toml:2: `memory` must be at least {least}: ");
-    assert!(message.starts_with(&begin), "{message}");
+    // What is not set shrinks with the budget.
+    let least: usize = 128 << 20;
+    let config = TestInputs::new(&format!("[server]\nmemory = {least}")).config();
+    let limits = (
+        config.memory_limit(),
+        config.server.body_limit,
+        config.capture.memory,
+        config.artifacts.memory,
+        config.session_memory(),
+    );
+    assert_eq!(limits, (least, 16 << 20, 16 << 20, 16 << 20, 24 << 20));
+    for (text, needed) in [
+        (format!("memory = {}", least - 1), least),
+        (
+            format!("memory = {least}\nbody_limit = {}", 32 << 20),
+            (3 * 32 + 16 + 16 + 32) << 20,
+        ),
+    ] {
+        let message = error(&format!("[server]\n{text}"));
+        let begin = format!("proxy-config.toml:2: `memory` must be at least {needed}: ");
+        assert!(message.starts_with(&begin), "{message}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, NoCache, plan_with_unkept};
 use adapters::responses::request::TurnSource;
+use adapters::shared_text::SharedText;
 use http::StatusCode;
 use registry::{RegistrySnapshot, Route, Window};
 
@@ -228,8 +229,8 @@ impl RecordedTurn {
     fn plan_json(&self) -> Option<Vec<u8>> {
         let attempt = self.attempts.first()?;
         let items = self.state_before.items.iter();
-        let items: HashMap<String, Arc<str>> = items
-            .map(|(id, json)| (id.clone(), json.as_str().into()))
+        let items: HashMap<String, SharedText> = items
+            .map(|(id, json)| (id.clone(), json.clone().into()))
             .collect();
         let body = String::from_utf8(self.body.to_vec()).ok()?;
         let source = TurnSource::new(body).with_items(items);

@@ -215,9 +215,14 @@ fn r44_the_end_of_the_server_waits_three_seconds_for_recordings() {
 #[tokio::test(start_paused = true)]
 async fn r44_work_on_recordings_has_one_place_and_a_share_of_the_memory() {
     let capture = TurnCapture::default();
-    let full = ProcessMemory::new(0);
+    let full = ProcessMemory::new(2 << 20);
+    let mut others = full.share(MemoryKind::Answers);
+    others.set(2 << 20);
     let refused = capture.run_work(&full, |_, _| ()).await;
-    assert_eq!(refused, Err(CaptureWorkError::MemoryFull(MemoryFull)));
+    assert_eq!(
+        refused,
+        Err(CaptureWorkError::MemoryFull(MemoryFull::InUse))
+    );
     let memory = ProcessMemory::unlimited();
     let counted = memory.clone();
     let used = capture.run_work(&memory, move |_, work| {

@@ -1,7 +1,6 @@
 //! Redacts a whole turn. A test puts a secret into each of its texts, so that none is forgotten.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::hidden_rounds::HiddenEntry;
@@ -218,6 +217,6 @@ fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<Strin
 fn source(turn: &BundleTurn) -> Option<TurnSource> {
     let body = String::from_utf8(turn.request.body.clone()).ok()?;
     let items = turn.state_before.items.iter();
-    let items = items.map(|(id, json)| (id.clone(), Arc::from(json.as_str())));
+    let items = items.map(|(id, json)| (id.clone(), json.clone().into()));
     Some(TurnSource::new(body).with_items(items.collect()))
 }

@@ -214,6 +214,9 @@ impl<S: AsyncRead + Unpin> MessageReader<S> {
         let length = length.filter(|length| *length <= room);
         let length = length.ok_or(SocketEnd::TooLarge)?;
         let (start, end) = (bytes.len(), bytes.len() + length);
+        // The message and a working copy of it.
+        let counted = message.memory.request(2 * end + memory::STEP).await;
+        counted.map_err(|_| SocketEnd::MemoryFull)?;
         if end > RESERVED {
             // Memory that is reserved and not written costs only addresses, and a block that grows
             // is copied.
@@ -235,21 +238,13 @@ impl<S: AsyncRead + Unpin> MessageReader<S> {
             if let Some(new) = bytes.get_mut(before..) {
                 unmask(new, frame.mask, before - start);
             }
-            let memory = &mut message.memory;
-            let counted = memory.request(bytes.len() + memory::STEP).await;
-            counted.map_err(|_| SocketEnd::MemoryFull)?;
         }
         if !frame.is_last {
             return Ok(None);
         }
-        let Some(ArrivingMessage {
-            bytes, mut memory, ..
-        }) = self.message.take()
-        else {
+        let Some(ArrivingMessage { bytes, memory, .. }) = self.message.take() else {
             return Ok(None);
         };
-        let counted = memory.request(2 * bytes.len() + memory::STEP).await;
-        counted.map_err(|_| SocketEnd::MemoryFull)?;
         let text = block_in_place_if_large(bytes.len(), || String::from_utf8(bytes));
         let mut text = text.map_err(|_| SocketEnd::NotText)?;
         text.shrink_to_fit();

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::store::reading::StoreRead;
 use crate::store::schema;
 use crate::store::text_range;
 
@@ -38,7 +39,7 @@ proptest! {
     fn a_part_of_the_pieces_is_the_part_of_the_whole(
         text in "([a-z漢é😀]{0,5}\r?\n?){0,24}", chunk in 4..24usize, part in parts(),
     ) {
-        let found = read(&database(&text, chunk), 1, &part).unwrap();
+        let found = read(&StoreRead::without_budget(&database(&text, chunk)), 1, &part).unwrap();
         let place = text_range::locate(&text, &part);
         prop_assert_eq!(Some(found.text.as_str()), text.get(place.bytes.clone()));
         prop_assert_eq!(found.start, place.bytes.start as u64);
@@ -59,7 +60,7 @@ fn a_part_needs_no_other_pieces() {
         connection
             .execute("DELETE FROM chunks WHERE start <> 6", [])
             .unwrap();
-        let found = read(&connection, 1, &part).unwrap();
+        let found = read(&StoreRead::without_budget(&connection), 1, &part).unwrap();
         let wanted = text.get(text_range::locate(text, &part).bytes).unwrap();
         assert_eq!(found.text, wanted, "{part:?}");
     }
@@ -77,7 +78,11 @@ fn a_missing_or_damaged_chunk_is_an_error() {
         connection.execute(damage, []).unwrap();
         assert!(
             matches!(
-                read(&connection, 1, &ArtifactRange::Whole),
+                read(
+                    &StoreRead::without_budget(&connection),
+                    1,
+                    &ArtifactRange::Whole
+                ),
                 Err(StoreError::Damaged(_))
             ),
             "{damage}"

@@ -4,11 +4,13 @@ use rusqlite::Connection;
 
 use super::{OWNER, after, conversation, items, left, plan, put_all, response};
 use crate::store::expiry::{self, ResponseLimits, SELECT_OLDEST, SELECT_SIZE};
-use crate::store::jobs::{SELECT_EVENTS, SELECT_UNFINISHED};
+use crate::store::jobs::SELECT_EVENTS;
+use crate::store::reading::StoreRead;
 use crate::store::response_list::select_ids;
 use crate::store::responses::SELECT_ROW;
 use crate::store::schema::tests::in_memory;
 use crate::store::sweep::{self, SweepLimits};
+use crate::store::threads::SELECT_NEWEST;
 use crate::store::{NewResponse, StoredOrigin, conversations};
 
 /// Sweeps until nothing is left to do, and returns how many responses were deleted.
@@ -50,7 +52,11 @@ fn s3_4_3c_what_was_not_used_since_then_is_deleted() {
     assert_eq!(expire(&mut connection, 20, u64::MAX), 2);
     assert_eq!(left(&connection), ["new"]);
     // The history of what continues a response outlives it.
-    let history = super::super::responses::history(&connection, OWNER, &after("new"));
+    let history = super::super::responses::history(
+        &StoreRead::without_budget(&connection),
+        OWNER,
+        &after("new"),
+    );
     let history = history.unwrap().unwrap().items.list;
     for id in ["in old", "out old", "in new", "out new"] {
         assert!(history.contains(id), "{id} in {history}");
@@ -114,7 +120,8 @@ fn conversations_and_unfinished_runs_stay() {
     assert_eq!(expire(&mut connection, 1, 0), 2);
     assert_eq!(left(&connection), ["running"]);
     let origin = StoredOrigin::Conversation("c1".into());
-    let history = super::super::responses::history(&connection, OWNER, &origin);
+    let history =
+        super::super::responses::history(&StoreRead::without_budget(&connection), OWNER, &origin);
     assert_eq!(history.unwrap().unwrap().items.ranges.len(), 3);
 }
 
@@ -131,8 +138,10 @@ fn s3_4_3a_what_is_looked_for_is_found_by_indexes() {
             "SELECT number FROM conversations WHERE id = ?1 AND owner = ?2",
             "SEARCH conversations USING INDEX sqlite_autoindex",
         ),
-        ("SELECT number FROM items WHERE id = ?1", "items_by_id"),
-        (SELECT_UNFINISHED, "jobs_by_state"),
+        (
+            SELECT_NEWEST,
+            "SEARCH items USING COVERING INDEX items_by_owner",
+        ),
         (SELECT_EVENTS, "SEARCH events USING PRIMARY KEY"),
         (
             &select_ids(true),

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 
 use super::{OWNER, after, conversation, items, put_all, response};
 use crate::store::conversations::{self, list_items};
+use crate::store::reading::StoreRead;
 use crate::store::response_list::list_responses;
 use crate::store::schema::tests::in_memory;
 use crate::store::{ItemListOf, ListPage, ListedResponses, NewResponse, StoredOrigin};
@@ -23,7 +24,15 @@ fn in_pages(
             limit,
             newest_first,
         };
-        let listed = list_items(connection, OWNER, list, &page).unwrap().unwrap();
+        let listed = list_items(
+            &StoreRead::without_budget(connection),
+            OWNER,
+            list,
+            &page,
+            usize::MAX,
+        )
+        .unwrap()
+        .unwrap();
         assert!(listed.items.len() <= limit);
         ids.extend(listed.items.into_iter().map(|item| item.id));
         if !listed.has_more {
@@ -89,7 +98,13 @@ fn responses_in_pages(
             limit,
             newest_first,
         };
-        let listed = list_responses(connection, OWNER, status, &page, max_bytes);
+        let listed = list_responses(
+            &StoreRead::without_budget(connection),
+            OWNER,
+            status,
+            &page,
+            max_bytes,
+        );
         let listed = listed.unwrap().unwrap();
         assert!(listed.responses.len() <= limit);
         assert!(!listed.has_more || !listed.responses.is_empty());
@@ -153,7 +168,13 @@ fn s0_uc_a_page_of_responses_ends_where_it_is_large() {
         newest_first: false,
     };
     let listed = |max_bytes| -> ListedResponses {
-        let listed = list_responses(&connection, OWNER, None, &page, max_bytes);
+        let listed = list_responses(
+            &StoreRead::without_budget(&connection),
+            OWNER,
+            None,
+            &page,
+            max_bytes,
+        );
         listed.unwrap().unwrap()
     };
     let whole = listed(usize::MAX);
@@ -178,7 +199,16 @@ fn s0_uc_a_page_of_responses_begins_after_one_of_the_owner_only() {
         limit: 10,
         newest_first: true,
     };
-    let of = |owner| list_responses(&connection, owner, None, &page, 0).unwrap();
+    let of = |owner| {
+        list_responses(
+            &StoreRead::without_budget(&connection),
+            owner,
+            None,
+            &page,
+            0,
+        )
+        .unwrap()
+    };
     assert_eq!(of(OWNER), Some(ListedResponses::default()));
     assert_eq!(of("another"), None);
 }
@@ -200,7 +230,14 @@ fn a_page_begins_after_an_item_of_the_list_only() {
             limit: 10,
             newest_first: false,
         };
-        let listed = list_items(&connection, OWNER, &list, &page).unwrap();
+        let listed = list_items(
+            &StoreRead::without_budget(&connection),
+            OWNER,
+            &list,
+            &page,
+            usize::MAX,
+        )
+        .unwrap();
         assert_eq!(listed.is_some(), is_there, "{id}");
     }
 }
@@ -219,9 +256,15 @@ fn the_pages_of_a_list_end_where_items_share_an_id() {
         };
         let mut pages = 1;
         loop {
-            let listed = list_items(&connection, OWNER, &list, &page)
-                .unwrap()
-                .unwrap();
+            let listed = list_items(
+                &StoreRead::without_budget(&connection),
+                OWNER,
+                &list,
+                &page,
+                usize::MAX,
+            )
+            .unwrap()
+            .unwrap();
             if !listed.has_more {
                 break;
             }
@@ -246,7 +289,16 @@ fn another_owner_has_no_such_list() {
         ItemListOf::Input("r7".into()),
         ItemListOf::Conversation("c1".into()),
     ] {
-        let of = |owner| list_items(&connection, owner, &list, &page).unwrap();
+        let of = |owner| {
+            list_items(
+                &StoreRead::without_budget(&connection),
+                owner,
+                &list,
+                &page,
+                usize::MAX,
+            )
+            .unwrap()
+        };
         assert!(of(OWNER).is_some());
         assert_eq!(of("another"), None);
     }

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::{OWNER, after, conversation, item, items, number, put_all, response, text};
 use crate::store::conversations::{self, list_items};
+use crate::store::reading::StoreRead;
 use crate::store::responses::{delete, find, history, put, read};
 use crate::store::schema::tests::in_memory;
 use crate::store::{ItemListOf, ListPage, NewItem, NewResponse, StoredOrigin};
@@ -169,7 +170,9 @@ impl Model {
                 Kind::Conversation => StoredOrigin::Conversation(it.id.clone()),
                 Kind::Response(..) => after(&it.id),
             };
-            let found = history(connection, it.owner, &origin).unwrap().unwrap();
+            let found = history(&StoreRead::without_budget(connection), it.owner, &origin)
+                .unwrap()
+                .unwrap();
             assert_eq!(found.items.list, format!("[{}]", it.history.join(",")));
             let ranges = found.items.ranges.iter();
             let each: Vec<&str> = ranges
@@ -177,23 +180,38 @@ impl Model {
                 .collect();
             assert_eq!(each, it.history);
             let other = if it.owner == "a" { "b" } else { "a" };
-            assert_eq!(history(connection, other, &origin).unwrap(), None);
+            assert_eq!(
+                history(&StoreRead::without_budget(connection), other, &origin).unwrap(),
+                None
+            );
             let Kind::Response(own, begins, _) = it.kind else {
                 continue;
             };
-            let whole = read(connection, it.owner, &it.id).unwrap().unwrap();
+            let whole = read(&StoreRead::without_budget(connection), it.owner, &it.id)
+                .unwrap()
+                .unwrap();
             let output = it.history[begins..].join(",");
             let text = text();
             let expected = [&*text.head, &output, &text.rest()].concat();
             assert_eq!(whole.json, expected);
-            assert_eq!(read(connection, other, &it.id).unwrap(), None);
+            assert_eq!(
+                read(&StoreRead::without_budget(connection), other, &it.id).unwrap(),
+                None
+            );
             let page = ListPage {
                 after: None,
                 limit: 1000,
                 newest_first: false,
             };
             let list = ItemListOf::Input(it.id.clone());
-            let listed = list_items(connection, it.owner, &list, &page).unwrap();
+            let listed = list_items(
+                &StoreRead::without_budget(connection),
+                it.owner,
+                &list,
+                &page,
+                usize::MAX,
+            )
+            .unwrap();
             let listed = listed.unwrap().items.into_iter();
             let listed: Vec<String> = listed.map(|item| item.json).collect();
             assert_eq!(listed, it.history[own..begins]);
@@ -331,7 +349,9 @@ fn s1_4a_a_history_is_read_into_a_text_of_about_its_size() {
         };
         put_all(&connection, &[begin, end]);
         for id in [&first, &second] {
-            let list = history(&connection, OWNER, &after(id)).unwrap().unwrap();
+            let list = history(&StoreRead::without_budget(&connection), OWNER, &after(id))
+                .unwrap()
+                .unwrap();
             let list = list.items.list;
             let room = list.capacity() - list.len();
             assert!(room < 1_000, "{id}: {room} of {}", list.len());
@@ -352,7 +372,12 @@ fn items_go_on_after_the_end_of_what_was_deleted() {
     let row = find(&connection, super::OWNER, "r2").unwrap().unwrap();
     delete(&connection, row.number, row.thread).unwrap();
     put(&connection, &response("r3", after("r1"), &["e"], &[])).unwrap();
-    let found = history(&connection, super::OWNER, &after("r3")).unwrap();
+    let found = history(
+        &StoreRead::without_budget(&connection),
+        super::OWNER,
+        &after("r3"),
+    )
+    .unwrap();
     let jsons: Vec<String> = items(&["a", "b", "e"])
         .into_iter()
         .map(|it| it.json)

@@ -60,7 +60,7 @@ struct AnsweredRequest {
     /// The input tokens that the provider counted, once it has.
     counted: Option<u64>,
     /// How many turns of the history in a row cost more than they would have with nothing shortened.
-    /// Counted in the newest request of a history.
+    /// CountedValue in the newest request of a history.
     lost_turns: u8,
 }
 

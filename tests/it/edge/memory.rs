@@ -62,7 +62,7 @@ async fn unfinished(server: &Server, memory: &ProcessMemory, bytes: usize) -> Tc
         .await
         .unwrap();
     stream.write_all(&vec![b' '; bytes]).await.unwrap();
-    while memory.used() < before + bytes {
+    while memory.used() < before + 2 * bytes {
         sleep(Duration::from_millis(1)).await;
     }
     stream
@@ -75,9 +75,9 @@ async fn freed(memory: &ProcessMemory) {
 }
 
 async fn unfinished_bodies() {
-    let (server, memory) = server(4 * MIB).await;
+    let (server, memory) = server(8 * MIB).await;
     let one = unfinished(&server, &memory, 3 * MIB).await;
-    let reply = server.post_turn(&vec![b' '; MIB], "").await;
+    let reply = server.post_turn(&vec![b' '; 2 * MIB], "").await;
     let message = reply.assert_error(503, "server_memory_full");
     assert!(message.contains("again"), "{message}");
     assert_eq!(reply.header("retry-after"), Some("5"));

@@ -91,7 +91,7 @@ pub async fn whole_or_absent() {
     let commit = artifacts.keep("me", "s", vec![new], BTreeSet::new());
     assert!(commit.wait().await.is_empty());
     let whole = artifacts.read("me", &id, &ArtifactRange::Whole).await;
-    assert!(whole.unwrap().unwrap().text == text);
+    assert!(*whole.unwrap().unwrap().text == text);
     for border in [1, 2, 100, 190] {
         for near in 0..9 {
             let start = border * (256 << 10) - 4 + near;
@@ -100,7 +100,7 @@ pub async fn whole_or_absent() {
             let (from, to) = (read.bytes.start, read.bytes.end);
             assert!(from <= start && start - from < 4 && to - start - (300 << 10) < 4);
             let [from, to] = [from, to].map(|at| usize::try_from(at).unwrap());
-            assert!(read.text == text[from..to], "{range:?}");
+            assert!(*read.text == text[from..to], "{range:?}");
         }
     }
 }

@@ -8,28 +8,36 @@ use super::text_part::{TextNames, kind_of_part, names};
 use crate::event::NativeText;
 use crate::json;
 
-/// Writes the events that close the item which is still open after these events: as incomplete, and
-/// with what was written of it. Writes none if no item is open. `next` is the number of the first of
-/// them; returns that of the event after them.
-pub fn close_open_item(events: &[String], next: u64, out: &mut EventBuffer) -> u64 {
-    let mut open = None;
-    for event in events {
+/// The item that is open where the log of a stored answer ends, if there is one. Takes all events of
+/// the log in their order.
+#[derive(Default)]
+pub struct OpenLogItem(Option<OpenStoredItem>);
+
+impl OpenLogItem {
+    /// Takes the next event of the log.
+    pub fn take(&mut self, event: &str) {
         let Ok(event) = serde_json::from_str::<Value>(event) else {
-            continue;
+            return;
         };
         let kind = string(&event, "type");
-        match (kind, &mut open) {
-            ("response.output_item.added", _) => open = Some(OpenStoredItem::new(&event)),
-            ("response.output_item.done", _) => open = None,
+        match (kind, &mut self.0) {
+            ("response.output_item.added", _) => self.0 = Some(OpenStoredItem::new(&event)),
+            ("response.output_item.done", _) => self.0 = None,
             (kind, Some(item)) => item.take(kind, &event),
             (_, None) => {}
         }
     }
-    let mut closing = ClosingEvents { out, next };
-    if let Some(open) = open {
-        open.close(&mut closing);
+
+    /// Writes the events that close the item: as incomplete, and with what was written of it. Writes
+    /// none if no item is open. `next` is the number of the first of them; returns that of the event
+    /// after them.
+    pub fn close(self, next: u64, out: &mut EventBuffer) -> u64 {
+        let mut closing = ClosingEvents { out, next };
+        if let Some(open) = self.0 {
+            open.close(&mut closing);
+        }
+        closing.next
     }
-    closing.next
 }
 
 /// Writes events with consecutive numbers.
@@ -181,7 +189,9 @@ mod tests {
     fn closed(events: &[Value]) -> Vec<Value> {
         let events: Vec<String> = events.iter().map(Value::to_string).collect();
         let mut closing = EventBuffer::default();
-        close_open_item(&events, 7, &mut closing);
+        let mut open = OpenLogItem::default();
+        events.iter().for_each(|event| open.take(event));
+        open.close(7, &mut closing);
         let closing = closing.documents();
         let closing = closing.map(|event| serde_json::from_slice(event.json));
         closing.collect::<Result<_, _>>().unwrap()

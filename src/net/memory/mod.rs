@@ -1,20 +1,36 @@
 //! The memory that requests, answers and what is remembered may take: one budget for the process.
 //!
 //! Whatever may grow holds a [`MemoryShare`], or is a store that is asked for its size. Only new
-//! work is refused: [`MemoryShare::request`] waits a moment for room. What a running turn needs it
-//! gets ([`MemoryShare::set`]), and limits of their own bound it: the size of an answer, and those
-//! of each store.
+//! work is refused: [`MemoryShare::request`] waits a moment for room, in turn by owner. What a
+//! running turn needs it gets ([`MemoryShare::set`]), and limits of their own bound it: the size of
+//! an answer, and those of each store.
+//!
+//! If several owners use the server, the last part of the budget is for those who hold little
+//! ([`super::fairness`]).
+//!
+//! | module | contents |
+//! |---|---|
+//! | `waiting` | those who wait for memory, and whose turn it is |
+//! | `counted` | values that hold the share of their bytes |
 
+mod counted;
+mod waiting;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use strum::{EnumCount, EnumIter, IntoStaticStr};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
+
+pub use self::counted::{CountedValue, SharedMemory};
+use self::waiting::WaitingShares;
+use super::fairness::Sharing;
 
 /// Shares are counted in steps of this many bytes, so that what is small costs nothing.
 pub(crate) const STEP: usize = 64 * 1024;
@@ -27,7 +43,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum MemoryKind {
-    /// Bodies of requests: those of clients, and what is sent to providers for them.
+    /// Bodies of requests: those of clients, what they continue, and what is sent to providers for
+    /// them.
     Requests,
     /// Answers in the making, and those that clients have not taken yet.
     Answers,
@@ -45,35 +62,71 @@ impl MemoryKind {
     }
 }
 
-/// The budget of a process. Made at its start; clones are the same budget.
+/// The budget of a process, made at its start; clones are the same budget. What is taken through a
+/// handle counts for the owner that it is for, see [`Self::of_owner`].
 #[derive(Clone)]
-pub struct ProcessMemory(Arc<Budget>);
+pub struct ProcessMemory {
+    budget: Arc<Budget>,
+    account: Arc<OwnerAccount>,
+}
 
 struct Budget {
     limit: AtomicUsize,
+    sharing: Sharing,
     shares: [AtomicUsize; MemoryKind::COUNT],
     stores: RwLock<Vec<(MemoryKind, StoreSize)>>,
+    accounts: Mutex<HashMap<Arc<str>, Arc<OwnerAccount>>>,
+    waiting: Mutex<WaitingShares>,
     /// Notified when a share shrinks.
     freed: Notify,
+}
+
+/// What one owner holds. Lives as long as the budget: owners are few.
+#[derive(Default)]
+struct OwnerAccount {
+    held: AtomicUsize,
+    /// How many wait.
+    waiting: AtomicUsize,
 }
 
 /// Tells the size of a store in bytes.
 type StoreSize = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// The budget has no room for new work.
+/// The budget has no room for new work of so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the memory for requests is in use; send the request again in a few seconds")]
-pub struct MemoryFull;
+pub enum MemoryFull {
+    /// Others use it.
+    #[error("the memory for requests is in use; send the request again in a few seconds")]
+    InUse,
+    /// It never has. Both in bytes.
+    #[error(
+        "this needs {} MiB of memory and may take {} MiB; enlarge memory in [server]",
+        needed.div_ceil(1 << 20),
+        most >> 20
+    )]
+    TooLarge {
+        /// What is needed.
+        needed: usize,
+        /// The most that one owner may have.
+        most: usize,
+    },
+}
 
 impl ProcessMemory {
     /// A budget of so many bytes.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Budget {
-            limit: AtomicUsize::new(limit),
-            shares: Default::default(),
-            stores: RwLock::default(),
-            freed: Notify::new(),
-        }))
+        Self {
+            budget: Arc::new(Budget {
+                limit: AtomicUsize::new(limit),
+                sharing: Sharing::default(),
+                shares: Default::default(),
+                stores: RwLock::default(),
+                accounts: Mutex::default(),
+                waiting: Mutex::default(),
+                freed: Notify::new(),
+            }),
+            account: Arc::default(),
+        }
     }
 
     /// A budget that is never used up.
@@ -81,25 +134,44 @@ impl ProcessMemory {
         Self::new(usize::MAX)
     }
 
+    /// The same budget for an owner.
+    #[must_use]
+    pub fn of_owner(&self, owner: &str) -> Self {
+        let mut accounts = self.budget.accounts.lock();
+        let account = match accounts.get(owner) {
+            Some(known) => Arc::clone(known),
+            None => Arc::clone(accounts.entry(owner.into()).or_default()),
+        };
+        Self {
+            budget: Arc::clone(&self.budget),
+            account,
+        }
+    }
+
     /// The limit in bytes.
     pub fn limit(&self) -> usize {
-        self.0.limit.load(Ordering::Relaxed)
+        self.budget.limit.load(Ordering::Relaxed)
     }
 
     /// Changes the limit, for new work from now on.
     pub fn set_limit(&self, limit: usize) {
-        self.0.limit.store(limit, Ordering::Relaxed);
-        self.0.freed.notify_waiters();
+        self.budget.limit.store(limit, Ordering::Relaxed);
+        self.budget.freed.notify_waiters();
+    }
+
+    /// Whether several owners may use the server.
+    pub fn sharing(&self) -> &Sharing {
+        &self.budget.sharing
     }
 
     /// Counts a store: `size` tells its bytes, and must not wait.
     pub fn add_store(&self, kind: MemoryKind, size: impl Fn() -> usize + Send + Sync + 'static) {
-        self.0.stores.write().push((kind, Box::new(size)));
+        self.budget.stores.write().push((kind, Box::new(size)));
     }
 
     /// The bytes in use for this.
     pub fn used_for(&self, kind: MemoryKind) -> usize {
-        let stores = self.0.stores.read();
+        let stores = self.budget.stores.read();
         let stores = stores.iter().filter(|(of, _)| *of == kind);
         let stored: usize = stores.map(|(_, size)| size()).sum();
         stored.saturating_add(self.held(kind).load(Ordering::Relaxed))
@@ -107,9 +179,9 @@ impl ProcessMemory {
 
     /// The bytes in use for everything.
     pub fn used(&self) -> usize {
-        let held = self.0.shares.iter();
+        let held = self.budget.shares.iter();
         let held = held.map(|share| share.load(Ordering::Relaxed));
-        let stores = self.0.stores.read();
+        let stores = self.budget.stores.read();
         let stored = stores.iter().map(|(_, size)| size());
         held.chain(stored).fold(0, usize::saturating_add)
     }
@@ -130,15 +202,18 @@ impl ProcessMemory {
         }
         let mut share = self.share(kind);
         share.set(bytes.len());
-        Bytes::from_owner(CountedBytes {
-            bytes,
-            _share: share,
-        })
+        CountedValue::new(bytes, SharedMemory::new(share)).into_bytes()
+    }
+
+    /// Whether what is counted leaves the part of the budget that others need.
+    fn fits(&self) -> bool {
+        let held = || self.account.held.load(Ordering::Relaxed);
+        self.sharing().allows(self.limit(), self.used(), held)
     }
 
     #[expect(clippy::indexing_slicing, reason = "there is a counter for each kind")]
     fn held(&self, kind: MemoryKind) -> &AtomicUsize {
-        &self.0.shares[kind as usize]
+        &self.budget.shares[kind as usize]
     }
 }
 
@@ -154,7 +229,7 @@ impl fmt::Debug for ProcessMemory {
 /// The same budget.
 impl PartialEq for ProcessMemory {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.budget, &other.budget)
     }
 }
 
@@ -180,74 +255,113 @@ impl MemoryShare {
         let before = self.bytes;
         self.count(bytes);
         if self.bytes < before {
-            self.memory.0.freed.notify_waiters();
+            self.memory.budget.freed.notify_waiters();
         }
     }
 
     fn count(&mut self, bytes: usize) {
         let bytes = bytes - bytes % STEP;
         let counter = self.memory.held(self.kind);
+        let held = &self.memory.account.held;
         if bytes > self.bytes {
             counter.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            held.fetch_add(bytes - self.bytes, Ordering::Relaxed);
         } else if bytes < self.bytes {
             counter.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+            held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
         }
         self.bytes = bytes;
     }
 
-    /// Enlarges the share to about so many bytes for new work, if need be after a wait of some
-    /// seconds until the budget has room.
+    /// Enlarges the share to about so many bytes for new work. One that has nothing yet waits some
+    /// seconds, if need be, until the budget has room and those of the owner who came before have
+    /// theirs. Whoever holds memory does not wait for more, because others would do the same.
     pub async fn request(&mut self, bytes: usize) -> Result<(), MemoryFull> {
-        if self.try_request(bytes) {
-            return Ok(());
-        }
-        let until = Instant::now() + WAIT;
-        while Instant::now() < until {
-            let memory = self.memory.clone();
-            let mut freed = std::pin::pin!(memory.0.freed.notified());
-            freed.as_mut().enable();
-            if self.try_request(bytes) {
-                return Ok(());
+        let has_some = self.bytes > 0;
+        if has_some || self.is_first() {
+            let grown = self.grow(bytes);
+            if has_some || grown.is_ok() {
+                return grown;
             }
-            // Whether it was notified or not, it looks again.
-            let _ = timeout_at(until.min(Instant::now() + LOOK_AGAIN), freed).await;
         }
-        if self.try_request(bytes) {
+        self.check_size(bytes)?;
+        let memory = self.memory.clone();
+        let mut granted = memory.wait_for_share(self.kind, bytes);
+        let until = Instant::now() + WAIT;
+        let is_granted = loop {
+            let mut freed = std::pin::pin!(memory.budget.freed.notified());
+            freed.as_mut().enable();
+            memory.serve_waiting();
+            match granted.try_recv() {
+                Ok(share) => {
+                    *self = share;
+                    break true;
+                }
+                Err(_) if Instant::now() >= until => break false,
+                // Whether it was notified or not, it looks again.
+                Err(_) => {
+                    let next = until.min(Instant::now() + LOOK_AGAIN);
+                    let _ = timeout_at(next, freed).await;
+                }
+            }
+        };
+        if is_granted {
             Ok(())
         } else {
-            Err(MemoryFull)
+            Err(MemoryFull::InUse)
         }
     }
 
-    fn try_request(&mut self, bytes: usize) -> bool {
+    /// Enlarges the share to about so many bytes if the budget has room now.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         let before = self.bytes;
-        if bytes < before + STEP {
-            return true;
+        if bytes < before.saturating_add(STEP) {
+            return Ok(());
         }
         self.count(bytes);
-        let fits = self.memory.used() <= self.memory.limit();
-        if !fits {
-            // Nothing became free, so nobody is told.
-            self.count(before);
+        if self.memory.fits() {
+            return Ok(());
         }
-        fits
+        // Nothing became free, so nobody is told.
+        self.count(before);
+        self.check_size(bytes)?;
+        Err(MemoryFull::InUse)
+    }
+
+    /// Refuses what never fits.
+    fn check_size(&self, bytes: usize) -> Result<(), MemoryFull> {
+        let most = self.memory.sharing().most_of_owner(self.memory.limit());
+        if bytes > most {
+            return Err(MemoryFull::TooLarge {
+                needed: bytes,
+                most,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether nobody of the same owner waits.
+    fn is_first(&self) -> bool {
+        self.memory.account.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes about so many bytes out of the share.
+    #[must_use]
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let taken = bytes.min(self.bytes);
+        let taken = taken - taken % STEP;
+        self.bytes -= taken;
+        Self {
+            memory: self.memory.clone(),
+            kind: self.kind,
+            bytes: taken,
+        }
     }
 }
 
 impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.set(0);
-    }
-}
-
-struct CountedBytes {
-    bytes: Bytes,
-    _share: MemoryShare,
-}
-
-impl AsRef<[u8]> for CountedBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 
@@ -265,7 +379,7 @@ mod tests {
         running.set(12 * MIB);
         assert_eq!(memory.used(), 12 * MIB);
         let mut new = memory.share(MemoryKind::Requests);
-        assert_eq!(new.request(MIB).await, Err(MemoryFull));
+        assert_eq!(new.request(MIB).await, Err(MemoryFull::InUse));
         assert_eq!(memory.used_for(MemoryKind::Requests), 0);
         drop(running);
         assert_eq!(new.request(MIB).await, Ok(()));
