@@ -3,8 +3,8 @@
 //! request need of them.
 //!
 //! There is one budget of bytes for all sessions, which counts keys as well as values. Beyond it
-//! the session that was not used for the longest time is forgotten; a session that takes most of
-//! the budget itself loses its oldest records first.
+//! the session that was not used for the longest time is forgotten, of the owner whose sessions take
+//! most; a session that takes most of the budget itself loses its oldest records first.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -61,6 +61,8 @@ struct RememberedSessions {
     /// without saying to which session it belongs.
     sessions_of_items: HashMap<(Arc<str>, Arc<str>), SessionKey>,
     bytes: usize,
+    /// The same of each owner.
+    bytes_of: HashMap<Arc<str>, usize>,
 }
 
 impl Default for RememberedSessions {
@@ -551,14 +553,31 @@ impl RememberedSessions {
 
     fn count_again(&mut self, key: &SessionKey, session: &mut RememberedSession) {
         let bytes = session.size(key);
-        self.bytes = self.bytes - session.bytes + bytes;
+        self.recount(&key.0, session.bytes, bytes);
         session.bytes = bytes;
     }
 
-    /// Forgets the oldest session; of a session that takes more than half of the budget, the oldest
+    fn recount(&mut self, owner: &Arc<str>, before: usize, after: usize) {
+        self.bytes = self.bytes - before + after;
+        let own = self.bytes_of.entry(Arc::clone(owner)).or_default();
+        *own = *own - before + after;
+        if *own == 0 {
+            self.bytes_of.remove(owner);
+        }
+    }
+
+    /// The oldest session of the owner whose sessions take most.
+    fn oldest(&self) -> Option<SessionKey> {
+        let (most, _) = self.bytes_of.iter().max_by_key(|(_, bytes)| **bytes)?;
+        let mut keys = self.by_key.keys();
+        keys.find(|(owner, _)| owner == most).cloned()
+    }
+
+    /// Forgets the oldest session of the owner who has most; of a session that takes more than half of the budget, the oldest
     /// record. False if there is nothing to forget.
     fn forget_oldest(&mut self) -> bool {
-        let Some((key, mut session)) = self.by_key.pop_front() else {
+        let oldest = self.oldest().and_then(|key| self.by_key.remove_entry(&key));
+        let Some((key, mut session)) = oldest else {
             return false;
         };
         if session.bytes > self.limit / 2
@@ -569,7 +588,7 @@ impl RememberedSessions {
             self.by_key.insert_front(key, session);
             return true;
         }
-        self.bytes -= session.bytes;
+        self.recount(&key.0, session.bytes, 0);
         for record in session.records.into_keys() {
             self.forget_item(&key, record);
         }

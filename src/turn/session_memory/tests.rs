@@ -12,6 +12,7 @@ fn bytes(memory: &SessionMemory) -> usize {
     let sessions = memory.0.lock();
     let counted: usize = sessions.by_key.values().map(|session| session.bytes).sum();
     assert_eq!(counted, sessions.bytes);
+    assert_eq!(sessions.bytes_of.values().sum::<usize>(), counted);
     sessions.bytes
 }
 
@@ -54,6 +55,23 @@ fn items_are_found_without_their_session_but_not_by_another_owner() {
     assert!(memory.items(&"them".into(), ids()).is_empty());
     keep_item(&memory, "s", "msg_3", ITEM_LIMIT + 1);
     assert!(!has_item(&memory, "msg_3"), "an item that is too large");
+}
+
+#[test]
+fn the_sessions_of_one_owner_make_no_other_owner_forgotten() {
+    let memory = SessionMemory::default();
+    memory.set_route(&"you".into(), "s", "a/m".into());
+    for number in 0..40 {
+        keep_item(
+            &memory,
+            &format!("s{number}"),
+            &format!("msg_{number}"),
+            ITEM_LIMIT,
+        );
+    }
+    assert!(bytes(&memory) <= LIMIT);
+    assert!(!has_item(&memory, "msg_0") && has_item(&memory, "msg_39"));
+    assert!(memory.moved_to(&"you".into(), "s").is_some());
 }
 
 #[test]
