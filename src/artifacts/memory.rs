@@ -1,7 +1,8 @@
-//! Artifacts in memory. Beyond the limit the least recently used ones are dropped, but not those
-//! that a request names which is about to be sent: then a new one is not taken.
+//! Artifacts in memory. Beyond the limit the least recently used ones of owners who have more than an
+//! equal part are dropped, but not those that a request names which is about to be sent: then a new
+//! one is not taken.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use adapters::plan::output::OutputKind;
@@ -250,7 +251,7 @@ impl HeldTexts {
         let text_size = new.text.len() + new.id.len();
         let reference_size = REFERENCE_OVERHEAD + owner.len() + session.len() + new.call_id.len();
         let size = reference_size + if is_new_text { text_size } else { 0 };
-        if !self.make_room(size, named) {
+        if !self.make_room(owner, size, named) {
             return Some(new.id);
         }
         self.bytes += size;
@@ -275,17 +276,34 @@ impl HeldTexts {
         None
     }
 
-    /// Drops the least recently used artifacts that are not `named` until there is room. False if
-    /// that is not enough; then nothing is dropped.
-    fn make_room(&mut self, size: usize, named: &BTreeSet<String>) -> bool {
+    /// Drops artifacts that are not `named` until there is room for so many bytes of an owner: the
+    /// least recently used ones of those who have more than an equal part. False if that is not
+    /// enough; then nothing is dropped.
+    fn make_room(&mut self, owner: &str, size: usize, named: &BTreeSet<String>) -> bool {
         let mut left = self.bytes.saturating_add(size);
+        if left <= self.limit {
+            return true;
+        }
+        // A text that owners share counts for each of them.
+        let mut taken = HashMap::from([(owner, size)]);
+        for held in self.held.values() {
+            for owner in held.owners() {
+                *taken.entry(owner).or_default() += held.bytes;
+            }
+        }
+        let share = self.limit / taken.len();
         let mut dropped = Vec::new();
         for (id, held) in &self.held {
             if left <= self.limit {
                 break;
             }
-            if !named.contains(id) {
+            let owners = held.owners();
+            let are_over = |owner: &&str| taken.get(owner).is_some_and(|bytes| *bytes > share);
+            if !named.contains(id) && owners.iter().all(are_over) {
                 left -= held.bytes;
+                for owner in owners {
+                    *taken.entry(owner).or_default() -= held.bytes;
+                }
                 dropped.push(id.clone());
             }
         }
@@ -318,6 +336,10 @@ impl HeldTexts {
 }
 
 impl HeldText {
+    fn owners(&self) -> BTreeSet<&str> {
+        self.references.iter().map(|one| &*one.owner).collect()
+    }
+
     fn reference(
         &mut self,
         owner: &str,

@@ -207,3 +207,16 @@ async fn memory_is_bounded_and_drops_the_least_recently_used() {
     assert_eq!(whole(&artifacts, "me", &large).await, None);
     assert!(!artifacts.is_kept("me", "s", "call", &large));
 }
+
+#[tokio::test]
+async fn memory_of_one_owner_drops_nothing_of_another() {
+    let artifacts = Artifacts::memory(35_000);
+    let of_other = keep(&artifacts, "you", "call", &noise(100, 10_000)).await;
+    let mut mine = Vec::new();
+    for seed in 0..10 {
+        mine.push(keep(&artifacts, "me", "call", &noise(seed, 10_000)).await);
+    }
+    assert!(whole(&artifacts, "you", &of_other).await.is_some());
+    assert!(whole(&artifacts, "me", &mine[0]).await.is_none());
+    assert!(whole(&artifacts, "me", &mine[9]).await.is_some());
+}
