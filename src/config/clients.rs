@@ -40,6 +40,13 @@ pub struct ClientLimits {
     pub cost_per_day: Option<f64>,
 }
 
+impl ClientLimits {
+    /// Whether what is used in a day is limited.
+    pub fn has_day(self) -> bool {
+        self.tokens_per_day.is_some() || self.cost_per_day.is_some()
+    }
+}
+
 /// A client, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Client {

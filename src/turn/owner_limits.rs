@@ -81,7 +81,8 @@ pub(super) fn too_many_at_once(owner: &str, limits: ClientLimits) -> Fault {
     }
 }
 
-/// Refuses a request of an owner who has used up a limit of the day. `now` is in seconds since
+/// Refuses a request of an owner who has used up a limit of the day, with what running turns are
+/// about to use. `now` is in seconds since
 /// 1970. No client should send it again by itself: it would be refused until midnight.
 pub(super) fn check_day(
     owner: &str,

@@ -17,7 +17,7 @@ use super::caller::{Caller, Session};
 use super::failover::PreparedAttempt;
 use super::observer::TurnObserver;
 use super::outcome::Outcome;
-use super::owner_limits::OwnerSlot;
+use super::owner_limits::{OwnerSlot, check_day};
 use super::prefix::{BillForecast, PrefixReport};
 use super::running::{RunningTurn, RunningTurns};
 use super::whole_sessions::MAX_LOST_TURNS;
@@ -56,6 +56,8 @@ pub(super) struct Record {
     pub(super) retries: u32,
     /// The usage of the last upstream request.
     pub(super) usage: Option<Usage>,
+    /// What that has used so far, until its usage is known: it counts if the answer is cut off.
+    pub(super) usage_so_far: Option<Usage>,
     /// The usage of the turn's earlier upstream requests.
     earlier_usage: Usage,
     /// Our estimate of the input tokens of these requests.
@@ -87,6 +89,8 @@ pub(super) struct Record {
     raw_fault: Option<Fault>,
     observer: Option<Arc<dyn TurnObserver>>,
     running: RunningTurn,
+    /// Whether what the turn is about to use counts against the limits of the day.
+    is_reserved: bool,
     /// Counts it among the turns of its owner that run at once.
     pub(super) slot: Option<OwnerSlot>,
     /// Who stores what the turn has used.
@@ -108,6 +112,7 @@ impl Record {
             metrics: Arc::clone(metrics),
             config: Arc::clone(config),
             running: running.begin(&request_id, &owner),
+            is_reserved: false,
             slot: None,
             request_id,
             owner,
@@ -118,6 +123,7 @@ impl Record {
             notes: Notes::default(),
             retries: 0,
             usage: None,
+            usage_so_far: None,
             earlier_usage: Usage::default(),
             earlier_estimate: 0,
             earlier_cost: Some(0.0),
@@ -179,6 +185,7 @@ impl Record {
 
     /// The same request will be sent again.
     pub(super) fn retry(&mut self, fault: &Fault) {
+        self.begin_round();
         self.retries += 1;
         self.notes.add("retried", fault.kind.name());
         self.metrics.retry(&self.provider);
@@ -187,6 +194,7 @@ impl Record {
 
     /// The turn was encoded again with a quirk patch and will be sent again.
     pub(super) fn adapted(&mut self, fault: &Fault, patch: QuirkPatch) {
+        self.begin_round();
         self.notes.add("healed", patch.to_string());
         self.metrics.adapted(&self.provider, &self.model);
         self.metrics.fault(fault.kind.name(), fault.side().name());
@@ -194,6 +202,7 @@ impl Record {
 
     /// The turn goes to another route after a fault.
     pub(super) fn failover(&mut self, fault: &Fault, to: &Route) {
+        self.begin_round();
         let detail = format!("{}: {}", self.provider, fault.kind.name());
         self.notes.add("failover", detail);
         self.metrics.failover(
@@ -217,6 +226,29 @@ impl Record {
     /// Sets the gauge that shows whether the provider counts as down.
     pub(super) fn provider_down(&self, down: bool) {
         self.metrics.provider_down(&self.provider, down);
+    }
+
+    /// Counts what the turn is about to use against the limits of its owner's day, before anything of
+    /// it is sent. An error is the fault of an owner whose turns have used up a limit, with those that
+    /// run. `now` is in seconds since 1970.
+    pub(super) fn reserve(&mut self, attempt: &PreparedAttempt, now: u64) -> Result<(), Fault> {
+        let limits = self.config.clients.limits(&self.owner);
+        if self.is_reserved || !limits.has_day() {
+            return Ok(());
+        }
+        let input = attempt.answer_params.estimated_input_tokens;
+        let asked = Usage {
+            input,
+            ..Usage::default()
+        };
+        let price = attempt.route.model.price.as_ref();
+        let spending = Spending::of(asked, price.map(|price| cost_of(price, asked)));
+        let ended = || self.metrics.spent().of(now, &self.owner);
+        self.running.reserve(spending, |others| {
+            check_day(&self.owner, limits, ended().and(others), now)
+        })?;
+        self.is_reserved = true;
+        Ok(())
     }
 
     /// The turn is about to be sent to this attempt's route.
@@ -263,12 +295,13 @@ impl Record {
 
     /// A further upstream answer is asked for. What the one before it used stays counted.
     pub(super) fn begin_round(&mut self) {
-        if let Some(usage) = self.usage {
+        if let Some(usage) = self.last_usage() {
             self.earlier_cost = self.cost();
             self.earlier_unshortened = self.unshortened_cost();
             self.earlier_fits &= self.fits_unshortened();
             self.earlier_is_counted &= self.usage_is_counted;
             self.usage = None;
+            self.usage_so_far = None;
             self.earlier_usage = add_usage(self.earlier_usage, usage);
             self.earlier_estimate = self.earlier_estimate.saturating_add(self.estimated_input);
         }
@@ -312,17 +345,24 @@ impl Record {
         self.fault = Some(fault.clone());
     }
 
+    /// The usage of the last upstream request. That of an answer that was cut off is what it had used
+    /// by then.
+    fn last_usage(&self) -> Option<Usage> {
+        self.usage.or(self.usage_so_far)
+    }
+
     /// The usage of all upstream requests of the turn, if any of it is known.
     fn total_usage(&self) -> Option<Usage> {
-        let is_known = self.usage.is_some() || self.earlier_usage != Usage::default();
-        is_known.then(|| add_usage(self.earlier_usage, self.usage.unwrap_or_default()))
+        let last = self.last_usage();
+        let is_known = last.is_some() || self.earlier_usage != Usage::default();
+        is_known.then(|| add_usage(self.earlier_usage, last.unwrap_or_default()))
     }
 
     /// The cost of all upstream requests in US dollars, if prices and usage are known. The usage
     /// may be an estimate.
     fn cost(&self) -> Option<f64> {
         self.total_usage()?;
-        match self.usage {
+        match self.last_usage() {
             Some(usage) => Some(self.earlier_cost? + cost_of(self.price.as_ref()?, usage)),
             None => self.earlier_cost,
         }
@@ -333,7 +373,7 @@ impl Record {
     /// counts as what it cost.
     fn unshortened_cost(&self) -> Option<f64> {
         self.total_usage()?;
-        let Some(usage) = self.usage else {
+        let Some(usage) = self.last_usage() else {
             return self.earlier_unshortened;
         };
         let unshortened = self.forecast.unshortened_usage(usage);
@@ -345,7 +385,8 @@ impl Record {
     /// What is known of that cost; `None` if the turn used nothing.
     fn unshortened_bill(&self) -> Option<UnshortenedBill> {
         self.total_usage()?;
-        let is_counted = self.earlier_is_counted && (self.usage.is_none() || self.usage_is_counted);
+        let is_counted =
+            self.earlier_is_counted && (self.last_usage().is_none() || self.usage_is_counted);
         Some(if !self.fits_unshortened() {
             UnshortenedBill::TooLong
         } else if is_counted && self.unshortened_cost().is_some() {
@@ -357,7 +398,7 @@ impl Record {
 
     /// Whether the requests of the turn would have fitted their windows with nothing shortened.
     fn fits_unshortened(&self) -> bool {
-        self.earlier_fits && (self.usage.is_none() || self.forecast.fits_unshortened())
+        self.earlier_fits && (self.last_usage().is_none() || self.forecast.fits_unshortened())
     }
 }
 
@@ -507,6 +548,36 @@ mod tests {
         let (before, rest) = sentence.split_once(" after ").unwrap();
         let (_, after) = rest.split_once(" ms").unwrap();
         format!("{before}{after}")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_used_before_an_answer_was_cut_off_counts() {
+        let mut record = record();
+        let used = |input, output| {
+            Some(Usage {
+                input,
+                output,
+                ..Usage::default()
+            })
+        };
+        record.price = Some(price());
+        record.owner = "alice".into();
+        record.provider = "acme".into();
+        assert_eq!((record.total_usage(), record.spent(0)), (None, None));
+        record.usage_so_far = used(1_000, 10);
+        assert_eq!(record.total_usage(), used(1_000, 10));
+        assert_eq!(record.spent(0).unwrap().tokens, 1_010);
+        // The same request is sent again, and its answer ends.
+        record.retry(&Fault::new(Kind::Cut, "cut"));
+        record.usage_so_far = used(1_000, 30);
+        record.usage = used(1_001, 40);
+        assert_eq!(record.total_usage(), used(2_001, 50));
+        let cost = record.cost().unwrap();
+        assert!((cost - 0.004_502).abs() < 1e-9, "{cost}");
+        let metrics = Arc::clone(&record.metrics);
+        drop(record);
+        let now = crate::clock::Clock::unix(&crate::clock::System);
+        assert_eq!(metrics.spent().of(now, "alice").tokens, 2_051);
     }
 
     #[tokio::test(start_paused = true)]

@@ -157,6 +157,27 @@ impl RunningTurn {
         }
     }
 
+    /// Sets what the turn is about to use, if a check of what the other running turns of its owner use
+    /// allows it. Turns that ask at the same time are checked one after the other.
+    pub(super) fn reserve<E>(
+        &self,
+        spending: Spending,
+        check: impl FnOnce(Spending) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut turns = self.all.turns.lock();
+        let Some(owner) = turns.get(&self.number).map(|own| Arc::clone(&own.owner)) else {
+            return Ok(());
+        };
+        let others = turns
+            .iter()
+            .filter(|(number, turn)| **number != self.number && turn.owner == owner);
+        check(others.fold(Spending::default(), |sum, (_, turn)| sum.and(turn.spending)))?;
+        if let Some(own) = turns.get_mut(&self.number) {
+            own.spending = spending;
+        }
+        Ok(())
+    }
+
     /// Adds bytes that the provider has sent.
     pub(super) fn add_received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Relaxed);
@@ -173,6 +194,26 @@ impl Drop for RunningTurn {
 mod tests {
     use super::*;
     use crate::log::{RecordFormat, captured_lines};
+
+    #[tokio::test]
+    async fn turns_that_begin_together_are_checked_one_after_the_other() {
+        let running = Arc::<RunningTurns>::default();
+        let begin = |owner: &str| running.begin(&"req_1".into(), &owner.into());
+        let asked = Spending {
+            tokens: 7_000,
+            cost: 0.0,
+        };
+        let check = |others: Spending| (others.tokens < 20_000).then_some(()).ok_or(());
+        let turns: Vec<_> = (0..30).map(|_| begin("alice")).collect();
+        let allowed = turns
+            .iter()
+            .filter(|turn| turn.reserve(asked, check).is_ok());
+        assert_eq!(allowed.count(), 3);
+        assert!(begin("bob").reserve(asked, check).is_ok());
+        assert_eq!(running.spending("alice").tokens, 21_000);
+        drop(turns);
+        assert!(begin("alice").reserve(asked, check).is_ok());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_long_turn_is_reported_after_10_seconds_and_then_every_30() {

@@ -168,7 +168,7 @@ impl Service {
     /// Refuses a request of an owner who has used up a limit of the day.
     pub(super) fn check_day(&self, owner: &str, config: &Config) -> Result<(), Fault> {
         let limits = config.clients.limits(owner);
-        if limits.tokens_per_day.is_none() && limits.cost_per_day.is_none() {
+        if !limits.has_day() {
             return Ok(());
         }
         let now = System.unix();

@@ -199,6 +199,7 @@ impl<S: Sink> Answer<'_, S> {
         } else {
             feed(reader, chunk, &mut take)
         };
+        self.record.usage_so_far = Some(assembler.usage_so_far());
         read?;
         // The first content, not an opened stream, shows that the provider works.
         let is_complete = assembler.final_status().is_some() || assembler.awaits_end();

@@ -113,6 +113,8 @@ impl<S: Sink> Answer<'_, S> {
     /// to try.
     pub(in crate::turn) async fn run_round(&mut self, round: &mut Round) -> Result<(), Fault> {
         self.record.begin_round();
+        let now = self.ctx.environment.clock.unix();
+        self.record.reserve(&round.attempt, now)?;
         if let Some(skipped) = round.failover.take_skipped_route() {
             self.record.skipped_route(&skipped, &round.attempt.route);
         }
@@ -360,6 +362,9 @@ impl<S: Sink> Answer<'_, S> {
             Err(fault) => Err(fault),
         };
         if let Err(fault) = &result {
+            let so_far = &mut self.record.usage_so_far;
+            // What ended before its content was most likely not billed.
+            so_far.take_if(|usage| usage.output == 0);
             round.has_another_key = upstream.record_failure(key, fault);
             if upstream.health().down_for(Instant::now()).is_some() {
                 self.record.provider_down(true);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kit::player::PlayerWire;
+use kit::player::{Player, PlayerWire};
 use libtest_mimic::Trial;
 use respondent::secrets::TokenHash;
 use serde_json::{Value, json};
@@ -25,6 +25,14 @@ pub fn trials() -> Vec<Trial> {
         case(
             "S47 what was acknowledged counts for the day after a kill",
             counted_after_a_kill,
+        ),
+        case(
+            "S47 what an answer has used counts when its client leaves",
+            counted_when_left,
+        ),
+        case(
+            "S47 turns that begin together share the limit of a day",
+            begun_together,
         ),
     ]
 }
@@ -354,4 +362,44 @@ async fn limit_of_a_day() {
     let used: BTreeSet<_> = days.filter(|row| row["turns"] != 0).map(of).collect();
     assert!(used.contains(&("bob".to_owned(), 2, 1800)), "{used:?}");
     assert!(used.contains(&("alice".to_owned(), 1, 900)), "{used:?}");
+}
+
+/// A server with a client that may use one token a day.
+async fn with_one_token(player: &Player) -> Proxy {
+    let setup = Setup::new()
+        .env("RESPONDENT_TOKEN", "local-token-1")
+        .tables(&client("alice", "max_tokens_per_day = 1"))
+        .wire_of(player);
+    Proxy::start_with(player, setup).await
+}
+
+async fn counted_when_left() {
+    let begun = answer(json!([{"text": "begun"}, {"stall": true}]));
+    let player = repeating_player(PlayerWire::Chat, begun).await;
+    let proxy = with_one_token(&player).await;
+    let body = asks("x", json!({"stream": true}));
+    let headers = [("authorization", "Bearer alice-token-1")];
+    let mut open = proxy.open(body.to_string(), &headers).await;
+    open.read_until("begun").await;
+    drop(open);
+    proxy.wait_for_log("disconnected").await;
+    let refused = send(&proxy, "alice", "POST /v1/responses", &asks("x", json!({}))).await;
+    let error = refused.error(429);
+    assert!(error["message"].as_str().unwrap().contains("of its 1 tok"));
+    assert_eq!(player.requests().len(), 1);
+}
+
+async fn begun_together() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;
+    let proxy = with_one_token(&player).await;
+    let body = asks("x", json!({}));
+    let sent = (0..20).map(|_| send(&proxy, "alice", "POST /v1/responses", &body));
+    let replies = futures_util::future::join_all(sent).await;
+    let allowed = replies.iter().filter(|reply| reply.status == 200).count();
+    assert_eq!((allowed, player.requests().len()), (1, 1));
+    assert!(
+        replies
+            .iter()
+            .all(|reply| matches!(reply.status, 200 | 429))
+    );
 }

@@ -413,6 +413,11 @@ impl Assembler {
         &self.writer.notes
     }
 
+    /// The token counts of this round's answer so far: those that the provider sent, or an estimate.
+    pub fn usage_so_far(&self) -> Usage {
+        self.usage.unwrap_or_else(|| self.estimated_usage())
+    }
+
     /// The bytes of content of the answer so far, as received.
     pub fn received_bytes(&self) -> usize {
         self.received_bytes
