@@ -85,7 +85,9 @@ pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<()
     )?);
     left.extend(delete(
         connection,
-        "number IN (SELECT number FROM prompts ORDER BY number DESC LIMIT -1 OFFSET ?1)",
+        "number IN (SELECT number FROM prompts
+             WHERE owner = (SELECT owner FROM prompts GROUP BY owner ORDER BY count(*) DESC LIMIT 1)
+             ORDER BY number LIMIT max(0, (SELECT count(*) FROM prompts) - ?1))",
         [MAX_PROMPTS],
     )?);
     let mut unused = connection.prepare_cached(
@@ -133,7 +135,8 @@ fn put_history(connection: &Connection, prompt: &AnsweredPrompt) -> Result<i64, 
     Ok(history)
 }
 
-/// Deletes the oldest histories with their prompts until their hashes take so many bytes at most.
+/// Deletes the oldest histories with their prompts, of the owner whose hashes take most, until all
+/// take so many bytes at most.
 fn limit_bytes(connection: &Connection, max_bytes: u64) -> Result<(), StoreError> {
     let mut sum = connection
         .prepare_cached("SELECT coalesce(sum(length(parts)), 0) FROM prompt_histories")?;
@@ -141,7 +144,9 @@ fn limit_bytes(connection: &Connection, max_bytes: u64) -> Result<(), StoreError
         let deleted = connection
             .prepare_cached(
                 "DELETE FROM prompts WHERE history = (
-                     SELECT history FROM prompts GROUP BY history ORDER BY max(number) LIMIT 1)",
+                     SELECT history FROM prompts WHERE owner = (
+                         SELECT owner FROM prompts GROUP BY owner ORDER BY sum(bytes) DESC LIMIT 1)
+                     GROUP BY history ORDER BY max(number) LIMIT 1)",
             )?
             .execute([])?;
         delete_unused(connection)?;

@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 
 use super::error::StoreError;
 
-/// The most sessions that are stored. Beyond it those that were not used for the longest time are
-/// forgotten.
+/// The most sessions that are stored. Beyond it those of the owner who has most are forgotten, the one
+/// that was not used for the longest time first.
 pub const MAX_WHOLE_SESSIONS: usize = 4096;
 
 /// A session whose outputs are sent whole.
@@ -38,8 +38,11 @@ pub(super) fn put(connection: &Connection, session: &WholeSession) -> Result<(),
     connection
         .prepare_cached(
             "DELETE FROM whole_sessions WHERE (owner, session) IN (
-                 SELECT owner, session FROM whole_sessions
-                 ORDER BY accessed DESC, owner, session LIMIT -1 OFFSET ?1)",
+                 SELECT owner, session FROM whole_sessions WHERE owner = (
+                     SELECT owner FROM whole_sessions
+                     GROUP BY owner ORDER BY count(*) DESC LIMIT 1)
+                 ORDER BY accessed, session
+                 LIMIT max(0, (SELECT count(*) FROM whole_sessions) - ?1))",
         )?
         .execute([MAX_WHOLE_SESSIONS])?;
     Ok(())
@@ -113,5 +116,11 @@ mod tests {
         let left = all(&connection).unwrap();
         assert_eq!(left.len(), MAX_WHOLE_SESSIONS);
         assert_eq!(left[0].session, "s10");
+        // Another owner has room, however old what he has is.
+        let mut other = session("other", 0);
+        other.owner = "other".to_owned();
+        put(&connection, &other).unwrap();
+        let left = all(&connection).unwrap();
+        assert_eq!((&left[0], &*left[1].session), (&other, "s11"));
     }
 }
