@@ -71,6 +71,10 @@ impl DiskBackend {
         }
     }
 
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
     /// Whether this is on disk. Asking counts as access.
     pub(super) fn is_written(
         &self,

@@ -374,12 +374,18 @@ impl Artifacts {
     /// Deletes artifacts that are too old, and the least recently used ones beyond the quota.
     pub async fn sweep(&self) -> Result<SweepResult, ArtifactError> {
         let now = self.now();
-        let accessed_since = now.saturating_sub(self.0.keep_for);
+        let used = self.store().map_or(now, |store| store.time_in_use(now));
+        let accessed_since = used.saturating_sub(self.0.keep_for);
         let mut swept = self.0.memory.sweep(accessed_since);
         if let Some(disk) = &self.0.disk {
             disk.sweep(accessed_since, now, &mut swept).await?;
         }
         Ok(swept)
+    }
+
+    /// The database, if artifacts are on disk.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.0.disk.as_ref().map(DiskBackend::store)
     }
 
     /// Forgets all artifacts, in memory and on disk, with everything else in the store. False if

@@ -14,9 +14,13 @@ pub struct ResponseConfig {
     pub mode: Option<ResponseMode>,
     /// Days after its last use until a response is deleted.
     pub keep_days: u32,
-    /// Maximum bytes of responses on disk; those that were not used for the longest time are
-    /// deleted first. Conversations are kept until they are deleted.
+    /// Maximum bytes of responses and conversations on disk. Beyond it owners who have more than an
+    /// equal part lose the responses that they did not use for the longest time. Conversations are
+    /// kept until they are deleted, and those owners can add nothing to them.
     pub keep_size: u64,
+    /// Maximum bytes of one owner, whatever the others have; no other limit than `keep_size` if
+    /// nothing is set.
+    pub keep_size_per_owner: Option<u64>,
 }
 
 impl Default for ResponseConfig {
@@ -25,6 +29,7 @@ impl Default for ResponseConfig {
             mode: None,
             keep_days: 30,
             keep_size: 4 << 30,
+            keep_size_per_owner: None,
         }
     }
 }

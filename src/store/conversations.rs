@@ -102,7 +102,10 @@ impl Store {
             let mut update = writer.connection.prepare_cached(
                 "UPDATE conversations SET metadata = ?3 WHERE id = ?1 AND owner = ?2",
             )?;
-            Ok(update.execute(params![id, owner, metadata])? > 0)
+            let updated = update.execute(params![id, owner, metadata])? > 0;
+            drop(update);
+            writer.after_deletion();
+            Ok(updated)
         })
         .await
     }
@@ -113,7 +116,7 @@ impl Store {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.write_with(move |writer| {
             let deleted = writer.in_transaction(|connection| delete(connection, &owner, &id))?;
-            super::sweep::after_deletion(&writer.connection).ok();
+            writer.after_deletion();
             Ok(deleted)
         })
         .await
@@ -154,7 +157,7 @@ impl Store {
                 threads::delete_item(connection, number)?;
                 Ok(true)
             })?;
-            super::sweep::after_deletion(&writer.connection).ok();
+            writer.after_deletion();
             Ok(deleted)
         })
         .await

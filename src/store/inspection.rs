@@ -266,9 +266,8 @@ pub(super) fn create_private(file: &Path) -> io::Result<fs::File> {
         .open(file)
 }
 
-/// Deletes everything that is stored, in all tables, and gives the disk space back. False if somebody
-/// reads meanwhile, so that the write-ahead log cannot be emptied yet.
-pub(super) fn purge(connection: &mut Connection) -> Result<bool, StoreError> {
+/// Deletes everything that is stored, in all tables, and gives the disk space back.
+pub(super) fn purge(connection: &mut Connection) -> Result<(), StoreError> {
     let transaction = connection.transaction()?;
     for table in [
         "refs",
@@ -291,7 +290,5 @@ pub(super) fn purge(connection: &mut Connection) -> Result<bool, StoreError> {
     }
     transaction.commit()?;
     connection.execute_batch("VACUUM")?;
-    let busy: i64 =
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    Ok(busy == 0)
+    Ok(())
 }

@@ -20,11 +20,14 @@
 //! | `find` | lists artifacts and reads ranges of them |
 //! | `lock_patience` | how long an operation waits for a locked database |
 //! | `sweep` | deletes artifacts and gives their disk space back |
+//! | `emptied_log` | empties the write-ahead log, so that what was deleted does not stay in it |
 //! | `expiry` | deletes responses that were not used for long |
 //! | `responses` | stored responses |
 //! | `response_list` | lists of responses |
 //! | `conversations` | conversations, and lists of items |
 //! | `threads` | the sequences of items of responses and conversations |
+//! | `owner_sizes` | how much each owner has stored |
+//! | `time_in_use` | keeps a clock that jumps forward from deleting everything |
 //! | `inspection` | statistics, checks, copies and the deletion of a whole database |
 //! | `transfer` | exports responses and conversations to a file, and imports them |
 //! | `jobs` | the runs of background responses, and their events |
@@ -41,6 +44,7 @@ mod contents;
 mod conversations;
 mod data_dir;
 mod deliveries;
+mod emptied_log;
 mod error;
 mod expiry;
 mod find;
@@ -50,6 +54,7 @@ mod jobs;
 mod lock_patience;
 mod model;
 mod page;
+mod owner_sizes;
 mod page_caches;
 mod pending;
 mod prompts;
@@ -62,6 +67,7 @@ mod spent;
 mod sweep;
 pub(crate) mod text_range;
 mod threads;
+mod time_in_use;
 mod transfer;
 mod usage;
 mod whole_sessions;
@@ -101,6 +107,7 @@ use data_dir::DataDirLock;
 use page_caches::DatabaseSize;
 use readers::Readers;
 use reading::{Small, StoreRead};
+use time_in_use::ClockLag;
 use writer::{StoreWrite, WriterState};
 
 use crate::net::LOCAL_OWNER;
@@ -118,6 +125,7 @@ pub struct Store {
     readers: Arc<Readers>,
     size: DatabaseSize,
     moved_aside: Option<PathBuf>,
+    lag: ClockLag,
     // The last field, so that it is released after the connections are closed.
     _lock: DataDirLock,
 }
@@ -211,6 +219,7 @@ impl Store {
             size,
             data_dir: data_dir.clone(),
             moved_aside,
+            lag: ClockLag::default(),
             _lock: lock,
         })
     }
@@ -274,8 +283,12 @@ impl Store {
     /// Deletes an artifact; false if the owner has no artifact with this id.
     pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.run_writer(move |writer| sweep::delete(&mut writer.connection, &owner, &id))
-            .await
+        self.run_writer(move |writer| {
+            let deleted = sweep::delete(&mut writer.connection, &owner, &id)?;
+            writer.after_deletion();
+            Ok(deleted)
+        })
+        .await
     }
 
     /// Adds to what turns have used. Each sum has a key of its own.
@@ -335,8 +348,12 @@ impl Store {
 
     /// Does one step of a sweep. Steps are short, so that other writes need not wait for long.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<SweepStep, StoreError> {
-        self.run_writer(move |writer| sweep::step(&mut writer.connection, limits))
-            .await
+        self.run_writer(move |writer| {
+            let step = sweep::step(&mut writer.connection, limits)?;
+            writer.after_step(step.more);
+            Ok(step)
+        })
+        .await
     }
 
     /// Deletes everything that is stored, and shrinks the files. False if the write-ahead log could
@@ -344,9 +361,9 @@ impl Store {
     pub async fn purge(&self) -> Result<bool, StoreError> {
         let data_dir = self.data_dir.clone();
         self.run_writer(move |writer| {
-            let is_empty = inspection::purge(&mut writer.connection)?;
+            inspection::purge(&mut writer.connection)?;
             data_dir.remove_moved_aside()?;
-            Ok(is_empty)
+            writer.empty_log()
         })
         .await
     }
@@ -362,8 +379,44 @@ impl Store {
     /// Does one step of deleting responses that were not used for long. Steps are short, so that
     /// other writes need not wait for long.
     pub async fn expire_responses(&self, limits: ResponseLimits) -> Result<ExpiryStep, StoreError> {
-        self.write_with(move |writer| expiry::step(&mut writer.connection, limits))
-            .await
+        self.write_with(move |writer| {
+            let step = expiry::step(&mut writer.connection, limits)?;
+            writer.after_step(step.more);
+            Ok(step)
+        })
+        .await
+    }
+
+    /// The most bytes that the conversations of an owner may take, if they take more with so many
+    /// `added` bytes.
+    pub async fn exceeded_limit(
+        &self,
+        owner: &str,
+        added: u64,
+        limits: ResponseLimits,
+    ) -> Result<Option<u64>, StoreError> {
+        let owner = owner.to_owned();
+        self.run_reader(move |connection| {
+            owner_sizes::exceeded_limit(connection, &owner, added, limits)
+        })
+        .await
+    }
+
+    /// Compares the clock with the time up to which the store was in use. To be called before a
+    /// sweep. `now` is in seconds since 1970.
+    pub async fn learn_time(&self, now: u64) -> Result<(), StoreError> {
+        let ran = self.lag.take_elapsed();
+        let time = self
+            .change(move |connection| time_in_use::advance(connection, now, ran))
+            .await?;
+        self.lag.set(now, time);
+        Ok(())
+    }
+
+    /// The time by which old things are deleted: the clock, less what that has jumped forward. In
+    /// seconds since 1970.
+    pub fn time_in_use(&self, now: u64) -> u64 {
+        self.lag.subtract_from(now)
     }
 
     /// Makes a change, in one transaction with those that wait at the same time. It is on the disk

@@ -51,7 +51,7 @@ impl ResponseText {
 }
 
 /// What follows the items of the output, of its two kinds of pieces.
-fn joined(tail: &str, parameters: &str) -> String {
+pub(super) fn joined(tail: &str, parameters: &str) -> String {
     let mut rest = String::with_capacity(tail.len() + parameters.len() + 1);
     rest.extend(pieces(tail, parameters));
     rest
@@ -224,8 +224,7 @@ impl Store {
                 delete(connection, row.number, row.thread)?;
                 Ok(true)
             })?;
-            // Deleted text must not stay in the write-ahead log either.
-            super::sweep::after_deletion(&writer.connection).ok();
+            writer.after_deletion();
             Ok(found)
         })
         .await

@@ -8,7 +8,7 @@ use super::lock_patience::LOCK_TIMEOUT;
 use super::page_caches::{self, READER_CACHE, WRITER_CACHE};
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
@@ -19,6 +19,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("008.sql"),
     include_str!("009.sql"),
     include_str!("010.sql"),
+    include_str!("011.sql"),
 ];
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
@@ -117,7 +118,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "10"),
+            ("user_version", "11"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::StoreError;
+use super::time_in_use::SELECT_DAY;
 
 /// What an owner has used on a day, or what is added to that.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +32,9 @@ pub(super) fn add(connection: &Connection, row: &SpentRow) -> Result<(), StoreEr
         )?
         .execute(params![row.day, row.owner, tokens, row.cost, MAX_TOKENS])?;
     connection
-        .prepare_cached("DELETE FROM spent WHERE day < ?1")?
+        .prepare_cached(&format!(
+            "DELETE FROM spent WHERE day < min(?1, coalesce({SELECT_DAY}, ?1))"
+        ))?
         .execute([row.day])?;
     Ok(())
 }
@@ -71,6 +74,11 @@ mod tests {
         assert_eq!(of_day(&connection, 7).unwrap(), []);
         let mut sum = row(8, MAX_TOKENS);
         sum.cost = 0.5;
+        assert_eq!(of_day(&connection, 8).unwrap(), [sum.clone()]);
+        // What was used is known again when a clock that has jumped forward is set back.
+        let time = "INSERT INTO time_in_use VALUES (1, 8 * 86400)";
+        connection.execute_batch(time).unwrap();
+        add(&connection, &row(48, 1)).unwrap();
         assert_eq!(of_day(&connection, 8).unwrap(), [sum]);
     }
 }

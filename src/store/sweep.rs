@@ -7,7 +7,7 @@ use super::model::SweepResult;
 use super::{prompts, whole_sessions};
 
 /// The most texts that one step deletes, so that writes do not wait for long.
-const TEXTS_PER_STEP: usize = 32;
+const TEXTS_PER_STEP: u64 = 32;
 
 /// The most database pages that one step gives back to the file system.
 const PAGES_PER_STEP: i64 = 2048;
@@ -27,8 +27,8 @@ const IS_KEPT: &str = "(EXISTS (SELECT 1 FROM threads
 pub struct SweepLimits {
     /// Artifacts last accessed before this time are deleted; in seconds since 1970.
     pub accessed_since: u64,
-    /// The most bytes that texts and references may take on disk; beyond it the least recently
-    /// used texts are deleted, with their references.
+    /// The most bytes that texts and references may take on disk. Beyond it owners who have more
+    /// than an equal part lose the artifacts that they used least recently.
     pub max_bytes: u64,
 }
 
@@ -57,25 +57,27 @@ pub(super) fn step(
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
     prompts::sweep(&transaction, limits.accessed_since)?;
-    let mut texts = unreferenced_texts(&transaction)?;
-    let mut stored_bytes = None;
-    if texts.is_empty() {
-        let total = self::stored_bytes(&transaction)?;
-        texts = texts_over_quota(&transaction, total, limits.max_bytes)?;
-        stored_bytes = texts.is_empty().then_some(total);
-    }
     let mut swept = SweepResult::default();
-    for (blob, stored) in &texts {
-        delete_text(&transaction, *blob)?;
+    for (blob, stored) in unreferenced_texts(&transaction)? {
+        transaction
+            .prepare_cached("DELETE FROM blobs WHERE number = ?1")?
+            .execute([blob])?;
         swept.artifacts += 1;
         swept.bytes += stored;
     }
+    let mut stored_bytes = None;
+    if swept.artifacts == 0 {
+        let total = self::stored_bytes(&transaction)?;
+        delete_beyond(&transaction, total, limits.max_bytes, &mut swept)?;
+        stored_bytes = (swept.artifacts == 0).then_some(total);
+    }
     transaction.commit()?;
-    let more = !texts.is_empty() || release_free_pages(connection)?;
+    let has_deleted = swept.artifacts > 0;
+    let more = has_deleted || release_free_pages(connection)?;
     Ok(SweepStep {
         swept,
         stored_bytes,
-        references_deleted: refs > 0 || !texts.is_empty(),
+        references_deleted: refs > 0 || has_deleted,
         more,
     })
 }
@@ -95,18 +97,9 @@ pub(super) fn delete(
     let Some(blob) = blob else {
         return Ok(false);
     };
-    let deleted = transaction.execute(
-        "DELETE FROM refs WHERE blob = ?1 AND owner = ?2",
-        params![blob, owner],
-    )?;
-    transaction.execute(
-        "DELETE FROM blobs WHERE number = ?1 AND number NOT IN (SELECT blob FROM refs)",
-        [blob],
-    )?;
+    let (deleted, _) = delete_of_owner(&transaction, blob, owner)?;
     transaction.commit()?;
-    // Deleted text must not stay in the write-ahead log either. It is deleted already if this fails.
-    after_deletion(connection).ok();
-    Ok(deleted > 0)
+    Ok(deleted)
 }
 
 /// Texts without a reference: row number and stored size of each.
@@ -119,31 +112,62 @@ fn unreferenced_texts(connection: &Connection) -> Result<Vec<(i64, u64)>, StoreE
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The least recently used texts that exceed the quota: row number, and size with references, of
-/// each.
-fn texts_over_quota(
+/// Deletes the least recently used artifacts of owners who have more than an equal part of the
+/// quota, of the one who has most first. A text that several owners have counts for each of them.
+fn delete_beyond(
     connection: &Connection,
     mut total: u64,
     quota: u64,
-) -> Result<Vec<(i64, u64)>, StoreError> {
-    let mut texts = Vec::new();
+    swept: &mut SweepResult,
+) -> Result<(), StoreError> {
     if total <= quota {
-        return Ok(texts);
+        return Ok(());
     }
+    let mut sizes = sizes_of_owners(connection)?;
+    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    let share = quota / (sizes.len() as u64).max(1);
+    // A text that a stored session of any owner needs stays, and with it whoever else has it.
     let mut select = connection.prepare_cached(&format!(
-        "SELECT blobs.number, blobs.stored + sum({REFERENCE_SIZE})
-         FROM blobs JOIN refs ON refs.blob = blobs.number
-         GROUP BY blobs.number HAVING NOT max({IS_KEPT})
-         ORDER BY max(refs.accessed), blobs.number"
+        "SELECT blob, stored, sum({REFERENCE_SIZE})
+         FROM refs AS own JOIN blobs ON blobs.number = blob
+         WHERE owner = ?1
+             AND NOT EXISTS (SELECT 1 FROM refs WHERE refs.blob = own.blob AND {IS_KEPT})
+         GROUP BY blob ORDER BY max(accessed), blob LIMIT ?2"
     ))?;
-    let mut rows = select.query([])?;
-    while total > quota && texts.len() < TEXTS_PER_STEP {
-        let Some(row) = rows.next()? else { break };
-        let size: u64 = row.get(1)?;
-        texts.push((row.get(0)?, size));
-        total = total.saturating_sub(size);
+    for (mut own, owner) in sizes {
+        let room = TEXTS_PER_STEP.saturating_sub(swept.artifacts);
+        let mut rows = select.query(params![owner, room])?;
+        while total > quota && own > share {
+            let Some(row) = rows.next()? else { break };
+            let (blob, stored, references): (i64, u64, u64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            let was_last = delete_of_owner(connection, blob, &owner)?.1;
+            let freed = references + if was_last { stored } else { 0 };
+            swept.artifacts += 1;
+            swept.bytes += freed;
+            total = total.saturating_sub(freed);
+            own = own.saturating_sub(stored + references);
+        }
     }
-    Ok(texts)
+    Ok(())
+}
+
+/// The bytes that the texts and references of each owner take, and the owner.
+fn sizes_of_owners(connection: &Connection) -> Result<Vec<(u64, String)>, StoreError> {
+    let mut next = connection.prepare_cached("SELECT min(owner) FROM refs WHERE owner > ?1")?;
+    let mut size = connection.prepare_cached(&format!(
+        "SELECT (SELECT coalesce(sum({REFERENCE_SIZE}), 0) FROM refs WHERE owner = ?1)
+              + (SELECT coalesce(sum(stored), 0) FROM blobs
+                 WHERE number IN (SELECT blob FROM refs WHERE owner = ?1))"
+    ))?;
+    let mut sizes: Vec<(u64, String)> = Vec::new();
+    loop {
+        let last = sizes.last().map_or("", |(_, owner)| owner);
+        let Some(owner) = next.query_row([last], |row| row.get::<_, Option<String>>(0))? else {
+            return Ok(sizes);
+        };
+        sizes.push((size.query_row([&owner], |row| row.get(0))?, owner));
+    }
 }
 
 /// The size of all texts as stored, and of all references, in bytes.
@@ -155,22 +179,23 @@ pub(super) fn stored_bytes(connection: &Connection) -> Result<u64, StoreError> {
     Ok(select.query_row([], |row| row.get(0))?)
 }
 
-fn delete_text(connection: &Connection, blob: i64) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("DELETE FROM refs WHERE blob = ?1")?
+/// Deletes the references of an owner to a text, and the text if nobody else has it. Returns whether
+/// there were references, and whether the text was deleted.
+fn delete_of_owner(
+    connection: &Connection,
+    blob: i64,
+    owner: &str,
+) -> Result<(bool, bool), StoreError> {
+    let references = connection
+        .prepare_cached("DELETE FROM refs WHERE blob = ?1 AND owner = ?2")?
+        .execute(params![blob, owner])?;
+    let texts = connection
+        .prepare_cached(
+            "DELETE FROM blobs
+             WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM refs WHERE blob = ?1)",
+        )?
         .execute([blob])?;
-    connection
-        .prepare_cached("DELETE FROM blobs WHERE number = ?1")?
-        .execute([blob])?;
-    Ok(())
-}
-
-/// Gives free pages back and empties the write-ahead log, so that deleted text does not stay in it.
-/// Readers may prevent the latter; then a later sweep does it.
-pub(super) fn after_deletion(connection: &Connection) -> Result<(), StoreError> {
-    release_free_pages(connection)?;
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    Ok(())
+    Ok((references > 0, texts > 0))
 }
 
 /// Gives some of the free pages back to the file system. Returns whether there are more.
@@ -182,9 +207,5 @@ pub(super) fn release_free_pages(connection: &Connection) -> Result<bool, StoreE
         connection.pragma(None, "incremental_vacuum", PAGES_PER_STEP, |_| Ok(()))?;
     }
     let left: i64 = free()?;
-    if left == 0 && before > 0 {
-        // Readers may prevent this; then the log is truncated another time.
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    }
     Ok(left > 0 && left < before)
 }

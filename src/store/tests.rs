@@ -49,7 +49,7 @@ fn text() -> ResponseText {
     ResponseText {
         head: "{\"output\":[".to_owned(),
         tail: "],\"a\":1".to_owned(),
-        parameters: ",\"model\":\"m\"}".to_owned(),
+        parameters: ",\"model\":\"m\"".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
+use super::time_in_use::SELECT_DAY;
 
 /// The most models of one day and owner that have sums of their own; later ones share one. A client
 /// chooses the name of a model where a provider takes any.
@@ -93,8 +94,10 @@ pub(super) fn add(
     if let Some(newest) = sums.iter().map(|(key, _)| key.day).max() {
         let oldest = newest.saturating_sub(KEPT_DAYS);
         transaction
-            .prepare_cached("DELETE FROM usage WHERE day <= ?1")?
-            .execute([oldest])?;
+            .prepare_cached(&format!(
+                "DELETE FROM usage WHERE day <= min(?1, coalesce({SELECT_DAY} - ?2, ?1))"
+            ))?
+            .execute([oldest, KEPT_DAYS])?;
     }
     transaction.commit()?;
     Ok(())
@@ -245,5 +248,10 @@ mod tests {
         add(&mut connection, &[(key(20_000 + KEPT_DAYS, "m"), turn(1))]).unwrap();
         let days = since(&connection, 0).unwrap();
         assert!(days.iter().all(|(key, _)| key.day > 20_000), "{days:?}");
+        // A clock that jumps forward deletes nothing.
+        let time = "INSERT INTO time_in_use VALUES (1, 20001 * 86400)";
+        connection.execute_batch(time).unwrap();
+        add(&mut connection, &[(key(30_000, "m"), turn(1))]).unwrap();
+        assert_eq!(since(&connection, 0).unwrap().len(), days.len() + 1);
     }
 }

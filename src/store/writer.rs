@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior};
+use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::batch::{self, ArtifactBatch};
 use super::data_dir::DataDir;
+use super::emptied_log::LogSchedule;
 use super::error::StoreError;
 use super::group_commit::{self, MAX_CHANGES, SharedChange};
 use super::lock_patience::LockPatience;
@@ -20,6 +23,7 @@ pub(super) struct WriterState {
     pub(super) connection: Connection,
     data_dir: DataDir,
     patience: LockPatience,
+    log: LogSchedule,
     /// The sum over all texts and references. Deleting makes it unknown; the next write computes it.
     pub(super) stored_bytes: Option<u64>,
 }
@@ -60,11 +64,16 @@ pub(super) fn start(
         connection,
         data_dir,
         patience: LockPatience::default(),
+        log: LogSchedule::default(),
         stored_bytes: None,
     };
+    // For the wait with a time limit.
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
     let thread = thread::Builder::new().name("artifacts".to_owned());
     Ok(thread.spawn(move || {
-        let mut next = jobs.blocking_recv();
+        let mut next = runtime.block_on(next_job(&mut writer, &mut jobs));
         while let Some(job) = next.take() {
             match job {
                 StoreWrite::Alone(work) => work(&mut writer),
@@ -75,9 +84,25 @@ pub(super) fn start(
                 }
             }
             size.update(&writer.data_dir);
-            next = next.or_else(|| jobs.blocking_recv());
+            writer.log.written(Instant::now());
+            next = next.or_else(|| runtime.block_on(next_job(&mut writer, &mut jobs)));
         }
     })?)
+}
+
+/// Waits for a job, and empties the log whenever that is due.
+async fn next_job(
+    writer: &mut WriterState,
+    jobs: &mut mpsc::Receiver<StoreWrite>,
+) -> Option<StoreWrite> {
+    while let Some(pause) = writer.log.pause(Instant::now()) {
+        match tokio::time::timeout(pause, jobs.recv()).await {
+            Ok(job) => return job,
+            // It is tried again if it fails.
+            Err(_) => writer.empty_log().is_ok(),
+        };
+    }
+    jobs.recv().await
 }
 
 /// This change and those that follow it in the queue, and the job behind them if it is there
@@ -132,6 +157,27 @@ impl WriterState {
         let result = change(&transaction)?;
         transaction.commit()?;
         Ok(result)
+    }
+
+    /// Empties the write-ahead log, or does that later if somebody reads. Returns whether it is
+    /// empty.
+    pub(super) fn empty_log(&mut self) -> Result<bool, StoreError> {
+        let result = self.log.empty(&self.connection, Instant::now());
+        mark_if_corrupt(&self.data_dir, result)
+    }
+
+    /// Gives free pages back, and removes what was deleted from the write-ahead log.
+    pub(super) fn after_deletion(&mut self) {
+        // It is deleted already if this fails.
+        sweep::release_free_pages(&self.connection).ok();
+        self.empty_log().ok();
+    }
+
+    /// Removes what a sweep has deleted from the write-ahead log when it is through.
+    pub(super) fn after_step(&mut self, more: bool) {
+        if !more {
+            self.empty_log().ok();
+        }
     }
 
     pub(super) fn write_batch(

@@ -229,8 +229,14 @@ async fn with_stored<T>(
                 && begins_turn
             {
                 let given = ctx.run.as_ref().and_then(|run| run.busy.lock().take());
-                let taken = given.map_or_else(|| responses.begin_turn(&ctx.owner, id), Ok);
-                loaded.busy = Some(taken?);
+                loaded.busy = Some(match given {
+                    Some(given) => given,
+                    None => {
+                        let settings = config.responses;
+                        responses.check_room(&ctx.owner, 0, settings).await?;
+                        responses.begin_turn(&ctx.owner, id)?
+                    }
+                });
             }
             let kept = match (continues, &ctx.connection) {
                 (Continuation::Response(id), Some(kept)) => kept.get(id),

@@ -83,6 +83,7 @@ pub(in crate::app) async fn create(
         metadata,
         created: System.unix(),
     };
+    check_room(&app, &owner, &items, conversation.metadata.len()).await?;
     let shown = shown(&conversation);
     store
         .create_conversation(&owner, conversation, items)
@@ -153,6 +154,7 @@ pub(in crate::app) async fn add_items(
     // Their ids must differ from those of items that were added before.
     let new = format!("item_{:032x}", System.bits());
     let (items, _) = ConversationBody::read(&json::sound(&request.body))?.parts(&new)?;
+    check_room(&app, &owner, &items, 0).await?;
     let mut memory = request.memory;
     let needed = request.body.len().saturating_mul(COPIES_OF_ADDED_ITEMS);
     memory.grow(needed).map_err(|full| memory_fault(&full))?;
@@ -221,6 +223,20 @@ pub(in crate::app) async fn remove_item(
     }
     let found = store.conversation(&owner, &id).await?;
     Ok(shown(&found.ok_or_else(|| missing(&id))?))
+}
+
+/// Refuses items and metadata for which the owner has no room.
+async fn check_room(
+    app: &AppState,
+    owner: &str,
+    items: &[NewItem],
+    metadata: usize,
+) -> Result<(), StoredHttpError> {
+    let bytes: usize = items.iter().map(|item| item.json.len()).sum();
+    let settings = app.service.config.load().responses;
+    let responses = app.service.responses();
+    let added = (bytes + metadata) as u64;
+    Ok(responses.check_room(owner, added, settings).await?)
 }
 
 fn shown(conversation: &StoredConversation) -> Response<Body> {

@@ -360,6 +360,7 @@ async fn clean_up(
     responses: ResponseStore,
     usage: UsageLog,
 ) {
+    let store = responses.store().or(artifacts.store()).cloned();
     let mut hours = tokio::time::interval(Duration::from_hours(1));
     let mut minutes = tokio::time::interval(Duration::from_mins(1));
     loop {
@@ -372,17 +373,24 @@ async fn clean_up(
                 continue;
             }
         }
+        let now = System.unix();
+        if let Some(store) = &store
+            && let Err(error) = store.learn_time(now).await
+        {
+            tracing::warn!("old things are deleted by the clock of the system: {error}");
+        }
         let folder = BundleFolder::from_config(&live.load());
-        let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
+        let lag = store
+            .as_ref()
+            .map_or(0, |store| now - store.time_in_use(now));
+        let time = SystemTime::now() - Duration::from_secs(lag);
+        let pruned = tokio::task::spawn_blocking(move || folder.prune(time)).await;
         if let Ok(Err(error)) = pruned {
             tracing::warn!(target: log::CAPTURE_TARGET, "old turns cannot be deleted: {error}");
         }
         // Before the artifacts, which are kept as long as the responses of their session.
         let settings = live.load().responses;
-        let deleted = responses.expire(settings, System.unix()).await;
-        if deleted > 0 {
-            tracing::info!("deleted {deleted} responses that were not used for long");
-        }
+        responses.expire(settings, now).await;
         // `sweep` has already reported a failure.
         if let Ok(swept) = artifacts.sweep().await
             && swept.artifacts > 0

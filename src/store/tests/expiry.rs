@@ -2,27 +2,40 @@
 
 use rusqlite::Connection;
 
-use super::{OWNER, after, conversation, items, left, plan, put_all, response};
-use crate::store::expiry::{self, ResponseLimits, SELECT_OLDEST, SELECT_SIZE};
+use super::{OWNER, after, conversation, item, items, left, plan, put_all, response};
+use crate::store::expiry::{
+    self, ResponseLimits, SELECT_OLDEST, SELECT_OLDEST_OF_OWNER, SELECT_SIZE,
+};
 use crate::store::jobs::SELECT_EVENTS;
+use crate::store::owner_sizes::{
+    self, SELECT_CONVERSATIONS_SIZE, SELECT_NEXT_OWNER, SELECT_SIZE_OF_OWNER,
+};
 use crate::store::reading::StoreRead;
 use crate::store::response_list::select_ids;
 use crate::store::responses::SELECT_ROW;
 use crate::store::schema::tests::in_memory;
 use crate::store::sweep::{self, SweepLimits};
 use crate::store::threads::SELECT_NEWEST;
-use crate::store::{NewResponse, StoredOrigin, conversations};
+use crate::store::{NewItem, NewResponse, StoredOrigin, conversations};
 
 /// Sweeps until nothing is left to do, and returns how many responses were deleted.
 fn expire(connection: &mut Connection, used_since: u64, max_bytes: u64) -> u64 {
-    let limits = ResponseLimits {
+    expire_to(connection, limits(used_since, max_bytes))
+}
+
+fn limits(used_since: u64, max_bytes: u64) -> ResponseLimits {
+    ResponseLimits {
         used_since,
         max_bytes,
-    };
+        max_owner_bytes: None,
+    }
+}
+
+fn expire_to(connection: &mut Connection, limits: ResponseLimits) -> u64 {
     let mut deleted = 0;
     loop {
         let step = expiry::step(connection, limits).unwrap();
-        deleted += step.deleted;
+        deleted += step.unused + step.over_limit.values().sum::<u64>();
         if !step.more {
             return deleted;
         }
@@ -72,13 +85,9 @@ fn many_old_responses_are_deleted_in_steps() {
             &[used(&format!("r{number}"), StoredOrigin::Nothing, 0)],
         );
     }
-    let limits = ResponseLimits {
-        used_since: 1,
-        max_bytes: u64::MAX,
-    };
-    let step = expiry::step(&mut connection, limits).unwrap();
-    assert!(step.more && step.deleted < 50, "{step:?}");
-    assert_eq!(step.deleted + expire(&mut connection, 1, u64::MAX), 100);
+    let step = expiry::step(&mut connection, limits(1, u64::MAX)).unwrap();
+    assert!(step.more && step.unused < 50, "{step:?}");
+    assert_eq!(step.unused + expire(&mut connection, 1, u64::MAX), 100);
 }
 
 #[test]
@@ -97,6 +106,116 @@ fn beyond_the_limit_the_least_recently_used_go_first() {
     assert!(expiry::size(&connection).unwrap() < before);
     assert_eq!(expire(&mut connection, 0, 0), 3);
     assert_eq!(expiry::size(&connection).unwrap(), 0);
+}
+
+/// Stores ten responses of alice with large items and a large conversation, and one small response of
+/// bob that is older.
+fn two_owners() -> Connection {
+    let connection = in_memory();
+    let large = |id: &str| NewItem {
+        json: format!("\"{id}{}\"", noise(40_000)),
+        ..item(id)
+    };
+    for number in 0..10 {
+        let id = format!("a{number}");
+        let new = NewResponse {
+            owner: "alice".into(),
+            input: vec![large(&id)],
+            ..used(&id, StoredOrigin::Nothing, 10 + number)
+        };
+        put_all(&connection, &[new]);
+    }
+    let first = [large("c")];
+    conversations::create(&connection, "alice", &conversation("c1"), &first).unwrap();
+    let mut new = used("b", StoredOrigin::Nothing, 1);
+    new.owner = "bob".into();
+    put_all(&connection, &[new]);
+    connection
+}
+
+/// Text that compresses badly.
+fn noise(bytes: usize) -> String {
+    let mut state = 1_u64;
+    let next = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'a' + (state >> 59) as u8 % 26)
+    };
+    (0..bytes).map(next).collect()
+}
+
+#[test]
+fn what_one_owner_stores_deletes_nothing_of_another() {
+    let total = expiry::size(&two_owners()).unwrap();
+    let alice = owner_sizes::size(&two_owners(), "alice").unwrap();
+    for (max_bytes, max_owner_bytes, left_of_alice) in [
+        (total, None, 10),
+        (total - 1, None, 9),
+        (total / 2, None, 4),
+        // The conversation alone is more than an equal part.
+        (1_500, None, 0),
+        (u64::MAX, Some(alice), 10),
+        (u64::MAX, Some(alice - 1), 9),
+        (u64::MAX, Some(1_000), 0),
+    ] {
+        let mut connection = two_owners();
+        let limits = ResponseLimits {
+            used_since: 0,
+            max_bytes,
+            max_owner_bytes,
+        };
+        expire_to(&mut connection, limits);
+        let left = left(&connection);
+        assert!(left.contains(&"b".to_owned()), "{limits:?}: {left:?}");
+        assert_eq!(left.len() - 1, left_of_alice, "{limits:?}: {left:?}");
+        // The newest ones are left.
+        assert!(left.len() == 1 || left.contains(&"a9".to_owned()));
+    }
+}
+
+#[test]
+fn conversations_grow_up_to_the_part_of_their_owner() {
+    let connection = two_owners();
+    let total = expiry::size(&connection).unwrap();
+    for (owner, max_bytes, max_owner_bytes, added, limit) in [
+        ("alice", total, None, 0, None),
+        ("alice", total, None, total, Some(total / 2)),
+        ("alice", 2_000, None, 0, Some(1_000)),
+        ("alice", u64::MAX, Some(2_000), 0, Some(2_000)),
+        // Nobody is refused for what others have.
+        ("bob", 2_000, None, 900, None),
+        ("carol", 3_000, None, 900, None),
+        ("carol", 3_000, None, 1_100, Some(1_000)),
+        ("bob", u64::MAX, Some(2_000), 0, None),
+    ] {
+        let limits = ResponseLimits {
+            used_since: 0,
+            max_bytes,
+            max_owner_bytes,
+        };
+        let found = owner_sizes::exceeded_limit(&connection, owner, added, limits).unwrap();
+        assert_eq!(found, limit, "{owner}, {added} bytes, {limits:?}");
+    }
+}
+
+#[test]
+fn artifacts_of_one_owner_delete_none_of_another() {
+    let mut connection = in_memory();
+    connection
+        .execute_batch(
+            "INSERT INTO blobs VALUES (1, 'art_1', 0, 0, 0, 100), (2, 'art_2', 0, 0, 0, 9000),
+                 (3, 'art_3', 0, 0, 0, 9000);
+             INSERT INTO refs (blob, owner, session, call, kind, created, accessed) VALUES
+                 (1, 'bob', 's', 'of bob', 'json', 0, 0),
+                 (1, 'alice', 's', 'shared', 'json', 0, 1),
+                 (2, 'alice', 's', 'older', 'json', 0, 2),
+                 (3, 'alice', 's', 'newer', 'json', 0, 3);",
+        )
+        .unwrap();
+    for (max_bytes, left) in [(12_000, vec!["newer", "of bob"]), (5_000, vec!["of bob"])] {
+        assert_eq!(artifacts_after_sweep(&mut connection, 0, max_bytes), left);
+    }
 }
 
 #[test]
@@ -133,6 +252,28 @@ fn s3_4_3a_what_is_looked_for_is_found_by_indexes() {
         (SELECT_SIZE, "COVERING INDEX threads_by_bytes"),
         (SELECT_SIZE, "COVERING INDEX contents_by_stored"),
         (SELECT_SIZE, "COVERING INDEX responses_by_access"),
+        (
+            SELECT_OLDEST_OF_OWNER,
+            "SEARCH responses USING INDEX responses_by_use",
+        ),
+        (
+            SELECT_SIZE_OF_OWNER,
+            "COVERING INDEX responses_by_use (owner=?)",
+        ),
+        (
+            SELECT_SIZE_OF_OWNER,
+            "COVERING INDEX threads_by_bytes (owner=?)",
+        ),
+        (
+            SELECT_SIZE_OF_OWNER,
+            "COVERING INDEX contents_by_number (number=?)",
+        ),
+        (SELECT_SIZE_OF_OWNER, "COVERING INDEX items_with_content"),
+        (
+            SELECT_CONVERSATIONS_SIZE,
+            "COVERING INDEX conversations_by_size (owner=?)",
+        ),
+        (SELECT_NEXT_OWNER, "SEARCH threads USING COVERING INDEX"),
         (SELECT_ROW, "SEARCH responses USING INDEX sqlite_autoindex"),
         (
             "SELECT number FROM conversations WHERE id = ?1 AND owner = ?2",

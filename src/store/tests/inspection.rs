@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::{OWNER, after, conversation, items, response};
 use crate::store::{
     AnsweredPrompt, ArtifactBatch, DataDir, NewArtifact, NewItem, NewResponse, Store, StoreReading,
-    StoredOrigin, count_rows, execute,
+    StoredOrigin, count_rows, execute, schema,
 };
 use adapters::plan::output::OutputKind;
 use tempfile::TempDir;
@@ -241,4 +241,50 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
     let again = response("r1", StoredOrigin::Nothing, &["a"], &["b"]);
     store.put_response(again).await.unwrap();
     assert_eq!(reading(&data_dir).faults().unwrap(), Vec::<String>::new());
+}
+
+/// Waits until the write-ahead log is empty.
+async fn wait_for_empty_log(data_dir: &DataDir) {
+    let log = data_dir.database_path().with_extension("db-wal");
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while log.metadata().unwrap().len() > 0 {
+        assert!(
+            std::time::Instant::now() < limit,
+            "the log is never emptied"
+        );
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_deleted_beside_a_reader_leaves_the_log_when_that_has_ended() {
+    for purges in [false, true] {
+        let (store, data_dir, _folder) = filled().await;
+        let mut connection = schema::reader(&data_dir).unwrap();
+        let read = connection.transaction().unwrap();
+        read.query_row("SELECT count(*) FROM responses", [], |_| Ok(()))
+            .unwrap();
+        if purges {
+            assert!(!store.purge().await.unwrap());
+        } else {
+            assert!(store.delete_response(OWNER, "r2").await.unwrap());
+        }
+        let log = data_dir.database_path().with_extension("db-wal");
+        assert!(log.metadata().unwrap().len() > 0);
+        drop(read);
+        wait_for_empty_log(&data_dir).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replaced_metadata_leaves_the_log() {
+    let (store, data_dir, _folder) = filled().await;
+    for metadata in ["{\"secret\":\"canary\"}", "{}"] {
+        let updated = store.update_conversation("another", "c1", metadata.into());
+        assert!(updated.await.unwrap());
+    }
+    let log = data_dir.database_path().with_extension("db-wal");
+    assert_eq!(log.metadata().unwrap().len(), 0);
+    let stored = std::fs::read(data_dir.database_path()).unwrap();
+    assert!(!stored.windows(6).any(|bytes| bytes == b"canary"));
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{asks, get, id, messages, ok, provider};
 use crate::faults::{answer, player};
-use crate::proxy::{Proxy, Setup};
+use crate::proxy::{Proxy, Reply, Setup};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         case("a conversation is created, changed and deleted", resource),
         case("items are listed in pages, read and deleted", pages),
+        case("conversations grow up to the limit of their owner", limited),
         case("one turn at a time runs in a conversation", one_at_a_time),
         case(
             "a turn that fails adds nothing to its conversation",
@@ -284,4 +285,40 @@ async fn long_message() {
         );
         assert_eq!(sent, [expected], "{mode}");
     }
+}
+
+async fn limited() {
+    let player = provider(&["a", "b"]).await;
+    let setup = Setup::new().tables("[responses]\nkeep_size_per_owner = 4000\n");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let items = |chars| json!({"items": [{"role": "user", "content": "x".repeat(chars)}]});
+    let refused = |reply: &Reply| {
+        let error = reply.error(400);
+        assert_eq!(error["code"], "storage_limit_exceeded");
+        assert_eq!(error["param"], "conversation");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("4000 bytes") && message.contains("Delete conversations"));
+    };
+    refused(&proxy.post_to("/v1/conversations", &items(4_000), &[]).await);
+    let conversation = create(&proxy, items(3_000)).await;
+    let path = format!("/v1/conversations/{conversation}");
+    let add = format!("{path}/items");
+    refused(&proxy.post_to(&add, &items(1_000), &[]).await);
+    // A turn is stored whatever it adds, because it was paid for, and the next one is refused.
+    let long = asks("y".repeat(1_000), json!({"conversation": conversation}));
+    proxy.response(&long).await;
+    refused(&proxy.post(&long).await);
+    refused(
+        &proxy
+            .post(&asks(
+                "y",
+                json!({"conversation": conversation, "background": true}),
+            ))
+            .await,
+    );
+    assert_eq!(player.requests().len(), 1);
+    let items = get(&proxy, &format!("{add}?limit=1&order=asc")).await;
+    let first = items["data"][0]["id"].as_str().unwrap();
+    ok(&proxy.delete(&format!("{add}/{first}")).await);
+    proxy.response(&long).await;
 }
