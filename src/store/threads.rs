@@ -17,7 +17,7 @@ use super::reading::StoreRead;
 /// The bits of an item's number that are its position.
 const POSITION_BITS: u32 = 24;
 /// The most items of a thread, with those of its ancestors.
-const MAX_POSITION: i64 = 1 << POSITION_BITS;
+pub(super) const MAX_POSITION: i64 = 1 << POSITION_BITS;
 /// Items of so many bytes and more are stored as contents.
 const CONTENT_BYTES: usize = 16 << 10;
 /// The bytes that the row of an item takes besides its JSON, with its place in the index.
@@ -129,6 +129,13 @@ pub(super) fn end(connection: &Connection, thread: i64) -> Result<ThreadPlace, S
     Ok(ThreadPlace { thread, position })
 }
 
+/// The positions of a thread's own items.
+pub(super) fn span(connection: &Connection, thread: i64) -> Result<Range<i64>, StoreError> {
+    let mut select =
+        connection.prepare_cached("SELECT begins, ends FROM threads WHERE number = ?1")?;
+    Ok(select.query_row([thread], |row| Ok(row.get(0)?..row.get(1)?))?)
+}
+
 /// The session of a thread.
 pub(super) fn session(connection: &Connection, thread: i64) -> Result<String, StoreError> {
     let mut select = connection.prepare_cached("SELECT session FROM threads WHERE number = ?1")?;
@@ -187,9 +194,6 @@ pub(super) fn import(
     parent: Option<i64>,
     positions: Range<i64>,
 ) -> Result<i64, StoreError> {
-    if positions.start < 0 || positions.end < positions.start || positions.end > MAX_POSITION {
-        return Err(StoreError::TooLong);
-    }
     let mut insert = connection.prepare_cached(
         "INSERT INTO threads (owner, session, parent, begins, ends, bytes)
          VALUES (?1, ?2, ?3, ?4, ?5, 0)",
@@ -203,16 +207,20 @@ pub(super) fn import(
     ])?)
 }
 
-/// Writes an item of an imported thread; false if the thread has no such position.
+/// Writes an item of an imported thread; false if the thread has no such position, or an item there.
 pub(super) fn import_item(
     connection: &Connection,
     thread: i64,
     position: i64,
     item: &NewItem,
 ) -> Result<bool, StoreError> {
-    let mut select = connection
-        .prepare_cached("SELECT 1 FROM threads WHERE number = ?1 AND begins <= ?2 AND ends > ?2")?;
-    if !select.exists([thread, position])? {
+    let mut select = connection.prepare_cached(
+        "SELECT 1 FROM threads WHERE number = ?1 AND begins <= ?2 AND ends > ?2
+                 AND NOT EXISTS (SELECT 1 FROM items WHERE number = ?3)",
+    )?;
+    // Within its thread this is the number of the item.
+    let number = (thread << POSITION_BITS).saturating_add(position);
+    if !select.exists([thread, position, number])? {
         return Ok(false);
     }
     let bytes = insert(connection, thread, position, item)?;

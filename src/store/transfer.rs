@@ -4,22 +4,35 @@
 //! then the responses and conversations in them. Background runs that have not ended are left out, and so
 //! are deliveries to webhooks, because the other store has webhooks of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
+use adapters::responses::request::is_resource_id;
 use rusqlite::{Connection, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::error::StoreError;
 use super::inspection::{StoreReading, create_private};
 use super::reading::StoreRead;
 use super::threads::{self, NewItem};
 use super::{contents, responses};
+use crate::clock::MAX_DATE_MS;
 
 /// The version of the format.
 const FORMAT: u32 = 1;
+
+/// The statuses of a response.
+const STATUSES: [&str; 6] = [
+    "completed",
+    "incomplete",
+    "failed",
+    "cancelled",
+    "in_progress",
+    "queued",
+];
 
 /// Why responses cannot be exported or imported.
 #[derive(Debug, thiserror::Error)]
@@ -212,6 +225,7 @@ pub(super) fn import(
         owner,
         threads: HashMap::new(),
         newest: None,
+        conversations: HashSet::new(),
         counts: ImportCounts::default(),
     };
     let mut is_first = true;
@@ -252,6 +266,8 @@ struct StoreImport<'c> {
     threads: HashMap<i64, i64>,
     /// The thread to which the items belong that come next, here.
     newest: Option<i64>,
+    /// The threads of conversations, here.
+    conversations: HashSet<i64>,
     counts: ImportCounts,
 }
 
@@ -268,6 +284,16 @@ impl StoreImport<'_> {
             } => {
                 let parent = parent.map(|parent| self.thread(parent)).transpose()?;
                 let span = begins..ends;
+                let within = match parent {
+                    Some(parent) => threads::span(self.connection, parent)?,
+                    None => 0..0,
+                };
+                if begins < within.start || begins > within.end {
+                    return Err(wrong("it begins outside its parent"));
+                }
+                if ends < begins || ends > threads::MAX_POSITION {
+                    return Err(wrong("its positions are in no order"));
+                }
                 let thread = threads::import(self.connection, self.owner, &session, parent, span)?;
                 if self.threads.insert(number, thread).is_some() {
                     return Err(wrong("its number is that of another thread"));
@@ -276,12 +302,12 @@ impl StoreImport<'_> {
             }
             ExportedLine::Item { position, id, json } => {
                 let thread = self.newest.ok_or_else(|| wrong("it is in no thread"))?;
-                if serde_json::from_str::<serde::de::IgnoredAny>(&json).is_err() {
-                    return Err(wrong("the item is no JSON"));
+                if !is_object(&json) {
+                    return Err(wrong("the item is no JSON object"));
                 }
                 let item = NewItem { id, json };
                 if !threads::import_item(self.connection, thread, position, &item)? {
-                    return Err(wrong("it is not in its thread"));
+                    return Err(wrong("its position is not in its thread, or taken"));
                 }
             }
             ExportedLine::Response(response) => self.response(&response)?,
@@ -291,7 +317,17 @@ impl StoreImport<'_> {
                 metadata,
                 created,
             } => {
+                if serde_json::from_str::<BTreeMap<String, String>>(&metadata).is_err() {
+                    return Err(wrong("its metadata is no JSON object of strings"));
+                }
+                if !is_resource_id(&id, "conv_") {
+                    return Err(wrong("its id is not that of a conversation"));
+                }
+                check_time(created)?;
                 let thread = self.thread(thread)?;
+                if !self.conversations.insert(thread) {
+                    return Err(wrong("its thread is that of another conversation"));
+                }
                 let mut insert = self.connection.prepare_cached(
                     "INSERT INTO conversations (id, owner, thread, metadata, created)
                      VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING",
@@ -313,6 +349,7 @@ impl StoreImport<'_> {
         if !positions.is_sorted() || response.thread.is_none() {
             return Err(wrong("its items are in no order"));
         }
+        check_response(response)?;
         let thread = response.thread.map(|thread| self.thread(thread));
         let thread = thread.transpose()?;
         if let Some(thread) = thread
@@ -370,6 +407,42 @@ impl StoreImport<'_> {
         }
         Ok(self.counts)
     }
+}
+
+/// Whether a text is a JSON object.
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Checks what a response says of itself. Its pieces must be one JSON object with the items in its
+/// output.
+fn check_response(response: &ExportedResponse) -> Result<(), TransferError> {
+    if !is_resource_id(&response.id, "resp_") {
+        return Err(wrong("its id is not that of a response"));
+    }
+    if !STATUSES.contains(&&*response.status) {
+        return Err(wrong("its status is unknown"));
+    }
+    check_time(response.created)?;
+    check_time(response.accessed)?;
+    let (head, tail, parameters) = (&response.head, &response.tail, &response.parameters);
+    let item = serde_json::json!({"type": "message"});
+    let rest = responses::joined(tail, parameters);
+    let whole: Option<Value> = serde_json::from_str(&format!("{head}{item},{item}{rest}")).ok();
+    let output = whole.as_ref().and_then(|whole| whole.get("output"));
+    let is_whole = output == Some(&Value::from(vec![item.clone(), item]));
+    if !is_whole || tail.split('\n').count() != parameters.split('\n').count() {
+        return Err(wrong("its pieces are no response"));
+    }
+    Ok(())
+}
+
+fn check_time(seconds: u64) -> Result<(), TransferError> {
+    if seconds > MAX_DATE_MS / 1000 {
+        return Err(wrong("its time is later than the year 9999"));
+    }
+    Ok(())
 }
 
 /// An error of a line whose number is not known yet.
