@@ -2,11 +2,11 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use http::Response;
+use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::{AppState, respond_with_json};
-use crate::serve::error::internal;
+use crate::serve::error::{ErrorBody, SERVER_ERROR};
 
 /// The result of deleting everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -18,7 +18,11 @@ pub struct PurgeReport {
 
 /// Deletes all artifacts, responses and conversations and the stored usage: a [`PurgeReport`].
 pub(super) async fn purge(State(app): State<AppState>) -> Response<Body> {
-    let responses = match app.service.responses().store() {
+    let responses = app.service.responses();
+    if let Some(fault) = responses.unusable_fault() {
+        return failed(fault.cause.as_deref().unwrap_or_default());
+    }
+    let responses = match responses.store() {
         Some(store) => store.purge().await.map_err(|error| error.to_string()),
         None => Ok(true),
     };
@@ -27,9 +31,20 @@ pub(super) async fn purge(State(app): State<AppState>) -> Response<Body> {
     let artifacts = artifacts.map_err(|error| error.to_string());
     match responses.and_then(|complete| Ok(artifacts? && complete)) {
         Ok(complete) => respond_with_json(&PurgeReport { complete }),
-        Err(error) => {
-            tracing::error!("what is stored cannot be deleted: {error}");
-            internal()
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &str) -> Response<Body> {
+    tracing::error!("what is stored cannot be deleted: {error}");
+    let message = format!(
+        "What is stored cannot be deleted now: {error}. If the disk is full, delete other files on it first."
+    );
+    ErrorBody {
+        message: &message,
+        kind: SERVER_ERROR,
+        param: None,
+        code: Some("storage_error"),
+    }
+    .respond(StatusCode::SERVICE_UNAVAILABLE)
 }

@@ -80,6 +80,8 @@ struct ArtifactsInner {
     /// What is not on disk.
     memory: Arc<MemoryBackend>,
     disk: Option<DiskBackend>,
+    /// Why what was kept before cannot be read, if the store could not be opened.
+    unusable: Option<ArtifactError>,
     /// Seconds after the last access until an artifact is deleted.
     keep_for: u64,
     clock: Arc<dyn Clock>,
@@ -133,7 +135,7 @@ impl Artifacts {
                         moved_to.display()
                     );
                 }
-                Some(store)
+                Some(Ok(store))
             }
             (ArtifactMode::Disk, Some(Err(UnusableStore { database, error }))) => {
                 counts.failed(OPEN_FAILED);
@@ -141,7 +143,10 @@ impl Artifacts {
                     "{} cannot be used, so artifacts are kept in memory until the end of the program: {error} [{OPEN_FAILED}]",
                     database.display()
                 );
-                None
+                Some(Err(ArtifactError {
+                    warning: OPEN_FAILED,
+                    message: error.to_string(),
+                }))
             }
         };
         Self::new(settings, store, clock, counts)
@@ -154,7 +159,7 @@ impl Artifacts {
             ..*settings
         };
         let counts = ArtifactCounts::default();
-        Self::new(&settings, Some(store), Arc::new(System), counts)
+        Self::new(&settings, Some(Ok(store)), Arc::new(System), counts)
     }
 
     /// Keeps artifacts in memory only, `limit` bytes at most.
@@ -176,6 +181,7 @@ impl Artifacts {
             recorded_as_unkept: unkept,
             memory: Arc::new(MemoryBackend::new(0)),
             disk: None,
+            unusable: None,
             keep_for: 0,
             clock: Arc::new(System),
             searches: SearchSlots::default(),
@@ -184,10 +190,14 @@ impl Artifacts {
 
     fn new(
         settings: &ArtifactConfig,
-        store: Option<Arc<Store>>,
+        store: Option<Result<Arc<Store>, ArtifactError>>,
         clock: Arc<dyn Clock>,
         counts: ArtifactCounts,
     ) -> Self {
+        let (store, unusable) = match store {
+            Some(Err(error)) => (None, Some(error)),
+            store => (store.and_then(Result::ok), None),
+        };
         let memory = Arc::new(MemoryBackend::new(settings.memory));
         let disk = store.map(|store| DiskBackend::new(store, &memory, settings.keep_size, counts));
         Self(Arc::new(ArtifactsInner {
@@ -199,6 +209,7 @@ impl Artifacts {
             recorded_as_unkept: BTreeSet::new(),
             memory,
             disk,
+            unusable,
             keep_for: u64::from(settings.keep_days) * DAY,
             clock,
             searches: SearchSlots::default(),
@@ -317,7 +328,7 @@ impl Artifacts {
         let now = self.now();
         let on_disk = match &self.0.disk {
             Some(disk) => disk.read(owner, id, range, now).await,
-            None => Ok(None),
+            None => self.unusable().map(|()| None),
         };
         if let Ok(Some(_)) = on_disk {
             return on_disk;
@@ -367,8 +378,14 @@ impl Artifacts {
         let from_memory = self.0.memory.delete(owner, id);
         match &self.0.disk {
             Some(disk) => Ok(disk.delete(owner, id).await? || from_memory),
-            None => Ok(from_memory),
+            None if from_memory => Ok(true),
+            None => self.unusable().map(|()| false),
         }
+    }
+
+    /// An error if something may be kept in a store that could not be opened.
+    fn unusable(&self) -> Result<(), ArtifactError> {
+        self.0.unusable.clone().map_or(Ok(()), Err)
     }
 
     /// Deletes artifacts that are too old, and the least recently used ones beyond the quota.

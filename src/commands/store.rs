@@ -52,8 +52,8 @@ pub(super) fn open(config: &Config) -> anyhow::Result<OpenedStore> {
     let data_dir = DataDir::new(&config.server.data_dir);
     let lock = match Store::open_existing(&data_dir) {
         Ok(store) => store,
-        Err(OpenError::InUse(_)) => None,
-        Err(error @ OpenError::Unusable(_)) => return Err(error.into()),
+        // A database that cannot be written may still be read.
+        Err(OpenError::InUse(_) | OpenError::Unusable(_)) => None,
     };
     let reading = StoreReading::open(&data_dir).context("the database cannot be read")?;
     let reading = reading

@@ -37,7 +37,9 @@ impl StoredTurn {
         spent: Option<SpentRow>,
     ) -> Result<(), StoreError> {
         let store = match &self.responses.backing {
-            ResponseBacking::Nowhere => return Err(StoreError::Closed),
+            ResponseBacking::Nowhere | ResponseBacking::Unusable(_) => {
+                return Err(StoreError::Closed);
+            }
             ResponseBacking::Recorded { .. } => return Ok(()),
             ResponseBacking::Disk(store) => store,
         };

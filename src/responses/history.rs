@@ -45,8 +45,13 @@ impl ResponseStore {
         settings: HistoryConfig,
         now: u64,
     ) -> Result<(LoadedHistory, Option<MemoryShare>), Fault> {
+        if let Some(fault) = self.unusable_fault() {
+            return Err(fault);
+        }
         let store = match &self.backing {
-            ResponseBacking::Nowhere => return Err(not_found(continues)),
+            ResponseBacking::Nowhere | ResponseBacking::Unusable(_) => {
+                return Err(not_found(continues));
+            }
             ResponseBacking::Recorded { history, .. } => {
                 let history = history.clone().ok_or_else(|| not_found(continues));
                 return Ok((history?, None));
@@ -91,6 +96,11 @@ impl ResponseStore {
         owner: &str,
         ids: BTreeSet<String>,
     ) -> Result<HashMap<String, SharedText>, Fault> {
+        if let Some(fault) = self.unusable_fault()
+            && !ids.is_empty()
+        {
+            return Err(fault);
+        }
         let ResponseBacking::Disk(store) = &self.backing else {
             return Ok(HashMap::new());
         };

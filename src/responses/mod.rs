@@ -44,6 +44,8 @@ enum ResponseBacking {
     /// Nothing is stored.
     #[default]
     Nowhere,
+    /// In a database that cannot be opened, because of this.
+    Unusable(Arc<str>),
     /// In the database of the server.
     Disk(Arc<Store>),
     /// A replay: the history comes from the recording, and nothing is written.
@@ -76,6 +78,23 @@ impl ResponseStore {
         }
     }
 
+    /// Stores nothing, and knows nothing of what was stored before, for this reason.
+    pub fn unusable(reason: &str) -> Self {
+        Self {
+            backing: ResponseBacking::Unusable(reason.into()),
+            busy: Arc::default(),
+        }
+    }
+
+    /// The fault of a request for something stored, if the database cannot be opened.
+    pub fn unusable_fault(&self) -> Option<Fault> {
+        let ResponseBacking::Unusable(reason) = &self.backing else {
+            return None;
+        };
+        let message = "What is stored cannot be read, because this server cannot open its database; its log says why.";
+        Some(Fault::new(Kind::Storage, message).caused_by(reason.to_string()))
+    }
+
     /// The store of a replay: the history that the turn continued, and whether the turn was stored.
     pub fn recorded(history: Option<LoadedHistory>, is_available: bool) -> Self {
         Self {
@@ -90,7 +109,7 @@ impl ResponseStore {
     /// Whether responses are stored.
     pub fn is_available(&self) -> bool {
         match self.backing {
-            ResponseBacking::Nowhere => false,
+            ResponseBacking::Nowhere | ResponseBacking::Unusable(_) => false,
             ResponseBacking::Disk(_) => true,
             ResponseBacking::Recorded { is_available, .. } => is_available,
         }
@@ -100,7 +119,9 @@ impl ResponseStore {
     pub fn store(&self) -> Option<&Arc<Store>> {
         match &self.backing {
             ResponseBacking::Disk(store) => Some(store),
-            ResponseBacking::Nowhere | ResponseBacking::Recorded { .. } => None,
+            ResponseBacking::Nowhere
+            | ResponseBacking::Unusable(_)
+            | ResponseBacking::Recorded { .. } => None,
         }
     }
 

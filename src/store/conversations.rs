@@ -114,7 +114,7 @@ impl Store {
     /// none with this id.
     pub async fn delete_conversation(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.write_with(move |writer| {
+        self.delete_with(move |writer| {
             let deleted = writer.in_transaction(|connection| delete(connection, &owner, &id))?;
             writer.after_deletion();
             Ok(deleted)
@@ -145,9 +145,9 @@ impl Store {
         item: &str,
     ) -> Result<bool, StoreError> {
         let (owner, id, item) = (owner.to_owned(), id.to_owned(), item.to_owned());
-        self.write_with(move |writer| {
+        self.delete_with(move |writer| {
             let deleted = writer.in_transaction(|connection| {
-                let list = ItemListOf::Conversation(id);
+                let list = ItemListOf::Conversation(id.clone());
                 let Some(parts) = parts_of(connection, &owner, &list)? else {
                     return Ok(false);
                 };

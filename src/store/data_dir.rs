@@ -2,12 +2,15 @@
 //! to it. Everything in it can be read by its owner alone.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The suffixes of the database file and of the files that `SQLite` keeps beside it.
 const DATABASE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// The bytes of the reserve: room for what the write-ahead log usually has at most, and for a change.
+const RESERVE_BYTES: usize = 5 << 20;
 
 /// A data directory, which need not exist yet.
 #[derive(Clone, Debug)]
@@ -61,6 +64,8 @@ impl DataDir {
                     .mode(0o600)
                     .open(&path)
             })
+            // A file that cannot be written can be locked all the same.
+            .or_else(|error| File::open(&path).map_err(|_| error))
             .and_then(|file| restrict_if_owned(&path, 0o600).map(|()| file));
         let file = match opened {
             Ok(file) => file,
@@ -93,6 +98,40 @@ impl DataDir {
             }
         }
         Ok(())
+    }
+
+    /// Creates the reserve, if it is not there and the disk has room for it: a file that is given up
+    /// when something is to be deleted on a full disk, because deleting needs some room.
+    pub(super) fn keep_reserve(&self) {
+        let path = self.reserve_path();
+        let opened = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        let Ok(mut file) = opened else {
+            return;
+        };
+        // File systems store zeros as holes.
+        let bytes = vec![0x5a; RESERVE_BYTES];
+        if file.write_all(&bytes).is_err() {
+            fs::remove_file(path).ok();
+        }
+    }
+
+    /// Deletes the reserve. False if there is none.
+    pub(super) fn give_up_reserve(&self) -> bool {
+        fs::remove_file(self.reserve_path()).is_ok()
+    }
+
+    fn reserve_path(&self) -> PathBuf {
+        self.folder().join("reserve")
+    }
+
+    /// The bytes of the write-ahead log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        let metadata = self.file_beside("-wal").metadata();
+        metadata.map_or(0, |metadata| metadata.len())
     }
 
     /// Renames a damaged database and returns its new path.
@@ -155,7 +194,14 @@ fn create_private_dir(folder: &Path) -> io::Result<()> {
 /// to somebody else may be used all the same.
 fn restrict_if_owned(path: &Path, mode: u32) -> io::Result<()> {
     match set_mode(path, mode) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            Ok(())
+        }
         set => set,
     }
 }

@@ -72,6 +72,29 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the disk is full or broken, or the files cannot be written. What is stored may still
+    /// be readable.
+    pub(super) fn is_unwritable(&self) -> bool {
+        match self {
+            Self::Io(_) => true,
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                )
+            ),
+            Self::Newer(_)
+            | Self::Older(_)
+            | Self::Damaged(_)
+            | Self::Gone
+            | Self::TooLong
+            | Self::Closed => false,
+        }
+    }
+
     /// Whether another program has locked the database.
     pub(super) fn is_locked(&self) -> bool {
         match self {

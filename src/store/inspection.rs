@@ -17,7 +17,7 @@ use super::data_dir::DataDir;
 use super::error::StoreError;
 use super::reading::StoreRead;
 use super::usage::{self, UsageKey, UsageSum};
-use super::{contents, schema};
+use super::{contents, schema, sweep};
 
 /// The most faults of one kind of check that the database itself reports.
 const MAX_FAULTS: usize = 100;
@@ -289,6 +289,9 @@ pub(super) fn purge(connection: &mut Connection) -> Result<(), StoreError> {
         transaction.execute(&format!("DELETE FROM {table}"), params![])?;
     }
     transaction.commit()?;
-    connection.execute_batch("VACUUM")?;
+    // A full disk has no room for a copy.
+    if connection.execute_batch("VACUUM").is_err() {
+        while sweep::release_free_pages(connection)? {}
+    }
     Ok(())
 }

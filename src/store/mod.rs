@@ -53,8 +53,8 @@ mod inspection;
 mod jobs;
 mod lock_patience;
 mod model;
-mod page;
 mod owner_sizes;
+mod page;
 mod page_caches;
 mod pending;
 mod prompts;
@@ -108,7 +108,7 @@ use page_caches::DatabaseSize;
 use readers::Readers;
 use reading::{Small, StoreRead};
 use time_in_use::ClockLag;
-use writer::{StoreWrite, WriterState};
+use writer::{StoreWrite, WriterConnection, WriterState};
 
 use crate::net::LOCAL_OWNER;
 use crate::net::memory::{CountedValue, ProcessMemory};
@@ -127,13 +127,15 @@ pub struct Store {
     moved_aside: Option<PathBuf>,
     lag: ClockLag,
     // The last field, so that it is released after the connections are closed.
-    _lock: DataDirLock,
+    _lock: Option<Arc<DataDirLock>>,
 }
 
 impl Store {
     /// Locks the data directory and opens its database, which is created if there is none. A
     /// damaged database is moved aside and an empty one created in its place; see
     /// [`Store::moved_aside`]. `now` is in seconds since 1970. Blocks.
+    ///
+    /// If the files cannot be written, what is stored is read, and changes fail until they can be.
     pub fn open(data_dir: &DataDir, now: u64) -> Result<Self, OpenError> {
         Self::open_within(data_dir, now, &ProcessMemory::unlimited())
     }
@@ -144,8 +146,9 @@ impl Store {
         now: u64,
         memory: &ProcessMemory,
     ) -> Result<Self, OpenError> {
-        let lock = data_dir.lock()?;
-        let opened = lock.map_err(StoreError::from).and_then(|lock| {
+        let lock = data_dir.lock()?.map(Arc::new);
+        let held = lock.as_ref().ok().cloned();
+        let open = |lock: Arc<DataDirLock>| {
             data_dir.create_files()?;
             let marker = data_dir.damage_marker();
             let marked = marker.exists();
@@ -166,9 +169,43 @@ impl Store {
             if marked {
                 std::fs::remove_file(marker)?;
             }
-            Self::start(data_dir, lock, connection, moved_aside, memory)
-        });
+            data_dir.keep_reserve();
+            let connection = WriterConnection::Writing(connection);
+            Self::start(data_dir, Some(lock), connection, moved_aside, memory)
+        };
+        let mut opened = lock.map_err(StoreError::from).and_then(open);
+        if let (Err(error), Some(held)) = (&opened, &held)
+            && error.is_unwritable()
+            && data_dir.give_up_reserve()
+        {
+            opened = open(Arc::clone(held));
+        }
+        let opened = opened.or_else(|error| Self::open_unwritable(data_dir, held, error, memory));
         Ok(opened.map_err(|error| unusable(data_dir, error))?)
+    }
+
+    /// Opens a database whose files cannot be written, because of this error.
+    fn open_unwritable(
+        data_dir: &DataDir,
+        lock: Option<Arc<DataDirLock>>,
+        error: StoreError,
+        memory: &ProcessMemory,
+    ) -> Result<Self, StoreError> {
+        if !error.is_unwritable() {
+            return Err(error);
+        }
+        let readable = schema::reader(data_dir).and_then(|connection| {
+            schema::check_version(&connection)?;
+            Ok(WriterConnection::Reading(connection))
+        });
+        let Ok(connection) = readable else {
+            return Err(error);
+        };
+        tracing::warn!(
+            "what is stored in {} can only be read, because it cannot be written: {error}",
+            data_dir.database_path().display()
+        );
+        Self::start(data_dir, lock, connection, None, memory)
     }
 
     /// Opens the database that a server left behind, for a program that is no server. Returns
@@ -179,9 +216,15 @@ impl Store {
         }
         let lock = data_dir.lock()?;
         let opened = lock.map_err(StoreError::from).and_then(|lock| {
-            let connection = schema::writer(data_dir)?;
+            let connection = match schema::writer(data_dir) {
+                Err(error) if error.is_unwritable() && data_dir.give_up_reserve() => {
+                    schema::writer(data_dir)?
+                }
+                opened => opened?,
+            };
             let memory = ProcessMemory::unlimited();
-            Self::start(data_dir, lock, connection, None, &memory)
+            let connection = WriterConnection::Writing(connection);
+            Self::start(data_dir, Some(Arc::new(lock)), connection, None, &memory)
         });
         Ok(Some(opened.map_err(|error| unusable(data_dir, error))?))
     }
@@ -203,15 +246,21 @@ impl Store {
 
     fn start(
         data_dir: &DataDir,
-        lock: DataDirLock,
-        connection: Connection,
+        lock: Option<Arc<DataDirLock>>,
+        connection: WriterConnection,
         moved_aside: Option<PathBuf>,
         memory: &ProcessMemory,
     ) -> Result<Self, StoreError> {
         let readers = Readers::open(data_dir, memory.clone())?;
         let (jobs, queue) = mpsc::channel(QUEUED_JOBS);
         let size = DatabaseSize::default();
-        let thread = writer::start(connection, data_dir.clone(), size.clone(), queue)?;
+        let thread = writer::start(
+            connection,
+            data_dir.clone(),
+            lock.clone(),
+            size.clone(),
+            queue,
+        )?;
         Ok(Self {
             thread: Some(thread),
             jobs: Some(jobs),
@@ -379,7 +428,7 @@ impl Store {
     /// Does one step of deleting responses that were not used for long. Steps are short, so that
     /// other writes need not wait for long.
     pub async fn expire_responses(&self, limits: ResponseLimits) -> Result<ExpiryStep, StoreError> {
-        self.write_with(move |writer| {
+        self.delete_with(move |writer| {
             let step = expiry::step(&mut writer.connection, limits)?;
             writer.after_step(step.more);
             Ok(step)
@@ -451,16 +500,25 @@ impl Store {
         true
     }
 
-    /// Deletes something in the thread that writes.
+    /// Deletes something in the thread that writes, also on a full disk.
+    async fn delete_with<T: Send + 'static>(
+        &self,
+        delete: impl Fn(&mut WriterState) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (job, answer) = writer::job(move |writer| writer.delete(delete));
+        self.answer(job, answer).await?
+    }
+
+    /// Deletes artifacts.
     async fn run_writer<T: Send + 'static>(
         &self,
-        delete: impl FnOnce(&mut WriterState) -> Result<T, StoreError> + Send + 'static,
+        delete: impl Fn(&mut WriterState) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (job, answer) = writer::job(move |writer| {
+        self.delete_with(move |writer| {
             writer.stored_bytes = None;
-            writer.write(delete)
-        });
-        self.answer(job, answer).await?
+            delete(writer)
+        })
+        .await
     }
 
     /// Queues a job and waits for its result.

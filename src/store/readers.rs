@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, InterruptHandle};
+use rusqlite::{Connection, InterruptHandle, MAIN_DB};
 use tokio::time::timeout;
 
 use super::lock_patience::LockPatience;
@@ -31,13 +31,15 @@ pub(super) struct Readers {
 impl Readers {
     /// Readers whose results count in a budget.
     pub(super) fn open(data_dir: &DataDir, memory: ProcessMemory) -> Result<Self, StoreError> {
-        Ok(Self {
-            idle: Mutex::new(vec![schema::reader(data_dir)?]),
+        let readers = Self {
+            idle: Mutex::default(),
             data_dir: data_dir.clone(),
             places: FairPlaces::new(MAX_READERS, memory.sharing().clone()),
             memory,
             patience: LockPatience::default(),
-        })
+        };
+        readers.put_back(schema::reader(data_dir)?);
+        Ok(readers)
     }
 
     /// Reads in one transaction, so that what is written meanwhile is seen as a whole or not at all.
@@ -128,8 +130,13 @@ impl Readers {
     }
 
     fn put_back(&self, connection: Connection) {
-        let mut idle = self.idle.lock();
-        idle.push(connection);
+        // One that cannot see what is written is of no use when something can be written again.
+        if connection
+            .is_readonly(MAIN_DB)
+            .is_ok_and(|is_readonly| !is_readonly)
+        {
+            self.idle.lock().push(connection);
+        }
     }
 }
 

@@ -216,7 +216,7 @@ impl Store {
     /// Deletes a response; false if the owner has none with this id.
     pub async fn delete_response(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.write_with(move |writer| {
+        self.delete_with(move |writer| {
             let found = writer.in_transaction(|connection| {
                 let Some(row) = find(connection, &owner, &id)? else {
                     return Ok(false);

@@ -1,5 +1,8 @@
 //! Opens the database with its settings, and migrates it from older versions.
 
+use std::fmt::Write as _;
+use std::path::Path;
+
 use rusqlite::{Connection, OpenFlags};
 
 use super::data_dir::DataDir;
@@ -46,14 +49,42 @@ pub(super) fn writer(data_dir: &DataDir) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens a connection that only reads.
+/// Opens a connection that only reads. Where nothing can be written, not even the memory that
+/// connections share, it reads the file as it is, if all that was written is in it.
 pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
-    let connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
-    connection.busy_timeout(LOCK_TIMEOUT)?;
+    let path = data_dir.database_path();
+    let opened = Connection::open_with_flags(&path, flags()).map_err(StoreError::from);
+    let opened = opened.and_then(|connection| {
+        connection.busy_timeout(LOCK_TIMEOUT)?;
+        connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
+        Ok(connection)
+    });
+    let connection = match opened {
+        Err(error) if error.is_unwritable() && path.exists() && data_dir.log_bytes() == 0 => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_URI
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            Connection::open_with_flags(unchanging_uri(&path), flags)?
+        }
+        opened => opened?,
+    };
     connection.pragma_update(None, "query_only", true)?;
     connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
     page_caches::limit(&connection, READER_CACHE)?;
     Ok(connection)
+}
+
+/// The address of a database that nobody changes meanwhile.
+fn unchanging_uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => write!(uri, "%{byte:02x}").unwrap_or_default(),
+        }
+    }
+    uri + "?immutable=1"
 }
 
 /// Refuses a database of another version than the current one.
@@ -95,8 +126,6 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::fmt::Write as _;
-
     use super::*;
     use crate::store::{ArtifactFilter, ArtifactRange, Store};
 

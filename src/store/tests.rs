@@ -1,6 +1,7 @@
 //! Stored responses, conversations and runs.
 
 mod expiry;
+mod full_disk;
 mod inspection;
 mod jobs;
 mod lists;
@@ -96,4 +97,16 @@ fn plan(connection: &Connection, select: &str) -> String {
         .query_map(parameters, |row| row.get::<_, String>(3))
         .unwrap();
     lines.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+}
+
+/// Text that compresses badly.
+fn noise(bytes: usize) -> String {
+    let mut state = 1_u64;
+    let next = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'a' + (state >> 59) as u8 % 26)
+    };
+    (0..bytes).map(next).collect()
 }

@@ -1,22 +1,23 @@
 //! The one thread that writes.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::batch::{self, ArtifactBatch};
-use super::data_dir::DataDir;
+use super::data_dir::{DataDir, DataDirLock};
 use super::emptied_log::LogSchedule;
 use super::error::StoreError;
 use super::group_commit::{self, MAX_CHANGES, SharedChange};
 use super::lock_patience::LockPatience;
 use super::model::NewArtifact;
 use super::page_caches::DatabaseSize;
-use super::sweep;
+use super::{schema, sweep};
 
 /// What the writer thread owns.
 pub(super) struct WriterState {
@@ -24,8 +25,23 @@ pub(super) struct WriterState {
     data_dir: DataDir,
     patience: LockPatience,
     log: LogSchedule,
+    /// When the files are tried again, if they could not be written when the store was opened. The
+    /// connection only reads until then.
+    next_try: Option<Instant>,
+    /// The lock of the data directory, if it could be locked.
+    lock: Option<Arc<DataDirLock>>,
     /// The sum over all texts and references. Deleting makes it unknown; the next write computes it.
     pub(super) stored_bytes: Option<u64>,
+}
+
+/// The pause before files that cannot be written are tried again.
+const TRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The connection with which the writer begins.
+pub(super) enum WriterConnection {
+    Writing(Connection),
+    /// The files cannot be written now, and all changes fail.
+    Reading(Connection),
 }
 
 /// A job for the writer thread.
@@ -54,14 +70,21 @@ pub struct UnwrittenBatch {
 
 /// Starts the thread, which keeps `size` up to date. It ends when all senders of jobs are gone and the queue is empty.
 pub(super) fn start(
-    connection: Connection,
+    connection: WriterConnection,
     data_dir: DataDir,
+    lock: Option<Arc<DataDirLock>>,
     size: DatabaseSize,
     mut jobs: mpsc::Receiver<StoreWrite>,
 ) -> Result<JoinHandle<()>, StoreError> {
     size.update(&data_dir);
+    let (connection, next_try) = match connection {
+        WriterConnection::Writing(connection) => (connection, None),
+        WriterConnection::Reading(connection) => (connection, Some(Instant::now() + TRY_PAUSE)),
+    };
     let mut writer = WriterState {
         connection,
+        next_try,
+        lock,
         data_dir,
         patience: LockPatience::default(),
         log: LogSchedule::default(),
@@ -75,6 +98,7 @@ pub(super) fn start(
     Ok(thread.spawn(move || {
         let mut next = runtime.block_on(next_job(&mut writer, &mut jobs));
         while let Some(job) = next.take() {
+            writer.try_to_write();
             match job {
                 StoreWrite::Alone(work) => work(&mut writer),
                 StoreWrite::Shared(first) => {
@@ -99,8 +123,12 @@ async fn next_job(
         match tokio::time::timeout(pause, jobs.recv()).await {
             Ok(job) => return job,
             // It is tried again if it fails.
-            Err(_) => writer.empty_log().is_ok(),
-        };
+            Err(_) => {
+                if writer.empty_log().is_ok_and(|is_empty| is_empty) {
+                    writer.data_dir.keep_reserve();
+                }
+            }
+        }
     }
     jobs.recv().await
 }
@@ -144,6 +172,42 @@ impl WriterState {
         let result = write(self);
         self.patience.end(&result);
         mark_if_corrupt(&self.data_dir, result)
+    }
+
+    /// Deletes something. On a full disk the reserve is given up for it.
+    pub(super) fn delete<T>(
+        &mut self,
+        delete: impl Fn(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match self.write(&delete) {
+            Err(error) if error.is_unwritable() && self.data_dir.give_up_reserve() => {
+                // Then its room can be used again.
+                self.empty_log().ok();
+                self.write(&delete)
+            }
+            result => result,
+        }
+    }
+
+    /// Opens files that could not be written, if they can be written now.
+    fn try_to_write(&mut self) {
+        let now = Instant::now();
+        if self.next_try.is_none_or(|next| now < next) {
+            return;
+        }
+        self.next_try = Some(now + TRY_PAUSE);
+        if self.lock.is_none() {
+            let Ok(Ok(lock)) = self.data_dir.lock() else {
+                return;
+            };
+            self.lock = Some(Arc::new(lock));
+        }
+        let opened = self.data_dir.create_files().map_err(StoreError::from);
+        if let Ok(connection) = opened.and_then(|()| schema::writer(&self.data_dir)) {
+            tracing::info!("what is stored can be written again");
+            self.connection = connection;
+            self.next_try = None;
+        }
     }
 
     /// Makes changes in one transaction.

@@ -16,9 +16,7 @@ const NOT_FOUND: &str = "not_found";
 #[derive(Debug, thiserror::Error)]
 pub(in crate::app) enum StoredHttpError {
     /// Nothing is stored.
-    #[error(
-        "This server stores no responses: they are off in its configuration, or its database cannot be used."
-    )]
+    #[error("This server stores no responses: they are off in its configuration.")]
     NotStored,
     /// The owner has none with this id.
     #[error("{kind} with id '{id}' not found.")]

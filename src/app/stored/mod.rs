@@ -36,6 +36,9 @@ fn check_id(id: &str, prefix: &str, kind: &'static str) -> Result<(), StoredHttp
 
 /// The store of responses.
 fn store(app: &AppState) -> Result<&Arc<Store>, StoredHttpError> {
-    let store = app.service.responses().store();
-    store.ok_or(StoredHttpError::NotStored)
+    let responses = app.service.responses();
+    if let Some(fault) = responses.unusable_fault() {
+        return Err(fault.into());
+    }
+    responses.store().ok_or(StoredHttpError::NotStored)
 }

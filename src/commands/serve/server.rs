@@ -90,11 +90,13 @@ impl Server {
         let usage = UsageLog::new(metrics.usage(), metrics.spent().clone(), opened.clone());
         usage.restore_spent().await;
         let artifacts_on_disk = config.artifacts.mode == ArtifactMode::Disk;
-        if let Some(Err(error)) = &store
-            && config.stores_responses()
-        {
-            tracing::warn!("responses are not stored: {error}");
-        }
+        let responses = match &store {
+            Some(Err(error)) if config.stores_responses() => {
+                tracing::warn!("responses are not stored: {error}");
+                ResponseStore::unusable(&error.to_string())
+            }
+            _ => ResponseStore::new(opened.clone().filter(|_| config.stores_responses())),
+        };
         let artifacts = Artifacts::open(
             &config.artifacts,
             store.filter(|_| artifacts_on_disk),
@@ -110,7 +112,7 @@ impl Server {
             shutdown.ending.clone(),
             Arc::new(capture.clone()),
             artifacts.clone(),
-            ResponseStore::new(opened.clone().filter(|_| config.stores_responses())),
+            responses,
         );
         if let Some(store) = &opened {
             service.keep_prompts(store);

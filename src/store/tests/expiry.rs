@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{OWNER, after, conversation, item, items, left, plan, put_all, response};
+use super::{OWNER, after, conversation, item, items, left, noise, plan, put_all, response};
 use crate::store::expiry::{
     self, ResponseLimits, SELECT_OLDEST, SELECT_OLDEST_OF_OWNER, SELECT_SIZE,
 };
@@ -131,18 +131,6 @@ fn two_owners() -> Connection {
     new.owner = "bob".into();
     put_all(&connection, &[new]);
     connection
-}
-
-/// Text that compresses badly.
-fn noise(bytes: usize) -> String {
-    let mut state = 1_u64;
-    let next = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        char::from(b'a' + (state >> 59) as u8 % 26)
-    };
-    (0..bytes).map(next).collect()
 }
 
 #[test]
