@@ -26,7 +26,11 @@ pub(super) async fn list(
     State(app): State<AppState>,
     RequestOwner(owner): RequestOwner,
 ) -> Response<Body> {
-    let Some(store) = app.service.responses().store() else {
+    let responses = app.service.responses();
+    if responses.unusable_fault().is_some() {
+        return internal();
+    }
+    let Some(store) = responses.store() else {
         return respond_with_json(&JobList::default());
     };
     match store.jobs(&owner, MAX_LISTED).await {

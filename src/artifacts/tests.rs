@@ -339,7 +339,6 @@ async fn only_the_owner_can_read_the_files() {
         ("artifacts.db-shm", "600"),
         ("artifacts.db-wal", "600"),
         ("data", "700"),
-        ("reserve", "600"),
         ("respondent.lock", "600"),
     ];
     assert_eq!(

@@ -149,6 +149,7 @@ impl Store {
         let lock = data_dir.lock()?.map(Arc::new);
         let held = lock.as_ref().ok().cloned();
         let open = |lock: Arc<DataDirLock>| {
+            let is_new = data_dir.database_bytes() == 0;
             data_dir.create_files()?;
             let marker = data_dir.damage_marker();
             let marked = marker.exists();
@@ -169,7 +170,10 @@ impl Store {
             if marked {
                 std::fs::remove_file(marker)?;
             }
-            data_dir.keep_reserve();
+            // A new database gets it a minute after the first write.
+            if !is_new {
+                data_dir.keep_reserve();
+            }
             let connection = WriterConnection::Writing(connection);
             Self::start(data_dir, Some(lock), connection, moved_aside, memory)
         };

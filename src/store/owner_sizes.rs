@@ -59,6 +59,10 @@ pub(super) fn size(connection: &Connection, owner: &str) -> Result<u64, StoreErr
     Ok(select.query_row([owner], |row| row.get(0))?)
 }
 
+/// The bytes of the database: what is in it takes no more.
+const SELECT_DATABASE_SIZE: &str =
+    "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+
 /// The most bytes that the conversations of an owner may take, if they take more with so many
 /// `added` bytes.
 pub(super) fn exceeded_limit(
@@ -67,15 +71,20 @@ pub(super) fn exceeded_limit(
     added: u64,
     limits: ResponseLimits,
 ) -> Result<Option<u64>, StoreError> {
+    let owners = owners(connection)?;
+    let is_new = !owners.iter().any(|other| other == owner);
+    let share = limits.max_bytes / (owners.len() as u64 + u64::from(is_new));
+    let mut select = connection.prepare_cached(SELECT_DATABASE_SIZE)?;
+    let all: u64 = select.query_row([], |row| row.get(0))?;
+    if all.saturating_add(added) <= limits.max_owner_bytes.unwrap_or(share).min(share) {
+        return Ok(None);
+    }
     let mut select = connection.prepare_cached(SELECT_CONVERSATIONS_SIZE)?;
     let own: u64 = select.query_row(params![owner, CONVERSATION_BASE], |row| row.get(0))?;
     let with_added = own.saturating_add(added);
     if let Some(most) = limits.max_owner_bytes.filter(|most| with_added > *most) {
         return Ok(Some(most));
     }
-    let owners = owners(connection)?;
-    let is_new = !owners.iter().any(|other| other == owner);
-    let share = limits.max_bytes / (owners.len() as u64 + u64::from(is_new));
     let is_over =
         with_added > share && expiry::size(connection)?.saturating_add(added) > limits.max_bytes;
     Ok(is_over.then_some(share))

@@ -120,14 +120,13 @@ async fn next_job(
     jobs: &mut mpsc::Receiver<StoreWrite>,
 ) -> Option<StoreWrite> {
     while let Some(pause) = writer.log.pause(Instant::now()) {
-        match tokio::time::timeout(pause, jobs.recv()).await {
-            Ok(job) => return job,
+        if pause.is_zero() {
             // It is tried again if it fails.
-            Err(_) => {
-                if writer.empty_log().is_ok_and(|is_empty| is_empty) {
-                    writer.data_dir.keep_reserve();
-                }
+            if writer.empty_log().is_ok_and(|is_empty| is_empty) {
+                writer.data_dir.keep_reserve();
             }
+        } else if let Ok(job) = tokio::time::timeout(pause, jobs.recv()).await {
+            return job;
         }
     }
     jobs.recv().await

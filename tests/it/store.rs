@@ -302,6 +302,27 @@ async fn unusable_data_dir() {
     let metrics = proxy.get("/metrics").await.body;
     let failures = "respondent_artifact_failures_total{warning=\"ARTIFACT_STORE_OPEN_FAILED\"} 1";
     assert!(metrics.contains(failures), "{metrics}");
+    // Nobody knows what is in a store that cannot be opened.
+    for path in [
+        "/v1/responses/resp_1",
+        "/v1/conversations/conv_1",
+        "/v1/artifacts/art_00000000000000000000000000000000",
+    ] {
+        for reply in [proxy.get(path).await, proxy.delete(path).await] {
+            assert_eq!(reply.status, 503, "{path}: {}", reply.body);
+        }
+    }
+    for (key, value) in [
+        ("previous_response_id", "resp_1"),
+        ("conversation", "conv_1"),
+    ] {
+        let body = serde_json::json!({"model": "m", "input": "x", key: value});
+        let reply = proxy.post(&body).await;
+        assert_eq!(reply.status, 503, "{key}: {}", reply.body);
+        assert!(reply.body.contains("cannot open its database"));
+    }
+    let purged = proxy.delete("/diagnostics/store").await;
+    assert_eq!(purged.status, 503, "{}", purged.body);
 }
 
 async fn offline() {

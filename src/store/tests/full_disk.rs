@@ -64,6 +64,12 @@ fn mount(options: &[&str], path: &Path) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
+/// A store that was there before, so that it has its reserve.
+fn open_again(data_dir: &DataDir) -> Store {
+    drop(Store::open(data_dir, 0).unwrap());
+    Store::open(data_dir, 0).unwrap()
+}
+
 /// A response with an item that compresses badly.
 fn large(number: usize) -> NewResponse {
     let json = format!("{{\"n\":{number},\"text\":\"{}\"}}", super::noise(100_000));
@@ -94,7 +100,7 @@ async fn what_is_on_a_full_disk_is_read_and_can_be_deleted() {
         return;
     };
     let data_dir = DataDir::new(disk.0.path().join("data"));
-    let store = Store::open(&data_dir, 0).unwrap();
+    let store = open_again(&data_dir);
     let mut stored = 0;
     while store.put_response(large(stored)).await.is_ok() {
         stored += 1;
@@ -117,7 +123,7 @@ async fn a_store_on_a_full_or_read_only_disk_is_read_until_it_can_be_written() {
         return;
     };
     let data_dir = DataDir::new(disk.0.path().join("data"));
-    let store = Store::open(&data_dir, 0).unwrap();
+    let store = open_again(&data_dir);
     store.put_response(large(0)).await.unwrap();
     drop(store);
     for read_only in [false, true] {
@@ -147,7 +153,7 @@ async fn a_store_on_a_full_or_read_only_disk_is_read_until_it_can_be_written() {
 async fn the_reserve_is_given_up_for_what_is_deleted_on_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = DataDir::new(folder.path());
-    let store = Store::open(&data_dir, 0).unwrap();
+    let store = open_again(&data_dir);
     let full = || {
         let full = ffi::Error::new(ffi::SQLITE_FULL);
         StoreError::Sqlite(rusqlite::Error::SqliteFailure(full, None))
