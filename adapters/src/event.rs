@@ -91,7 +91,7 @@ impl Event<'_> {
 ///
 /// `slot` is a number that the decoder chooses for an item, unique within the answer and
 /// larger for a later item. The pieces of an item come between its `ItemAdded` and its
-/// `ItemDone`, but the pieces of two items may be mixed, and an `ItemDone` may be missing.
+/// `ItemDone` or `ItemEnded`, but the pieces of two items may be mixed, and the end may be missing.
 #[derive(Debug)]
 pub enum NativeEvent<'a> {
     /// An item begins.
@@ -153,6 +153,11 @@ pub enum NativeEvent<'a> {
         slot: u32,
         /// The complete item as JSON.
         item: Cow<'a, str>,
+    },
+    /// An item has ended, and its end did not tell what it is.
+    ItemEnded {
+        /// The item's slot.
+        slot: u32,
     },
 }
 

@@ -396,3 +396,75 @@ fn r5_a_search_is_run_by_whom_its_beginning_says() {
         }
     }
 }
+
+/// What ends an item that is no object, or is that of another item: the item is closed with what is
+/// known of it, and the next one follows.
+#[test]
+fn r5_an_item_is_closed_whatever_its_end_is() {
+    let message = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
+    let custom =
+        json!({"type": "custom_tool_call", "id": "ct_1", "call_id": "c", "name": "c", "input": ""});
+    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let event = |kind: &str, at: usize, key: &str, value: &Value| {
+        let mut event = json!({"type": format!("response.{kind}"), "output_index": at});
+        if !value.is_null() || key != "absent" {
+            event[key] = value.clone();
+        }
+        event
+    };
+    let items = [
+        (function_call("f"), ARGUMENTS, r#"{"a":1}"#),
+        (function_call("g"), ARGUMENTS, r#"{"a":1}"#),
+        (custom, "response.custom_tool_call_input", "text"),
+        (message, "response.output_text", "text"),
+        (reasoning, "response.reasoning_summary_text", "text"),
+    ];
+    let ends = [
+        json!("x"),
+        json!(5),
+        Value::Null,
+        json!([{"type": "message"}]),
+        json!({}),
+        json!({"type": "web_search_call", "status": "completed"}),
+        json!({"type": "message", "id": "other", "content": [{"type": "output_text", "text": "y"}]}),
+        json!({"status": "completed"}),
+    ];
+    for (item, name, text) in &items {
+        for (end, in_output) in ends.iter().flat_map(|end| [(end, false), (end, true)]) {
+            let piece = json!({
+                "type": format!("{name}.delta"), "output_index": 0, "delta": text,
+            });
+            let mut events = vec![event("output_item.added", 0, "item", item), piece];
+            let mut second = function_call("f");
+            second["call_id"] = "c2".into();
+            second["id"] = "fc_2".into();
+            let mut output = vec![];
+            if in_output {
+                output.push(end.clone());
+            } else {
+                let key = if end.is_null() { "absent" } else { "item" };
+                events.push(event("output_item.done", 0, key, end));
+            }
+            events.push(event("output_item.added", 1, "item", &second));
+            second["arguments"] = "{}".into();
+            events.push(event("output_item.done", 1, "item", &second));
+            output.extend(in_output.then_some(second));
+            events.push(completed(&output));
+            let answer = answered(RelayQuirks::default().into(), &events, false);
+            let stream = checked(&answer, false);
+            let shown = format!("{item} ended by {end}, in the output: {in_output}");
+            assert_eq!(stream.terminal, "response.completed", "{shown}");
+            let first = &stream.response["output"][0];
+            assert_eq!(first["type"], item["type"], "{shown}: {first}");
+            assert!(
+                first.to_string().contains(&json!(text).to_string()),
+                "{shown}: {first}"
+            );
+            assert_eq!(
+                stream.response["output"].as_array().unwrap().len(),
+                2,
+                "{shown}"
+            );
+        }
+    }
+}

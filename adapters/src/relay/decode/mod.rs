@@ -194,18 +194,41 @@ impl RelayDecoder {
     }
 
     fn end_item<'a>(&mut self, members: &Members<'a>, emit: &mut impl FnMut(Event<'a>)) {
-        let Some(item) = members.present("item") else {
-            return;
+        let index = members.index("output_index");
+        let item = members.present("item");
+        let fields = item.and_then(|item| Members::read(item.get()));
+        let (Some(item), Some(fields)) = (item, fields) else {
+            let id = members.text("item_id").unwrap_or_default();
+            return match self.slots.end_open(index, &id) {
+                Some(slot) => self.end_without_item(slot, emit),
+                None => emit(Event::Note(
+                    "item_dropped",
+                    "it is not a JSON object".to_owned(),
+                )),
+            };
         };
-        let fields = Members::read(item.get()).unwrap_or_default();
         let id = fields.text("id").unwrap_or_default();
-        let slot = self.slots.end(members.index("output_index"), &id);
+        let slot = self.slots.end(index, &id);
         if self.slots.len() > MAX_ITEMS {
             return self.fail(too_many_items(), emit);
         }
+        // Nobody has seen its beginning.
+        self.held_item.take_if(|(held, begun)| {
+            let kind =
+                Members::read(begun).and_then(|begun| Some(begun.text("type")?.into_owned()));
+            *held == slot
+                && fields
+                    .text("type")
+                    .is_some_and(|it| kind.is_none_or(|kind| kind != it))
+        });
         self.release_item(emit);
         let item = json::sound(item.get());
         emit(Event::Native(NativeEvent::ItemDone { slot, item }));
+    }
+
+    fn end_without_item<'a>(&mut self, slot: u32, emit: &mut impl FnMut(Event<'a>)) {
+        self.release_item(emit);
+        emit(Event::Native(NativeEvent::ItemEnded { slot }));
     }
 
     /// Passes the held item on.

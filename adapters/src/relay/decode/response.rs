@@ -77,9 +77,13 @@ impl RelayDecoder {
         }
         self.release_item(emit);
         for (at, slot) in open {
-            if let Some(item) = items.get(at) {
-                let item = json::sound(item.get());
-                emit(Event::Native(NativeEvent::ItemDone { slot, item }));
+            match items.get(at) {
+                Some(item) if Members::read(item.get()).is_some() => {
+                    let item = json::sound(item.get());
+                    emit(Event::Native(NativeEvent::ItemDone { slot, item }));
+                }
+                Some(_) => self.end_without_item(slot, emit),
+                None => {}
             }
         }
         for item in items.into_iter().skip(sent) {

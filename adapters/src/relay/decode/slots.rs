@@ -48,6 +48,13 @@ impl ItemSlots {
         slot
     }
 
+    /// The slot of an item that ends although its end does not tell what it is.
+    pub(super) fn end_open(&mut self, index: Option<u32>, id: &str) -> Option<u32> {
+        let slot = self.find(index, id)?;
+        self.set_ended(slot);
+        Some(slot)
+    }
+
     /// The slot of the item that an event belongs to.
     pub(super) fn find(&self, index: Option<u32>, id: &str) -> Option<u32> {
         self.by_id

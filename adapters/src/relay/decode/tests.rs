@@ -40,7 +40,9 @@ fn decoded_by_name(data: &[(&str, Value)]) -> Vec<String> {
 fn shown(event: &Event<'_>) -> String {
     match event {
         Event::Native(NativeEvent::ItemAdded { slot, .. }) => format!("added {slot}"),
-        Event::Native(NativeEvent::ItemDone { slot, .. }) => format!("done {slot}"),
+        Event::Native(NativeEvent::ItemDone { slot, .. } | NativeEvent::ItemEnded { slot }) => {
+            format!("done {slot}")
+        }
         Event::Native(NativeEvent::Delta { slot, fragment, .. }) => {
             format!("delta {slot} {}", fragment.escaped())
         }

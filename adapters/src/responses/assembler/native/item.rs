@@ -13,6 +13,7 @@ use crate::members::{Members, rewrite};
 use crate::origin;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// Changes of an item's members, see [`rewrite`].
 type MemberChanges = Vec<(&'static str, Option<String>)>;
@@ -148,8 +149,19 @@ impl NativeItem {
         is_own
     }
 
-    pub(super) fn set_done(&mut self, item: String) {
-        self.done = Some(item);
+    /// Takes the complete item. That of another type is none; the error names both.
+    pub(super) fn set_done(&mut self, item: String) -> Result<(), String> {
+        let kind = |item: &str| {
+            let members = Members::read(item)?;
+            members.text("type").map(Cow::into_owned)
+        };
+        match (kind(&self.added), kind(&item)) {
+            (Some(begun), Some(ended)) if begun != ended => Err(format!("{begun} to {ended}")),
+            _ => {
+                self.done = Some(item);
+                Ok(())
+            }
+        }
     }
 
     /// Whether the client has to answer the item.
@@ -157,11 +169,10 @@ impl NativeItem {
         self.item_type.is_call()
     }
 
-    /// Whether the item can be closed: the phase of a message depends on what follows it,
-    /// unless the upstream says it.
+    /// Whether the item can be closed when it has ended: the phase of a message depends on what
+    /// follows it, unless the upstream says it.
     pub(super) fn is_closable(&self, followed: bool) -> bool {
-        self.done.is_some()
-            && (followed || self.item_type != ItemType::Message || self.done_has_phase())
+        followed || self.item_type != ItemType::Message || self.done_has_phase()
     }
 
     fn done_has_phase(&self) -> bool {
@@ -203,7 +214,12 @@ impl NativeItem {
 
     /// Writes the end of the item. Without the upstream's complete item it is made from what
     /// came, and complete only if the answer is. `last` means that no item follows.
-    pub(super) fn close(mut self, complete: bool, last: bool, out: &mut NativeOutput<'_>) {
+    pub(super) fn close(
+        mut self,
+        (complete, has_ended): (bool, bool),
+        last: bool,
+        out: &mut NativeOutput<'_>,
+    ) {
         let done = self.done.take();
         let base = done.clone().unwrap_or_else(|| self.added.clone());
         let Some(members) = Members::read(&base) else {
@@ -213,7 +229,7 @@ impl NativeItem {
         let has_body = matches!(self.item_type, ItemType::Body(_));
         let is_cut = match &done {
             Some(_) => status.as_deref() == Some("incomplete"),
-            None => !complete || has_body && !self.has_whole_body(),
+            None => !complete || has_body && !self.has_whole_body(has_ended),
         };
         let name = members.text("name").unwrap_or_default();
         // For an item without an end of its own, `has_whole_body` has judged the text already, and
@@ -322,10 +338,10 @@ impl NativeItem {
         });
         if is_whole {
             self.advance(out);
-            self.close(true, false, out);
+            self.close((true, true), false, out);
         } else if self.position.is_some() && !out.for_codex {
             self.advance(out);
-            self.close(false, true, out);
+            self.close((false, false), true, out);
         }
     }
 
@@ -383,8 +399,11 @@ impl NativeItem {
         }
     }
 
-    fn has_whole_body(&self) -> bool {
+    fn has_whole_body(&self, has_ended: bool) -> bool {
         let text = self.parts.first().map_or("", TextPart::text);
+        if has_ended && self.item_type.is_custom_call() {
+            return !custom_input::is_cut(text, &mut ArgumentsScan::default());
+        }
         serde_json::from_str::<serde::de::IgnoredAny>(&json::unescape(text)).is_ok()
     }
 

@@ -58,6 +58,8 @@ pub(super) struct NativeItems {
 struct QueuedItem {
     slot: u32,
     form: ItemForm,
+    /// Whether it has ended, also if its end did not tell what it is.
+    has_ended: bool,
 }
 
 #[derive(Debug)]
@@ -116,8 +118,18 @@ impl Assembler {
                 }
                 if self.native.running_here.contains_key(&slot) {
                     self.complete_running_here(slot, &item, events);
-                } else if let Some(queued) = self.native.find(slot) {
-                    queued.done(item);
+                } else if let Some(queued) = self.native.find(slot)
+                    && let Err(what) = queued.done(item)
+                {
+                    self.writer.notes.add("item_changed", what);
+                }
+            }
+            NativeEvent::ItemEnded { slot } => {
+                if self.native.nameless.contains(&slot) {
+                    self.writer.fault = Some(Box::new(Fault::nameless_call()));
+                }
+                if let Some(queued) = self.native.find(slot) {
+                    queued.has_ended = true;
                 }
             }
             NativeEvent::PartAdded { slot, text } => {
@@ -230,7 +242,7 @@ impl Assembler {
             let last_slot = items.last_slot();
             for queued in std::mem::take(&mut items.queue) {
                 let (start, last) = (out.items.item_count(), queued.slot == last_slot);
-                queued.form.finish(true, last, out);
+                queued.finish(true, last, out);
                 released.push(start..out.items.item_count());
             }
         });
@@ -295,7 +307,7 @@ impl Assembler {
                 self.start_call(slot, &id, &name, events);
                 self.native.running_here.insert(slot, String::new());
                 let form = ItemForm::RunsHere;
-                self.native.queue.push_back(QueuedItem { slot, form });
+                self.native.queue.push_back(QueuedItem::new(slot, form));
                 return;
             }
         }
@@ -326,7 +338,7 @@ impl Assembler {
                 holding,
             )))
         };
-        self.native.queue.push_back(QueuedItem { slot, form });
+        self.native.queue.push_back(QueuedItem::new(slot, form));
     }
 
     /// The name of the custom tool that is meant, if the call has another one, and whether it takes a
@@ -457,11 +469,11 @@ impl NativeItems {
             }
             first.form.advance(out);
             let last = first.slot == last_slot;
-            if !first.form.is_closable(!last) {
+            if !first.is_closable(!last) {
                 return;
             }
             if let Some(first) = self.queue.pop_front() {
-                first.form.finish(true, last, out);
+                first.finish(true, last, out);
             }
         }
     }
@@ -486,7 +498,7 @@ impl NativeItems {
                 held.push_back(queued);
             } else {
                 let last = queued.slot == last_slot;
-                queued.form.finish(complete, last, out);
+                queued.finish(complete, last, out);
             }
         }
         self.queue = held;
@@ -494,9 +506,20 @@ impl NativeItems {
 }
 
 impl QueuedItem {
-    fn done(&mut self, item: Cow<'_, str>) {
+    fn new(slot: u32, form: ItemForm) -> Self {
+        Self {
+            slot,
+            form,
+            has_ended: false,
+        }
+    }
+
+    /// Takes the item as its end has it. The end of an item of another type only ends it; the error
+    /// names both types.
+    fn done(&mut self, item: Cow<'_, str>) -> Result<(), String> {
+        self.has_ended = true;
         match &mut self.form {
-            ItemForm::Native(native) => native.set_done(item.into_owned()),
+            ItemForm::Native(native) => native.set_done(item.into_owned())?,
             ItemForm::Restored(restored) => {
                 if let Some(members) = Members::read(&item) {
                     if let Some(whole) = members.get("arguments").and_then(Fragment::from_raw) {
@@ -504,6 +527,39 @@ impl QueuedItem {
                     }
                     let cut = members.text("status").is_some_and(|s| s == "incomplete");
                     restored.complete = Some(!cut);
+                }
+            }
+            ItemForm::RunsHere => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the item can be closed. `followed` means that another one waits behind it.
+    fn is_closable(&self, followed: bool) -> bool {
+        match &self.form {
+            ItemForm::Native(item) => self.has_ended && item.is_closable(followed),
+            ItemForm::Restored(_) => self.has_ended,
+            ItemForm::RunsHere => true,
+        }
+    }
+
+    /// Closes the item. One that the upstream has not closed is complete only if the answer
+    /// is.
+    fn finish(mut self, complete: bool, last: bool, out: &mut NativeOutput<'_>) {
+        self.form.advance(out);
+        match self.form {
+            ItemForm::Native(item) => item.close((complete, self.has_ended), last, out),
+            ItemForm::Restored(mut restored) => {
+                let whole = restored.complete.unwrap_or(complete);
+                if let Some(what) = restored.call.defect() {
+                    // The defect matters only if the answer ends normally.
+                    let defect = (restored.call.name().to_owned(), what);
+                    out.defect.get_or_insert(defect);
+                    restored.call.close_defective(whole, &mut out.items);
+                } else if whole || restored.call.is_complete() {
+                    restored.call.close("completed", &mut out.items);
+                } else {
+                    restored.call.close_incomplete(&mut out.items);
                 }
             }
             ItemForm::RunsHere => {}
@@ -525,38 +581,6 @@ impl ItemForm {
         match self {
             Self::Native(item) => item.advance(out),
             Self::Restored(restored) => restored.call.advance(&mut out.items),
-            Self::RunsHere => {}
-        }
-    }
-
-    /// Whether the item can be closed. `followed` means that another one waits behind it.
-    fn is_closable(&self, followed: bool) -> bool {
-        match self {
-            Self::Native(item) => item.is_closable(followed),
-            Self::Restored(restored) => restored.complete.is_some(),
-            Self::RunsHere => true,
-        }
-    }
-
-    /// Closes the item. One that the upstream has not closed is complete only if the answer
-    /// is.
-    fn finish(mut self, complete: bool, last: bool, out: &mut NativeOutput<'_>) {
-        self.advance(out);
-        match self {
-            Self::Native(item) => item.close(complete, last, out),
-            Self::Restored(mut restored) => {
-                let whole = restored.complete.unwrap_or(complete);
-                if let Some(what) = restored.call.defect() {
-                    // The defect matters only if the answer ends normally.
-                    let defect = (restored.call.name().to_owned(), what);
-                    out.defect.get_or_insert(defect);
-                    restored.call.close_defective(whole, &mut out.items);
-                } else if whole || restored.call.is_complete() {
-                    restored.call.close("completed", &mut out.items);
-                } else {
-                    restored.call.close_incomplete(&mut out.items);
-                }
-            }
             Self::RunsHere => {}
         }
     }
