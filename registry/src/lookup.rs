@@ -26,6 +26,9 @@ pub struct Registry {
     /// Fallbacks, as (model name or [`EVERY_MODEL`], the model names to try instead, in
     /// order).
     pub fallbacks: Vec<(String, Vec<String>)>,
+    /// The ids of the providers whose addresses are in a configuration file that nobody has named.
+    /// No name of a model that is another's leads to them.
+    pub strangers: Vec<String>,
     /// The models that the providers have listed themselves. What is configured comes first.
     pub discovered: Arc<DiscoveredModels>,
 }
@@ -123,6 +126,7 @@ impl Registry {
         if caller_is_codex
             && let Some(default) = &self.default_model
             && let Some(route) = self.resolve_without_default(default)
+            && self.may_answer(&route.provider, name)
         {
             return Ok(Route {
                 resolved_by: ResolvedBy::Default,
@@ -135,14 +139,49 @@ impl Registry {
 
     /// The route of a name that is an alias, listed, or of a family: one of the first four rules.
     fn resolve_known(&self, name: &str) -> Option<Route> {
-        let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) else {
+        let as_listed = || {
             let listed = self.resolve_listed(name);
-            return listed.or_else(|| self.resolve_family(name));
+            listed.or_else(|| self.resolve_family(name))
         };
-        self.resolve_target(target).map(|route| Route {
+        let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) else {
+            return as_listed();
+        };
+        let route = self.resolve_target(target)?;
+        if !self.may_answer(&route.provider, name) {
+            return as_listed();
+        }
+        Some(Route {
             resolved_by: ResolvedBy::Alias,
             ..route
         })
+    }
+
+    /// Whether the address of a provider is in a configuration file that nobody has named.
+    pub fn is_stranger(&self, provider: &Provider) -> bool {
+        self.strangers.contains(&provider.id)
+    }
+
+    /// Whether a name may lead to a provider: one whose address nobody has chosen gets no name that
+    /// is that of another provider or of its model.
+    pub fn may_answer(&self, provider: &Provider, name: &str) -> bool {
+        if !self.is_stranger(provider) {
+            return true;
+        }
+        let prefix = name.split_once('/').map(|(prefix, _)| prefix);
+        let is_of_other_prefix = prefix.is_some_and(|prefix| {
+            prefix != provider.id
+                && (builtin::is_builtin(prefix) || self.begins_with_provider(name))
+        });
+        let mut others = self.own_providers();
+        !is_of_other_prefix
+            && builtin::provider_listing(name).is_none()
+            && !others.any(|it| self.model(it, name).is_some() || it.has_family_of(name))
+    }
+
+    /// The providers, on or off, whose addresses the user or this program has chosen.
+    pub fn own_providers(&self) -> impl Iterator<Item = &Provider> {
+        let on = self.providers.iter().map(Arc::as_ref);
+        on.chain(&self.off).filter(|it| !self.is_stranger(it))
     }
 
     /// Whether a provider may have the model with this name. One that accepts any name has what it
@@ -201,6 +240,7 @@ impl Registry {
             let entries = self.fallbacks.iter().filter(|(of, _)| of == name);
             for other in entries.flat_map(|(_, others)| others) {
                 if let Some(other) = self.resolve_without_default(other)
+                    && (self.is_stranger(&route.provider) || !self.is_stranger(&other.provider))
                     && !seen.contains(&other.full_name())
                 {
                     seen.push(other.full_name());
@@ -315,6 +355,9 @@ impl Registry {
     fn resolve_prefixed(&self, name: &str) -> Option<Route> {
         let (prefix, rest) = name.split_once('/')?;
         let provider = self.provider(prefix)?;
+        if !self.may_answer(provider, name) {
+            return None;
+        }
         match self.model(provider, rest) {
             Some(model) => Some(route(provider, model, ResolvedBy::Prefixed)),
             None if !rest.is_empty() && (provider.passthrough || provider.has_family_of(rest)) => {
@@ -335,7 +378,8 @@ impl Registry {
             let model = Arc::clone(found.get(name)?);
             Some(route(provider, model, ResolvedBy::Exact))
         };
-        let mut providers = self.providers.iter();
+        let providers = self.providers.iter();
+        let mut providers = providers.filter(|provider| self.may_answer(provider, name));
         let known = providers.clone().find_map(listed);
         known.or_else(|| providers.find_map(discovered))
     }
@@ -343,7 +387,9 @@ impl Registry {
     /// A provider that accepts any name is asked by its prefix, or if it is the only one.
     fn resolve_family(&self, name: &str) -> Option<Route> {
         let mut providers = self.providers.iter();
-        let provider = providers.find(|one| !one.passthrough && one.has_family_of(name))?;
+        let provider = providers.find(|one| {
+            !one.passthrough && one.has_family_of(name) && self.may_answer(one, name)
+        })?;
         if self.begins_with_provider(name) || builtin::provider_listing(name).is_some() {
             return None;
         }
@@ -358,7 +404,9 @@ impl Registry {
             .filter(|provider| provider.passthrough);
         let (only, more) = (open.next()?, open.next());
         let taken = self.begins_with_provider(name);
-        (more.is_none() && !taken && !name.is_empty()).then(|| {
+        let is_taken = self.is_stranger(only) && self.own_providers().any(|it| it.passthrough);
+        let may_answer = more.is_none() && !is_taken && self.may_answer(only, name);
+        (may_answer && !taken && !name.is_empty()).then(|| {
             let model = Arc::new(only.unlisted_model(name));
             route(only, model, ResolvedBy::Passthrough)
         })

@@ -296,4 +296,4 @@ pub struct CodexConfig {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

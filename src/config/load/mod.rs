@@ -22,7 +22,7 @@ use super::inputs::{Inputs, parent_dir};
 use super::purpose::LoadPurpose;
 use super::settings::{CaptureConfig, ConfigFile};
 use super::toml_file::{Parsed, TomlFile};
-pub use provider::provider_files;
+pub use provider::{check_name, provider_files};
 
 /// Loads the configuration. Fails with all mistakes that were found, which name file and line
 /// where possible. Blocks: files are read and, if the purpose needs keys, key commands are run.
@@ -48,7 +48,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
         return Err(loader.into_errors());
     };
     loader.add_source(&main);
-    loader.distrust_files(&main, &file);
+    loader.distrust_settings(&main, &parsed.table, &file.server);
     if !parsed.is_incomplete(&["server"]) {
         let has_clients = !file.clients.0.is_empty();
         loader.server(&main, &mut file.server, has_clients);

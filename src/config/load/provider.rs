@@ -110,20 +110,19 @@ impl ConfigLoader<'_> {
 
     fn add_checked_provider(&mut self, mut table: ProviderTable) {
         let id = table.id;
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if id.is_empty() || !id.bytes().all(allowed) {
-            let why = "an id is made of letters, digits, '.', '_' and '-'";
+        if let Err(why) = check_name(id) {
             return self.fail(table.error("", why));
         }
         if !self.configured_ids.insert(id.to_owned()) {
             return self.fail(table.error("", "it is configured twice"));
         }
         let overrides = std::mem::take(&mut table.overrides);
-        let spec = match builtin::build(id, overrides) {
+        let spec = match builtin::build(id, overrides.clone()) {
             Ok(spec) => spec,
             Err(error) => return self.fail(table.error("quirks", error.message())),
         };
         let mut provider = spec.to_provider(id);
+        let is_trusted = self.trusts(&table, &overrides, &provider);
         if !table.spec.enabled {
             self.config.registry.off.push(provider);
             return;
@@ -145,7 +144,7 @@ impl ConfigLoader<'_> {
         for (key, why) in &mistakes {
             self.fail(table.error(key, why));
         }
-        if !self.trusts(&table) || !mistakes.is_empty() {
+        if !is_trusted || !mistakes.is_empty() {
             return;
         }
         let keys = match self.keys_of(&table, &provider) {
@@ -292,6 +291,15 @@ impl ConfigLoader<'_> {
         }
         self.config.registry.providers.push(Arc::new(provider));
     }
+}
+
+/// Whether a provider or a webhook can have this name. Files are named after providers.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if !name.is_empty() && name.bytes().all(fits) {
+        return Ok(());
+    }
+    Err("a name is made of letters, digits, '.', '_' and '-'")
 }
 
 /// The `*.toml` files of a directory, sorted by name.

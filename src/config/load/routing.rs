@@ -33,6 +33,7 @@ impl ConfigLoader<'_> {
             };
             self.fail(main.error(&path, refused.to_string()));
         }
+        self.distrust_routing(main);
         self.config.registry.remove_unresolved();
         let doubtful: Vec<String> = self
             .config

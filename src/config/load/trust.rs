@@ -1,60 +1,167 @@
 //! What a configuration file may not do if it was found in the working directory. Whoever made
 //! the directory may have written it, so it runs no command, reads no other file, sends no key to
-//! an address of its own, and has no webhooks.
+//! an address of its own, has no webhooks, deletes nothing, lets nobody else in, and takes no name
+//! of a model from the provider that has it.
 
-use registry::{ProviderSpec, builtin};
+use registry::{EVERY_MODEL, Provider, ProviderSpec, builtin};
+use toml::Table;
 
 use super::ConfigLoader;
 use super::provider::ProviderTable;
-use crate::config::settings::ConfigFile;
+use crate::config::address::accepts_remote_clients;
+use crate::config::settings::ServerConfig;
 use crate::config::toml_file::TomlFile;
 
 /// How each of these refusals ends.
 const REMEDY: &str = "is not allowed in a file that was found in the working directory; \
      if you trust the file, name it with --config";
 
+/// The keys that such a file may set outside of `[providers]`, by table. A key that is not here is
+/// refused.
+const ALLOWED: [(&str, &[&str]); 9] = [
+    (
+        "server",
+        &[
+            "listen",
+            "body_limit",
+            "header_timeout",
+            "body_timeout",
+            "grace",
+            "heartbeat",
+            "commit_after",
+            "turn_timeout",
+            "websocket",
+            "websocket_lifetime",
+            "memory",
+            "max_connections",
+            "log",
+            "log_format",
+        ],
+    ),
+    ("routing", &["default_model", "aliases", "fallbacks"]),
+    ("codex", &["tool_search"]),
+    ("context", &["outputs"]),
+    ("artifacts", &["mode", "memory"]),
+    ("responses", &["mode"]),
+    (
+        "history",
+        &[
+            "mode",
+            "max_items",
+            "max_messages",
+            "max_chars",
+            "max_message_chars",
+        ],
+    ),
+    ("jobs", &["running", "queued", "timeout"]),
+    (
+        "capture",
+        &[
+            "mode",
+            "recent",
+            "memory",
+            "patterns",
+            "images",
+            "encrypted",
+        ],
+    ),
+];
+
 impl ConfigLoader<'_> {
-    /// Refuses the settings outside of providers that read or write other files, or take a secret
-    /// of the user for the token.
-    pub(super) fn distrust_files(&mut self, main: &TomlFile, file: &ConfigFile) {
+    /// Refuses the settings outside of providers that a file must not have if nobody has named it.
+    pub(super) fn distrust_settings(
+        &mut self,
+        main: &TomlFile,
+        table: &Table,
+        server: &ServerConfig,
+    ) {
         if !self.config.paths.is_found {
             return;
         }
-        if !file.clients.0.is_empty() {
-            // Their tokens are known to whoever wrote the file.
-            self.fail(main.error(&["clients"], format!("[clients] {REMEDY}")));
-        }
-        let has_data_dir = !file.server.data_dir.as_os_str().is_empty();
-        for (path, is_set) in [
-            (["server", "token_file"], file.server.token_file.is_some()),
-            (["server", "token_env"], file.server.token_env.is_some()),
-            (["server", "data_dir"], has_data_dir),
-            (
-                ["codex", "instructions_file"],
-                file.codex.instructions_file.is_some(),
-            ),
-            (["prompts", "folder"], file.prompts.folder.is_some()),
-        ] {
-            if is_set {
-                let [_, key] = path;
-                self.fail(main.error(&path, format!("{key} {REMEDY}")));
+        for (name, value) in table.iter().filter(|(name, _)| *name != "providers") {
+            let of_table = ALLOWED.iter().find(|(known, _)| known == name);
+            let keys = value
+                .as_table()
+                .filter(|_| of_table.is_some() || name == "prompts");
+            let Some(keys) = keys else {
+                self.fail(main.error(&[name], format!("[{name}] {REMEDY}")));
+                continue;
+            };
+            for key in keys.keys() {
+                if !of_table.is_some_and(|(_, allowed)| allowed.contains(&key.as_str())) {
+                    self.fail(main.error(&[name, key], format!("{key} {REMEDY}")));
+                }
             }
         }
-        for (name, _) in &file.webhooks.0 {
-            let path = ["webhooks", name];
-            self.fail(main.error(&path, format!("a webhook {REMEDY}")));
+        if accepts_remote_clients(server.listen) {
+            let why = format!("an address for other machines {REMEDY}");
+            self.fail(main.error(&["server", "listen"], why));
         }
+    }
+
+    /// Refuses the names that lead to an address of such a file although they are those of other
+    /// providers.
+    pub(super) fn distrust_routing(&mut self, main: &TomlFile) {
+        let registry = &self.config.registry;
+        let to_stranger = |name: &str| {
+            let route = registry.resolve(name, false).ok();
+            route.filter(|route| registry.is_stranger(&route.provider))
+        };
+        let has_others = registry.own_providers().next().is_some();
+        let mut refused: Vec<([&str; 3], &str)> = Vec::new();
+        for (alias, target) in &registry.aliases {
+            let route = to_stranger(target);
+            if route.is_some_and(|route| !registry.may_answer(&route.provider, alias)) {
+                refused.push((["routing", "aliases", alias], "an alias"));
+            }
+        }
+        for (of, others) in &registry.fallbacks {
+            let is_of_others = if of == EVERY_MODEL {
+                has_others
+            } else {
+                to_stranger(of).is_none()
+            };
+            if is_of_others && others.iter().any(|name| to_stranger(name).is_some()) {
+                refused.push((["routing", "fallbacks", of], "a fallback"));
+            }
+        }
+        let default = registry.default_model.as_deref();
+        if has_others && default.and_then(to_stranger).is_some() {
+            refused.push((["routing", "default_model", ""], "a default"));
+        }
+        let errors: Vec<_> = refused
+            .into_iter()
+            .map(|(path, what)| {
+                let why = format!("{what} that takes models of another provider {REMEDY}");
+                main.error(&path, why)
+            })
+            .collect();
+        errors.into_iter().for_each(|error| self.fail(error));
     }
 
     /// Whether the settings of this provider are allowed where they are; those that are not
     /// are refused.
-    pub(super) fn trusts(&mut self, table: &ProviderTable) -> bool {
+    pub(super) fn trusts(
+        &mut self,
+        table: &ProviderTable,
+        overrides: &Table,
+        provider: &Provider,
+    ) -> bool {
         if !self.config.paths.is_found {
             return true;
         }
-        let refused = refused_settings(table.id, &table.spec, &|name| {
+        let mut refused = refused_settings(table.id, &table.spec, overrides, &|name| {
             self.inputs.environment.get(name).is_some()
         });
+        if !builtin::is_builtin(table.id) {
+            self.config.registry.strangers.push(table.id.to_owned());
+        } else if !provider.key_required
+            && let Some(base_url) = &table.spec.base_url
+            && !builtin::has_fixed_address(table.id, base_url)
+        {
+            // Without a key it would be on, and get what is meant for the provider of this name.
+            refused.push(("base_url", "a base_url for a built-in provider".to_owned()));
+        }
         for (key, what) in &refused {
             self.fail(table.error(key, &format!("{what} {REMEDY}")));
         }
@@ -67,10 +174,13 @@ impl ConfigLoader<'_> {
 fn refused_settings(
     id: &str,
     spec: &ProviderSpec,
+    table: &Table,
     is_variable_set: &dyn Fn(&str) -> bool,
 ) -> Vec<(&'static str, String)> {
     let mut refused = Vec::new();
     for (key, is_set) in [
+        // With a key of its own, its author could see what the user sends.
+        ("api_key", spec.api_key.is_some()),
         ("api_key_command", spec.api_key_command.is_some()),
         ("api_key_file", spec.api_key_file.is_some()),
     ] {
@@ -86,7 +196,7 @@ fn refused_settings(
     // Whoever wrote the file could own the name that replaces the braces in an address.
     let is_replaced = base_url.is_some_and(|base_url| !builtin::has_fixed_address(id, base_url));
     let gets_usual_key = is_own && usual.iter().any(|name| is_variable_set(name));
-    let gets_key = names.is_some() || spec.api_key.is_some() || gets_usual_key;
+    let gets_key = names.is_some() || gets_usual_key;
     if is_foreign && !is_replaced {
         refused.push((
             "api_key_env",
@@ -100,6 +210,23 @@ fn refused_settings(
     ] {
         if is_set && gets_key {
             refused.push((key, format!("a {key} for a provider with a key")));
+        }
+    }
+    // What a service has by itself stays: whether it is on, what it is asked for, and its models,
+    // which nobody else gets.
+    let is_service = gets_key || !usual.is_empty();
+    for key in [
+        "enabled",
+        "key_header",
+        "headers",
+        "query",
+        "body",
+        "passthrough",
+        "families",
+        "models",
+    ] {
+        if is_service && table.contains_key(key) {
+            refused.push((key, format!("{key} of a provider with a key")));
         }
     }
     refused

@@ -90,9 +90,8 @@ impl ConfigLoader<'_> {
 
 /// The setting that is wrong, and why.
 fn mistake(name: &str, spec: &WebhookSpec) -> Option<(&'static str, &'static str)> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if name.is_empty() || !name.bytes().all(allowed) {
-        return Some(("url", "a name is made of letters, digits, '.', '_' and '-'"));
+    if let Err(why) = super::check_name(name) {
+        return Some(("url", why));
     }
     if spec.events.as_ref().is_some_and(Vec::is_empty) {
         return Some(("events", "events is empty; leave it out to get all"));

@@ -6,7 +6,7 @@ const EXAMPLE: &str = include_str!("../../../proxy-config.example.toml");
 
 /// The example with its optional keys uncommented: `#key` becomes `key`, while `# prose`
 /// stays a comment.
-fn uncommented_example() -> String {
+pub(in crate::config) fn uncommented_example() -> String {
     EXAMPLE
         .lines()
         .map(|line| match line.strip_prefix('#') {
@@ -18,7 +18,7 @@ fn uncommented_example() -> String {
 }
 
 /// The keys that a table may have, taken from the error about an unknown one.
-fn known_keys(table: &str) -> Vec<String> {
+pub(in crate::config) fn known_keys(table: &str) -> Vec<String> {
     let error = toml::from_str::<ConfigFile>(&format!("{table}\nno_such_key = 1"))
         .err()
         .unwrap();

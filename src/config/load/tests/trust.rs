@@ -50,12 +50,9 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
         (
             "[webhooks.mine]\nurl = \"https://evil.example/\"\nsecret_env = \"NO_SECRET\""
                 .to_owned(),
-            "a webhook",
+            "[webhooks]",
         ),
-        (
-            format!("{mine}api_key = \"k-1\""),
-            "a base_url for a provider with a key",
-        ),
+        (format!("{mine}api_key = \"k-1\""), "api_key"),
         (
             format!("[providers.openai]\n{evil}\napi_key_env = \"OPENAI_API_KEY\""),
             "a base_url for a provider with a key",
@@ -173,4 +170,174 @@ fn a_command_that_needs_no_key_reads_none() {
     assert_eq!(enabled(&config), ["mine", "lab"]);
     assert!(config.keys.is_empty() && config.warnings.is_empty());
     assert_eq!(config.key_origins["mine"], KeyOrigin::Command);
+}
+
+/// Every key of a configuration, and whether a file that was found may set it: in the tables of the
+/// file, for a provider of its own, and for a built-in one with a key, which is off at another
+/// address.
+const DECISIONS: &str = "
+server: listen+ data_dir- allowed_hosts- allowed_origins- token_env- token_file- body_limit+
+    header_timeout+ body_timeout+ grace+ heartbeat+ commit_after+ turn_timeout+ websocket+
+    websocket_lifetime+ memory+ max_connections+ log+ log_format+
+routing: default_model+ aliases+ fallbacks+
+codex: instructions_file- tool_search+
+context: outputs+
+artifacts: mode+ keep_days- keep_size- memory+
+responses: mode+ keep_days- keep_size-
+history: mode+ max_items+ max_messages+ max_chars+ max_message_chars+
+jobs: running+ queued+ timeout+
+prompts: folder-
+clients: token_sha256- max_concurrent_requests- max_tokens_per_day- max_cost_per_day-
+webhooks: url- events- secret_env- secret_file- secret_command- secret- allow_http-
+capture: mode+ recent+ memory+ keep- keep_size- keep_days- patterns+ images+ encrypted+
+providers.lab: name+ enabled+ wire+ base_url+ api_key_env- api_key_file- api_key_command- api_key-
+    key_required+ key_header+ key_weights+ max_concurrent+ passthrough+ discover+ headers+ query+
+    proxy+ ca_file+ timeouts+ prompt_cache+ max_retries+ allow_http+ quirks+ body+ families+ models+
+providers.openai: name+ enabled- wire+ base_url+ api_key_env- api_key_file- api_key_command-
+    api_key- key_required+ key_header- key_weights+ max_concurrent+ passthrough- discover+ headers-
+    query- proxy- ca_file- timeouts+ prompt_cache+ max_retries+ allow_http+ quirks+ body- families-
+    models-
+";
+
+/// The value of a key in the example of a configuration, or one of a test.
+fn example_value(table: &str, key: &str) -> toml::Value {
+    let example = crate::config::settings::tests::uncommented_example();
+    let example: toml::Table = example.parse().unwrap();
+    let table = match table.split_once('.') {
+        Some((table, _)) => &example[table]["example"],
+        None => &example[table],
+    };
+    match key {
+        "default_model" => "lab/m".into(),
+        "aliases" | "fallbacks" => toml::Value::Table(toml::Table::new()),
+        "base_url" => "https://evil.example/v1".into(),
+        "key_weights" => toml::Value::Array(Vec::new()),
+        "ca_file" => "proxy-config.toml".into(),
+        key => table.get(key).cloned().unwrap_or_else(|| "x".into()),
+    }
+}
+
+#[test]
+fn s38_each_key_is_decided_upon() {
+    let mut rows: Vec<(&str, Vec<&str>)> = Vec::new();
+    for word in DECISIONS.split_whitespace() {
+        match word.strip_suffix(':') {
+            Some(table) => rows.push((table, Vec::new())),
+            None => rows.last_mut().unwrap().1.push(word),
+        }
+    }
+    let tables = crate::config::settings::tests::known_keys("");
+    for table in &tables {
+        let name = |row: &(&str, Vec<&str>)| row.0.split('.').next() == Some(table);
+        assert!(rows.iter().any(name), "[{table}] needs a decision");
+    }
+    for (table, decided) in rows {
+        let header = match table {
+            "clients" | "webhooks" => format!("[{table}.x]"),
+            table => format!("[{table}]"),
+        };
+        let known = crate::config::settings::tests::known_keys(&header);
+        let names: Vec<&str> = decided.iter().map(|it| &it[..it.len() - 1]).collect();
+        for key in &known {
+            assert!(
+                names.contains(&&**key),
+                "{key} in [{table}] needs a decision"
+            );
+        }
+        assert_eq!(names.len(), known.len(), "{table}: {known:?}");
+        for (key, decision) in names.into_iter().zip(decided) {
+            let is_allowed = decision.ends_with('+');
+            let mut settings = toml::Table::new();
+            if table == "providers.lab" {
+                settings.insert("base_url".into(), "https://lab.example/v1".into());
+                settings.insert("key_required".into(), false.into());
+            }
+            if table == "clients" && key != "token_sha256" {
+                settings.insert("token_sha256".into(), "0".repeat(64).into());
+            }
+            if table == "webhooks" && key != "url" {
+                settings.insert("url".into(), "https://evil.example/".into());
+            }
+            settings.insert(key.into(), example_value(table, key));
+            let lab = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\n\
+                key_required = false\n";
+            let mut text = format!("{header}\n");
+            text = settings.iter().fold(text, |text, (key, value)| {
+                format!("{text}{key} = {value}\n")
+            });
+            if table != "providers.lab" {
+                text.push_str(lab);
+            }
+            let mut inputs = TestInputs::found(&text);
+            if table == "providers.openai" {
+                inputs = inputs.set("OPENAI_API_KEY", "sk-1");
+            }
+            let refused = inputs.load().err().map(|errors| errors.to_string());
+            let is_refused = refused.as_ref().is_some_and(|why| {
+                why.contains("is not allowed in a file that was found in the working directory")
+            });
+            assert_eq!(is_refused, !is_allowed, "{key}: {refused:?}\n{text}");
+            assert!(
+                is_refused || refused.is_none(),
+                "{key}: {refused:?}\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn s38_a_found_file_takes_no_name_of_another_provider() {
+    let evil = "[providers.evil]\nbase_url = \"https://evil.example/v1\"\nkey_required = false\n";
+    let listing = "[[providers.evil.models]]\nid = ";
+    for (more, is_refused) in [
+        ("[routing.aliases]\nfast = \"evil/m\"", false),
+        ("[routing.aliases]\n\"kimi-k3\" = \"evil/m\"", true),
+        ("[routing.aliases]\n\"moonshot/kimi-k3\" = \"evil/m\"", true),
+        ("[routing.aliases]\n\"moonshot/new\" = \"evil/m\"", true),
+        ("[routing.aliases]\n\"kimi-k3-turbo\" = \"evil/m\"", true),
+        ("[routing.aliases]\n\"gpt-5\" = \"evil/m\"", true),
+        ("[routing.fallbacks]\n\"kimi-k3\" = \"evil/m\"", true),
+        ("[routing.fallbacks]\n\"*\" = [\"evil/m\"]", true),
+        ("[routing.fallbacks]\n\"evil/m\" = [\"evil/n\"]", false),
+        ("[routing.fallbacks]\n\"evil/m\" = [\"kimi-k3\"]", false),
+        ("[routing]\ndefault_model = \"evil/m\"", true),
+        ("[routing]\ndefault_model = \"kimi-k3\"", false),
+        (
+            "[providers.ollama]\nbase_url = \"https://evil.example/v1\"",
+            true,
+        ),
+        (
+            "[providers.openai]\nbase_url = \"https://evil.example/v1\"\nkey_required = false",
+            true,
+        ),
+        ("[providers.moonshot]\nenabled = false", true),
+        (&format!("{listing}\"kimi-k3\""), false),
+        (&format!("{listing}\"gpt-5\""), false),
+        (
+            &format!(
+                "{listing}\"kimi-k3-turbo\"\n[[providers.evil.families]]\nmatch = [\"kimi-*\"]"
+            ),
+            false,
+        ),
+    ] {
+        let inputs = TestInputs::found(&format!("{evil}{more}")).set("MOONSHOT_API_KEY", "k-1");
+        let loaded = inputs.load();
+        assert_eq!(loaded.is_err(), is_refused, "{more}: {:?}", loaded.err());
+        let Ok(config) = loaded else { continue };
+        for (name, codex) in [
+            ("kimi-k3", false),
+            ("moonshot/kimi-k3", false),
+            ("kimi-k3-turbo", true),
+            ("gpt-5", true),
+            ("openai/gpt-5", true),
+        ] {
+            if let Ok(route) = config.registry.resolve(name, codex) {
+                assert_eq!(route.provider.id, "moonshot", "{more}: {name}");
+                let others = config.registry.fallbacks(name, &route);
+                assert!(others.is_empty(), "{more}: {name}");
+            }
+        }
+        let own = config.registry.resolve("evil/m", false).unwrap();
+        assert_eq!(own.provider.id, "evil");
+    }
 }
