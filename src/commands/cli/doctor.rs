@@ -4,11 +4,13 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use crate::config::load::check_name;
+
 /// The options of `respondent doctor`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct DoctorArgs {
     /// Ask this provider only; with --url, the name to give the provider
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = provider_name)]
     pub provider: Option<String>,
     /// Ask for this model instead of the first one
     #[arg(long)]
@@ -31,4 +33,8 @@ pub struct DoctorArgs {
     /// The Codex program
     #[arg(long, value_name = "FILE", default_value = "codex")]
     pub codex: OsString,
+}
+
+fn provider_name(name: &str) -> Result<String, &'static str> {
+    check_name(name).map(|()| name.to_owned())
 }

@@ -124,6 +124,23 @@ fn turns_are_selected_by_at_most_one_flag() {
 }
 
 #[test]
+fn a_provider_has_a_name_and_no_path() {
+    let doctor = |name: &str| {
+        let words = ["respondent", "doctor", "--provider", name];
+        Cli::try_parse_from(words).map_err(|error| error.to_string())
+    };
+    for good in ["lab", "my-lab_2.local"] {
+        assert!(doctor(good).is_ok(), "{good}");
+    }
+    for bad in [
+        "../../x", "/x", "A B", "a/b", "a\\b", "", "é", "a\nb", "a\"b",
+    ] {
+        let why = doctor(bad).unwrap_err();
+        assert!(why.contains("letters, digits, '.', '_' and '-'"), "{why}");
+    }
+}
+
+#[test]
 fn turns_count_from_one() {
     for (n, fits) in [("1", true), ("20", true), ("0", false), ("-1", false)] {
         let line = format!("respondent replay a.tar.zst --turn {n}");

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use super::measure::Known;
 use crate::config::{Config, KeyOrigin};
+use crate::log::SafeText;
 
 /// The quirks as they are in a file.
 pub(super) fn quirks(quirks: &WireQuirks) -> Table {
@@ -72,6 +73,8 @@ pub(super) fn head(provider: &Provider, key: Option<&KeyOrigin>) -> Table {
 /// A file of these settings, which says how they came about.
 pub(super) fn text(settings: &Table, model: &str) -> String {
     let settings = toml::to_string(settings).unwrap_or_default();
+    // The provider may have named it, with a line end that would begin a setting.
+    let model = SafeText::new(model);
     format!("# Measured with {model} by `respondent doctor`.\n{settings}")
 }
 
@@ -146,6 +149,12 @@ mod tests {
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
         lines
+    }
+
+    #[test]
+    fn the_name_of_a_model_is_no_setting() {
+        let file = text(&Table::new(), "m\napi_key_command = \"x\"\n#");
+        assert_eq!(file.parse::<Table>().unwrap(), Table::new(), "{file}");
     }
 
     #[test]
