@@ -9,6 +9,18 @@ use crate::config::settings::ServerConfig;
 use crate::config::toml_file::TomlFile;
 use crate::secrets::TokenHash;
 
+/// What shells and scripts write for a variable that is not set. A line end may follow.
+const NOTHINGS: [&str; 7] = ["", " ", "\"\"", "null", "undefined", "None", "nil"];
+
+/// The text of which this is the hash, if that is what stands for no token.
+fn nothing_of(hash: TokenHash) -> Option<String> {
+    let ends = ["", "\n", "\r\n"];
+    let mut texts = NOTHINGS
+        .iter()
+        .flat_map(|text| ends.map(|end| format!("{text}{end}")));
+    texts.find(|text| TokenHash::of(text.as_bytes()) == hash)
+}
+
 impl ConfigLoader<'_> {
     /// Checks the clients. `server` has the token of the server.
     pub(super) fn clients(
@@ -56,6 +68,13 @@ impl ConfigLoader<'_> {
                 self.fail(error("token_sha256", why.to_owned()));
                 continue;
             };
+            if let Some(text) = nothing_of(token) {
+                let why = format!(
+                    "token_sha256 is the hash of {text:?}, which is no token: the variable with the token was empty when the hash was made; `respondent clients add` makes both"
+                );
+                self.fail(error("token_sha256", why));
+                continue;
+            }
             if Some(token) == of_server {
                 let why = "this is the token of the server itself; every client needs its own";
                 self.fail(error("token_sha256", why.to_owned()));

@@ -1,5 +1,6 @@
 //! What is forgiven, and what is told of the mistakes that are not.
 use super::*;
+use crate::secrets::TokenHash;
 
 #[test]
 fn a_listen_address_may_be_a_port_alone() {
@@ -223,4 +224,35 @@ fn a_fallback_of_a_model_that_nobody_lists_is_told() {
         let config = TestInputs::new(&format!("{lab}{models}{fallbacks}"));
         assert_eq!(config.config().warnings, warnings);
     }
+}
+
+#[test]
+fn s34_the_hash_of_nothing_is_no_token() {
+    let client = |hash: &str| format!("[clients.alice]\ntoken_sha256 = \"{hash}\"\n");
+    for (text, hash) in [
+        // printf '' | sha256sum
+        (
+            "",
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ),
+        // echo "" | sha256sum
+        (
+            "\n",
+            "01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b",
+        ),
+        ("undefined", &TokenHash::of(b"undefined").to_string()),
+        (
+            "null\n",
+            &TokenHash::of(b"null\n").to_string().to_uppercase(),
+        ),
+    ] {
+        let why = error(&client(hash));
+        let expected = format!("token_sha256 is the hash of {text:?}, which is no token");
+        assert!(
+            why.contains(&expected) && why.contains("was empty"),
+            "{why}"
+        );
+    }
+    let real = TokenHash::of(b"alice-token-1").to_string();
+    assert!(TestInputs::new(&client(&real)).load().is_ok());
 }
