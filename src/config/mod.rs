@@ -56,7 +56,8 @@ pub use storage::{HistoryConfig, JobConfig, ResponseConfig, ResponseMode};
 pub use watch::ConfigWatcher;
 pub use webhooks::{Webhook, WebhookEvent};
 
-use crate::secrets::{Redactor, Secret};
+use crate::net::LOCAL_OWNER;
+use crate::secrets::{Redactor, Secret, TokenHash};
 use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
 
 /// The environment variable with the token: the server asks its clients for it, and Codex sends it.
@@ -153,6 +154,25 @@ impl Config {
     pub fn memory_limit(&self) -> usize {
         let usual = USUAL_MEMORY.max(self.least_memory());
         self.server.memory.unwrap_or(usual)
+    }
+
+    /// Whether requests need a token: that of the server, or that of a client.
+    pub fn needs_token(&self) -> bool {
+        self.server.token.is_some() || !self.clients.is_empty()
+    }
+
+    /// Whether a request of this owner with this token is let in. `None` is a request for which no
+    /// token was needed.
+    pub fn admits(&self, owner: &str, token: Option<TokenHash>) -> bool {
+        let Some(token) = token else {
+            return !self.needs_token();
+        };
+        if owner == LOCAL_OWNER {
+            let own = self.server.token.as_ref();
+            return own.is_some_and(|own| TokenHash::of(own.expose().as_bytes()) == token);
+        }
+        let mut clients = self.clients.iter();
+        clients.any(|(name, client)| **name == *owner && client.token == token)
     }
 
     /// The most bytes of what is remembered of sessions.

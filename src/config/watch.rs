@@ -132,6 +132,9 @@ impl ConfigWatcher {
 /// Prepares `new` for the running server: settings that need a restart keep their old value,
 /// with a warning for each. Fails if the server cannot run with the result.
 fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
+    if old.needs_token() && !new.needs_token() {
+        return Err(opened(old));
+    }
     if new.sandbox {
         let Some(address) = old.sandbox_address else {
             return Err(ConfigError::new(
@@ -157,13 +160,22 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     for token in old.clients.seen_tokens() {
         new.clients.add_seen(token.clone());
     }
-    let needs_token = new.server.token.is_some() || !new.clients.is_empty();
-    if super::address::accepts_remote_clients(new.server.listen) && !needs_token {
-        return Err(ConfigError::new(
-            "the server listens to other machines and needs its token, or clients with tokens",
-        ));
-    }
     Ok(new)
+}
+
+/// The mistake of an edit after which nobody would need a token any more. It may be half a file.
+fn opened(old: &Config) -> ConfigError {
+    let token = old.server.token.is_some();
+    let token = token.then(|| "the token of the server".to_owned());
+    let clients = old.clients.iter().map(|(name, _)| format!("client {name}"));
+    let lost: Vec<String> = token.into_iter().chain(clients).collect();
+    let lost = lost.join(", ");
+    ConfigError {
+        file: old.paths.file.clone(),
+        ..ConfigError::new(format!(
+            "it no longer has {lost}, and without any token everybody could use the server; the tokens of before stay in force: put them back, or restart the server if it shall run without tokens"
+        ))
+    }
 }
 
 fn file_stamps(inputs: &Inputs, purpose: LoadPurpose, config: &Config) -> FileStamps {

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::secrets::TokenHash;
 
 const LAB: &str = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\n";
 
@@ -201,5 +202,79 @@ fn a_reload_says_what_changed() {
             panic!("the edit is good: {text}");
         };
         assert_eq!(changes.join(", "), expected, "{text}");
+    }
+}
+
+fn client(name: &str) -> String {
+    let hash = TokenHash::of(name.as_bytes());
+    format!("[clients.{name}]\ntoken_sha256 = \"{hash}\"\n")
+}
+
+#[test]
+fn s34_no_edit_opens_a_server_that_needs_a_token() {
+    let (alice, bob) = (client("alice"), client("bob"));
+    let server = "[server]\ntoken_file = \"token\"\n";
+    for (config, lost) in [
+        (format!("{LAB}{alice}"), "client alice"),
+        (format!("{LAB}{alice}{bob}"), "client alice"),
+        (format!("{LAB}{server}"), "the token of the server"),
+        (format!("{LAB}{server}{bob}"), "the token of the server"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), CONFIG_FILE_NAME, &config);
+        write(dir.path(), "token", "first-token");
+        let mut watcher = watcher(dir.path());
+        let mut is_closed = |what: &str| {
+            let outcome = watcher.poll();
+            let live = watcher.live.load();
+            assert!(live.needs_token(), "{what}: {outcome:?}");
+            outcome
+        };
+        for length in (0..config.len()).rev() {
+            write(dir.path(), CONFIG_FILE_NAME, &config[..length]);
+            is_closed(&config[..length]);
+        }
+        write(dir.path(), CONFIG_FILE_NAME, LAB);
+        let ReloadOutcome::Rejected(errors) = is_closed(LAB) else {
+            panic!("{config}");
+        };
+        let told = errors.to_string();
+        assert!(told.contains(lost), "{told}");
+        assert!(told.contains("restart"), "{told}");
+        write(dir.path(), CONFIG_FILE_NAME, &config);
+        is_closed("as it was");
+        std::fs::remove_file(dir.path().join("token")).unwrap();
+        is_closed("no token file");
+        std::fs::create_dir(dir.path().join("token")).unwrap();
+        is_closed("a folder for the token");
+        std::fs::remove_file(dir.path().join(CONFIG_FILE_NAME)).unwrap();
+        is_closed("no file");
+    }
+}
+
+#[test]
+fn s34_a_client_or_token_is_removed_while_another_remains() {
+    let (alice, bob) = (client("alice"), client("bob"));
+    let server = "[server]\ntoken_file = \"token\"\n";
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "token", "first-token");
+    let all = format!("{server}{LAB}{alice}{bob}");
+    write(dir.path(), CONFIG_FILE_NAME, &all);
+    let mut watcher = watcher(dir.path());
+    for (config, expected) in [
+        (format!("{server}{LAB}{alice}"), "client bob removed"),
+        (format!("{server}{LAB}"), "client alice removed"),
+        (all, "client alice added, client bob added"),
+        (
+            format!("{LAB}{alice}{bob}"),
+            "the token changed, [server] changed",
+        ),
+        (format!("{LAB}{bob}"), "client alice removed"),
+    ] {
+        write(dir.path(), CONFIG_FILE_NAME, &config);
+        let ReloadOutcome::Applied { changes, .. } = watcher.poll() else {
+            panic!("{config}");
+        };
+        assert_eq!(changes.join(", "), expected);
     }
 }
