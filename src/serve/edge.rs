@@ -124,26 +124,22 @@ where
                 self.observe(reason, &head.headers, &mut response);
                 response
             }
-            GuardVerdict::Pass(Admitted {
-                origin,
-                owner,
-                client_token,
-            }) => {
-                if let Some(token) = client_token {
-                    self.shared.observer.presented(&token);
-                }
-                if let Some(owner) = &owner
-                    && !has_connection(&settings, &head, &owner.0)
-                {
-                    let mut response = close(too_many_connections(&owner.0));
-                    let reason = RefusalReason::Connections;
-                    self.observe(reason, &head.headers, &mut response);
-                    return response;
-                }
+            GuardVerdict::Pass(Admitted { origin, caller }) => {
                 let mut limits = settings.body.clone();
-                if let Some(owner) = owner {
-                    limits.memory = limits.memory.of_owner(&owner.0);
-                    head.extensions.insert(owner);
+                if let Some(caller) = caller {
+                    if let Some(token) = caller.client_token {
+                        self.shared.observer.presented(&token);
+                    }
+                    let owner = &caller.owner.0;
+                    if !has_connection(&settings, &head, owner) {
+                        let mut response = close(too_many_connections(owner));
+                        let reason = RefusalReason::Connections;
+                        self.observe(reason, &head.headers, &mut response);
+                        return response;
+                    }
+                    limits.memory = limits.memory.of_owner(owner);
+                    head.extensions.insert(caller.owner);
+                    head.extensions.insert(caller.by);
                 }
                 let memory = limits.memory.clone();
                 head.extensions.insert(limits);

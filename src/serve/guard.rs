@@ -110,10 +110,22 @@ pub(super) struct Admitted {
     /// If a web page sent it, the response needs the CORS headers for this origin.
     pub(super) origin: Option<HeaderValue>,
     /// Whose request it is; `None` where no token is asked for although one is needed elsewhere.
-    pub(super) owner: Option<Owner>,
-    /// The token of the client that sent it.
-    pub(super) client_token: Option<Secret>,
+    pub(super) caller: Option<Identified>,
 }
+
+/// Whose request it is, and how that is known.
+#[derive(Debug)]
+pub(super) struct Identified {
+    pub(super) owner: Owner,
+    /// The token, if it is that of a client.
+    pub(super) client_token: Option<Secret>,
+    pub(super) by: AdmittedBy,
+}
+
+/// The hash of the token that let a request in; `None` if no token was needed. The HTTP edge puts
+/// it into the extensions of the request, for a connection that outlives it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AdmittedBy(pub Option<TokenHash>);
 
 /// A host or an origin that is refused.
 #[derive(Debug)]
@@ -178,7 +190,11 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
     let caller = if settings.needs_token() {
         identify(settings, &head.headers)
     } else {
-        Ok((Owner::local(), None))
+        Ok(Identified {
+            owner: Owner::local(),
+            client_token: None,
+            by: AdmittedBy(None),
+        })
     };
     let caller = match caller {
         Err(unidentified) if !is_open => {
@@ -186,12 +202,7 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
         }
         caller => caller.ok(),
     };
-    let (owner, client_token) = caller.unzip();
-    GuardVerdict::Pass(Admitted {
-        origin,
-        owner,
-        client_token: client_token.flatten(),
-    })
+    GuardVerdict::Pass(Admitted { origin, caller })
 }
 
 fn forbid(
@@ -380,12 +391,8 @@ fn preflight(origin: &HeaderValue, request: &HeaderMap) -> Response<Body> {
     response
 }
 
-/// Whose token one of the headers holds in which clients send an API key, and the token itself if
-/// it is that of a client.
-fn identify(
-    settings: &GuardSettings,
-    headers: &HeaderMap,
-) -> Result<(Owner, Option<Secret>), Unidentified> {
+/// Whose token one of the headers holds in which clients send an API key.
+fn identify(settings: &GuardSettings, headers: &HeaderMap) -> Result<Identified, Unidentified> {
     let bearer = single(headers, &AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
@@ -394,28 +401,36 @@ fn identify(
         let value = single(headers, &HeaderName::from_static(name));
         value.map(HeaderValue::as_bytes)
     });
-    // Every header is compared with every token, a missing one as an empty token, so that the time
-    // says nothing.
-    let mut found: Vec<(Owner, Option<Secret>)> = Vec::new();
-    for presented in bare.into_iter().chain([bearer]) {
-        let presented = presented.unwrap_or_default();
+    let presented = bare.into_iter().chain([bearer]).flatten();
+    // What is there is compared with every token, so that the time says nothing about them.
+    let mut found: Vec<Identified> = Vec::new();
+    for presented in presented.filter(|it| !it.is_empty()) {
         let token = settings.token.as_ref();
-        if token.is_some_and(|token| token.matches(presented)) {
-            found.push((Owner::local(), None));
-        }
         let hash = TokenHash::of(presented);
+        let by = AdmittedBy(Some(hash));
+        if token.is_some_and(|token| token.matches(presented)) {
+            found.push(Identified {
+                owner: Owner::local(),
+                client_token: None,
+                by,
+            });
+        }
         for client in &settings.clients {
             if client.hash.matches(&hash) {
                 let text = String::from_utf8_lossy(presented);
-                found.push((Owner(Arc::clone(&client.name)), Secret::new(&text)));
+                found.push(Identified {
+                    owner: Owner(Arc::clone(&client.name)),
+                    client_token: Secret::new(&text),
+                    by,
+                });
             }
         }
     }
-    let (owner, token) = found.pop().ok_or(Unidentified::NoToken)?;
-    if found.iter().any(|(other, _)| *other != owner) {
+    let caller = found.pop().ok_or(Unidentified::NoToken)?;
+    if found.iter().any(|other| other.owner != caller.owner) {
         return Err(Unidentified::SeveralOwners);
     }
-    Ok((owner, token))
+    Ok(caller)
 }
 
 /// Why it is unknown whose request this is.
@@ -448,6 +463,37 @@ mod tests {
 
     fn is_allowed(settings: &GuardSettings, host: &str) -> bool {
         parse_host(host).is_some_and(|host| host_allowed(settings, &host))
+    }
+
+    #[test]
+    fn s34_a_header_without_a_token_is_nobody() {
+        let nobody = ClientToken {
+            name: "eve".into(),
+            hash: TokenHash::of(b""),
+        };
+        let settings = GuardSettings {
+            clients: vec![nobody],
+            ..GuardSettings::default()
+        };
+        for header in [
+            None,
+            Some(("authorization", "Bearer ")),
+            Some(("authorization", "Basic eve")),
+            Some(("authorization", "")),
+            Some(("x-api-key", "")),
+            Some(("api-key", "wrong")),
+        ] {
+            let headers = header.into_iter().map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            });
+            assert!(
+                identify(&settings, &headers.collect()).is_err(),
+                "{header:?}"
+            );
+        }
     }
 
     // S31

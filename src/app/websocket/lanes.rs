@@ -94,6 +94,11 @@ impl Lanes {
         Ok(())
     }
 
+    /// Whether a turn has not begun.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.all.iter().any(|lane| !lane.waiting.is_empty())
+    }
+
     /// Takes out the turns that have not begun.
     pub(super) fn take_waiting(&mut self) -> Vec<WaitingTurn> {
         let lanes = self.all.iter_mut();

@@ -28,11 +28,11 @@ use crate::metrics::OpenStream;
 use crate::net::blocking::block_in_place_if_large;
 use crate::net::memory::{CountedValue, SharedMemory};
 use crate::net::websocket_frame::FrameKind;
-use crate::net::{ClientConnection, LOCAL_OWNER, Owner, RequestId};
+use crate::net::{ClientConnection, Owner, RequestId};
 use crate::responses::ConnectionResponses;
-use crate::serve::BodyLimits;
 use crate::serve::error::upgrade_required;
 use crate::serve::websocket::{SocketEnd, TextMessage, WebSocket, WebSocketLimits, upgrade};
+use crate::serve::{AdmittedBy, BodyLimits};
 use crate::turn::{Caller, MessageRequest, error_message, message_turn};
 
 /// After so many errors that the client has not taken, its messages have to wait.
@@ -49,6 +49,7 @@ pub(super) async fn connect(
         return upgrade_required();
     }
     let (head, _) = request.into_parts();
+    let by = head.extensions.get().copied().unwrap_or_default();
     let messages: BodyLimits = head.extensions.get().cloned().unwrap_or_default();
     let responses = ConnectionResponses::new(messages.max, messages.memory.clone());
     let limits = WebSocketLimits {
@@ -61,6 +62,7 @@ pub(super) async fn connect(
         let session = WebSocketSession {
             codex: Caller::from_headers(&turn_head.headers).codex,
             owner,
+            by,
             head: turn_head,
             responses: Arc::new(responses),
             lanes: Lanes::new(&app.service.metrics),
@@ -102,6 +104,8 @@ fn turn_head(head: &Parts) -> Parts {
 struct WebSocketSession {
     app: AppState,
     owner: Arc<str>,
+    /// The token of the handshake.
+    by: AdmittedBy,
     codex: bool,
     head: Parts,
     socket: WebSocket,
@@ -131,12 +135,7 @@ impl WebSocketSession {
             match poll_fn(|cx| self.poll_step(cx)).await {
                 SessionStep::Receive(message) => self.receive(message),
                 SessionStep::Send(frames) => self.socket.send(frames),
-                SessionStep::Close(end) => {
-                    self.closing = Some(end);
-                    for waiting in self.lanes.take_waiting() {
-                        self.refuse(&closing_fault(end), waiting.event.stream_id.as_deref());
-                    }
-                }
+                SessionStep::Close(end) => self.close(end),
                 SessionStep::End(end) => break end,
             }
             self.socket.set_write_deadline(self.lanes.last_deadline());
@@ -166,6 +165,9 @@ impl WebSocketSession {
             return Poll::Ready(step);
         }
         if self.closing.is_none() {
+            if self.lanes.has_waiting() && !self.is_admitted() {
+                return Poll::Ready(SessionStep::Close(SocketEnd::Revoked));
+            }
             if self.drain.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(SessionStep::Close(SocketEnd::Restart));
             }
@@ -207,7 +209,18 @@ impl WebSocketSession {
         })
     }
 
+    /// Lets no further turns begin, those that wait neither.
+    fn close(&mut self, end: SocketEnd) {
+        self.closing = Some(end);
+        for waiting in self.lanes.take_waiting() {
+            self.refuse(&closing_fault(end), waiting.event.stream_id.as_deref());
+        }
+    }
+
     fn receive(&mut self, message: TextMessage) {
+        if self.closing.is_none() && !self.is_admitted() {
+            self.close(SocketEnd::Revoked);
+        }
         let TextMessage { text, memory } = message;
         let read = block_in_place_if_large(text.len(), || ClientEvent::read(&text));
         match read {
@@ -219,12 +232,14 @@ impl WebSocketSession {
                 };
                 let taken = match self.closing {
                     Some(end) => Err(closing_fault(end)),
-                    None if !self.is_known() => Err(removed_fault(&self.owner)),
                     None => self.lanes.add(waiting),
                 };
                 if let Err(fault) = taken {
                     self.refuse(&fault, lane.as_deref());
                 }
+            }
+            Ok(ClientEvent::Steer(_)) if self.closing == Some(SocketEnd::Revoked) => {
+                self.refuse(&closing_fault(SocketEnd::Revoked), None);
             }
             Ok(ClientEvent::Steer(steer)) => {
                 let frame = FrameKind::Text.with(steer_failed(&steer).as_bytes());
@@ -238,11 +253,10 @@ impl WebSocketSession {
         }
     }
 
-    /// Whether the client is still in the configuration, as it was at the handshake.
-    fn is_known(&self) -> bool {
-        let config = self.app.service.config.load();
-        let mut clients = config.clients.iter();
-        *self.owner == *LOCAL_OWNER || clients.any(|(name, _)| **name == *self.owner)
+    /// Whether the handshake would be let in now.
+    fn is_admitted(&self) -> bool {
+        let AdmittedBy(token) = self.by;
+        self.app.service.config.load().admits(&self.owner, token)
     }
 
     fn refuse(&mut self, fault: &Fault, stream_id: Option<&str>) {
@@ -253,6 +267,10 @@ impl WebSocketSession {
 
 /// The fault of a request that a connection does not take any more.
 fn closing_fault(end: SocketEnd) -> Fault {
+    if end == SocketEnd::Revoked {
+        let message = "The token that opened this WebSocket is not valid any more: open another one with a token that this server knows.";
+        return Fault::new(Kind::Authentication, message);
+    }
     if end == SocketEnd::Expired {
         let message = "This WebSocket has lasted as long as it may (websocket_lifetime in [server]): open another one to continue.";
         let fault = Fault::new(Kind::InvalidRequest, message);
@@ -263,12 +281,6 @@ fn closing_fault(end: SocketEnd) -> Fault {
         retry: Retry::Soon,
         ..Fault::new(Kind::Draining, message)
     }
-}
-
-/// The fault of a request of a client that was removed from the configuration.
-fn removed_fault(owner: &str) -> Fault {
-    let message = format!("The client '{owner}' is not known to this server any more.");
-    Fault::new(Kind::Authentication, message)
 }
 
 /// The answer to `response.steer`.

@@ -64,6 +64,9 @@ pub enum SocketEnd {
     /// It has lasted as long as it may.
     #[error("the connection has lasted as long as it may")]
     Expired,
+    /// The token that opened it is not valid any more.
+    #[error("the token that opened the connection is not valid any more")]
+    Revoked,
     /// The server shuts down.
     #[error("the server is restarting")]
     Restart,
@@ -79,7 +82,9 @@ impl SocketEnd {
             Self::ByClient(Some(_)) | Self::Protocol => CloseCode::PROTOCOL,
             Self::Binary => CloseCode::UNSUPPORTED,
             Self::NotText => CloseCode::NOT_TEXT,
-            Self::TooSlow | Self::TooManyControlFrames | Self::Silent => CloseCode::POLICY,
+            Self::TooSlow | Self::TooManyControlFrames | Self::Silent | Self::Revoked => {
+                CloseCode::POLICY
+            }
             Self::TooLarge => CloseCode::TOO_LARGE,
             Self::Restart => CloseCode::RESTART,
             Self::MemoryFull => CloseCode::TRY_LATER,
@@ -96,13 +101,14 @@ impl SocketEnd {
             Self::TooLarge => Some(RefusalReason::TooLarge),
             Self::TooSlow => Some(RefusalReason::TooSlow),
             Self::MemoryFull => Some(RefusalReason::MemoryFull),
+            Self::Revoked => Some(RefusalReason::Token),
             Self::ByClient(_) | Self::Gone | Self::Silent | Self::Expired | Self::Restart => None,
         }
     }
 
     /// Whether the client is expected to answer the close frame.
     pub(super) fn awaits_answer(self) -> bool {
-        matches!(self, Self::Expired | Self::Restart)
+        matches!(self, Self::Expired | Self::Revoked | Self::Restart)
     }
 }
 

@@ -197,15 +197,6 @@ impl Socket {
         self.check(&messages)
     }
 
-    /// Reads the rest of an answer that began with this event, and checks it.
-    pub async fn stream_after(&mut self, first: Value) -> CheckedStream {
-        let mut messages = vec![first];
-        while messages.last().is_none_or(|last| !is_terminal(last)) {
-            messages.push(self.event().await);
-        }
-        self.check(&messages)
-    }
-
     /// Checks the messages of one answer by all rules of a stream.
     pub fn check(&self, messages: &[Value]) -> CheckedStream {
         let mut body = String::new();

@@ -8,8 +8,9 @@ use super::client::{END, MIDDLE, PART, PING, PONG, ServerFrame, Socket};
 use crate::bundles::run;
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
-use crate::stored::{asks, client, provider, says};
+use crate::stored::{asks, client, provider};
 use crate::trial::{case, wire_case};
+use respondent::secrets::TokenHash;
 
 pub fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = PlayerWire::ALL
@@ -31,8 +32,8 @@ pub fn trials() -> Vec<Trial> {
             guarded,
         ),
         case(
-            "R61 websocket: a client that was removed gets no more turns",
-            removed,
+            "R61 websocket: a connection ends with the token that opened it",
+            revoked,
         ),
         case(
             "R61 websocket: switched off, a handshake gets 426",
@@ -138,29 +139,53 @@ async fn guarded() {
     assert!(!proxy.log().contains("a-token-of-some-length"));
 }
 
-async fn removed() {
-    let player = repeating_player(PlayerWire::Chat, says("hello")).await;
-    let with = |names: &[&str]| {
-        let tables = names.iter().map(|name| client(name, ""));
-        tables.fold(Setup::new().wire_of(&player), |setup, table| {
-            setup.tables(&table)
-        })
-    };
-    let proxy = Proxy::start_with(&player, with(&["ada", "bob"])).await;
-    let token = "authorization: Bearer ada-token-1\r\n";
-    let mut socket = Socket::open_with(&proxy, token).await;
-    assert_eq!(socket.turn(&hello()).await.text(), "hello");
-    let config = with(&["bob"]).config(&player.base_url());
-    crate::proxy::write(proxy.folder.path(), "proxy-config.toml", &config);
-    // The server looks at its configuration now and then.
-    loop {
-        socket.create(&hello()).await;
-        let first = socket.event().await;
-        if first["type"] == "error" {
-            assert_eq!(first["status"], 401, "{first}");
-            break;
+/// What lets a connection in at first and no more after an edit: without a client, with another
+/// token for the client or the server, and with the first token of a server that needed none.
+async fn revoked() {
+    let (ada, bob) = (client("ada", ""), client("bob", ""));
+    let other = ada.replace(
+        &TokenHash::of(b"ada-token-1").to_string(),
+        &TokenHash::of(b"ada-token-2").to_string(),
+    );
+    let both = format!("{ada}{bob}");
+    let file = "token_file = \"token\"";
+    for (before, after, token, change) in [
+        (&*both, &*bob, "ada-token-1", "client ada removed"),
+        (&*ada, &*other, "ada-token-1", "client ada changed"),
+        (file, file, "local-token-1", "the token changed"),
+        ("", &*ada, "", "client ada added"),
+        ("", &*ada, "ada-token-1", "client ada added"),
+    ] {
+        let player = provider(&["hello"]).await;
+        player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+        let setup = |lines: &str| {
+            let setup = Setup::new().wire_of(&player);
+            match lines {
+                "token_file = \"token\"" => setup.server(lines),
+                tables => setup.tables(tables),
+            }
+        };
+        let proxy = Proxy::start_with(&player, setup(before).file("token", "local-token-1")).await;
+        let header = format!("authorization: Bearer {token}\r\n");
+        let mut idle = Socket::open_with(&proxy, &header).await;
+        assert_eq!(idle.turn(&hello()).await.text(), "hello", "{change}");
+        let mut busy = Socket::open_with(&proxy, &header).await;
+        busy.create(&hello()).await;
+        busy.until("response.output_text.delta").await;
+        busy.create(&asks("waits", json!({}))).await;
+        let config = setup(after).config(&player.base_url());
+        crate::proxy::write(proxy.folder.path(), "proxy-config.toml", &config);
+        crate::proxy::write(proxy.folder.path(), "token", "local-token-22");
+        proxy.wait_for_log(change).await;
+        for (socket, refusals) in [(&mut idle, 1), (&mut busy, 2)] {
+            socket.create(&hello()).await;
+            for _ in 0..refusals {
+                let refused = socket.event().await;
+                assert_eq!(refused["status"], 401, "{change}: {refused}");
+            }
         }
-        socket.stream_after(first).await;
+        assert_eq!(idle.closed().await.0, 1008);
+        assert_eq!(player.requests().len(), 2);
     }
 }
 
