@@ -332,6 +332,15 @@ async fn canaries() {
         shown.body
     );
     assert_clean("the metrics", &shown.body);
+    for path in [
+        "/diagnostics/turns",
+        "/diagnostics/status",
+        "/diagnostics/jobs",
+    ] {
+        let shown = proxy.get_with(path, &with_token(&[])).await;
+        assert_eq!(shown.status, 200, "{path}");
+        assert_clean(path, &shown.body);
+    }
     assert_clean("the log", &proxy.log());
     assert!(proxy.log().contains("[redacted]"));
     assert!(

@@ -299,6 +299,7 @@ impl RecordedTurn {
     pub(super) fn listed(&self) -> ListedTurn {
         let ended = self.end.as_ref();
         let last = self.attempts.last();
+        let redactor = self.config.redactor();
         let begun = self.status.is_some_and(|status| status.is_success());
         let id = self.random.first().filter(|_| begun);
         ListedTurn {
@@ -308,7 +309,8 @@ impl RecordedTurn {
             began_ms: self.began_ms,
             took_us: self.took_us,
             outcome: ended.map(|ended| ended.outcome),
-            route: last.map(|attempt| attempt.route.clone()),
+            // A client chooses the name of a model that is not listed.
+            route: last.map(|attempt| redactor.redact_known(&attempt.route).into_owned()),
             failed: self.is_failure(),
             memory: true,
             disk: false,
