@@ -300,17 +300,18 @@ pub(crate) fn item_id(prefix: &str, response_id: &str, index: impl Display) -> S
     format!("{prefix}_{token}{index}")
 }
 
-/// Appends the `usage` of a response.
+/// Appends the `usage` of a response. No count is so large that the total would not be the sum.
 pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
+    let count = |tokens: u64| tokens.min(u64::MAX / 2);
     let usage = json!({
-        "input_tokens": usage.input,
+        "input_tokens": count(usage.input),
         "input_tokens_details": {
-            "cached_tokens": usage.cached,
-            "cache_write_tokens": usage.cache_write,
+            "cached_tokens": count(usage.cached),
+            "cache_write_tokens": count(usage.cache_write),
         },
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.input.saturating_add(usage.output),
+        "output_tokens": count(usage.output),
+        "output_tokens_details": {"reasoning_tokens": count(usage.reasoning)},
+        "total_tokens": count(usage.input) + count(usage.output),
     });
     json::push(out, &usage);
 }
@@ -402,5 +403,22 @@ mod tests {
             read(&response)["error"],
             json!({"code": "server_error", "message": "a \"b\""})
         );
+    }
+
+    #[test]
+    fn the_total_is_the_sum_of_any_counts() {
+        let usage = Usage {
+            input: u64::MAX,
+            output: u64::MAX,
+            reasoning: u64::MAX,
+            ..Usage::default()
+        };
+        let mut out = Vec::new();
+        push_usage(&mut out, usage);
+        let read: Value = serde_json::from_slice(&out).unwrap();
+        let count = |name: &str| read[name].as_u64().unwrap();
+        let sum = count("input_tokens").checked_add(count("output_tokens"));
+        assert_eq!(sum, Some(count("total_tokens")));
+        assert!(read["output_tokens_details"]["reasoning_tokens"] == read["output_tokens"]);
     }
 }
