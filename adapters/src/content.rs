@@ -12,7 +12,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
-use crate::json::string_value;
+use crate::json::{only_from_object, string_value};
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::text_files;
@@ -21,7 +21,7 @@ use crate::turn::Item;
 /// One element of a content list. The fields stay raw JSON, and any of them may
 /// be missing: which ones a part needs depends on its type.
 #[derive(Default, Deserialize)]
-#[serde(expecting = "a content part, which is an object")]
+#[serde(remote = "Self")]
 pub(crate) struct ContentPart<'a> {
     /// `type`; any JSON value.
     #[serde(borrow, rename = "type")]
@@ -43,6 +43,7 @@ pub(crate) struct ContentPart<'a> {
     mime_type: Option<&'a RawValue>,
     encrypted_content: Option<&'a RawValue>,
 }
+only_from_object!(ContentPart, "a content part, which is an object");
 
 /// The types of parts that hold text.
 const TEXT_TYPES: [&str; 7] = [
@@ -114,10 +115,12 @@ impl<'a> ContentPart<'a> {
     /// The URL of an image, as JSON.
     pub(crate) fn image(&self) -> Option<&'a RawValue> {
         #[derive(Deserialize)]
+        #[serde(remote = "Self")]
         struct ImageUrl<'a> {
             #[serde(borrow)]
             url: &'a RawValue,
         }
+        only_from_object!(ImageUrl, "an object");
         let image = self.image_url?;
         if !image.get().starts_with('{') {
             return Some(image);
@@ -346,11 +349,13 @@ impl<'a> MessageContent<'a> {
 
 fn read_part<'a>(part: &ContentPart<'a>, at: usize, item: usize) -> Result<MessagePart<'a>, Fault> {
     #[derive(Deserialize)]
+    #[serde(remote = "Self")]
     struct AudioData<'a> {
         #[serde(borrow)]
         data: Option<&'a RawValue>,
         format: Option<&'a RawValue>,
     }
+    only_from_object!(AudioData, "an object");
     let invalid = |message: &str| {
         Fault::invalid(
             format!("input[{item}].content"),

@@ -10,6 +10,8 @@ use serde::de::{Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::members::Members;
+
 mod unescape;
 
 pub use unescape::unescape;
@@ -139,6 +141,57 @@ pub(crate) fn read_each<'a, T: Deserialize<'a>, E>(
 pub(crate) fn list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
         .unwrap_or_default()
+}
+
+/// Lets a struct be read from an object only. serde also takes a list, for its fields in their order.
+/// The struct has the attribute `#[serde(remote = "Self")]`.
+macro_rules! only_from_object {
+    ($name:ident, $expected:literal) => {
+        impl<'de: 'a, 'a> serde::Deserialize<'de> for $name<'a> {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                struct ObjectVisitor;
+
+                impl<'de> serde::de::Visitor<'de> for ObjectVisitor {
+                    type Value = $name<'de>;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str($expected)
+                    }
+
+                    fn visit_map<M: serde::de::MapAccess<'de>>(
+                        self,
+                        map: M,
+                    ) -> Result<Self::Value, M::Error> {
+                        $name::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+                    }
+                }
+
+                from.deserialize_map(ObjectVisitor)
+            }
+        }
+    };
+}
+pub(crate) use only_from_object;
+
+/// Whether JSON may have a member of this name, which is a plain word, also one that is written with
+/// escapes. To know it, the JSON has to be parsed.
+pub(crate) fn may_have(json: &str, name: &str) -> bool {
+    let bytes = json.as_bytes();
+    // Escapes of letters and of the underscore.
+    let mut escapes = memchr::memmem::find_iter(bytes, b"\\u00");
+    let is_letter = |at: usize| {
+        bytes
+            .get(at + 4)
+            .is_some_and(|digit| (b'5'..=b'7').contains(digit))
+    };
+    let mut named = memchr::memmem::find_iter(bytes, name.as_bytes());
+    let is_quoted = |at: usize| at.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'"');
+    named.any(is_quoted) || escapes.any(is_letter)
+}
+
+/// Whether a member of an object is `true`. JSON without its name is not parsed.
+pub fn has_true(json: &str, name: &str) -> bool {
+    may_have(json, name) && Members::read(json).is_some_and(|it| is_true(it.get(name)))
 }
 
 /// Whether a value is `true`.
@@ -310,6 +363,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_member_is_found_however_its_name_is_written() {
+        for (json, is_true) in [
+            (r#"{"background":true}"#, true),
+            (r#"{ "b\u0061ckground" : true }"#, true),
+            (r#"{"\u0062\u0061\u0063kground":true}"#, true),
+            (r#"{"backgroun\u0064":true}"#, true),
+            (r#"{"b\\u0061ckground":true}"#, false),
+            (r#"{"background":false}"#, false),
+            (r#"{"x":"background","y":true}"#, false),
+            (r#"["background",true]"#, false),
+            ("[true]", false),
+            (r#"{"x":{"background":true}}"#, false),
+        ] {
+            assert_eq!(has_true(json, "background"), is_true, "{json}");
+        }
+        assert!(may_have(r#"{"file\u005fdata":1}"#, "file_data"));
+        // Most escapes are of letters that no name has.
+        assert!(!may_have(r#"{"x":"caf\u00e9 \u4e2d \u003c"}"#, "prompt"));
+    }
 
     #[test]
     fn lone_surrogates_are_found_and_replaced() {

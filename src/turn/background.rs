@@ -10,7 +10,6 @@ use adapters::fault::Fault;
 use adapters::responses::event_buffer::EventBuffer;
 use axum::body::Body;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use memchr::memmem;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -106,17 +105,6 @@ impl EventLog for UnreadLog {
     fn finish<'l>(&'l self, _: &'l EventBuffer, _: NewResponse) -> LogFuture<'l> {
         Box::pin(ready(true))
     }
-}
-
-/// Whether a request asks for a background answer. A body without the word is not parsed.
-pub(super) fn is_asked_for(body: &str) -> bool {
-    #[derive(Deserialize)]
-    struct AskedFor {
-        #[serde(default)]
-        background: Option<bool>,
-    }
-    memmem::find(body.as_bytes(), b"\"background\"").is_some()
-        && serde_json::from_str::<AskedFor>(body).is_ok_and(|it| it.background == Some(true))
 }
 
 /// The headers that decide how a turn runs, as JSON.

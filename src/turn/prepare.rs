@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use adapters::fault::Fault;
+use adapters::json;
 use adapters::responses::assembler::Assembler;
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::{TurnSource, call_not_found};
 use adapters::shared_text::SharedText;
 use adapters::turn::{Continuation, Turn};
-use serde::Deserialize;
 
 use super::background::ResponseIdentity;
 use super::caller::{Session, TurnKind};
@@ -367,13 +367,7 @@ pub(super) fn failed_request(
     body: &str,
     fault: &Fault,
 ) -> Option<PreparedRequest> {
-    #[derive(Deserialize)]
-    struct Asked {
-        #[serde(default)]
-        stream: bool,
-    }
-    let is_streamed = serde_json::from_str::<Asked>(body).is_ok_and(|asked| asked.stream);
-    if !is_streamed && ctx.run.is_none() {
+    if !json::has_true(body, "stream") && ctx.run.is_none() {
         return None;
     }
     let ResponseIdentity { id, created_at } = ctx.response_identity();

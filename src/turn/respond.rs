@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
+use adapters::json;
 use adapters::responses::client_event::CreateEvent;
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
@@ -57,7 +58,7 @@ pub async fn respond(
     let config = service.config.load_full();
     if let Some(queue) = service.background.get().and_then(Weak::upgrade)
         && !is_compaction(head)
-        && background::is_asked_for(&body.text)
+        && json::has_true(&body.text, "background")
     {
         return accept(service, queue.as_ref(), owner, &config, head, body).await;
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
-use crate::json::string_value;
+use crate::json::{only_from_object, string_value};
 use crate::members::Members;
 use crate::notes::Notes;
 use crate::text::Text;
@@ -93,11 +93,13 @@ const MIN_COMPACT_THRESHOLD: u64 = 1_000;
 /// entry without one, `None` without an entry.
 pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u64>, Fault> {
     #[derive(Deserialize)]
+    #[serde(remote = "Self")]
     struct ContextManagementEntry<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<&'a RawValue>,
         compact_threshold: Option<&'a RawValue>,
     }
+    only_from_object!(ContextManagementEntry, "an object");
     let Some(raw) = raw else { return Ok(None) };
     let entries: Vec<ContextManagementEntry<'_>> = serde_json::from_str(raw.get()).map_err(|_| {
         Fault::invalid(
@@ -130,14 +132,15 @@ pub(super) fn read_text<'a>(
     controls: &mut Controls<'a>,
 ) -> Result<(), Fault> {
     #[derive(Deserialize)]
-    #[serde(expecting = "an object")]
+    #[serde(remote = "Self")]
     struct TextParameter<'a> {
         #[serde(borrow)]
         format: Option<TextFormatFields<'a>>,
         verbosity: Option<&'a RawValue>,
     }
+    only_from_object!(TextParameter, "an object");
     #[derive(Deserialize)]
-    #[serde(expecting = "an object")]
+    #[serde(remote = "Self")]
     struct TextFormatFields<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<Cow<'a, str>>,
@@ -146,6 +149,7 @@ pub(super) fn read_text<'a>(
         strict: Option<bool>,
         description: Option<&'a RawValue>,
     }
+    only_from_object!(TextFormatFields, "an object");
     let Some(raw) = raw else { return Ok(()) };
     let part: TextParameter<'a> = serde_json::from_str(raw.get()).map_err(|error| {
         Fault::invalid(
@@ -188,16 +192,28 @@ pub(super) fn read_text<'a>(
 }
 
 /// Reads the effort of the parameter `reasoning` into `controls`.
-pub(super) fn read_reasoning<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) {
+pub(super) fn read_reasoning<'a>(
+    raw: Option<&'a RawValue>,
+    controls: &mut Controls<'a>,
+) -> Result<(), Fault> {
     #[derive(Deserialize)]
+    #[serde(remote = "Self")]
     struct ReasoningParameter<'a> {
         #[serde(borrow)]
         effort: Option<&'a RawValue>,
     }
-    let part = raw.and_then(|raw| serde_json::from_str::<ReasoningParameter<'a>>(raw.get()).ok());
-    if let Some(effort) = part.and_then(|part| string_value(part.effort)) {
+    only_from_object!(ReasoningParameter, "an object");
+    let Some(raw) = raw else { return Ok(()) };
+    let part: ReasoningParameter<'a> =
+        serde_json::from_str(raw.get()).map_err(|_| no_object("reasoning"))?;
+    if let Some(effort) = string_value(part.effort) {
         controls.effort = Some(effort);
     }
+    Ok(())
+}
+
+fn no_object(name: &'static str) -> Fault {
+    Fault::invalid(name, format!("The parameter '{name}' must be an object."))
 }
 
 /// Reads the parameter `include` into `controls`; a note lists unknown entries.
@@ -261,15 +277,15 @@ fn read_scalar<'a, T: Deserialize<'a>>(
 pub(super) fn read_cache_comparison(
     options: Option<&RawValue>,
     notes: &mut Notes,
-) -> Option<String> {
+) -> Result<Option<String>, Fault> {
+    const NAME: &str = "prompt_cache_options";
     const COMPARED: &str = "comparison_response_id";
-    let members = Members::read(options?.get());
-    let has_others = members
-        .as_ref()
-        .is_none_or(|members| members.iter().any(|(name, _)| name != COMPARED));
-    if has_others {
-        notes.add("parameter_ignored", "prompt_cache_options");
+    let Some(options) = options else {
+        return Ok(None);
+    };
+    let members = Members::read(options.get()).ok_or_else(|| no_object(NAME))?;
+    if members.iter().any(|(name, _)| name != COMPARED) {
+        notes.add("parameter_ignored", NAME);
     }
-    let compared = members?.text(COMPARED)?;
-    Some(compared.into_owned())
+    Ok(members.text(COMPARED).map(Cow::into_owned))
 }

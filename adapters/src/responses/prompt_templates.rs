@@ -376,9 +376,8 @@ impl PromptTemplates {
     /// `None` if it has no `prompt`, or is no JSON object. It has at most `max_bytes` bytes. What the
     /// request itself has counts, except that the messages of the template come before its input.
     pub fn expand(&self, body: &str, max_bytes: usize) -> Result<Option<String>, Fault> {
-        // A name may be written with escapes. Most bodies need no look at their members.
-        let has = |text: &str| memchr::memmem::find(body.as_bytes(), text.as_bytes()).is_some();
-        if !has("\"prompt\"") && !has("\\u") {
+        // Most bodies need no look at their members.
+        if !json::may_have(body, "prompt") {
             return Ok(None);
         }
         let Some(members) = Members::read(body) else {

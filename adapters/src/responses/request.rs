@@ -17,7 +17,7 @@ use super::request_body::read_items;
 use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
-use crate::json;
+use crate::json::{self, only_from_object};
 use crate::members::Members;
 use crate::purpose::Purpose;
 use crate::shared_text::SharedText;
@@ -77,10 +77,12 @@ pub(crate) struct RawItems<'a> {
 
 /// The part of a request body that has its items.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct BodyInput<'a> {
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
+only_from_object!(BodyInput, "an object");
 
 impl TurnSource {
     /// The source of a turn that answers this request body.

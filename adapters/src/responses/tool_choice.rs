@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
-use crate::json::{self, string_value};
+use crate::json::{self, only_from_object, string_value};
 use crate::tools::{MAX_TOOLS, ToolChoice, ToolKind, Toolbox};
 
 /// Reads `tool_choice`: a mode, one tool, or `allowed_tools`. `dropped` holds the types
@@ -71,7 +71,7 @@ pub(super) fn echoed(raw: &RawValue) -> Cow<'_, str> {
 /// The object form of `tool_choice`; the entries of `allowed_tools` have the same fields. Chat
 /// Completions has the name in an object `function` or `custom`, and the list in `allowed_tools`.
 #[derive(Deserialize)]
-#[serde(expecting = "an object")]
+#[serde(remote = "Self")]
 struct ToolChoiceFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
@@ -86,13 +86,15 @@ struct ToolChoiceFields<'a> {
     custom: Option<NamedTool<'a>>,
     allowed_tools: Option<&'a RawValue>,
 }
+only_from_object!(ToolChoiceFields, "an object");
 
 #[derive(Deserialize)]
-#[serde(expecting = "an object")]
+#[serde(remote = "Self")]
 struct NamedTool<'a> {
     #[serde(borrow)]
     name: Option<Cow<'a, str>>,
 }
+only_from_object!(NamedTool, "an object");
 
 impl<'a> ToolChoiceFields<'a> {
     fn read(raw: &'a RawValue) -> Result<Self, Fault> {

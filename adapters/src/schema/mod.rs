@@ -16,6 +16,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::json;
+
 use self::node::SchemaNode;
 pub(crate) use self::refs::ReferenceRoom;
 
@@ -81,7 +83,7 @@ const ENCRYPTED: &str = "encrypted";
 
 /// Whether the keyword may be in this JSON.
 fn may_encrypt(json: &str) -> bool {
-    memchr::memmem::find(json.as_bytes(), br#""encrypted""#).is_some()
+    json::may_have(json, ENCRYPTED)
 }
 
 /// A tool, a namespace or a list of these without the keyword in its schemas; `None` if it is

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use self::text::tokens;
 use crate::content::{ContentPart, read_parts};
 use crate::item_text::arguments_json;
-use crate::json::{self, string_value};
+use crate::json::{self, only_from_object, string_value};
 use crate::plan::{ItemAction, Plan};
 use crate::turn::{Item, ItemKind, TextFormat, Turn};
 
@@ -39,6 +39,7 @@ const SMALL_IMAGE: f64 = 85.0;
 
 /// The definition of a tool or of a namespace.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct Definition<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
@@ -52,6 +53,7 @@ struct Definition<'a> {
     execution: Option<&'a RawValue>,
     defer_loading: Option<&'a RawValue>,
 }
+only_from_object!(Definition, "an object");
 
 /// Estimates the input tokens of a turn that is sent by this plan.
 #[expect(

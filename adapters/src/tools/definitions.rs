@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::{MAX_TOOLS, ToolDefinition, ToolKind, ToolTarget, Toolbox};
 use crate::fault::Fault;
-use crate::json::{self, string_value};
+use crate::json::{self, only_from_object, string_value};
 use crate::text::Text;
 
 /// The longest name of a tool or of a namespace, in bytes. OpenAI takes 64 characters.
@@ -22,7 +22,7 @@ const MAX_NAME_BYTES: usize = 1_024;
 
 /// The fields of all tool types.
 #[derive(Deserialize)]
-#[serde(expecting = "a tool, which is an object")]
+#[serde(remote = "Self")]
 struct ToolFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
@@ -39,16 +39,18 @@ struct ToolFields<'a> {
     #[serde(borrow)]
     execution: Option<Cow<'a, str>>,
 }
+only_from_object!(ToolFields, "a tool, which is an object");
 
 /// The `format` of a custom tool; the types `lark` and `regex` have a definition.
 #[derive(Deserialize)]
-#[serde(expecting = "an object")]
+#[serde(remote = "Self")]
 struct ToolFormat<'a> {
     #[serde(borrow)]
     syntax: Option<Cow<'a, str>>,
     #[serde(borrow)]
     definition: Option<Cow<'a, str>>,
 }
+only_from_object!(ToolFormat, "an object");
 
 impl<'a> Toolbox<'a> {
     /// Adds the tools of a JSON list of tool definitions, which is the request's own, that of

@@ -90,8 +90,8 @@ fn is_list_of_parts(text: &str) -> bool {
 
 /// The list with text in place of files and images that are text; `None` if it has none.
 fn with_plain_texts(list: &str) -> Option<String> {
-    let has = |sign: &str| memchr::memmem::find(list.as_bytes(), sign.as_bytes()).is_some();
-    if !list.starts_with('[') || !has("file_data") && !has("svg+xml") {
+    let is_image = || memchr::memmem::find(list.as_bytes(), b"svg").is_some();
+    if !list.starts_with('[') || !json::may_have(list, "file_data") && !is_image() {
         return None;
     }
     let elements: Vec<&RawValue> = serde_json::from_str(list).ok()?;

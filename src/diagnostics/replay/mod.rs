@@ -38,12 +38,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
+use adapters::json;
 use adapters::stop_flag::StopFlag;
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
 use registry::RouteSnapshot;
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::bundle::{BodyChunk, BundleTurn};
@@ -154,7 +154,7 @@ async fn run(
         &Arc::new(body.clone()),
     );
     env.arm();
-    let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
+    let streams = json::has_true(&body, "stream") && !head.uri.path().ends_with("/compact");
     let client = tokio::spawn(async move {
         let response = respond(&service, owner, &head, body).await;
         let mut body = response.into_body();
@@ -192,19 +192,6 @@ fn client_request(turn: &BundleTurn) -> Result<(Parts, String), ReplayError> {
     let body = String::from_utf8(turn.request.body.clone())
         .map_err(|_| ReplayError::Damaged("the request is not UTF-8"))?;
     Ok((head, body))
-}
-
-/// The field `stream` of a request.
-#[derive(Deserialize)]
-struct StreamFlag {
-    #[serde(default)]
-    stream: Option<bool>,
-}
-
-impl StreamFlag {
-    fn of(body: &str) -> bool {
-        serde_json::from_str::<Self>(body).is_ok_and(|asked| asked.stream == Some(true))
-    }
 }
 
 /// The configuration that the turn ran with, but the requests to its providers go to `origin`,

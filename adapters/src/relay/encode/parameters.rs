@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::body_writer::BodyWriter;
 use crate::effort::nearest;
-use crate::json;
+use crate::json::{self, only_from_object};
 use crate::turn::TextFormat;
 
 /// Writes everything that does not depend on the tools or the input.
@@ -53,11 +53,13 @@ fn push_include(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
 /// maker's choice.
 fn push_reasoning(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     #[derive(Default, Deserialize)]
+    #[serde(remote = "Self")]
     #[serde(default)]
     struct ReasoningSummary<'a> {
         #[serde(borrow)]
         summary: Option<&'a RawValue>,
     }
+    only_from_object!(ReasoningSummary, "an object");
     let asked: ReasoningSummary<'_> = body
         .turn
         .echo

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::fault::{CONVERSATION_NOT_FOUND, Fault};
-use crate::json::string_value;
+use crate::json::{only_from_object, string_value};
 use crate::responses::request_body::RequestBody;
 use crate::turn::Continuation;
 
@@ -34,10 +34,12 @@ pub(super) fn read_continuation(body: &RequestBody<'_>) -> Result<Option<Continu
 
 fn conversation_id(raw: &RawValue) -> Result<String, Fault> {
     #[derive(serde::Deserialize)]
+    #[serde(remote = "Self")]
     struct ConversationObject<'a> {
         #[serde(borrow)]
         id: Option<&'a RawValue>,
     }
+    only_from_object!(ConversationObject, "an object");
     let object: Option<ConversationObject<'_>> = serde_json::from_str(raw.get()).ok();
     let id = string_value(Some(raw)).or_else(|| string_value(object?.id));
     let Some(id) = id else {

@@ -134,16 +134,16 @@ pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
         ..Controls::default()
     };
     read_text(body.text, &mut controls)?;
-    read_reasoning(body.reasoning, &mut controls);
+    read_reasoning(body.reasoning, &mut controls)?;
     read_include(body.include, &mut controls, &mut notes);
     for update in items
         .iter()
         .filter(|item| item.kind == ItemKind::ConfigurationUpdate)
     {
         read_text(update.text(), &mut controls)?;
-        read_reasoning(update.reasoning(), &mut controls);
+        read_reasoning(update.reasoning(), &mut controls)?;
     }
-    let cache_comparison = read_cache_comparison(body.prompt_cache_options, &mut notes);
+    let cache_comparison = read_cache_comparison(body.prompt_cache_options, &mut notes)?;
     if body.moderation.is_some() {
         notes.add("parameter_ignored", "moderation");
     }

@@ -251,3 +251,40 @@ fn unknown_parameters_items_and_tools_are_accepted() {
         assert!(TurnSource::new(body.into()).turn().is_ok(), "{body}");
     }
 }
+
+#[test]
+fn a_list_is_no_object() {
+    for (param, value) in [
+        ("conversation", r#"["conv_1"]"#),
+        ("reasoning", r#"["high"]"#),
+        ("reasoning", "[]"),
+        ("prompt_cache_options", "[]"),
+        ("prompt_cache_options", r#"["resp_1"]"#),
+        ("text", r#"[{"type":"json_object"},"low"]"#),
+        ("text", "[]"),
+        ("text", r#"{"format":["json_object"]}"#),
+        ("metadata", r#"[["a","b"]]"#),
+        ("context_management", r#"[["compaction",100000]]"#),
+        ("tool_choice", r#"["function","f"]"#),
+        ("tool_choice", r#"{"type":"function","function":["f"]}"#),
+        ("tools", r#"[["function","f"]]"#),
+        (
+            "tools",
+            r#"[{"type":"custom","name":"f","format":["lark","x"]}]"#,
+        ),
+    ] {
+        let body = format!(r#"{{"model":"m","input":"x","{param}":{value}}}"#);
+        let source = TurnSource::new(body.clone());
+        let read = source.turn();
+        let fault = read.as_ref().err().unwrap_or_else(|| panic!("{body}"));
+        let named = fault.param.as_deref().unwrap_or_default();
+        assert!(named.starts_with(param), "{body}: {}", fault.message);
+    }
+    for body in [
+        r#"["m","x"]"#,
+        r#"{"model":"m","input":[["message","hi"]]}"#,
+    ] {
+        let source = TurnSource::new(body.to_owned());
+        assert!(source.turn().is_err(), "{body}");
+    }
+}
