@@ -16,6 +16,8 @@ use respondent::commands::{self, print_error, print_failure, print_labelled, pri
 use respondent::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The allocator returns freed memory to the system, whichever threads used it.
 #[cfg(target_os = "linux")]
@@ -251,6 +253,10 @@ fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resu
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
+    // A file that has reached the limit of its size (`ulimit -f`) is a full disk: with a handler,
+    // which stays when nobody listens, the write fails, and the program does not end.
+    let exceeded = SignalKind::from_raw(Signal::XFSZ.as_raw());
+    drop(runtime.block_on(async { signal(exceeded) })?);
     let result = runtime.block_on(command);
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result

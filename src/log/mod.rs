@@ -132,6 +132,8 @@ fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
     Ok(filter.add_directive(format!("{NOISY}=warn").parse()?))
 }
 
+/// A record that cannot be written, as on a full disk, is lost. To tell of it on standard error would
+/// end the program if that is where the log goes.
 fn human<W>(filter: EnvFilter, format: HumanFormat, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -139,6 +141,7 @@ where
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
+        .log_internal_errors(false)
         .event_format(format)
         .with_writer(writer)
         .finish()
@@ -151,6 +154,7 @@ where
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)
+        .log_internal_errors(false)
         .json()
         .flatten_event(true)
         .finish()

@@ -43,6 +43,8 @@ pub struct Setup {
     is_unnamed: bool,
     /// Whether the providers are asked for their models.
     is_discovering: bool,
+    /// The shell command that starts the program, as `exec "$0" "$@"` does.
+    shell: Option<&'static str>,
 }
 
 impl Setup {
@@ -116,6 +118,13 @@ impl Setup {
         self
     }
 
+    /// Lets a shell start the program.
+    #[must_use]
+    pub fn shell(mut self, command: &'static str) -> Self {
+        self.shell = Some(command);
+        self
+    }
+
     /// Does not name the configuration to the program.
     #[must_use]
     pub fn unnamed(mut self) -> Self {
@@ -173,7 +182,14 @@ impl Setup {
 
     /// A command that runs the program in this folder, without the environment of the test.
     pub fn command(&self, folder: &Path) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = match self.shell {
+            None => Command::new(PROGRAM),
+            Some(start) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", start, PROGRAM]);
+                shell
+            }
+        };
         command.current_dir(folder).env_clear().env("HOME", folder);
         // Nothing that a trial starts reaches the internet. Names that end in `invalid` never exist.
         command

@@ -5,7 +5,7 @@ use libtest_mimic::Trial;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::faults::{answer, player};
+use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
@@ -20,6 +20,11 @@ pub fn trials() -> Vec<Trial> {
             too_many,
         ),
         case("S2-Bc S2-Bl R16 a disk that fails in a turn", failing_disk),
+        case(
+            "R16 a limit of the size of files is a full disk",
+            limited_files,
+        ),
+        case("R16 a log that cannot be written ends nothing", full_log),
     ]
 }
 
@@ -138,4 +143,58 @@ async fn failing_disk() {
     rename("gone", "stored");
     let sent = results(&proxy, &player, &history(&outputs)).await;
     assert_eq!(assert_truthful(&proxy, &outputs, &sent).await, [true; 6]);
+}
+
+/// A text that no compression makes much smaller.
+fn noise(seed: u64, bytes: usize) -> String {
+    let mut state = seed;
+    let letters = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'0' + u8::try_from(state >> 58).unwrap())
+    });
+    letters.take(bytes).collect()
+}
+
+async fn limited_files() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start_with(
+        &player,
+        Setup::new().shell(r#"ulimit -f 8192 && exec "$0" "$@""#),
+    )
+    .await;
+    let stored = proxy.response(&json!({"model": "m", "input": "x"})).await;
+    let path = format!("/v1/responses/{}", stored["id"].as_str().unwrap());
+    let is_full = async |seed| {
+        let input = noise(seed, 400_000);
+        let body = json!({"model": "m", "input": input, "background": true});
+        let reply = proxy.post(&body).await;
+        assert!(matches!(reply.status, 200 | 503), "{}", reply.body);
+        reply.status == 503
+    };
+    let mut seed = 1;
+    while !is_full(seed).await {
+        seed += 1;
+        assert!(seed < 100, "the limit is not reached");
+    }
+    // Turns go on, and what is stored can be read.
+    let body = json!({"model": "m", "input": noise(0, 400_000)});
+    proxy.response(&body).await;
+    let read = proxy.get(&path).await;
+    assert_eq!(read.status, 200, "{}", read.body);
+    assert_eq!(proxy.get("/healthz").await.status, 200);
+}
+
+async fn full_log() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    for format in ["human", "json"] {
+        let setup = Setup::new().server(&format!("log_format = \"{format}\""));
+        let setup = setup.shell(r#"exec "$0" "$@" 2>/dev/full"#);
+        let proxy = Proxy::start_with(&player, setup).await;
+        // Each turn is logged.
+        for _ in 0..2 {
+            proxy.response(&json!({"model": "m", "input": "x"})).await;
+        }
+    }
 }
