@@ -91,6 +91,8 @@ impl StoreError {
             | Self::Damaged(_)
             | Self::Gone
             | Self::TooLong
+            | Self::NoMemory { .. }
+            | Self::Stopped
             | Self::Closed => false,
         }
     }

@@ -448,9 +448,8 @@ impl Store {
         added: u64,
         limits: ResponseLimits,
     ) -> Result<Option<u64>, StoreError> {
-        let owner = owner.to_owned();
-        self.run_reader(move |connection| {
-            owner_sizes::exceeded_limit(connection, &owner, added, limits)
+        self.read_small(owner, move |reading, owner| {
+            owner_sizes::exceeded_limit(reading, owner, added, limits)
         })
         .await
     }

@@ -72,6 +72,7 @@ impl Default for RememberedSessions {
             by_key: LinkedHashMap::new(),
             sessions_of_items: HashMap::new(),
             bytes: 0,
+            bytes_of: HashMap::new(),
         }
     }
 }
