@@ -50,11 +50,8 @@ pub(super) struct OpenedStore {
 /// Opens the database to read it. If no server runs, one of an older version is migrated first.
 pub(super) fn open(config: &Config) -> anyhow::Result<OpenedStore> {
     let data_dir = DataDir::new(&config.server.data_dir);
-    let lock = match Store::open_existing(&data_dir) {
-        Ok(store) => store,
-        // A database that cannot be written may still be read.
-        Err(OpenError::InUse(_) | OpenError::Unusable(_)) => None,
-    };
+    // A database that another process uses, or that cannot be written, may still be read.
+    let lock = Store::open_existing(&data_dir).unwrap_or_default();
     let reading = StoreReading::open(&data_dir).context("the database cannot be read")?;
     let reading = reading
         .with_context(|| format!("nothing is stored in {}", config.server.data_dir.display()))?;

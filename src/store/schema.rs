@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -55,9 +56,13 @@ pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
     let path = data_dir.database_path();
     let opened = Connection::open_with_flags(&path, flags()).map_err(StoreError::from);
     let opened = opened.and_then(|connection| {
-        connection.busy_timeout(LOCK_TIMEOUT)?;
-        connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
-        Ok(connection)
+        connection.busy_timeout(Duration::ZERO)?;
+        let read = connection.pragma_query_value(None, "schema_version", |_| Ok(()));
+        match read.map_err(StoreError::from) {
+            Err(error) if !error.is_locked() => Err(error),
+            // Whoever reads waits until it is unlocked.
+            Ok(()) | Err(_) => Ok(connection),
+        }
     });
     let connection = match opened {
         Err(error) if error.is_unwritable() && path.exists() && data_dir.log_bytes() == 0 => {
@@ -68,6 +73,7 @@ pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
         }
         opened => opened?,
     };
+    connection.busy_timeout(LOCK_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.set_prepared_statement_cache_capacity(PREPARED_STATEMENTS);
     page_caches::limit(&connection, READER_CACHE)?;

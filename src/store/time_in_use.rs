@@ -77,6 +77,7 @@ pub(super) fn advance(
 mod tests {
     use super::*;
     use crate::store::schema::tests::in_memory;
+    use crate::store::{DataDir, Store};
 
     const DAY: u64 = 24 * 60 * 60;
 
@@ -101,6 +102,18 @@ mod tests {
             ),
         ] {
             assert_eq!(advance(&connection, now, ran).unwrap(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_with_a_clock_that_has_jumped_lets_nothing_grow_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::new(folder.path());
+        let begin = 1_000 * DAY;
+        for now in [begin, begin + 40 * DAY] {
+            let store = Store::open(&data_dir, now).unwrap();
+            store.learn_time(now).await.unwrap();
+            assert_eq!(store.time_in_use(now), now.min(begin + AT_START));
         }
     }
 

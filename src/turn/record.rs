@@ -89,8 +89,6 @@ pub(super) struct Record {
     raw_fault: Option<Fault>,
     observer: Option<Arc<dyn TurnObserver>>,
     running: RunningTurn,
-    /// Whether what the turn is about to use counts against the limits of the day.
-    is_reserved: bool,
     /// Counts it among the turns of its owner that run at once.
     pub(super) slot: Option<OwnerSlot>,
     /// Who stores what the turn has used.
@@ -112,7 +110,6 @@ impl Record {
             metrics: Arc::clone(metrics),
             config: Arc::clone(config),
             running: running.begin(&request_id, &owner),
-            is_reserved: false,
             slot: None,
             request_id,
             owner,
@@ -233,7 +230,7 @@ impl Record {
     /// run. `now` is in seconds since 1970.
     pub(super) fn reserve(&mut self, attempt: &PreparedAttempt, now: u64) -> Result<(), Fault> {
         let limits = self.config.clients.limits(&self.owner);
-        if self.is_reserved || !limits.has_day() {
+        if !limits.has_day() {
             return Ok(());
         }
         let input = attempt.answer_params.estimated_input_tokens;
@@ -246,9 +243,7 @@ impl Record {
         let ended = || self.metrics.spent().of(now, &self.owner);
         self.running.reserve(spending, |others| {
             check_day(&self.owner, limits, ended().and(others), now)
-        })?;
-        self.is_reserved = true;
-        Ok(())
+        })
     }
 
     /// The turn is about to be sent to this attempt's route.

@@ -230,13 +230,12 @@ async fn with_stored<T>(
                 && begins_turn
             {
                 let given = ctx.run.as_ref().and_then(|run| run.busy.lock().take());
-                loaded.busy = Some(match given {
-                    Some(given) => given,
-                    None => {
-                        let settings = config.responses;
-                        responses.check_room(&ctx.owner, 0, settings).await?;
-                        responses.begin_turn(&ctx.owner, id)?
-                    }
+                loaded.busy = Some(if let Some(given) = given {
+                    given
+                } else {
+                    let settings = config.responses;
+                    responses.check_room(&ctx.owner, 0, settings).await?;
+                    responses.begin_turn(&ctx.owner, id)?
                 });
             }
             let kept = match (continues, &ctx.connection) {

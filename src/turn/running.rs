@@ -158,14 +158,17 @@ impl RunningTurn {
     }
 
     /// Sets what the turn is about to use, if a check of what the other running turns of its owner use
-    /// allows it. Turns that ask at the same time are checked one after the other.
+    /// allows it. Turns that ask at the same time are checked one after the other; one that was
+    /// allowed is not asked again.
     pub(super) fn reserve<E>(
         &self,
         spending: Spending,
         check: impl FnOnce(Spending) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut turns = self.all.turns.lock();
-        let Some(owner) = turns.get(&self.number).map(|own| Arc::clone(&own.owner)) else {
+        let own = turns.get(&self.number);
+        let own = own.filter(|own| own.spending == Spending::default());
+        let Some(owner) = own.map(|own| Arc::clone(&own.owner)) else {
             return Ok(());
         };
         let others = turns

@@ -36,7 +36,7 @@ impl SmallDisk {
     /// Takes all room that is left.
     fn fill_up(&self) {
         let mut file = fs::File::create(self.0.path().join("junk")).unwrap();
-        let mut bytes = &[1; 64 << 10][..];
+        let mut bytes = &[1; 8 << 10][..];
         while !bytes.is_empty() {
             if file.write_all(bytes).is_err() {
                 bytes = &bytes[..bytes.len() / 2];
