@@ -136,7 +136,9 @@ impl ConfigLoader<'_> {
                 main.error(&path, why)
             })
             .collect();
-        errors.into_iter().for_each(|error| self.fail(error));
+        for error in errors {
+            self.fail(error);
+        }
     }
 
     /// Whether the settings of this provider are allowed where they are; those that are not

@@ -231,8 +231,9 @@ fn s34_no_edit_opens_a_server_that_needs_a_token() {
             outcome
         };
         for length in (0..config.len()).rev() {
-            write(dir.path(), CONFIG_FILE_NAME, &config[..length]);
-            is_closed(&config[..length]);
+            let cut = config.get(..length).unwrap();
+            write(dir.path(), CONFIG_FILE_NAME, cut);
+            is_closed(cut);
         }
         write(dir.path(), CONFIG_FILE_NAME, LAB);
         let ReloadOutcome::Rejected(errors) = is_closed(LAB) else {
