@@ -16,7 +16,8 @@ use crate::metrics::usage::{DailyUsage, UsageLog};
 use crate::net::Owner;
 use crate::net::memory::ProcessMemory;
 use crate::responses::ResponseStore;
-use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
+use crate::secrets::Token;
+use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
 
 const CONFIG: &str = r#"

@@ -1,5 +1,6 @@
 //! Keys and tokens: [`Secret`], a type that cannot be printed, and [`Redactor`], which finds
-//! secrets in text before it is logged, recorded or sent. Of some tokens only a [`TokenHash`] is known.
+//! secrets in text before it is logged, recorded or sent. [`Token`] is
+//! one that clients present. Of some tokens only a [`TokenHash`] is known.
 //!
 //! `redactor` searches for known secrets and, with `patterns`, for text that looks like one.
 //! `decoded` undoes JSON escapes, character references of HTML, percent-encoding, base64 and
@@ -8,6 +9,7 @@
 mod decoded;
 mod patterns;
 mod redactor;
+mod token;
 mod token_hash;
 
 use std::fmt;
@@ -19,6 +21,7 @@ use zeroize::Zeroizing;
 pub(crate) use patterns::constant_regex;
 pub use redactor::Redactor;
 pub(crate) use redactor::{ContentHash, SecretMatch, settle};
+pub use token::{Token, TokenError};
 pub use token_hash::TokenHash;
 
 /// An API key or token. It has no `Display` and no `Serialize`, its `Debug` output is

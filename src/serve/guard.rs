@@ -20,10 +20,9 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use strum::IntoStaticStr;
 
-use super::Token;
 use super::error::{invalid_request, several_owners, unauthorized};
 use crate::net::Owner;
-use crate::secrets::{Redactor, Secret, TokenHash};
+use crate::secrets::{Redactor, Secret, Token, TokenHash};
 use axum::body::Body;
 
 /// Who may use the server. Replaced as a whole when the configuration changes.

@@ -17,7 +17,6 @@ pub mod listen;
 mod path;
 mod refused_names;
 pub mod routes;
-mod token;
 pub mod websocket;
 
 pub use body::{BodyLimits, DecodedRequest};
@@ -26,4 +25,3 @@ pub use edge::{Edge, EdgeSettings, RefusalObserver};
 pub use guard::{AdmittedBy, ClientToken, GuardSettings, RefusalReason};
 pub use listen::{ListenLimits, Shutdown, serve};
 pub use routes::{RouteService, RouteTable};
-pub use token::{Token, TokenError};

@@ -25,8 +25,9 @@ use crate::net::fairness::FairPlaces;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::sandbox::Sandbox;
+use crate::secrets::Token;
 use crate::serve::{
-    self, BodyLimits, ClientToken, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
+    self, BodyLimits, ClientToken, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown,
 };
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::turn::{RunningTurns, Service};

@@ -11,7 +11,7 @@ use crate::config::error::ConfigError;
 use crate::config::settings::{CodexConfig, ServerConfig};
 use crate::config::toml_file::TomlFile;
 use crate::config::{TOKEN_VARIABLE, address, callers, keys};
-use crate::secrets::Secret;
+use crate::secrets::{Secret, Token};
 
 impl ConfigLoader<'_> {
     /// `has_clients` says that requests need a token even if the server has none of its own.
@@ -37,6 +37,12 @@ impl ConfigLoader<'_> {
         }
         let errors_before = self.errors.len();
         server.token = self.token(main, server);
+        let checked = server.token.as_ref();
+        if let Some(Err(why)) = checked.map(|token| Token::new(token.expose())) {
+            self.fail(ConfigError::new(format!(
+                "{why}: the token of the server is 1 to 256 ASCII characters without spaces"
+            )));
+        }
         let has_token = has_clients || server.token.is_some() || self.errors.len() > errors_before;
         self.listen(main, listen.as_deref(), &mut server.listen, has_token);
         self.callers(main, server, has_token);

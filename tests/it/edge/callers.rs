@@ -1,6 +1,7 @@
 //! The guard: DNS rebinding, cross-site pages, tokens.
 use libtest_mimic::Trial;
-use respondent::serve::{EdgeSettings, GuardSettings, ListenLimits, Token};
+use respondent::secrets::Token;
+use respondent::serve::{EdgeSettings, GuardSettings, ListenLimits};
 
 use super::server::Server;
 use crate::trial::case;

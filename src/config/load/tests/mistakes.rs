@@ -256,3 +256,12 @@ fn s34_the_hash_of_nothing_is_no_token() {
     let real = TokenHash::of(b"alice-token-1").to_string();
     assert!(TestInputs::new(&client(&real)).load().is_ok());
 }
+
+#[test]
+fn s34_a_token_that_no_client_can_send_is_a_mistake() {
+    for token in ["two words", "é", &"t".repeat(257)] {
+        let inputs = TestInputs::new("").set("RESPONDENT_TOKEN", token);
+        let why = inputs.load().unwrap_err().to_string();
+        assert!(why.contains("ASCII characters without spaces"), "{why}");
+    }
+}

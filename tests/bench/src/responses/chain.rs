@@ -83,7 +83,7 @@ async fn measure_kind(
             reads.push(read(&file, expected.len())?);
             let start = Instant::now();
             let loaded = responses.load(LOCAL_OWNER, &last, HistoryConfig::default(), NOW);
-            let loaded = loaded.await.map_err(|fault| {
+            let (loaded, _share) = loaded.await.map_err(|fault| {
                 anyhow::anyhow!("the chain cannot be loaded: {}", fault.message)
             })?;
             loads.push(nanoseconds(start));

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::secrets::Secret;
+use super::Secret;
 
 /// Length of the longest token in bytes.
 const MAX_LENGTH: usize = 256;
