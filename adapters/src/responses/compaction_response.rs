@@ -110,8 +110,6 @@ fn with_text<'a>(mut message: EditedObject<'a>, text: &str) -> EditedObject<'a> 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::{Value, json};
 
     use super::*;

@@ -190,7 +190,9 @@ mod tests {
         let events: Vec<String> = events.iter().map(Value::to_string).collect();
         let mut closing = EventBuffer::default();
         let mut open = OpenLogItem::default();
-        events.iter().for_each(|event| open.take(event));
+        for event in &events {
+            open.take(event);
+        }
         open.close(7, &mut closing);
         let closing = closing.documents();
         let closing = closing.map(|event| serde_json::from_slice(event.json));
