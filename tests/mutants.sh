@@ -165,7 +165,7 @@ row S35 "the responses of every owner are found" src/store/responses.rs \
   's/WHERE id = ?1 AND owner = ?2";/WHERE id = ?1 AND ?2 = ?2";/' it \
   "S35 whatever two owners do, neither sees an id or a text of the other"
 row S35 "of the tokens of two owners the last one counts" src/serve/guard.rs \
-  's/if found.iter().any(|(other, _)| \*other != owner) {/if false {/' it \
+  's/if found.iter().any(|other| other.owner != caller.owner) {/if false {/' it \
   "S35 the tokens of two owners in one request are refused, wherever they are"
 row S47 "a client has any number of turns at once" src/turn/owner_limits.rs \
   's/is_some_and(|most| count >= most)/is_some_and(|most| count > most + 9)/' it \
@@ -177,7 +177,7 @@ row S47 "a client at its limit holds up the others" src/jobs/queue.rs \
   's/owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;/owners.next().and_then(|(at, owner)| Some((at, take(owner)?)))?;/' it \
   "S47 a client at its limit is passed over"
 row S48 "whoever runs the server sees the runs of no client" src/store/jobs.rs \
-  's/(!owner.is_operator()).then(|| owner.0.to_string())/Some(owner.0.to_string())/' it \
+  's/let sees_all = owner.is_operator();/let sees_all = false;/' it \
   "S48 whoever runs the server sees the runs and the usage of every client"
 row S48 "no table names the client" src/log/table.rs \
   's/^        if self.has_clients {$/        if false {/' it \
@@ -301,7 +301,7 @@ row S2-Bc "shortened outputs are not stored" src/turn/failover/encode.rs \
   's/^        let mut artifact_commit = self.store_outputs(turn, &planned.plan);/        let mut artifact_commit: Option<ArtifactCommit> = None; let _ = Self::store_outputs;/' \
   it "a shortened output can be read completely"
 row S2-Bc "memory drops what the request names" src/artifacts/memory.rs \
-  's/^            if !named.contains(id) {/            if named.len() < usize::MAX {/' \
+  's/if !named.contains(id) && owners.iter().all(are_over) {/if owners.iter().all(are_over) {/' \
   lib memory_drops_nothing_that_the_same_request_names
 row "S2-Bc S2-Bl" "a request names what was not kept" src/turn/failover/encode.rs \
   's/plan::plan_with_unkept(turn, bounds, &self.shared.outputs, unkept)/{ let _ = unkept; plan::plan_with_cache(turn, bounds, \&self.shared.outputs) }/' \
@@ -501,7 +501,7 @@ row S2-Dd "an access does not extend the life of an artifact" src/store/sweep.rs
   's/DELETE FROM refs WHERE accessed < ?1 AND NOT/DELETE FROM refs WHERE created < ?1 AND NOT/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row R50 "a purge keeps the log" src/store/inspection.rs \
-  's/connection.execute_batch("VACUUM")?;/return Ok(true);/' \
+  's/if connection.execute_batch("VACUUM").is_err() {/if false {/' \
   lib a_purge_leaves_no_row_and_no_text_in_any_file
 row R50 "others may read a backup" src/store/inspection.rs \
   's/^        .mode(0o600)/        .mode(0o644)/' \
@@ -516,7 +516,7 @@ row S2-Dd "the artifacts of a stored session are swept" src/store/sweep.rs \
   's/^const IS_KEPT: &str = "(EXISTS/const IS_KEPT: \&str = "(0 AND EXISTS/' \
   lib s2_dd_the_artifacts_of_a_stored_session_live_as_long_as_it
 row R14 "a run that had begun begins again" src/jobs/recovery.rs \
-  's/JobState::Running | JobState::Ended => shared.end_interrupted(job).await,/JobState::Running | JobState::Ended => shared.wait_again(job).await,/' it \
+  's/JobState::Running | JobState::Ended => self.end_interrupted(job).await,/JobState::Running | JobState::Ended => self.wait_again(job).await,/' it \
   "R14 a run that was interrupted ends as failed"
 row S3-0b "events are read from the first one on" src/jobs/viewer.rs \
   's/.map_or(0, |after| after.saturating_add(1));/.map_or(0, |_| 0);/' it \
@@ -574,7 +574,7 @@ row S3-0d "any number of events wait for a webhook" src/store/deliveries.rs \
   's/if waiting(connection, webhook)? >= MAX_WAITING {/if false {/' \
   lib s3_0d_the_deliveries_that_wait_for_a_webhook_are_limited
 row S38 "a file that was found has webhooks" src/config/load/trust.rs \
-  's/for (name, _) in &file.webhooks.0 {/for (name, _) in file.webhooks.0.iter().take(0) {/' \
+  's/filter(|(name, _)| \*name != "providers")/filter(|(name, _)| !matches!(name.as_str(), "providers" | "webhooks"))/' \
   lib a_file_that_was_found_runs_nothing_and_moves_no_key
 row S3-7.2c "any number of runs go on" src/jobs/queue.rs \
   's/if runs.running >= most |/if runs.running >= most + 99 |/' it \

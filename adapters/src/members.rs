@@ -108,6 +108,9 @@ fn keep_last(members: &mut Vec<(Cow<'_, str>, &RawValue)>) {
     members.retain(|_| !is_repeated.next().unwrap_or(false));
 }
 
+/// The quotes of a name, the colon and the comma.
+const ENTRY_BYTES: usize = 4;
+
 /// Appends `{…}`: the members in their order and with their bytes, except those that
 /// `changes` names. Those get the new JSON, or are left out if that is `None`; new members
 /// follow the others.
@@ -116,6 +119,15 @@ pub(crate) fn rewrite(
     members: &Members<'_>,
     changes: &[(&str, Option<String>)],
 ) {
+    // A document of some megabytes is not copied as it grows, and takes no more than it has.
+    let is_kept = |name: &str| changes.iter().all(|(changed, _)| *changed != name);
+    let kept = members.iter().filter(|(name, _)| is_kept(name));
+    let kept = kept.map(|(name, value)| name.len() + value.get().len());
+    let changed = changes
+        .iter()
+        .filter_map(|(name, json)| Some(name.len() + json.as_ref()?.len()));
+    let sizes = kept.chain(changed).map(|size| size + ENTRY_BYTES);
+    out.reserve(sizes.sum::<usize>() + 2);
     out.push(b'{');
     let mut first = true;
     let mut write = |out: &mut Vec<u8>, name: &str, json: &str| {
@@ -193,8 +205,13 @@ impl<'a> EditedObject<'a> {
     /// The object as JSON on one line.
     pub(crate) fn to_json(&self) -> String {
         let mut out = Vec::new();
-        rewrite(&mut out, &self.members, &self.changes);
+        self.push_json(&mut out);
         String::from_utf8(out).unwrap_or_default()
+    }
+
+    /// Appends the object as JSON on one line.
+    pub(crate) fn push_json(&self, out: &mut Vec<u8>) {
+        rewrite(out, &self.members, &self.changes);
     }
 }
 

@@ -178,7 +178,10 @@ fn respond_with(content_type: &'static str, body: impl Into<Body>) -> Response<B
 }
 
 /// A response with a text that holds the share of its memory, until the client has taken it.
-fn respond_with_counted(content_type: &'static str, body: CountedValue<String>) -> Response<Body> {
+fn respond_with_counted(
+    content_type: &'static str,
+    body: CountedValue<impl AsRef<[u8]> + Send + 'static>,
+) -> Response<Body> {
     let mut response = respond_with(content_type, body.into_bytes());
     response.extensions_mut().insert(BodyIsCounted);
     response

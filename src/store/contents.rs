@@ -55,14 +55,19 @@ impl ContentReader {
         text: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
         let mut select =
-            reading.prepare_cached("SELECT bytes, body FROM contents WHERE number = ?1")?;
+            reading.prepare_cached("SELECT bytes, stored, body FROM contents WHERE number = ?1")?;
         let mut rows = select.query([number])?;
         let row = rows
             .next()?
             .ok_or(StoreError::Damaged("a content is missing"))?;
         let bytes: usize = row.get(0)?;
-        let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        self.decompress(reading, body, bytes, text)
+        // SQLite copies the frame out of its pages.
+        let stored: usize = row.get(1)?;
+        reading.reserve(stored)?;
+        let body = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        self.decompress(reading, body, bytes, text)?;
+        reading.give_back(stored);
+        Ok(())
     }
 
     /// Appends what is in a zstd frame, which has so many bytes. It is decompressed where it stays,

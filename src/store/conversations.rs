@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
 use super::error::StoreError;
-use super::page::{PAGE_BYTES, Page};
+use super::page::{COPIES, PAGE_BYTES, Page};
 use super::reading::StoreRead;
 use super::responses::find;
 use super::threads::{self, NewItem, ThreadPart};
@@ -193,7 +193,10 @@ impl Store {
             let Some(number) = number_of(reading, owner, &parts, &id, true)? else {
                 return Ok(None);
             };
-            threads::item(reading, number)
+            let json = threads::item(reading, number)?;
+            // The form of the API is made of it.
+            reading.reserve(json.as_ref().map_or(0, |json| COPIES * json.len()))?;
+            Ok(json)
         };
         Ok(self.run_reader(owner, read).await?.transpose())
     }

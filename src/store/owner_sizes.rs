@@ -38,7 +38,7 @@ pub(super) const SELECT_CONVERSATIONS_SIZE: &str = "SELECT
             SELECT content FROM conversations INDEXED BY conversations_by_size
                 CROSS JOIN items INDEXED BY items_with_content
                     ON items.number >= thread << 24 AND items.number < (thread + 1) << 24
-                WHERE owner = ?1 AND content IS NOT NULL))";
+                WHERE conversations.owner = ?1 AND content IS NOT NULL))";
 
 /// All owners who have responses or conversations.
 pub(super) fn owners(connection: &Connection) -> Result<Vec<String>, StoreError> {

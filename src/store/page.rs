@@ -7,7 +7,7 @@ use super::{ListPage, StoreError};
 /// hundred entries may have gigabytes.
 pub(super) const PAGE_BYTES: usize = 8 << 20;
 /// The copies of an entry that are made of it for the answer: its form in the list, and the answer.
-const COPIES: usize = 2;
+pub(super) const COPIES: usize = 2;
 
 /// The entries of a page so far.
 pub(super) struct Page<T> {

@@ -18,6 +18,7 @@ mod captures;
 mod codex_setup;
 mod compaction;
 mod config;
+mod counted;
 mod dialects;
 mod discovery;
 mod doctor;
@@ -56,7 +57,7 @@ use std::thread::available_parallelism;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    if let Some(code) = store::run_child() {
+    if let Some(code) = store::run_child().or_else(counted::run_child) {
         return code;
     }
     let trials = [

@@ -21,6 +21,8 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 
+use crate::counted::{self, LiveBytes};
+
 /// The file of the program.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_respondent");
 
@@ -43,6 +45,8 @@ pub struct Setup {
     is_unnamed: bool,
     /// Whether the providers are asked for their models.
     is_discovering: bool,
+    /// Whether an allocator counts its bytes.
+    is_counted: bool,
     /// The shell command that starts the program, as `exec "$0" "$@"` does.
     shell: Option<&'static str>,
 }
@@ -125,6 +129,13 @@ impl Setup {
         self
     }
 
+    /// Starts a server whose bytes are counted, see [`Proxy::live_bytes`].
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        self.is_counted = true;
+        self
+    }
+
     /// Does not name the configuration to the program.
     #[must_use]
     pub fn unnamed(mut self) -> Self {
@@ -183,6 +194,7 @@ impl Setup {
     /// A command that runs the program in this folder, without the environment of the test.
     pub fn command(&self, folder: &Path) -> Command {
         let mut command = match self.shell {
+            None if self.is_counted => Command::new(std::env::current_exe().unwrap()),
             None => Command::new(PROGRAM),
             Some(start) => {
                 let mut shell = Command::new("/bin/sh");
@@ -195,6 +207,9 @@ impl Setup {
         command
             .env("HTTPS_PROXY", "http://127.0.0.1:1")
             .env("NO_PROXY", "invalid");
+        if self.is_counted {
+            command.env(counted::VARIABLE, "1");
+        }
         if !self.is_unnamed {
             command.env("RESPONDENT_CONFIG", "./proxy-config.toml");
         }
@@ -469,6 +484,11 @@ impl Proxy {
         while (self.metric(name, labels).await - value).abs() > f64::EPSILON {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// The bytes that live in a server that counts them.
+    pub fn live_bytes(&self) -> LiveBytes {
+        counted::live_bytes(self.folder.path())
     }
 
     /// The memory use of the program.

@@ -11,7 +11,7 @@ pub(crate) mod limits;
 mod own_items;
 mod select;
 
-pub use own_items::{OwnItem, items_to_store, listed_item};
+pub use own_items::{OwnItem, items_to_store, push_listed_item};
 pub use select::{HistoryMode, select};
 
 /// The most characters of assistant messages that a client sends beside a stored conversation.

@@ -130,11 +130,12 @@ fn prefix_of(item: &Item<'_>) -> &'static str {
     }
 }
 
-/// A stored item as the API lists it: with a `type` and a `status`, and the content of a message as
-/// a list of parts.
-pub fn listed_item(json: &str) -> String {
+/// Appends a stored item as the API lists it: with a `type` and a `status`, and the content of a
+/// message as a list of parts.
+pub fn push_listed_item(out: &mut Vec<u8>, json: &str) {
     let Some(mut object) = EditedObject::read(json) else {
-        return json.to_owned();
+        out.extend_from_slice(json.as_bytes());
+        return;
     };
     object.set_default("type", "\"message\"");
     object.set_default("status", "\"completed\"");
@@ -160,9 +161,10 @@ pub fn listed_item(json: &str) -> String {
     }
     if object.is("type", "reasoning") || object.is("type", "compaction") {
         // These have no status of their own in the API.
-        return json.to_owned();
+        out.extend_from_slice(json.as_bytes());
+        return;
     }
-    object.to_json()
+    object.push_json(out);
 }
 
 #[cfg(test)]
@@ -212,9 +214,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_listed_takes_no_more_than_it_has() {
+        let item = json!({"role": "user", "content": "word ".repeat(1 << 16), "id": "msg_1"});
+        let item = item.to_string();
+        let mut listed = Vec::new();
+        push_listed_item(&mut listed, &item);
+        let spare = listed.capacity() - listed.len();
+        assert!(spare < 100, "{spare} bytes of {}", item.len());
+    }
+
+    #[test]
     fn a_listed_message_has_parts_and_a_status() {
-        let listed = listed_item(r#"{"role":"user","content":"hi","id":"msg_1"}"#);
-        let listed: Value = serde_json::from_str(&listed).unwrap();
+        let mut listed = Vec::new();
+        push_listed_item(
+            &mut listed,
+            r#"{"role":"user","content":"hi","id":"msg_1"}"#,
+        );
+        let listed: Value = serde_json::from_slice(&listed).unwrap();
         assert_eq!(
             listed,
             json!({"id": "msg_1", "type": "message", "role": "user", "status": "completed",

@@ -1,7 +1,7 @@
 //! `/v1/conversations` and what is below it.
 
 use adapters::json;
-use adapters::stored_history::items_to_store;
+use adapters::stored_history::{items_to_store, push_listed_item};
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use http::Response;
@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use super::error::StoredHttpError;
 use super::{StoredReply, items, store};
 use crate::app::owner::RequestOwner;
-use crate::app::{AppState, respond_with, respond_with_counted, respond_with_json};
+use crate::app::{AppState, respond_with, respond_with_json};
 use crate::clock::{Clock, Random, System};
 use crate::net::Owner;
-use crate::net::memory::{CountedValue, SharedMemory};
+use crate::net::memory::{CountedValue, MemoryShare, SharedMemory};
 use crate::responses::memory_fault;
 use crate::serve::DecodedRequest;
 use crate::store::{ItemListOf, ListedItems, NewItem, StoredConversation};
@@ -77,7 +77,7 @@ pub(in crate::app) async fn create(
 ) -> StoredReply {
     let store = store(&app)?;
     let id = format!("conv_{:032x}", System.bits());
-    let (items, metadata) = ConversationBody::read(&json::sound(&request.body))?.parts(&id)?;
+    let (items, metadata, _memory) = read_items(request, &id)?;
     let conversation = StoredConversation {
         id,
         metadata,
@@ -119,7 +119,11 @@ pub(in crate::app) async fn update(
             message: "The parameter 'metadata' is required: nothing else of a conversation can be changed.".to_owned(),
         });
     }
-    let (_, metadata) = body.parts(&id)?;
+    let of_metadata = ConversationBody {
+        items: None,
+        ..body
+    };
+    let (_, metadata) = of_metadata.parts(&id)?;
     if !store.update_conversation(&owner, &id, metadata).await? {
         return Err(missing(&id));
     }
@@ -153,12 +157,8 @@ pub(in crate::app) async fn add_items(
     let store = store(&app)?;
     // Their ids must differ from those of items that were added before.
     let new = format!("item_{:032x}", System.bits());
-    let (items, _) = ConversationBody::read(&json::sound(&request.body))?.parts(&new)?;
+    let (items, _, memory) = read_items(request, &new)?;
     check_room(&app, &owner, &items, 0).await?;
-    let mut memory = request.memory;
-    let needed = request.body.len().saturating_mul(COPIES_OF_ADDED_ITEMS);
-    memory.grow(needed).map_err(|full| memory_fault(&full))?;
-    let memory = SharedMemory::new(memory);
     let added = ListedItems {
         items,
         has_more: false,
@@ -170,13 +170,22 @@ pub(in crate::app) async fn add_items(
     {
         return Err(missing(&id));
     }
-    drop(request.body);
-    Ok(items::respond_with_list(CountedValue::new(shown, memory)))
+    let shown = CountedValue::new(shown, SharedMemory::new(memory));
+    Ok(items::respond_with_list(shown))
 }
 
-/// How often the items that a client adds are in memory: the body, the items, their form in the
-/// list, and the answer.
-const COPIES_OF_ADDED_ITEMS: usize = 4;
+/// The items with ids and the metadata of a body, and its share, which has room for what is made
+/// of the items.
+fn read_items(
+    mut request: DecodedRequest,
+    owner_id: &str,
+) -> Result<(Vec<NewItem>, String, MemoryShare), StoredHttpError> {
+    let needed = request.body.len().saturating_mul(items::COPIES);
+    let grown = request.memory.grow(needed);
+    grown.map_err(|full| memory_fault(&full))?;
+    let (items, metadata) = ConversationBody::read(&json::sound(&request.body))?.parts(owner_id)?;
+    Ok((items, metadata, request.memory))
+}
 
 /// `GET /v1/conversations/{id}/items`.
 pub(in crate::app) async fn list_items(
@@ -206,8 +215,11 @@ pub(in crate::app) async fn retrieve_item(
     let list = ItemListOf::Conversation(id);
     let found = store(&app)?.item(&owner, &list, &item).await?;
     let json = found.ok_or_else(|| missing_item(&item))?;
-    let listed = json.map(|json| adapters::stored_history::listed_item(&json));
-    Ok(respond_with_counted("application/json", listed))
+    Ok(items::respond_with_list(json.map(|json| {
+        let mut listed = Vec::new();
+        push_listed_item(&mut listed, &json);
+        listed
+    })))
 }
 
 /// `DELETE /v1/conversations/{id}/items/{item}`: the conversation.

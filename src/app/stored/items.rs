@@ -1,8 +1,8 @@
 //! Lists of stored items and responses, in the form of the API.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
-use adapters::stored_history::listed_item;
+use adapters::stored_history::push_listed_item;
 use axum::body::Body;
 use http::Response;
 use serde_json::json;
@@ -40,36 +40,46 @@ pub(super) fn list(listed: CountedValue<ListedItems>) -> Response<Body> {
 }
 
 /// A page of items as JSON.
-pub(super) fn list_json(listed: &ListedItems) -> String {
+pub(super) fn list_json(listed: &ListedItems) -> Vec<u8> {
     let items = listed.items.iter();
-    let entries = items.map(|it| (&*it.id, listed_item(&it.json)));
-    json_of(entries, listed.has_more)
+    let entries = items.map(|it| (&*it.id, &*it.json));
+    json_of(entries, listed.has_more, push_listed_item)
 }
 
-/// The response with a list.
-pub(super) fn respond_with_list(json: CountedValue<String>) -> Response<Body> {
+/// The response with JSON that was made of what was read: from now on only the JSON counts.
+pub(super) fn respond_with_list(json: CountedValue<Vec<u8>>) -> Response<Body> {
     json.memory().set(json.capacity());
     respond_with_counted("application/json", json)
 }
 
-/// A page of a list as JSON: the id and the JSON of each entry.
+/// How often items that a client sent are in memory while a list is made of them: the request and
+/// the request that is checked, or the items and their form in the list, and the list.
+pub(super) const COPIES: usize = 4;
+
+/// What an entry of a list needs besides its JSON, and a list besides its entries; in bytes, about.
+const OVERHEAD: usize = 512;
+
+/// A page of a list as JSON: the id and the JSON of each entry, which `push` appends.
 pub(super) fn json_of<'a>(
-    entries: impl Iterator<Item = (&'a str, impl AsRef<str>)>,
+    entries: impl Iterator<Item = (&'a str, &'a str)> + Clone,
     has_more: bool,
-) -> String {
-    let mut list = String::from(r#"{"object":"list","data":["#);
+    push: impl Fn(&mut Vec<u8>, &str),
+) -> Vec<u8> {
+    let sizes = entries.clone().map(|(_, json)| json.len() + OVERHEAD);
+    let mut list = Vec::with_capacity(sizes.sum::<usize>() + OVERHEAD);
+    list.extend_from_slice(br#"{"object":"list","data":["#);
     let (mut first, mut last) = (None, None);
     for (id, json) in entries {
         if first.is_none() {
             first = Some(id);
         } else {
-            list.push(',');
+            list.push(b',');
         }
         last = Some(id);
-        list.push_str(json.as_ref());
+        push(&mut list, json);
     }
     let (first, last) = (json!(first), json!(last));
-    // Writing to a string does not fail.
+    // Writing to memory does not fail.
     let _ = write!(
         list,
         r#"],"first_id":{first},"last_id":{last},"has_more":{has_more}}}"#

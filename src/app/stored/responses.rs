@@ -49,8 +49,9 @@ pub(in crate::app) async fn list(
     let listed = store.list_responses(&owner, status, &page).await?;
     let listed = listed.ok_or_else(items::unknown_after)?;
     Ok(items::respond_with_list(listed.map(|listed| {
-        let entries = listed.responses.iter().map(|(id, json)| (&**id, json));
-        items::json_of(entries, listed.has_more)
+        let entries = listed.responses.iter().map(|(id, json)| (&**id, &**json));
+        let push = |list: &mut Vec<u8>, json: &str| list.extend_from_slice(json.as_bytes());
+        items::json_of(entries, listed.has_more, push)
     })))
 }
 
@@ -173,7 +174,7 @@ pub(in crate::app) async fn input_items(
         // Its items are stored when it ends.
         let (job, memory) = job.into_parts();
         let bytes = job.request.len();
-        let needed = bytes.saturating_mul(COPIES_OF_OWN_ITEMS);
+        let needed = bytes.saturating_mul(items::COPIES);
         memory.grow(needed).map_err(|full| memory_fault(&full))?;
         let items = block_in_place_if_large(bytes, || own_items(job, &id, &page))?;
         return Ok(items::list(CountedValue::new(items, memory)));
@@ -185,10 +186,6 @@ pub(in crate::app) async fn input_items(
         None => Err(missing(&id)),
     }
 }
-
-/// How often the request of a run is in memory while its items are listed: itself, its items, their
-/// form in the list, and the answer.
-const COPIES_OF_OWN_ITEMS: usize = 4;
 
 /// A page of the items of a run that has not ended.
 fn own_items(

@@ -14,12 +14,17 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     DOORS
         .iter()
-        .map(|door| {
-            let name = format!(
-                "N1 {}: memory and other clients have their limit",
-                door.name
-            );
-            case(&name, move || through(door))
+        .flat_map(|door| {
+            [
+                case(
+                    &format!("R32 {}: the memory and another client", door.name),
+                    move || through(door, false),
+                ),
+                case(
+                    &format!("R32 {}: what is counted is what lives", door.name),
+                    move || through(door, true),
+                ),
+            ]
         })
         .collect()
 }
@@ -140,7 +145,7 @@ fn large() -> String {
     "word ".repeat(LARGE / 5)
 }
 
-async fn through(door: &Door) {
+async fn through(door: &Door, counted: bool) {
     let player = player(PlayerWire::Chat).await;
     // Two turns, a run that does not end, and all others.
     let hangs = ScriptedAnswer {
@@ -161,8 +166,17 @@ async fn through(door: &Door) {
         setup = setup.tables(&client(name, ""));
     }
     let setup = setup.tables("[jobs]\nrunning = 1\n[capture]\nmode = \"off\"");
+    let setup = setup.env("RESPONDENT_TOKEN", "operator-token-1");
+    let setup = match std::env::var("MC") {
+        Ok(mc) => setup.env("MALLOC_CONF", &mc),
+        Err(_) => setup,
+    };
+    let setup = if counted { setup.counted() } else { setup };
     let proxy = Proxy::start_with(&player, setup).await;
-    let stored = store(&proxy).await;
+    let stored = store(&proxy, counted).await;
+    println!("stored: peak rss {} MiB", proxy.memory().peak / 1024);
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    show(&proxy, counted).await;
     let (method, path, body) = (door.request)(&stored);
     let opened = (0..door.times).map(|_| open(&proxy, method, &path, &body));
     let bob = async {
@@ -170,6 +184,7 @@ async fn through(door: &Door) {
         assert_eq!(reply.status, 200, "{}", reply.body);
     };
     let (opened, ()) = tokio::join!(join_all(opened), bob);
+    show(&proxy, counted).await;
     let statuses: Vec<u16> = opened.iter().map(|reply| reply.status).collect();
     assert!(statuses.contains(&door.statuses[0]), "{statuses:?}");
     assert!(
@@ -190,10 +205,13 @@ async fn open(proxy: &Proxy, method: &str, path: &str, body: &Value) -> OpenRepl
     }
 }
 
-async fn store(proxy: &Proxy) -> Stored {
+async fn store(proxy: &Proxy, counted: bool) -> Stored {
+    show(proxy, counted).await;
     let alice = async |route: &str, body: &Value| {
         let reply = send(proxy, "alice", route, body).await;
         assert_eq!(reply.status, 200, "{}", reply.body);
+        print!("{route} ");
+        show(proxy, counted).await;
         serde_json::from_str::<Value>(&reply.body).unwrap()
     };
     let conversation = id(&alice("POST /v1/conversations", &json!({})).await);
@@ -225,4 +243,26 @@ async fn store(proxy: &Proxy) -> Stored {
         response: before["previous_response_id"].as_str().unwrap().to_owned(),
         queued,
     }
+}
+
+async fn show(proxy: &Proxy, counted: bool) {
+    for kind in ["requests", "answers", "recordings", "memories"] {
+        let reply = proxy
+            .get_with("/metrics", &[("authorization", "Bearer operator-token-1")])
+            .await;
+        let line = reply
+            .body
+            .lines()
+            .find(|l| l.starts_with("respondent_memory_bytes") && l.contains(kind))
+            .unwrap_or_else(|| panic!("{}", reply.body));
+        print!(
+            "{kind} {} ",
+            line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap() / 1024
+        );
+    }
+    if counted {
+        let live = proxy.live_bytes();
+        print!("live {} peak {}", live.now / 1024, live.peak / 1024);
+    }
+    println!();
 }

@@ -183,7 +183,7 @@ routing: default_model+ aliases+ fallbacks+
 codex: instructions_file- tool_search+
 context: outputs+
 artifacts: mode+ keep_days- keep_size- memory+
-responses: mode+ keep_days- keep_size-
+responses: mode+ keep_days- keep_size- keep_size_per_owner-
 history: mode+ max_items+ max_messages+ max_chars+ max_message_chars+
 jobs: running+ queued+ timeout+
 prompts: folder-
