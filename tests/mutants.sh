@@ -550,7 +550,7 @@ row S3-4.2b "the terminal event is written before the response" src/jobs/log.rs 
   's/if events.is_ending || events.written/if events.written/' \
   lib s3_4_2b_the_last_events_are_written_with_the_response
 row S3-4.2b "the last events are not written" src/jobs/log.rs \
-  's/webhooks, response.clone(), batch).await {/webhooks, response.clone(), EventBatch::default()).await {/' \
+  's/webhooks, response, batch).await {/webhooks, response, EventBatch::default()).await {/' \
   lib s3_4_2b_the_last_events_are_written_with_the_response
 row S3-0d "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
   's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::responses::event_buffer::EventBuffer;
+use adapters::responses::event_buffer::{EventBuffer, EventDocument};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
@@ -26,6 +26,8 @@ use crate::turn::{EventLog, LogFuture};
 const WRITE_STEP: u64 = 250;
 /// Events of fewer bytes wait for others of their run for one more [`WRITE_STEP`].
 const WRITE_BYTES: usize = 1024;
+/// Whoever adds events waits until they are on the disk if there are more bytes of them.
+const UNWRITTEN_BYTES: usize = 1 << 20;
 /// So many bytes of events stay in memory when they are on the disk.
 const KEPT_BYTES: usize = 256 << 10;
 /// The pause before an end that could not be written is tried again.
@@ -53,7 +55,7 @@ pub(super) struct JobLog {
 pub(super) type LogWatch = watch::Receiver<(u64, bool)>;
 
 struct LoggedEvents {
-    /// The newest documents. Those before them are on the disk.
+    /// The newest documents, each with a line end. Those before them are on the disk.
     documents: VecDeque<Bytes>,
     /// The number of the first of them.
     first: u64,
@@ -67,10 +69,17 @@ struct LoggedEvents {
 }
 
 impl LoggedEvents {
-    fn push(&mut self, document: &[u8]) {
-        self.documents.push_back(Bytes::copy_from_slice(document));
-        self.bytes += document.len();
-        self.unwritten_bytes += document.len();
+    fn push(&mut self, event: &EventDocument<'_>) {
+        let mut line = Vec::with_capacity(event.json_len() + 1);
+        event.push_json(&mut line);
+        line.push(b'\n');
+        self.push_line(line.into());
+    }
+
+    fn push_line(&mut self, line: Bytes) {
+        self.bytes += line.len();
+        self.unwritten_bytes += line.len();
+        self.documents.push_back(line);
         self.memory.set(self.bytes);
     }
 
@@ -87,8 +96,21 @@ impl LoggedEvents {
 
     /// The documents that are not on the disk.
     fn unwritten(&self) -> EventBatch {
-        let unwritten = self.from(self.written);
-        EventBatch::new(self.written, unwritten.map(|document| &**document))
+        let mut unwritten = self.from(self.written);
+        let documents = if let (Some(only), None) = (unwritten.next(), unwritten.next()) {
+            // A large one is not copied.
+            only.clone()
+        } else {
+            let mut lines = Vec::with_capacity(self.unwritten_bytes);
+            let all = self.from(self.written);
+            all.for_each(|line| lines.extend_from_slice(line));
+            lines.into()
+        };
+        EventBatch {
+            first: self.written,
+            last: self.next().saturating_sub(1),
+            documents,
+        }
     }
 
     /// All documents up to this one are on the disk. Some of them stay in memory for those who read
@@ -172,7 +194,7 @@ impl JobLog {
                 break;
             }
             left = left.saturating_sub(document.len());
-            found.push(document.clone());
+            found.push(document.slice(..document.len().saturating_sub(1)));
         }
         Some(found)
     }
@@ -181,7 +203,7 @@ impl JobLog {
     pub(super) fn push_last(&self, last: &EventBuffer) {
         let mut events = self.events.lock();
         for event in last.documents() {
-            events.push(event.json);
+            events.push(&event);
         }
         events.is_ending = true;
     }
@@ -228,6 +250,7 @@ impl JobLog {
     /// again as long as the process runs; clients wait for some seconds. Returns whether it is
     /// written.
     pub(super) async fn end(self: &Arc<Self>, response: NewResponse) -> bool {
+        let response = Arc::new(response);
         for _ in 0..TRIES {
             if self.write_end(&response).await {
                 self.publish(true);
@@ -249,11 +272,11 @@ impl JobLog {
         false
     }
 
-    async fn write_end(&self, response: &NewResponse) -> bool {
+    async fn write_end(&self, response: &Arc<NewResponse>) -> bool {
         let _writing = self.writing.lock().await;
         let batch = self.events.lock().unwritten();
         let last = batch.last;
-        match store_end(&self.store, &self.webhooks, response.clone(), batch).await {
+        match store_end(&self.store, &self.webhooks, response, batch).await {
             Ok(()) => self.events.lock().mark_written(last),
             // The response was deleted meanwhile. What it has used counts all the same.
             Err(StoreError::Gone) => {
@@ -286,20 +309,20 @@ fn until_step(now_ms: u64) -> Duration {
 pub(super) async fn store_end(
     store: &Store,
     webhooks: &Webhooks,
-    response: NewResponse,
+    response: &Arc<NewResponse>,
     last: EventBatch,
 ) -> Result<(), StoreError> {
     let now_ms = System.unix_ms();
     let id = response.id.clone();
     let names = webhooks.names_for(response.status);
     let finish = |response, last| store.finish_job(response, last, names.clone(), now_ms);
-    let refused = match finish(response.clone(), last.clone()).await {
+    let refused = match finish(Arc::clone(response), last.clone()).await {
         Err(StoreError::Gone) => {
             let alone = NewResponse {
                 origin: StoredOrigin::Nothing,
-                ..response
+                ..NewResponse::clone(response)
             };
-            finish(alone, last).await?
+            finish(Arc::new(alone), last).await?
         }
         ended => ended?,
     };
@@ -311,15 +334,18 @@ pub(super) async fn store_end(
 pub(super) struct EngineLog(pub(super) Arc<JobLog>);
 
 impl EventLog for EngineLog {
-    fn append(&self, events: &EventBuffer) {
-        {
+    fn append<'l>(&'l self, events: &EventBuffer, count: usize) -> Option<LogFuture<'l>> {
+        let unwritten = {
             let mut logged = self.0.events.lock();
-            for event in events.documents() {
-                logged.push(event.json);
+            for event in events.documents().take(count) {
+                logged.push(&event);
             }
-        }
+            logged.unwritten_bytes
+        };
         self.0.publish(false);
         self.0.unwritten.notify_one();
+        let write = async || self.0.write().await.is_ok();
+        (unwritten >= UNWRITTEN_BYTES).then(|| Box::pin(write()) as LogFuture<'l>)
     }
 
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {
@@ -383,7 +409,8 @@ mod tests {
         }
 
         fn append(&self, document: &str) {
-            self.log.events.lock().push(document.as_bytes());
+            let line = format!("{document}\n");
+            self.log.events.lock().push_line(line.into());
             self.log.unwritten.notify_one();
         }
 
@@ -397,7 +424,9 @@ mod tests {
         /// What is on the disk.
         async fn written(&self) -> String {
             let batch = self.log.store.events_after(OWNER, ID, None).await.unwrap();
-            batch.map_or_else(String::new, |batch| batch.documents.clone())
+            batch.map_or_else(String::new, |batch| {
+                String::from_utf8(batch.documents.to_vec()).unwrap()
+            })
         }
     }
 
@@ -420,12 +449,13 @@ mod tests {
         assert_eq!(test.written().await, "small\n");
 
         test.append("small");
-        test.append(&"a".repeat(WRITE_BYTES - 5));
+        test.append(&"a".repeat(WRITE_BYTES - "small\n\n".len()));
         let waited = test.wait().await;
         assert!((1..=251).contains(&waited), "{waited} ms");
         test.log.write().await.unwrap();
 
-        test.append(&"a".repeat(WRITE_BYTES - 1));
+        // One byte too few, with the line end.
+        test.append(&"a".repeat(WRITE_BYTES - 2));
         let waited = test.wait().await;
         assert!((251..=501).contains(&waited), "{waited} ms");
     }

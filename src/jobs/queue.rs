@@ -258,7 +258,7 @@ impl SharedQueue {
             }
             runs.count(&accepted.owner);
         }
-        let events = EventBatch::new(0, accepted.events.documents().map(|event| event.json));
+        let events = EventBatch::new(0, accepted.events.documents().map(|event| event.json()));
         let written = events.last + 1;
         let job = NewJob {
             id: accepted.identity.id.clone(),

@@ -115,7 +115,7 @@ impl SharedQueue {
         let sequence = open.close(first, &mut last);
         let closed = last
             .documents()
-            .filter_map(|event| finished_item(event.json));
+            .filter_map(|event| finished_item(&event.json()));
         items.extend(closed);
         let texts: Vec<&str> = items.iter().map(String::as_str).collect();
         let error = Some(("server_error", INTERRUPTED));
@@ -148,8 +148,8 @@ impl SharedQueue {
                 .collect(),
             ..NewResponse::without_items(&job.owner, &job.id, created, text, status, now)
         };
-        let last = EventBatch::new(first, last.documents().map(|event| event.json));
-        store_end(&self.store, &self.webhooks, response, last).await
+        let last = EventBatch::new(first, last.documents().map(|event| event.json()));
+        store_end(&self.store, &self.webhooks, &Arc::new(response), last).await
     }
 
     /// Reads the events of a run that are on the disk, some at a time.
@@ -161,7 +161,7 @@ impl SharedQueue {
         let mut after = None;
         while let Some(batch) = self.store.events_after(&job.owner, &job.id, after).await? {
             after = Some(batch.last);
-            batch.documents.lines().for_each(&mut each);
+            batch.documents().for_each(&mut each);
         }
         Ok(())
     }

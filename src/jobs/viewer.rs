@@ -158,7 +158,7 @@ impl ViewerState {
         let mut after = None;
         while let Ok(Some(batch)) = self.store.events_after(&self.owner, &self.id, after).await {
             after = Some(batch.last);
-            let line = batch.documents.lines().last();
+            let line = batch.documents().last();
             last = line.map(|line| (batch.last, line.to_owned()));
         }
         match last {

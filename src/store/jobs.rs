@@ -1,5 +1,8 @@
 //! Background responses: their runs, and the log of their events.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
@@ -35,24 +38,30 @@ pub struct EventBatch {
     pub first: u64,
     /// That of the last one.
     pub last: u64,
-    /// The JSON of the events, each followed by a line end.
-    pub documents: String,
+    /// The JSON of the events, each followed by a line end, in UTF-8.
+    pub documents: Bytes,
 }
 
 impl EventBatch {
     /// The events of which the first has this number; there is at least one.
-    pub fn new<'e>(first: u64, events: impl IntoIterator<Item = &'e [u8]>) -> Self {
-        let mut batch = Self {
-            first,
-            last: first.saturating_sub(1),
-            documents: String::new(),
-        };
-        for (number, event) in (first..).zip(events) {
-            batch.documents += &String::from_utf8_lossy(event);
-            batch.documents.push('\n');
-            batch.last = number;
+    pub fn new(first: u64, events: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        let mut documents = Vec::new();
+        let mut next = first;
+        for event in events {
+            documents.extend_from_slice(event.as_ref());
+            documents.push(b'\n');
+            next += 1;
         }
-        batch
+        Self {
+            first,
+            last: next.saturating_sub(1),
+            documents: documents.into(),
+        }
+    }
+
+    /// The JSON of each event.
+    pub fn documents(&self) -> impl Iterator<Item = &str> {
+        str::from_utf8(&self.documents).unwrap_or_default().lines()
     }
 }
 
@@ -175,7 +184,7 @@ impl Store {
     /// these webhooks. Returns the webhooks for which too many deliveries wait already.
     pub async fn finish_job(
         &self,
-        response: NewResponse,
+        response: Arc<NewResponse>,
         events: EventBatch,
         webhooks: Vec<String>,
         now_ms: u64,
@@ -276,30 +285,24 @@ impl Store {
             let mut select = reading.prepare_cached(SELECT_EVENTS)?;
             let after = after.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
             let mut rows = select.query(params![number, after])?;
-            let mut batch: Option<EventBatch> = None;
-            while let Some(row) = rows.next()? {
-                let last = row.get(1)?;
-                match &mut batch {
-                    None => {
-                        batch = Some(EventBatch {
-                            first: row.get(0)?,
-                            last,
-                            documents: reading.text(row, 2)?,
-                        });
-                    }
-                    Some(batch) => {
-                        batch.documents += &reading.text(row, 2)?;
-                        batch.last = last;
-                    }
-                }
-                if batch
-                    .as_ref()
-                    .is_some_and(|it| it.documents.len() >= EVENT_BYTES)
-                {
-                    break;
+            let (mut numbers, mut documents) = (None, String::new());
+            while documents.len() < EVENT_BYTES
+                && let Some(row) = rows.next()?
+            {
+                let (first, _) = numbers.unwrap_or((row.get(0)?, 0));
+                numbers = Some((first, row.get(1)?));
+                let text = reading.text(row, 2)?;
+                if documents.is_empty() {
+                    documents = text;
+                } else {
+                    documents += &text;
                 }
             }
-            Ok(batch)
+            Ok(numbers.map(|(first, last)| EventBatch {
+                first,
+                last,
+                documents: documents.into(),
+            }))
         };
         Ok(self.run_reader(owner, read).await?.transpose())
     }
@@ -369,7 +372,7 @@ fn append(connection: &Connection, response: i64, events: &EventBatch) -> Result
         response,
         events.first,
         events.last,
-        events.documents
+        str::from_utf8(&events.documents).map_err(rusqlite::Error::from)?
     ])?;
     connection
         .prepare_cached("UPDATE responses SET bytes = bytes + ?2 WHERE number = ?1")?

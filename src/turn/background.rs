@@ -100,7 +100,9 @@ impl BackgroundRun {
 struct UnreadLog;
 
 impl EventLog for UnreadLog {
-    fn append(&self, _: &EventBuffer) {}
+    fn append<'l>(&'l self, _: &EventBuffer, _: usize) -> Option<LogFuture<'l>> {
+        None
+    }
 
     fn finish<'l>(&'l self, _: &'l EventBuffer, _: NewResponse) -> LogFuture<'l> {
         Box::pin(ready(true))

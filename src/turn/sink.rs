@@ -70,34 +70,53 @@ impl Sink for SseSink {
     const STREAMS: bool = true;
 
     async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
-        let chunk = sse_frames(events);
-        // Only after the observer: if that panics, the events go out with the error.
-        ctx.observe(TurnEvent::ClientBody(&chunk));
-        events.clear();
-        self.0.send(chunk).await;
+        while !events.is_empty() {
+            let count = chunk_events(events);
+            let chunk = sse_frames(events, count);
+            // Only after the observer: if that panics, the events go out with the error.
+            ctx.observe(TurnEvent::ClientBody(&chunk));
+            events.remove_first(count);
+            self.0.send(chunk).await;
+        }
     }
 }
 
-/// The events as server-sent events, each under the name of its type, and `[DONE]` after the
-/// terminal one (Open Responses).
-fn sse_frames(events: &EventBuffer) -> Vec<u8> {
+/// Large events go out one after the other, so that there is a copy of one of them at a time; in
+/// bytes.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// How many of the events go out together.
+fn chunk_events(events: &EventBuffer) -> usize {
+    let mut bytes = 0;
+    let documents = events.documents().take_while(|event| {
+        let is_begun = bytes > 0;
+        bytes += event.json_len();
+        !is_begun || bytes <= CHUNK_BYTES
+    });
+    documents.count()
+}
+
+/// The first so many events as server-sent events, each under the name of its type, and `[DONE]`
+/// after the terminal one (Open Responses).
+fn sse_frames(events: &EventBuffer, count: usize) -> Vec<u8> {
     const EVENT: &[u8] = b"event: ";
     const DATA: &[u8] = b"\ndata: ";
     const END: &[u8] = b"\n\n";
     const DONE: &[u8] = b"data: [DONE]\n\n";
-    let framing: usize = events
+    let size: usize = events
         .documents()
-        .map(|event| EVENT.len() + event.name.len() + DATA.len() + END.len())
+        .take(count)
+        .map(|event| EVENT.len() + event.name.len() + DATA.len() + event.json_len() + END.len())
         .sum();
-    let mut chunk = Vec::with_capacity(events.json_len() + framing + DONE.len());
-    for event in events.documents() {
+    let mut chunk = Vec::with_capacity(size + DONE.len());
+    for event in events.documents().take(count) {
         chunk.extend_from_slice(EVENT);
         chunk.extend_from_slice(event.name.as_bytes());
         chunk.extend_from_slice(DATA);
-        chunk.extend_from_slice(event.json);
+        event.push_json(&mut chunk);
         chunk.extend_from_slice(END);
     }
-    if events.final_response().is_some() {
+    if events.has_final_response() && events.len() == count {
         chunk.extend_from_slice(DONE);
     }
     chunk
@@ -129,21 +148,21 @@ impl MessageSink {
         }
     }
 
-    /// The events as messages, in one frame each.
-    fn frames(&self, events: &EventBuffer) -> Vec<u8> {
+    /// The first so many events as messages, in one frame each.
+    fn frames(&self, events: &EventBuffer, count: usize) -> Vec<u8> {
         let lane = self.stream_id.as_deref();
         let lane = lane.map_or(String::new(), |lane| format!(",\"stream_id\":\"{lane}\"}}"));
         let framing = MAX_FRAME_HEADER + lane.len();
-        let count = events.documents().count();
-        let mut frames = Vec::with_capacity(events.json_len() + count * framing);
-        for event in events.documents() {
+        let documents = || events.documents().take(count);
+        let size: usize = documents().map(|event| event.json_len() + framing).sum();
+        let mut frames = Vec::with_capacity(size);
+        for event in documents() {
             // The lane takes the place of the brace at the end.
-            let json = match event.json {
-                [json @ .., b'}'] if !lane.is_empty() => json,
-                json => json,
-            };
-            FrameKind::Text.push_header(&mut frames, json.len() + lane.len());
-            frames.extend_from_slice(json);
+            let brace = usize::from(!lane.is_empty());
+            let length = event.json_len().saturating_sub(brace);
+            FrameKind::Text.push_header(&mut frames, length + lane.len());
+            event.push_json(&mut frames);
+            frames.truncate(frames.len() - brace);
             frames.extend_from_slice(lane.as_bytes());
         }
         frames
@@ -154,22 +173,25 @@ impl Sink for MessageSink {
     const STREAMS: bool = true;
 
     async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
-        let frames = self.frames(events);
         if events
             .documents()
             .any(|event| event.name == "response.failed")
         {
             self.evict();
         }
-        if ctx.environment.observer.is_some() {
-            // A turn is recorded, and replayed, as one over HTTP.
-            ctx.observe(TurnEvent::ClientBody(&sse_frames(events)));
+        while !events.is_empty() {
+            let count = chunk_events(events);
+            let frames = self.frames(events, count);
+            if ctx.environment.observer.is_some() {
+                // A turn is recorded, and replayed, as one over HTTP.
+                ctx.observe(TurnEvent::ClientBody(&sse_frames(events, count)));
+            }
+            events.remove_first(count);
+            if let Some(reply) = self.reply.take() {
+                reply.stream(Body::empty());
+            }
+            self.slot.send(frames).await;
         }
-        events.clear();
-        if let Some(reply) = self.reply.take() {
-            reply.stream(Body::empty());
-        }
-        self.slot.send(frames).await;
     }
 }
 
@@ -191,8 +213,9 @@ pub fn error_message(fault: &Fault, codex: bool, stream_id: Option<&str>) -> Vec
 /// The log of the events of a background answer. The engine writes to it; any number of clients read
 /// it.
 pub trait EventLog: Send + Sync {
-    /// Takes events, in their order. Does not wait.
-    fn append(&self, events: &EventBuffer);
+    /// Takes the first so many events, in their order. Returns what waits until they are on the
+    /// disk if too many are not.
+    fn append<'l>(&'l self, events: &EventBuffer, count: usize) -> Option<LogFuture<'l>>;
 
     /// Stores the last events together with the response, which has ended.
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l>;
@@ -242,10 +265,24 @@ impl Sink for LogSink {
 
     async fn send(&mut self, events: &mut EventBuffer, _: &TurnContext) {
         match events.final_response() {
-            Some(response) => self.response = Some(response.to_vec()),
-            None => self.log.append(events),
+            Some(response) => self.response = Some(response.into_owned()),
+            None => log_events(&*self.log, events, events.len()).await,
         }
         events.clear();
+    }
+}
+
+/// Moves the first so many events to a log, large ones one after the other.
+pub(super) async fn log_events(log: &dyn EventLog, events: &mut EventBuffer, count: usize) {
+    let mut left = count;
+    while left > 0 {
+        let now = chunk_events(events).min(left);
+        let written = log.append(events, now);
+        events.remove_first(now);
+        left -= now;
+        if let Some(written) = written {
+            written.await;
+        }
     }
 }
 
@@ -258,7 +295,7 @@ impl Sink for JsonSink {
 
     async fn send(&mut self, events: &mut EventBuffer, _: &TurnContext) {
         if let Some(response) = events.final_response() {
-            self.0 = Some(response.to_vec());
+            self.0 = Some(response.into_owned());
         }
         events.clear();
     }

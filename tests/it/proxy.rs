@@ -501,6 +501,7 @@ impl Proxy {
         };
         Memory {
             peak: field("VmHWM:"),
+            file: field("RssFile:"),
         }
     }
 
@@ -561,6 +562,15 @@ impl Proxy {
 pub struct Memory {
     /// The peak of the resident memory, in KiB.
     pub peak: u64,
+    /// The pages of files that are mapped, of which the program itself is the largest; in KiB.
+    pub file: u64,
+}
+
+impl Memory {
+    /// The peak of what is not mapped from files, in bytes.
+    pub fn own_peak(&self) -> usize {
+        usize::try_from((self.peak - self.file) * 1024).unwrap()
+    }
 }
 
 /// The same request with `stream: true`.
@@ -571,7 +581,7 @@ pub fn streaming(body: &Value) -> Value {
 }
 
 /// Ends the task of a connection when its owner is dropped.
-struct AbortOnDrop(tokio::task::AbortHandle);
+pub struct AbortOnDrop(pub tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

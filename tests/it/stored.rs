@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Reply, Setup};
 
+mod answers;
 pub mod background;
 mod clients;
 mod conversations;
@@ -23,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         conversations::trials(),
         owners::trials(),
         two_owners::trials(),
+        answers::trials(),
         shares::trials(),
         clients::trials(),
         background::trials(),

@@ -1,6 +1,9 @@
 //! The buffer between the assembler and the connection of the client.
 
+use std::borrow::Cow;
 use std::ops::Range;
+
+use bytes::Bytes;
 
 use crate::json;
 
@@ -12,17 +15,29 @@ const USUAL_EVENT_BYTES: usize = 512;
 /// large, and the text deltas between them are not. Every open stream keeps such a buffer.
 const KEPT_CAPACITY: usize = 2 * USUAL_EVENT_BYTES;
 
+/// A piece of this many bytes or more is shared by the events that have it: the text of an answer is
+/// in four of them.
+pub(super) const SHARED_BYTES: usize = 64 * 1024;
+
 /// Events that were written and not yet sent, each as one JSON document.
 ///
 /// Made with an answer. The assembler appends documents; a sink sends them, framed as its
 /// connection wants them, and clears the buffer.
 #[derive(Debug, Default)]
 pub struct EventBuffer {
-    /// The documents, one after the other.
+    /// The documents, one after the other, without the shared pieces.
     bytes: Vec<u8>,
+    shared: Vec<SharedPiece>,
     documents: Vec<DocumentSpan>,
     /// Where the response object of the terminal event is, once that was written.
     response: Option<Range<usize>>,
+}
+
+/// A large piece of a document, and the place in the other bytes before which it stands.
+#[derive(Debug)]
+struct SharedPiece {
+    at: usize,
+    bytes: Bytes,
 }
 
 /// Where a document ends; it begins where the one before it ends.
@@ -34,14 +49,67 @@ struct DocumentSpan {
 }
 
 /// An event of the Responses API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct EventDocument<'b> {
     /// The `sequence_number`: 0 for the first event of an answer, then 1, and so on.
     pub sequence: u64,
     /// The `type`, such as `response.created`.
     pub name: &'static str,
-    /// The event as a JSON object on one line, in UTF-8.
-    pub json: &'b [u8],
+    pieces: JsonPieces<'b>,
+}
+
+/// A part of the buffer: bytes, and the shared pieces between them.
+#[derive(Clone, Copy, Debug)]
+struct JsonPieces<'b> {
+    bytes: &'b [u8],
+    /// The place of the first byte.
+    start: usize,
+    shared: &'b [SharedPiece],
+}
+
+impl<'b> EventDocument<'b> {
+    /// The event as a JSON object on one line, in UTF-8. It is copied if it has shared pieces.
+    pub fn json(&self) -> Cow<'b, [u8]> {
+        self.pieces.joined()
+    }
+
+    /// The length of the JSON in bytes.
+    pub fn json_len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Appends the JSON.
+    pub fn push_json(&self, out: &mut Vec<u8>) {
+        self.pieces.push(out);
+    }
+}
+
+impl<'b> JsonPieces<'b> {
+    fn len(&self) -> usize {
+        let shared = self.shared.iter().map(|piece| piece.bytes.len());
+        self.bytes.len() + shared.sum::<usize>()
+    }
+
+    fn joined(&self) -> Cow<'b, [u8]> {
+        if self.shared.is_empty() {
+            return Cow::Borrowed(self.bytes);
+        }
+        let mut joined = Vec::with_capacity(self.len());
+        self.push(&mut joined);
+        Cow::Owned(joined)
+    }
+
+    fn push(&self, out: &mut Vec<u8>) {
+        let mut rest = self.bytes;
+        let mut start = self.start;
+        for piece in self.shared {
+            let (before, after) = rest.split_at_checked(piece.at - start).unwrap_or_default();
+            out.extend_from_slice(before);
+            out.extend_from_slice(&piece.bytes);
+            (rest, start) = (after, piece.at);
+        }
+        out.extend_from_slice(rest);
+    }
 }
 
 impl EventBuffer {
@@ -50,28 +118,44 @@ impl EventBuffer {
         self.documents.is_empty()
     }
 
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
     /// The events, oldest first.
     pub fn documents(&self) -> impl Iterator<Item = EventDocument<'_>> {
         let mut start = 0;
         self.documents.iter().map(move |span| EventDocument {
             sequence: span.sequence,
             name: span.name,
-            json: self
-                .bytes
-                .get(std::mem::replace(&mut start, span.end)..span.end)
-                .unwrap_or_default(),
+            pieces: self.pieces(std::mem::replace(&mut start, span.end)..span.end),
         })
     }
 
-    /// The length of all documents together, in bytes.
-    pub fn json_len(&self) -> usize {
+    fn pieces(&self, range: Range<usize>) -> JsonPieces<'_> {
+        let first = self.shared.partition_point(|piece| piece.at < range.start);
+        let after = self.shared.partition_point(|piece| piece.at < range.end);
+        JsonPieces {
+            bytes: self.bytes.get(range.clone()).unwrap_or_default(),
+            start: range.start,
+            shared: self.shared.get(first..after).unwrap_or_default(),
+        }
+    }
+
+    /// The length of all documents together without what they share, in bytes.
+    pub fn own_len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The response object of the terminal event as JSON; `None` before that event. No event
-    /// follows it.
-    pub fn final_response(&self) -> Option<&[u8]> {
-        self.bytes.get(self.response.clone()?)
+    /// Whether the terminal event is here. No event follows it.
+    pub fn has_final_response(&self) -> bool {
+        self.response.is_some()
+    }
+
+    /// The response object of the terminal event as JSON; `None` before that event.
+    pub fn final_response(&self) -> Option<Cow<'_, [u8]>> {
+        Some(self.pieces(self.response.clone()?).joined())
     }
 
     /// Removes the events.
@@ -80,8 +164,48 @@ impl EventBuffer {
             self.bytes = Vec::new();
         }
         self.bytes.clear();
+        self.shared.clear();
         self.documents.clear();
         self.response = None;
+    }
+
+    /// Removes the first so many events.
+    pub fn remove_first(&mut self, count: usize) {
+        if count >= self.documents.len() {
+            return self.clear();
+        }
+        let Some(last) = count.checked_sub(1).and_then(|at| self.documents.get(at)) else {
+            return;
+        };
+        let end = last.end;
+        self.bytes.drain(..end.min(self.bytes.len()));
+        self.documents.drain(..count);
+        self.shared.retain(|piece| piece.at >= end);
+        for at in self.documents.iter_mut().map(|span| &mut span.end) {
+            *at -= end;
+        }
+        for piece in &mut self.shared {
+            piece.at -= end;
+        }
+        let response = self.response.take();
+        self.response = response.and_then(|it| Some(it.start.checked_sub(end)?..it.end - end));
+    }
+
+    /// Appends a piece to the event that is open.
+    pub(super) fn push_shared(&mut self, piece: &Bytes) {
+        if piece.len() < SHARED_BYTES {
+            self.bytes.extend_from_slice(piece);
+        } else {
+            self.shared.push(SharedPiece {
+                at: self.bytes.len(),
+                bytes: piece.clone(),
+            });
+        }
+    }
+
+    /// The bytes of the event that is open, behind what it has.
+    pub(super) fn open_event(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
     }
 
     /// Begins an event. The caller appends its fields and calls [`Self::end_event`].
@@ -113,15 +237,20 @@ impl EventBuffer {
     /// panicked.
     pub fn discard_open_event(&mut self) {
         self.documents.pop_if(|span| span.end == OPEN);
-        let closed = self.documents.last().map_or(0, |span| span.end);
-        self.bytes.truncate(closed);
+        self.cut();
+    }
+
+    /// Removes what follows the last event.
+    fn cut(&mut self) {
+        let end = self.documents.last().map_or(0, |span| span.end);
+        self.bytes.truncate(end);
+        self.shared.retain(|piece| piece.at < end);
     }
 
     /// Removes the event that was written last; false if there is none.
     pub(super) fn remove_last(&mut self) -> bool {
         let removed = self.documents.pop().is_some();
-        let end = self.documents.last().map_or(0, |span| span.end);
-        self.bytes.truncate(end);
+        self.cut();
         self.response = None;
         removed
     }
@@ -139,6 +268,17 @@ const OPEN: usize = usize::MAX;
 mod tests {
     use super::*;
 
+    fn shown(events: &EventBuffer) -> Vec<String> {
+        let documents = events.documents();
+        documents
+            .map(|event| {
+                let json = String::from_utf8(event.json().into_owned()).unwrap();
+                assert_eq!(json.len(), event.json_len());
+                format!("{} {} {json}", event.sequence, event.name)
+            })
+            .collect()
+    }
+
     fn write(events: &mut EventBuffer, name: &'static str, sequence: u64, field: &[u8]) {
         events.begin_event(name, sequence).extend_from_slice(field);
         events.end_event();
@@ -149,17 +289,13 @@ mod tests {
         let mut events = EventBuffer::default();
         write(&mut events, "a", 3, b"");
         write(&mut events, "b", 4, b",\"x\":1");
-        let documents: Vec<_> = events.documents().collect();
-        let expected = [
-            (3, "a", br#"{"type":"a","sequence_number":3}"#.as_slice()),
-            (4, "b", br#"{"type":"b","sequence_number":4,"x":1}"#),
-        ];
-        let expected = expected.map(|(sequence, name, json)| EventDocument {
-            sequence,
-            name,
-            json,
-        });
-        assert_eq!(documents, expected);
+        assert_eq!(
+            shown(&events),
+            [
+                r#"3 a {"type":"a","sequence_number":3}"#,
+                r#"4 b {"type":"b","sequence_number":4,"x":1}"#,
+            ]
+        );
         events.clear();
         assert!(events.is_empty());
         assert_eq!(events.documents().count(), 0);
@@ -176,7 +312,7 @@ mod tests {
         let names: Vec<_> = events.documents().map(|document| document.name).collect();
         assert_eq!(names, ["a", "c"]);
         let last = events.documents().last().unwrap();
-        assert_eq!(last.json, br#"{"type":"c","sequence_number":1}"#);
+        assert_eq!(*last.json(), *br#"{"type":"c","sequence_number":1}"#);
     }
 
     #[test]
@@ -189,6 +325,41 @@ mod tests {
         out.extend_from_slice(b"{\"id\":7}");
         events.mark_response(start);
         events.end_event();
-        assert_eq!(events.final_response(), Some(br#"{"id":7}"#.as_slice()));
+        assert_eq!(
+            events.final_response().as_deref(),
+            Some(br#"{"id":7}"#.as_slice())
+        );
+    }
+
+    #[test]
+    fn large_pieces_are_shared_and_go_with_their_events() {
+        let large = Bytes::from("x".repeat(SHARED_BYTES));
+        let small = Bytes::from("y");
+        let mut events = EventBuffer::default();
+        for (name, sequence) in [("a", 0), ("b", 1), ("c", 2)] {
+            events
+                .begin_event(name, sequence)
+                .extend_from_slice(b",\"t\":\"");
+            events.push_shared(&large);
+            events.push_shared(&small);
+            events.push_shared(&large);
+            events.open_event().push(b'"');
+            events.end_event();
+        }
+        let whole: String = shown(&events).concat();
+        assert_eq!(whole.matches('x').count(), 6 * SHARED_BYTES);
+        assert!(events.own_len() < 200);
+        let all = shown(&events);
+        events.remove_first(1);
+        assert_eq!(shown(&events), all[1..]);
+        events.begin_event("d", 3).extend_from_slice(b",\"t\":");
+        events.push_shared(&large);
+        events.discard_open_event();
+        assert!(events.remove_last());
+        assert_eq!(shown(&events), all[1..2]);
+        events.remove_first(1);
+        assert!(events.is_empty());
+        write(&mut events, "e", 4, b"");
+        assert_eq!(shown(&events), [r#"4 e {"type":"e","sequence_number":4}"#]);
     }
 }

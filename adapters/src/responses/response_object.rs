@@ -3,13 +3,14 @@
 //! all of them and says which may be null.
 
 use std::fmt::Display;
-use std::ops::Range;
 
+use bytes::Bytes;
 use registry::{EnumSet, RelayToolKind};
 use serde_json::json;
 use strum::IntoStaticStr;
 
 use super::echo;
+use super::event_buffer::EventBuffer;
 use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use crate::event::Usage;
 use crate::json;
@@ -101,12 +102,7 @@ pub struct ResponsePieces {
 
 /// The finished items of a response, as they were sent.
 #[derive(Clone, Debug, Default)]
-pub struct OutputItems {
-    /// The JSON of the items, separated by commas.
-    json: Vec<u8>,
-    /// The id of each item and its range in `json`.
-    ranges: Vec<(String, Range<usize>)>,
-}
+pub struct OutputItems(Vec<(String, Bytes)>);
 
 impl ResponseObject {
     /// The response to `turn` at its beginning, with the defaults of the API for parameters that
@@ -151,7 +147,29 @@ impl ResponseObject {
     /// Appends the response object as JSON on one line.
     pub fn push_json(&self, out: &mut Vec<u8>) {
         self.push_head(out);
-        out.extend_from_slice(&self.output.json);
+        for (at, (_, item)) in self.output.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(item);
+        }
+        self.push_rest(out);
+    }
+
+    /// Appends the response object to the event that is open.
+    pub(super) fn push_to(&self, events: &mut EventBuffer) {
+        self.push_head(events.open_event());
+        for (at, (_, item)) in self.output.0.iter().enumerate() {
+            if at > 0 {
+                events.open_event().push(b',');
+            }
+            events.push_shared(item);
+        }
+        self.push_rest(events.open_event());
+    }
+
+    /// Appends what follows the items.
+    fn push_rest(&self, out: &mut Vec<u8>) {
         for (own, repeated) in self.own_pieces().iter().zip(&self.parameters) {
             out.extend_from_slice(own);
             out.extend_from_slice(repeated);
@@ -263,32 +281,23 @@ impl ResponseStatus {
 
 impl OutputItems {
     /// Adds a finished item.
-    pub(super) fn push(&mut self, id: &str, item: &[u8]) {
-        if !self.json.is_empty() {
-            self.json.push(b',');
-        }
-        let start = self.json.len();
-        self.json.extend_from_slice(item);
-        self.ranges.push((id.to_owned(), start..self.json.len()));
+    pub(super) fn push(&mut self, id: &str, item: Bytes) {
+        self.0.push((id.to_owned(), item));
     }
 
     /// How many items are finished.
     pub(super) fn len(&self) -> usize {
-        self.ranges.len()
+        self.0.len()
     }
 
     /// Forgets all but the first so many items.
     pub(super) fn truncate(&mut self, items: usize) {
-        self.ranges.truncate(items);
-        let end = self.ranges.last().map_or(0, |(_, range)| range.end);
-        self.json.truncate(end);
+        self.0.truncate(items);
     }
 
     /// The items: id and JSON.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.ranges
-            .iter()
-            .filter_map(|(id, range)| Some((id.as_str(), self.json.get(range.clone())?)))
+        self.0.iter().map(|(id, item)| (id.as_str(), &**item))
     }
 }
 
@@ -381,8 +390,12 @@ mod tests {
     #[test]
     fn a_response_says_how_it_ended() {
         let mut response = response(r#"{"model":"m","input":"hi"}"#);
-        response.output.push("a", br#"{"id":"a"}"#);
-        response.output.push("b", br#"{"id":"b"}"#);
+        response
+            .output
+            .push("a", Bytes::from_static(br#"{"id":"a"}"#));
+        response
+            .output
+            .push("b", Bytes::from_static(br#"{"id":"b"}"#));
         response.status = Some(ResponseStatus::Incomplete);
         response.incomplete_details = Some(IncompleteReason::ContentFilter);
         let incomplete = read(&response);

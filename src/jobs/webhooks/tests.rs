@@ -121,9 +121,14 @@ impl TestWebhook {
             ResponseStatus::Failed,
             self.start,
         );
-        super::super::log::store_end(store, &self.webhooks, response, EventBatch::default())
-            .await
-            .unwrap();
+        super::super::log::store_end(
+            store,
+            &self.webhooks,
+            &Arc::new(response),
+            EventBatch::default(),
+        )
+        .await
+        .unwrap();
         // A second may have begun meanwhile.
         let due = self.webhooks.0.store.next_deliveries("hook", BATCH).await;
         for delivery in due.unwrap().iter().filter(|it| it.id == id) {

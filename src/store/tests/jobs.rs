@@ -51,7 +51,10 @@ impl TestStore {
     async fn finish(&self, id: &str, last: EventBatch) {
         let ended = response(id, StoredOrigin::Nothing, &["in"], &["out"]);
         let webhooks = vec!["hook".to_owned()];
-        let refused = self.store.finish_job(ended, last, webhooks, 3_000).await;
+        let refused = self
+            .store
+            .finish_job(ended.into(), last, webhooks, 3_000)
+            .await;
         assert!(refused.unwrap().is_empty());
     }
 
@@ -91,7 +94,8 @@ fn events(numbers: std::ops::Range<u64>) -> EventBatch {
         documents: numbers
             .map(|number| format!("{{\"n\":{number}}}\n"))
             .collect::<Vec<_>>()
-            .concat(),
+            .concat()
+            .into(),
     }
 }
 
@@ -183,7 +187,7 @@ async fn a_run_and_its_events_go_with_their_response() {
     };
     assert!(
         test.store
-            .finish_job(ended, events(3..4), Vec::new(), 1)
+            .finish_job(ended.into(), events(3..4), Vec::new(), 1)
             .await
             .is_err()
     );

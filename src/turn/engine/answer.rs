@@ -23,7 +23,7 @@ use crate::turn::observer::TurnEvent;
 use crate::turn::record::{Record, SpentStorage};
 use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::shared::SharedState;
-use crate::turn::sink::Sink;
+use crate::turn::sink::{Sink, log_events};
 use crate::turn::turn_memory::TurnMemory;
 
 /// The answer to one turn of a client. Made when the turn was prepared; it ends with its last
@@ -217,7 +217,7 @@ impl<'a, S: Sink> Answer<'a, S> {
                 turn.ended(self.assembler.response());
             }
         }
-        let pending = self.events.json_len();
+        let pending = self.events.own_len();
         if pending >= memory::STEP {
             // The events, and a copy of them on its way to the client.
             let received = self.assembler.received_bytes();
@@ -235,6 +235,9 @@ impl<'a, S: Sink> Answer<'a, S> {
         let spent = self.record.spent(now);
         if let Some(run) = &self.ctx.run {
             run.has_ended.store(true, Relaxed);
+            // Only the terminal event is stored together with the response.
+            let before = self.events.len().saturating_sub(1);
+            log_events(&*run.log, &mut self.events, before).await;
             let record = match &stored {
                 Some(stored) => stored.record(response, now),
                 None => responses::unrun_record(&self.ctx.owner, response, now),

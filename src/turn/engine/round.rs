@@ -56,7 +56,7 @@ impl HiddenAnswer {
     /// Drops the events that were written, except for the final response object.
     pub(super) fn discard_events(&mut self) {
         if let Some(response) = self.events.final_response() {
-            self.response = response.to_vec();
+            self.response = response.into_owned();
         }
         self.events.clear();
     }

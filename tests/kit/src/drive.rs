@@ -139,7 +139,7 @@ pub fn read_after<'c>(
         if streams {
             push_sse_frames(frames, &mut body);
         } else {
-            body.extend_from_slice(frames.final_response().unwrap_or_default());
+            body.extend_from_slice(&frames.final_response().unwrap_or_default());
         }
         frames.clear();
     };
@@ -171,10 +171,10 @@ pub fn read_after<'c>(
 fn push_sse_frames(events: &EventBuffer, body: &mut Vec<u8>) {
     for event in events.documents() {
         body.extend_from_slice(format!("event: {}\ndata: ", event.name).as_bytes());
-        body.extend_from_slice(event.json);
+        event.push_json(body);
         body.extend_from_slice(b"\n\n");
     }
-    if events.final_response().is_some() {
+    if events.has_final_response() {
         body.extend_from_slice(b"data: [DONE]\n\n");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::custom_input::{self, InputExtractor, WholeInput};
 use super::native::item_types::{BodyType, CUSTOM_CALL, FUNCTION_CALL};
 use super::reasoning;
-use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
+use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped, share};
 use crate::arguments::{ArgumentsReading, ArgumentsScan, is_object};
 use crate::baggage::Baggage;
 use crate::event::Fragment;
@@ -259,13 +259,17 @@ impl CallItem {
                 (started.sent, status)
             }
         };
-        if let Some(body) = self.body_type() {
-            out.event(body.done, &started.location, |out| {
-                push_escaped(out, body.field, &content);
-            });
-        }
         let item = self.item(&started.position, status, &content);
-        out.item_done(&started.position, &item);
+        if let Some(body) = self.body_type() {
+            out.text_event(
+                body.done,
+                &started.location,
+                body.field,
+                &share(content),
+                b"",
+            );
+        }
+        out.item_done(&started.position, item);
     }
 
     /// Ends a call whose arguments are incomplete. One that the client has not seen is dropped if

@@ -168,6 +168,6 @@ impl OpenHostedItem {
             out.event(name, &self.location, |_| {});
         }
         let status = if failed { "failed" } else { "completed" };
-        out.item_done(&self.position, &item.to_json(&self.position, status));
+        out.item_done(&self.position, item.to_json(&self.position, status));
     }
 }

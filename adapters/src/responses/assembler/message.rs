@@ -96,7 +96,7 @@ impl MessageItem {
         item.push(b'[');
         item.extend_from_slice(&self.parts);
         item.extend_from_slice(b"]}");
-        out.item_done(&self.position, &item);
+        out.item_done(&self.position, item);
     }
 }
 

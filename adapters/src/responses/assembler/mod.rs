@@ -242,7 +242,7 @@ impl Assembler {
         }
         self.writer.response.store = is_stored;
         if let Some(status) = self.final_status()
-            && events.final_response().is_some()
+            && events.has_final_response()
         {
             self.writer.take_back(events);
             self.writer.to(events).response_event(status.event_name());
@@ -379,7 +379,7 @@ impl Assembler {
         json::field(&mut item, "encrypted_content", blob);
         item.push(b'}');
         out.item_added(&position, &item);
-        out.item_done(&position, &item);
+        out.item_done(&position, item);
     }
 
     /// The final status, once the terminal event is written.

@@ -195,7 +195,7 @@ mod tests {
         }
         open.close(7, &mut closing);
         let closing = closing.documents();
-        let closing = closing.map(|event| serde_json::from_slice(event.json));
+        let closing = closing.map(|event| serde_json::from_slice(&event.json()));
         closing.collect::<Result<_, _>>().unwrap()
     }
 

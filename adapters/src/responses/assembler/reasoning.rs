@@ -1,6 +1,8 @@
 //! The reasoning item, and the state of the model that it carries. It has one summary part with the
 //! reasoning text, or none if it only carries state. It has no status, as at OpenAI.
 
+use bytes::Bytes;
+
 use super::Assembler;
 use super::text_part::TextPart;
 use super::writer::{ItemOutput, ItemPosition};
@@ -36,7 +38,7 @@ impl ReasoningItem {
             reasoning: json::unescape(text).into_owned(),
             ..baggage
         });
-        let part = if text.is_empty() { Vec::new() } else { part };
+        let part = if text.is_empty() { Bytes::new() } else { part };
         end_item(&self.position, &part, baggage.as_ref(), out);
     }
 }
@@ -75,7 +77,7 @@ fn end_item(
         json::field(&mut item, "encrypted_content", &baggage.seal());
     }
     item.push(b'}');
-    out.item_done(position, &item);
+    out.item_done(position, item);
 }
 
 impl Assembler {

@@ -108,7 +108,7 @@ mod tests {
             &mut events,
         );
         let event = events.documents().next().unwrap();
-        let event: Value = serde_json::from_slice(event.json).unwrap();
+        let event: Value = serde_json::from_slice(&event.json()).unwrap();
         assert_eq!(event["type"], "response.failed");
         assert_eq!(event["sequence_number"], 6);
         assert_eq!(event["response"]["status"], "failed");

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped};
+use bytes::Bytes;
+
+use super::super::event_buffer::SHARED_BYTES;
+use super::writer::{ItemOutput, ItemPosition, StreamedText, location_fields, push_escaped, share};
 use crate::event::{Fragment, NativeText};
 use crate::json;
 use crate::members::{EditedObject, Members, rewrite};
@@ -19,6 +22,8 @@ pub(super) const TOO_MANY_ANNOTATIONS: &str = "a text has more than a thousand";
 #[derive(Debug)]
 pub(super) struct TextPart {
     pub(super) kind: NativeText,
+    /// The whole text, once its events share it.
+    shared: Option<Bytes>,
     /// The upstream's index of the part, where it counts parts.
     pub(super) upstream_index: Option<u32>,
     text: StreamedText,
@@ -115,6 +120,7 @@ impl TextPart {
     pub(super) fn new(kind: NativeText) -> Self {
         Self {
             kind,
+            shared: None,
             upstream_index: None,
             text: StreamedText::default(),
             has_visible_text: false,
@@ -131,7 +137,17 @@ impl TextPart {
 
     /// The text so far, escaped.
     pub(super) fn text(&self) -> &str {
-        &self.text.text
+        match &self.shared {
+            Some(whole) => str::from_utf8(whole).unwrap_or_default(),
+            None => &self.text.text,
+        }
+    }
+
+    /// The whole text, which the events that end it share. Nothing follows it.
+    fn share_text(&mut self) -> Bytes {
+        let text = std::mem::take(&mut self.text.text);
+        let shared = self.shared.get_or_insert_with(|| share(text));
+        shared.clone()
     }
 
     pub(super) fn is_blank(&self) -> bool {
@@ -226,10 +242,11 @@ impl TextPart {
             } else {
                 out.count_part();
                 self.location = location_fields(position, Some((names.index, index)));
-                let empty = self.json("", "", "");
+                let (head, tail) = self.around_text("", "");
                 out.event(names.added, &self.location, |out| {
                     out.extend_from_slice(b",\"part\":");
-                    out.extend_from_slice(&empty);
+                    out.extend_from_slice(&head);
+                    out.extend_from_slice(&tail);
                 });
             }
         }
@@ -267,10 +284,9 @@ impl TextPart {
     }
 
     /// Writes the end of a body: `done` is the event and `field` its field.
-    pub(super) fn close_body(&self, done: &'static str, field: &str, out: &mut ItemOutput<'_>) {
-        out.event(done, &self.location, |out| {
-            push_escaped(out, field, self.text());
-        });
+    pub(super) fn close_body(&mut self, done: &'static str, field: &str, out: &mut ItemOutput<'_>) {
+        let text = self.share_text();
+        out.text_event(done, &self.location, field, &text, b"");
     }
 
     /// Writes the end of the part and returns its JSON. `upstream` is the part of the
@@ -281,7 +297,7 @@ impl TextPart {
         index: usize,
         upstream: Option<&str>,
         out: &mut ItemOutput<'_>,
-    ) -> Vec<u8> {
+    ) -> Bytes {
         self.text.flush();
         let names = names(self.kind);
         let members = upstream.and_then(Members::read);
@@ -294,21 +310,39 @@ impl TextPart {
             self.add_later_lists(members);
         }
         self.advance(position, index, "", out);
-        out.event(names.done, &self.location, |out| {
-            push_escaped(out, names.field, self.text());
-            if self.kind == NativeText::Output {
-                json::raw_field(out, "logprobs", &format!("[{}]", self.logprobs));
+        // The upstream's part usually has the same text, which is not needed twice.
+        let upstream = members.map(|members| Bytes::from(self.with_lists(&members)));
+        let text = match upstream.as_ref().and_then(|part| self.find_in(part)) {
+            Some(text) => {
+                self.text = StreamedText::default();
+                self.shared.insert(text).clone()
             }
-        });
-        let part = match members {
-            Some(members) => self.with_lists(&members),
-            None => self.json(self.text(), &self.annotations.join(","), &self.logprobs),
+            None => self.share_text(),
         };
-        out.event(names.closed, &self.location, |out| {
-            out.extend_from_slice(b",\"part\":");
-            out.extend_from_slice(&part);
-        });
-        part
+        let mut logprobs = Vec::new();
+        if self.kind == NativeText::Output {
+            json::raw_field(&mut logprobs, "logprobs", &format!("[{}]", self.logprobs));
+        }
+        out.text_event(names.done, &self.location, names.field, &text, &logprobs);
+        let begin: &[u8] = b",\"part\":";
+        if let Some(part) = upstream {
+            out.shared_event(names.closed, &self.location, (begin, &part, b""));
+            return part;
+        }
+        let (head, tail) = self.around_text(&self.annotations.join(","), &self.logprobs);
+        let before = [begin, &head].concat();
+        out.shared_event(names.closed, &self.location, (&before, &text, &tail));
+        [&*head, &text, &tail].concat().into()
+    }
+
+    /// The text as it stands in a part that is large; `None` if it is not there.
+    fn find_in(&self, part: &Bytes) -> Option<Bytes> {
+        let text = self.text.text.as_bytes();
+        if text.len() < SHARED_BYTES {
+            return None;
+        }
+        let start = memchr::memmem::find(part, text)?;
+        Some(part.slice(start..start + text.len()))
     }
 
     /// Takes the annotations and log probabilities of the finished part that did not come
@@ -358,18 +392,19 @@ impl TextPart {
         out
     }
 
-    fn json(&self, escaped: &str, annotations: &str, logprobs: &str) -> Vec<u8> {
+    /// The JSON of the part before and behind its text.
+    fn around_text(&self, annotations: &str, logprobs: &str) -> (Vec<u8>, Vec<u8>) {
         let names = names(self.kind);
-        let mut out = Vec::with_capacity(escaped.len() + 80);
-        out.push(b'{');
-        json::field(&mut out, "type", names.part);
-        push_escaped(&mut out, names.field, escaped);
+        let (mut head, mut tail) = (vec![b'{'], vec![b'"']);
+        json::field(&mut head, "type", names.part);
+        json::key(&mut head, names.field);
+        head.push(b'"');
         if self.kind == NativeText::Output {
-            json::raw_field(&mut out, "annotations", &format!("[{annotations}]"));
-            json::raw_field(&mut out, "logprobs", &format!("[{logprobs}]"));
+            json::raw_field(&mut tail, "annotations", &format!("[{annotations}]"));
+            json::raw_field(&mut tail, "logprobs", &format!("[{logprobs}]"));
         }
-        out.push(b'}');
-        out
+        tail.push(b'}');
+        (head, tail)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The counters that all items of an answer share, and the events that contain items.
 
+use bytes::Bytes;
 use serde_json::json;
 
-use super::super::event_buffer::EventBuffer;
+use super::super::event_buffer::{EventBuffer, SHARED_BYTES};
 use super::super::response_object::ResponseObject;
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -133,12 +134,16 @@ impl ItemOutput<'_> {
 
     /// Writes `response.output_item.added`.
     pub(super) fn item_added(&mut self, position: &ItemPosition, item: &[u8]) {
-        self.item_event("response.output_item.added", position, item);
+        let out = begin(self.writer, self.events, "response.output_item.added");
+        push_item_fields(out, position);
+        out.extend_from_slice(item);
+        self.events.end_event();
     }
 
     /// Writes `response.output_item.done` and adds the item to the response.
-    pub(super) fn item_done(&mut self, position: &ItemPosition, item: &[u8]) {
-        self.item_event("response.output_item.done", position, item);
+    pub(super) fn item_done(&mut self, position: &ItemPosition, item: Vec<u8>) {
+        let item = Bytes::from(item);
+        self.item_event("response.output_item.done", position, &item);
         self.writer.response.output.push(&position.id, item);
     }
 
@@ -177,7 +182,7 @@ impl ItemOutput<'_> {
                 item
             };
             self.item_added(&position, &item("in_progress", begun));
-            self.item_done(&position, &item("completed", content));
+            self.item_done(&position, item("completed", content));
         }
     }
 
@@ -204,18 +209,49 @@ impl ItemOutput<'_> {
         let out = begin(self.writer, self.events, name);
         out.extend_from_slice(b",\"response\":");
         let start = out.len();
-        self.writer.response.push_json(out);
+        self.writer.response.push_to(self.events);
         if self.writer.response.status.is_some() {
             self.events.mark_response(start);
         }
         self.events.end_event();
     }
 
-    fn item_event(&mut self, name: &'static str, position: &ItemPosition, item: &[u8]) {
+    fn item_event(&mut self, name: &'static str, position: &ItemPosition, item: &Bytes) {
         let out = begin(self.writer, self.events, name);
-        json::field(out, "output_index", &position.index);
-        out.extend_from_slice(b",\"item\":");
-        out.extend_from_slice(item);
+        push_item_fields(out, position);
+        self.events.push_shared(item);
+        self.events.end_event();
+    }
+
+    /// Writes the event that ends a text, escaped: with the text in this field, and other fields.
+    pub(super) fn text_event(
+        &mut self,
+        name: &'static str,
+        location: &[u8],
+        field: &str,
+        text: &Bytes,
+        others: &[u8],
+    ) {
+        let mut before = Vec::new();
+        json::key(&mut before, field);
+        before.push(b'"');
+        let after = [b"\"", others].concat();
+        self.shared_event(name, location, (&before, text, &after));
+    }
+
+    /// Writes an event about an item with a piece that may be large, and what stands before and
+    /// behind it.
+    pub(super) fn shared_event(
+        &mut self,
+        name: &'static str,
+        location: &[u8],
+        (before, piece, after): (&[u8], &Bytes, &[u8]),
+    ) {
+        let out = begin(self.writer, self.events, name);
+        out.extend_from_slice(location);
+        out.extend_from_slice(before);
+        self.events.push_shared(piece);
+        self.events.open_event().extend_from_slice(after);
         self.events.end_event();
     }
 
@@ -243,6 +279,20 @@ fn begin<'e>(
     let sequence = writer.sequence;
     writer.sequence += 1;
     events.begin_event(name, sequence)
+}
+
+/// A text that several events share, without the room in which it grew.
+pub(super) fn share(mut text: String) -> Bytes {
+    if text.len() >= SHARED_BYTES {
+        text.shrink_to_fit();
+    }
+    text.into()
+}
+
+/// Appends the index of an item, and the name of the field with the item.
+fn push_item_fields(out: &mut Vec<u8>, position: &ItemPosition) {
+    json::field(out, "output_index", &position.index);
+    out.extend_from_slice(b",\"item\":");
 }
 
 /// The fields that say to which item an event belongs, encoded once for many deltas:

@@ -161,7 +161,7 @@ async fn fill(store: &Store) -> anyhow::Result<()> {
         };
         store.create_job(new).await?;
         store
-            .finish_job(ended, events(16, 1), Vec::new(), now * 1_000)
+            .finish_job(ended.into(), events(16, 1), Vec::new(), now * 1_000)
             .await
             .context("a run cannot be stored")?;
     }

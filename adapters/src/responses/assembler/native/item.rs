@@ -11,6 +11,7 @@ use crate::event::{Fragment, NativeText};
 use crate::json::{self, quoted};
 use crate::members::{Members, rewrite};
 use crate::origin;
+use bytes::Bytes;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -55,8 +56,8 @@ pub(super) struct NativeItem {
     /// Whether the whole body that the upstream sent is another than its pieces, which the client
     /// has.
     differs: bool,
-    /// The JSON of the closed parts, separated by commas, and their number.
-    closed: (Vec<u8>, usize),
+    /// The JSON of the closed parts.
+    closed: Vec<Bytes>,
     /// Events of the tool that wait until the item is written, as (type, document).
     waiting: Vec<(&'static str, String)>,
     position: Option<ItemPosition>,
@@ -82,7 +83,7 @@ impl NativeItem {
             parts: Vec::new(),
             blank_parts: 0,
             differs: false,
-            closed: (Vec::new(), 0),
+            closed: Vec::new(),
             waiting: Vec::new(),
             position: None,
         }
@@ -196,15 +197,15 @@ impl NativeItem {
         };
         let delta = self.body_type().map_or("", |body| body.delta);
         // The closed ones are written already.
-        while self.closed.1 + 1 < self.parts.len() {
+        while self.closed.len() + 1 < self.parts.len() {
             self.close_part(&position, None, out);
         }
-        if let Some(part) = self.parts.get_mut(self.closed.1) {
+        if let Some(part) = self.parts.get_mut(self.closed.len()) {
             if self.item_type.is_function_call() {
                 let passable = self.scan.passable(part.text());
                 part.hold_from(passable);
             }
-            part.advance(&position, self.closed.1, delta, &mut out.items);
+            part.advance(&position, self.closed.len(), delta, &mut out.items);
         }
         for (name, document) in std::mem::take(&mut self.waiting) {
             write_progress(name, &document, &position, out);
@@ -221,20 +222,22 @@ impl NativeItem {
         out: &mut NativeOutput<'_>,
     ) {
         let done = self.done.take();
-        let base = done.clone().unwrap_or_else(|| self.added.clone());
+        let has_end = done.is_some();
+        let base = done.unwrap_or_else(|| self.added.clone());
         let Some(members) = Members::read(&base) else {
             return;
         };
         let status = members.text("status");
         let has_body = matches!(self.item_type, ItemType::Body(_));
-        let is_cut = match &done {
-            Some(_) => status.as_deref() == Some("incomplete"),
-            None => !complete || has_body && !self.has_whole_body(has_ended),
+        let is_cut = if has_end {
+            status.as_deref() == Some("incomplete")
+        } else {
+            !complete || has_body && !self.has_whole_body(has_ended)
         };
         let name = members.text("name").unwrap_or_default();
         // For an item without an end of its own, `has_whole_body` has judged the text already, and
         // the item holds only the beginning of it.
-        let is_broken = done.is_some() && !is_cut && self.ends_with_open_body(&members);
+        let is_broken = has_end && !is_cut && self.ends_with_open_body(&members);
         let is_cut = is_cut || is_broken;
         if is_cut && self.item_type.has_name() {
             // The defect matters only if the answer ends normally.
@@ -247,7 +250,7 @@ impl NativeItem {
             }
         }
         let mut changes: MemberChanges = Vec::new();
-        if done.is_none() {
+        if !has_end {
             out.items
                 .note("item_closed", members.text("type").unwrap_or_default());
         }
@@ -277,7 +280,7 @@ impl NativeItem {
             ItemType::Reasoning => self.close_reasoning(&members, &mut changes, out),
             ItemType::Compaction => changes.extend(wrapped_content(&members, out.origin)),
             ItemType::Body(body) => {
-                let text = self.close_body(body, &members, (is_cut, done.is_none()), out);
+                let text = self.close_body(body, &members, (is_cut, !has_end), out);
                 changes.extend(text.map(|text| (body.field, Some(text))));
                 if self.differs {
                     out.items.fail_call(&name);
@@ -292,7 +295,7 @@ impl NativeItem {
         self.add_ids(&position, &mut changes);
         let mut item = Vec::with_capacity(base.len() + 64);
         rewrite(&mut item, &members, &changes);
-        out.items.item_done(&position, &item);
+        out.items.item_done(&position, item);
     }
 
     /// What the client knows the item by, where its last event says something else.
@@ -474,14 +477,10 @@ impl NativeItem {
         upstream: Option<&str>,
         out: &mut NativeOutput<'_>,
     ) {
-        let (closed, count) = &mut self.closed;
-        if let Some(part) = self.parts.get_mut(*count) {
-            let json = part.close(position, *count, upstream, &mut out.items);
-            if !closed.is_empty() {
-                closed.push(b',');
-            }
-            closed.extend_from_slice(&json);
-            *count += 1;
+        let index = self.closed.len();
+        if let Some(part) = self.parts.get_mut(index) {
+            let json = part.close(position, index, upstream, &mut out.items);
+            self.closed.push(json);
         }
     }
 
@@ -510,7 +509,7 @@ impl NativeItem {
             let is_of_list = is_message || (kind == NativeText::Summary) == (list == "summary");
             item_type.has_text(kind) && is_of_list
         };
-        let mut documents: Vec<Option<&str>> = vec![None; self.closed.1];
+        let mut documents: Vec<Option<&str>> = vec![None; self.closed.len()];
         for (index, part) in upstream.iter().enumerate() {
             let fields = Members::read(part.get());
             let kind = fields
@@ -527,7 +526,7 @@ impl NativeItem {
             } else {
                 kind
             };
-            if index < self.closed.1 {
+            if index < self.closed.len() {
                 continue;
             }
             if index >= self.parts.len() {
@@ -553,13 +552,15 @@ impl NativeItem {
             return None;
         }
         let position = self.start(out);
-        while self.closed.1 < self.parts.len() {
-            let upstream = documents.get(self.closed.1).copied().flatten();
+        while self.closed.len() < self.parts.len() {
+            let upstream = documents.get(self.closed.len()).copied().flatten();
             self.close_part(&position, upstream, out);
         }
-        let written = format!("[{}]", String::from_utf8_lossy(&self.closed.0));
-        let is_same = raw.is_some_and(|raw| raw.get() == written);
-        Some((!is_same).then_some(written))
+        let is_same = raw.is_some_and(|raw| is_list_of(raw.get(), &self.closed));
+        Some((!is_same).then(|| {
+            let list = [b"[", self.closed.join(&b","[..]).as_slice(), b"]"].concat();
+            String::from_utf8(list).unwrap_or_default()
+        }))
     }
 
     /// Whether neither the parts nor their documents have text.
@@ -667,6 +668,24 @@ impl NativeItem {
         part.advance(&position, 0, body.delta, &mut out.items);
         part.close_body(body.done, body.field, &mut out.items);
         (!is_same).then(|| format!("\"{}\"", part.text()))
+    }
+}
+
+/// Whether a list has just these elements, without white space between them.
+fn is_list_of(list: &str, elements: &[Bytes]) -> bool {
+    let mut rest = list.as_bytes();
+    let mut separator: &[u8] = b"[";
+    for element in elements {
+        let begun = rest.strip_prefix(separator);
+        let Some(after) = begun.and_then(|rest| rest.strip_prefix(&**element)) else {
+            return false;
+        };
+        (rest, separator) = (after, b",");
+    }
+    rest == if elements.is_empty() {
+        b"[]".as_slice()
+    } else {
+        b"]"
     }
 }
 

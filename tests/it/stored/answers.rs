@@ -1,0 +1,63 @@
+//! What one answer costs: at most four times its size, whatever it goes through.
+
+use kit::player::PlayerWire;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::{asks, get, id, ok};
+use crate::faults::{answer, player};
+use crate::proxy::{Proxy, Setup};
+use crate::trial::{on_each_wire, wire_case};
+
+pub fn trials() -> Vec<Trial> {
+    on_each_wire(|wire| {
+        vec![wire_case(
+            wire,
+            "R32 an answer costs at most four times its size",
+            costs,
+        )]
+    })
+}
+
+/// The bytes of the answer.
+const SIZE: usize = 7 << 20;
+/// The bytes of the pieces in which it comes.
+const PIECE: usize = 64 << 10;
+/// The most that it costs besides, whatever its size.
+const BESIDES: usize = 4 << 20;
+
+async fn costs(wire: PlayerWire) {
+    let player = player(wire).await;
+    let proxy = Proxy::start_with(&player, Setup::new().counted()).await;
+    let piece = json!({"text": "a word ".repeat(PIECE / 7)});
+    let much = || answer(json!(vec![piece.clone(); SIZE / PIECE]));
+    for (name, more) in [
+        ("streamed", json!({"stream": true})),
+        ("whole", json!({})),
+        ("not stored", json!({"stream": true, "store": false})),
+        ("in the background", json!({"background": true})),
+    ] {
+        player.push(much());
+        let before = proxy.live_bytes().now;
+        let most = run(&proxy, &asks("hi", more)).await - before;
+        assert!(most < 4 * SIZE + BESIDES, "{name}: {} MiB", most >> 20);
+    }
+}
+
+/// Runs a turn to its end. Returns the most bytes that lived meanwhile.
+async fn run(proxy: &Proxy, body: &Value) -> usize {
+    let reply = proxy.post(body).await;
+    if body["background"] == true {
+        let path = format!("/v1/responses/{}", id(&ok(&reply)));
+        // The response would be large.
+        while proxy.metric("respondent_jobs", "").await > 0.0 {
+            tokio::task::yield_now().await;
+        }
+        let live = proxy.live_bytes();
+        assert_eq!(get(proxy, &path).await["status"], "completed");
+        live.peak
+    } else {
+        assert_eq!(reply.status, 200, "{:.300}", reply.body);
+        proxy.live_bytes().peak
+    }
+}
