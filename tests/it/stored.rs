@@ -12,6 +12,7 @@ mod answers;
 pub mod background;
 mod clients;
 mod conversations;
+mod fair;
 mod owners;
 mod responses;
 mod shares;
@@ -26,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
         two_owners::trials(),
         answers::trials(),
         shares::trials(),
+        fair::trials(),
         clients::trials(),
         background::trials(),
         webhooks::trials(),

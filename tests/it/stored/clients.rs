@@ -96,7 +96,7 @@ async fn open(proxy: &Proxy, who: &str) -> OpenReply {
     open
 }
 
-fn stalls() -> ScriptedAnswer {
+pub fn stalls() -> ScriptedAnswer {
     answer(json!([{"text": "begun"}, {"stall": true}]))
 }
 

@@ -1,0 +1,128 @@
+//! What one client has waiting, running or open leaves room for another one.
+
+use bytes::Bytes;
+use kit::player::{PlayerWire, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::clients::stalls;
+use super::{asks, client, id, messages, ok, says, send};
+use crate::faults::player;
+use crate::proxy::{Proxy, Setup};
+use crate::trial::case;
+use crate::websocket::client::Socket;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R32 requests of runs that wait are on the disk alone",
+            queued_runs,
+        ),
+        case(
+            "S47 runs that hang leave a place for another client",
+            hanging_runs,
+        ),
+        case(
+            "S47 idle sockets leave connections for another client",
+            idle_sockets,
+        ),
+    ]
+}
+
+/// A server for alice and bob.
+fn two_clients() -> Setup {
+    let setup = Setup::new().env("RESPONDENT_TOKEN", "operator-token-1");
+    let setup = setup
+        .tables(&client("alice", ""))
+        .tables(&client("bob", ""));
+    setup.tables("[capture]\nmode = \"off\"")
+}
+
+/// Queues a run.
+async fn queue(proxy: &Proxy, who: &str, input: &str) -> String {
+    let body = asks(input, json!({"background": true}));
+    id(&ok(&send(proxy, who, "POST /v1/responses", &body).await))
+}
+
+/// Waits for the end of a run, and returns its status.
+async fn end(proxy: &Proxy, who: &str, run: &str) -> Value {
+    let events = format!("GET /v1/responses/{run}?stream=true");
+    let ended = send(proxy, who, &events, &Value::Null).await.stream();
+    ended.response["status"].clone()
+}
+
+async fn queued_runs() {
+    const BUDGET: usize = 128 << 20;
+    const LARGE: usize = 8 << 20;
+    let player = player(PlayerWire::Chat).await;
+    player.push(stalls());
+    player.push(ScriptedAnswer {
+        repeat: true,
+        ..says("done")
+    });
+    let setup = two_clients().wire_of(&player);
+    let setup = setup.server(&format!("memory = {BUDGET}"));
+    let proxy = Proxy::start_with(&player, setup.tables("[jobs]\nrunning = 1")).await;
+    let first = queue(&proxy, "alice", "hi").await;
+    player.wait_requests(1).await;
+    let image = format!("data:image/png;base64,{}", "A".repeat(LARGE));
+    let image = json!([{"type": "input_image", "image_url": image}]);
+    let large = json!([{"role": "user", "content": image}]);
+    let large = Bytes::from(asks(large, json!({"background": true})).to_string());
+    let alice = [("authorization", "Bearer alice-token-1")];
+    let mut runs = Vec::new();
+    for _ in 0..BUDGET / LARGE {
+        runs.push(id(&ok(&proxy.post_bytes(large.clone(), &alice).await)));
+    }
+    let usual = asks("word ".repeat(100_000), json!({}));
+    ok(&send(&proxy, "bob", "POST /v1/responses", &usual).await);
+    let cancel = format!("POST /v1/responses/{first}/cancel");
+    ok(&send(&proxy, "alice", &cancel, &json!({})).await);
+    for run in &runs {
+        assert_eq!(end(&proxy, "alice", run).await, "completed");
+    }
+}
+
+async fn hanging_runs() {
+    let player = player(PlayerWire::Chat).await;
+    for _ in 0..3 {
+        player.push(stalls());
+    }
+    player.push(says("done"));
+    let setup = two_clients().wire_of(&player);
+    let proxy = Proxy::start_with(&player, setup.tables("[jobs]\nrunning = 4")).await;
+    for _ in 0..5 {
+        queue(&proxy, "alice", "hers").await;
+    }
+    player.wait_requests(3).await;
+    let his = queue(&proxy, "bob", "his").await;
+    player.wait_requests(4).await;
+    assert_eq!(messages(&player, 3), ["user: his"]);
+    assert_eq!(end(&proxy, "bob", &his).await, "completed");
+    assert_eq!(player.requests().len(), 4);
+}
+
+async fn idle_sockets() {
+    let player = player(PlayerWire::Chat).await;
+    player.push(says("done"));
+    let setup = two_clients().wire_of(&player);
+    let proxy = Proxy::start_with(&player, setup.server("max_connections = 8")).await;
+    let open = async |who: &str| {
+        let header = format!("Authorization: Bearer {who}-token-1\r\n");
+        Socket::shake(&proxy, &header).await
+    };
+    let mut sockets = Vec::new();
+    for _ in 0..6 {
+        let (socket, head) = open("alice").await;
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        sockets.push(socket);
+    }
+    let (_, head) = open("alice").await;
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    ok(&send(&proxy, "bob", "POST /v1/responses", &asks("hi", json!({}))).await);
+    let (_, head) = open("bob").await;
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    // One that ends leaves its place.
+    sockets.pop();
+    while !open("alice").await.1.starts_with("HTTP/1.1 101 ") {}
+}
