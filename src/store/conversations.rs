@@ -209,17 +209,7 @@ impl Store {
         ids: BTreeSet<String>,
     ) -> Result<CountedValue<Vec<NewItem>>, StoreError> {
         self.run_reader(owner, move |reading, owner| {
-            let mut found = Vec::new();
-            for id in &ids {
-                reading.reserve(0)?;
-                if let Some(number) = threads::newest_with_id(reading, owner, id)?
-                    && let Some(json) = threads::item(reading, number)?
-                {
-                    let id = id.clone();
-                    found.push(NewItem { id, json });
-                }
-            }
-            Ok(found)
+            items_by_id(reading, owner, &ids)
         })
         .await
     }
@@ -342,6 +332,25 @@ fn number_of(
         }
     }
     Ok(None)
+}
+
+/// See [`Store::items_by_id`].
+pub(super) fn items_by_id(
+    reading: &StoreRead<'_>,
+    owner: &str,
+    ids: &BTreeSet<String>,
+) -> Result<Vec<NewItem>, StoreError> {
+    let mut found = Vec::new();
+    for id in ids {
+        reading.reserve(0)?;
+        if let Some(number) = threads::newest_with_id(reading, owner, id)?
+            && let Some(json) = threads::item(reading, number)?
+        {
+            let id = id.clone();
+            found.push(NewItem { id, json });
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn list_items(

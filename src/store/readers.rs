@@ -172,15 +172,58 @@ fn in_snapshot<T>(
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+    use tokio::sync::mpsc::unbounded_channel;
+
     use super::*;
 
-    #[tokio::test]
-    async fn what_is_written_meanwhile_is_not_seen_in_part() {
+    /// The readers of an empty database, and a connection that writes.
+    fn open() -> (TempDir, Mutex<Connection>, Arc<Readers>) {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::new(folder.path());
         data_dir.create_files().unwrap();
         let writer = Mutex::new(schema::writer(&data_dir).unwrap());
-        let readers = Arc::new(Readers::open(&data_dir, ProcessMemory::unlimited()).unwrap());
+        let readers = Readers::open(&data_dir, ProcessMemory::unlimited()).unwrap();
+        (folder, writer, Arc::new(readers))
+    }
+
+    #[tokio::test]
+    async fn r32_a_read_that_nobody_waits_for_is_interrupted() {
+        let (_folder, _, readers) = open();
+        let (rows, mut row) = unbounded_channel();
+        let (ends, mut end) = unbounded_channel();
+        let reading = tokio::spawn({
+            let readers = Arc::clone(&readers);
+            async move {
+                let read = move |connection: &StoreRead<'_>, _: &str| {
+                    let mut select = connection.prepare(
+                        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                         SELECT i FROM n LIMIT 10000000",
+                    )?;
+                    let mut found = select.query([])?;
+                    found.next()?;
+                    // The statement runs.
+                    rows.send(()).unwrap();
+                    let rest =
+                        std::iter::from_fn(|| found.next().map(|it| it.map(drop)).transpose());
+                    ends.send(rest.collect::<Result<Vec<()>, _>>()).unwrap();
+                    Ok(())
+                };
+                readers.run("alice", read).await.map(drop)
+            }
+        });
+        row.recv().await.unwrap();
+        reading.abort();
+        let error = end.recv().await.unwrap().unwrap_err();
+        let code = error.sqlite_error_code();
+        assert_eq!(code, Some(rusqlite::ErrorCode::OperationInterrupted));
+        // Its place and its connection are those of others.
+        readers.run("bob", |_, _| Ok(())).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_written_meanwhile_is_not_seen_in_part() {
+        let (_folder, writer, readers) = open();
         let sessions = |connection: &Connection| -> Result<u64, StoreError> {
             let count = "SELECT count(*) FROM whole_sessions";
             Ok(connection.query_row(count, [], |row| row.get(0))?)

@@ -5,6 +5,7 @@ mod full_disk;
 mod inspection;
 mod jobs;
 mod lists;
+mod reading;
 mod threads;
 mod transfer;
 
