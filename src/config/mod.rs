@@ -56,7 +56,7 @@ pub use storage::{HistoryConfig, JobConfig, ResponseConfig, ResponseMode};
 pub use watch::ConfigWatcher;
 pub use webhooks::{Webhook, WebhookEvent};
 
-use crate::net::LOCAL_OWNER;
+use crate::net::{AdmittedBy, LOCAL_OWNER};
 use crate::secrets::{Redactor, Secret, TokenHash};
 use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
 
@@ -161,10 +161,9 @@ impl Config {
         self.server.token.is_some() || !self.clients.is_empty()
     }
 
-    /// Whether a request of this owner with this token is let in. `None` is a request for which no
-    /// token was needed.
-    pub fn admits(&self, owner: &str, token: Option<TokenHash>) -> bool {
-        let Some(token) = token else {
+    /// Whether a request of this owner that was let in by this token would be let in now.
+    pub fn admits(&self, owner: &str, by: AdmittedBy) -> bool {
+        let AdmittedBy(Some(token)) = by else {
             return !self.needs_token();
         };
         if owner == LOCAL_OWNER {

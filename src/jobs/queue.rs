@@ -20,6 +20,7 @@ use super::run::{WaitingRun, run};
 use super::viewer::viewer;
 use super::webhooks::Webhooks;
 use crate::clock::{Clock, System};
+use crate::net::AdmittedBy;
 use crate::net::fairness::Sharing;
 use crate::net::memory::{CountedValue, MemoryFull, ProcessMemory};
 use crate::responses::storage_fault;
@@ -157,16 +158,17 @@ impl JobQueue {
     }
 
     /// The events of a background response, from the first on or after the one with this number, as
-    /// server-sent events; `None` if the owner has no such
-    /// response.
+    /// server-sent events; `None` if the owner has no such response. They end when the client would
+    /// not be let in any more.
     pub async fn events(
         &self,
         owner: &Arc<str>,
+        by: AdmittedBy,
         id: &str,
         starting_after: Option<u64>,
     ) -> Result<Option<Response<Body>>, Fault> {
         let live = self.0.live(owner, id);
-        viewer(&self.0.store, owner, id, live, starting_after).await
+        viewer(&self.0, (owner, by), id, live, starting_after).await
     }
 
     /// Waits until no run goes on, because the server stops and begins none: until `over`, when
@@ -290,7 +292,8 @@ impl SharedQueue {
             log: Arc::clone(&log),
         });
         if accepted.stream {
-            let events = viewer(&self.store, &owner, &id, Some(log), None).await?;
+            let client = (&owner, accepted.by);
+            let events = viewer(self, client, &id, Some(log), None).await?;
             return events.ok_or_else(|| storage_fault(&StoreError::Gone));
         }
         let headers = [(CONTENT_TYPE, "application/json")];

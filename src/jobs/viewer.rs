@@ -16,10 +16,12 @@ use http::header::CONTENT_TYPE;
 use tokio::time::timeout;
 
 use super::log::{JobLog, LogWatch};
+use super::queue::SharedQueue;
 use super::recovery::INTERRUPTED;
+use crate::net::AdmittedBy;
 use crate::net::memory::MemoryFull;
 use crate::responses::storage_fault;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 
 /// How long a stream may be silent before a comment is sent, so that no proxy takes the connection
 /// for dead.
@@ -32,23 +34,24 @@ const COPIED_BYTES: usize = 16 << 10;
 /// The response with the events of a run, from the first on or after the one with this number;
 /// `None` if the owner has no such background response.
 pub(super) async fn viewer(
-    store: &Arc<Store>,
-    owner: &Arc<str>,
+    queue: &Arc<SharedQueue>,
+    (owner, by): (&Arc<str>, AdmittedBy),
     id: &str,
     live: Option<Arc<JobLog>>,
     starting_after: Option<u64>,
 ) -> Result<Option<Response<Body>>, Fault> {
     let next = starting_after.map_or(0, |after| after.saturating_add(1));
     if live.is_none() {
-        let job = store.job(owner, id).await;
+        let job = queue.store.job(owner, id).await;
         if job.map_err(|error| storage_fault(&error))?.is_none() {
             return Ok(None);
         }
     }
     let state = ViewerState {
         live: live.map(|log| (log.watch(), log)),
-        store: Arc::clone(store),
+        queue: Arc::clone(queue),
         owner: Arc::clone(owner),
+        by,
         id: id.to_owned(),
         next,
         frames: VecDeque::new(),
@@ -67,8 +70,10 @@ pub(super) async fn viewer(
 struct ViewerState {
     /// The run, if it goes on or has ended a moment ago.
     live: Option<(LogWatch, Arc<JobLog>)>,
-    store: Arc<Store>,
+    queue: Arc<SharedQueue>,
     owner: Arc<str>,
+    /// What let the client in.
+    by: AdmittedBy,
     id: String,
     /// The number of the next event.
     next: u64,
@@ -86,7 +91,8 @@ impl ViewerState {
             if let Some(frame) = self.frames.pop_front() {
                 return Some(frame);
             }
-            if self.is_done {
+            // Without `[DONE]` a client whose token is not valid any more asks again.
+            if self.is_done || !self.is_admitted() {
                 return None;
             }
             if let Some((changes, log)) = &mut self.live {
@@ -112,10 +118,19 @@ impl ViewerState {
         }
     }
 
+    fn is_admitted(&self) -> bool {
+        let config = self.queue.service.config.load();
+        config.admits(&self.owner, self.by)
+    }
+
     /// Reads the next events from the disk.
     async fn read_stored(&mut self) -> Result<(), StoreError> {
         let after = self.next.checked_sub(1);
-        let found = self.store.events_after(&self.owner, &self.id, after).await;
+        let found = self
+            .queue
+            .store
+            .events_after(&self.owner, &self.id, after)
+            .await;
         let batch = match found {
             // A client that waits for its events has begun to read them.
             Err(StoreError::NoMemory {
@@ -156,7 +171,12 @@ impl ViewerState {
         }
         let mut last = None;
         let mut after = None;
-        while let Ok(Some(batch)) = self.store.events_after(&self.owner, &self.id, after).await {
+        while let Ok(Some(batch)) = self
+            .queue
+            .store
+            .events_after(&self.owner, &self.id, after)
+            .await
+        {
             after = Some(batch.last);
             let line = batch.documents().last();
             last = line.map(|line| (batch.last, line.to_owned()));

@@ -18,5 +18,5 @@ pub(crate) mod websocket_frame;
 
 pub(crate) use bounded_id::bounded_id;
 pub use client_connection::ClientConnection;
-pub use owner::{LOCAL_OWNER, Owner, local_owner};
+pub use owner::{AdmittedBy, LOCAL_OWNER, Owner, local_owner};
 pub use request_id::RequestId;

@@ -1,6 +1,8 @@
 //! Whose request this is, and whose what it stores is.
 use std::sync::Arc;
 
+use crate::secrets::TokenHash;
+
 /// The owner of a server without clients, and of every request with the server's own token.
 pub const LOCAL_OWNER: &str = "local";
 
@@ -30,3 +32,11 @@ impl Owner {
         &*self.0 == LOCAL_OWNER
     }
 }
+
+/// The hash of the token that let a request in; `None` if no token was needed. The HTTP edge puts
+/// it into the extensions of the request, for what outlives it: connections and streams.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AdmittedBy(
+    /// The hash.
+    pub Option<TokenHash>,
+);

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use strum::IntoStaticStr;
 
 use super::error::{invalid_request, several_owners, unauthorized};
-use crate::net::Owner;
+use crate::net::{AdmittedBy, Owner};
 use crate::secrets::{Redactor, Secret, Token, TokenHash};
 use axum::body::Body;
 
@@ -120,11 +120,6 @@ pub(super) struct Identified {
     pub(super) client_token: Option<Secret>,
     pub(super) by: AdmittedBy,
 }
-
-/// The hash of the token that let a request in; `None` if no token was needed. The HTTP edge puts
-/// it into the extensions of the request, for a connection that outlives it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AdmittedBy(pub Option<TokenHash>);
 
 /// A host or an origin that is refused.
 #[derive(Debug)]

@@ -22,6 +22,6 @@ pub mod websocket;
 pub use body::{BodyLimits, DecodedRequest};
 pub use counted_body::BodyIsCounted;
 pub use edge::{Edge, EdgeSettings, RefusalObserver};
-pub use guard::{AdmittedBy, ClientToken, GuardSettings, RefusalReason};
+pub use guard::{ClientToken, GuardSettings, RefusalReason};
 pub use listen::{ListenLimits, Shutdown, serve};
 pub use routes::{RouteService, RouteTable};

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::sink::{EventLog, LogFuture};
+use crate::net::AdmittedBy;
 use crate::net::memory::MemoryShare;
 use crate::responses::BusyConversation;
 use crate::store::{NewResponse, ResponseText};
@@ -41,6 +42,8 @@ pub type QueueFuture<'q> = Pin<Box<dyn Future<Output = Result<Response<Body>, Fa
 pub struct AcceptedRun {
     /// The owner.
     pub owner: Arc<str>,
+    /// What let the request in.
+    pub by: AdmittedBy,
     /// The response.
     pub identity: ResponseIdentity,
     /// The response as JSON, which is queued.

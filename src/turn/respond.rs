@@ -124,6 +124,7 @@ async fn accept(
             response.push_json(&mut json);
             let run = AcceptedRun {
                 owner: Arc::clone(&ctx.owner),
+                by: head.extensions.get().copied().unwrap_or_default(),
                 identity: ResponseIdentity {
                     id: response.id.clone(),
                     created_at: response.created_at,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use adapters::responses::request::TurnSource;
+use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
 use serde::Deserialize;
 use serde_json::json;
@@ -14,9 +15,9 @@ use crate::app::query::{ParameterError, QueryParams};
 use crate::app::{AppState, respond_with_counted, respond_with_json};
 use crate::clock::{Clock, System};
 use crate::jobs::CancelOutcome;
-use crate::net::Owner;
 use crate::net::blocking::block_in_place_if_large;
 use crate::net::memory::CountedValue;
+use crate::net::{AdmittedBy, Owner};
 use crate::responses::memory_fault;
 use crate::store::{ItemListOf, ListPage, ListedItems, NewItem, UnfinishedJob};
 
@@ -59,6 +60,7 @@ pub(in crate::app) async fn list(
 pub(in crate::app) async fn retrieve(
     State(app): State<AppState>,
     RequestOwner(Owner(owner)): RequestOwner,
+    Extension(by): Extension<AdmittedBy>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> StoredReply {
@@ -70,7 +72,7 @@ pub(in crate::app) async fn retrieve(
             let number = text.parse().ok();
             number.ok_or_else(|| ParameterError::new("starting_after", "the number of an event"))
         });
-        return events(&app, &owner, &id, after.transpose()?).await;
+        return events(&app, (&owner, by), &id, after.transpose()?).await;
     }
     let store = store(&app)?;
     let found = store.response(&owner, &id).await?;
@@ -84,13 +86,13 @@ pub(in crate::app) async fn retrieve(
 
 async fn events(
     app: &AppState,
-    owner: &Arc<str>,
+    (owner, by): (&Arc<str>, AdmittedBy),
     id: &str,
     starting_after: Option<u64>,
 ) -> StoredReply {
     let store = store(app)?;
     if let Some(jobs) = &app.jobs
-        && let Some(events) = jobs.events(owner, id, starting_after).await?
+        && let Some(events) = jobs.events(owner, by, id, starting_after).await?
     {
         return Ok(events);
     }

@@ -28,11 +28,11 @@ use crate::metrics::OpenStream;
 use crate::net::blocking::block_in_place_if_large;
 use crate::net::memory::{CountedValue, SharedMemory};
 use crate::net::websocket_frame::FrameKind;
-use crate::net::{ClientConnection, Owner, RequestId};
+use crate::net::{AdmittedBy, ClientConnection, Owner, RequestId};
 use crate::responses::ConnectionResponses;
+use crate::serve::BodyLimits;
 use crate::serve::error::upgrade_required;
 use crate::serve::websocket::{SocketEnd, TextMessage, WebSocket, WebSocketLimits, upgrade};
-use crate::serve::{AdmittedBy, BodyLimits};
 use crate::turn::{Caller, MessageRequest, error_message, message_turn};
 
 /// After so many errors that the client has not taken, its messages have to wait.
@@ -93,7 +93,9 @@ fn turn_head(head: &Parts) -> Parts {
         head.headers.remove(name);
     }
     let client = head.extensions.remove::<ClientConnection>();
+    let by: AdmittedBy = head.extensions.remove().unwrap_or_default();
     head.extensions = Extensions::new();
+    head.extensions.insert(by);
     if let Some(client) = client {
         head.extensions.insert(client);
     }
@@ -255,8 +257,7 @@ impl WebSocketSession {
 
     /// Whether the handshake would be let in now.
     fn is_admitted(&self) -> bool {
-        let AdmittedBy(token) = self.by;
-        self.app.service.config.load().admits(&self.owner, token)
+        self.app.service.config.load().admits(&self.owner, self.by)
     }
 
     fn refuse(&mut self, fault: &Fault, stream_id: Option<&str>) {

@@ -3,6 +3,7 @@
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
+use respondent::secrets::TokenHash;
 use serde_json::{Value, json};
 
 use super::owners::{client, send, unknown};
@@ -20,6 +21,10 @@ pub fn trials() -> Vec<Trial> {
         case(
             "S47 a client has as many turns at once as it may, and others are not held up",
             at_once,
+        ),
+        case(
+            "S35 the events of a run end with the token that asked for them",
+            viewers_end,
         ),
         case("S47 runs of several clients begin in turn", in_turn),
         case("S47 a client at its limit is passed over", passed_over),
@@ -125,6 +130,42 @@ async fn at_once() {
     let events = format!("GET /v1/responses/{}?stream=true", id(&queued));
     let ended = send(&proxy, "alice", &events, &Value::Null).await.stream();
     assert_eq!(ended.response["status"], "completed");
+}
+
+async fn viewers_end() {
+    let player = repeating_player(PlayerWire::Chat, stalls()).await;
+    let setup_of = |hash: &TokenHash| format!("[clients.alice]\ntoken_sha256 = \"{hash}\"\n");
+    let tokens = ["alice-token-1", "alice-token-2"];
+    let [old, new] = tokens.map(|token| setup_of(&TokenHash::of(token.as_bytes())));
+    let proxy = Proxy::start_with(&player, setup(&player, &[old])).await;
+    let bearers = tokens.map(|token| format!("Bearer {token}"));
+    let [old, current] = bearers
+        .each_ref()
+        .map(|it| [("authorization", it.as_str())]);
+    let body = asks("x", json!({"background": true, "stream": true}));
+    let mut sender = proxy.open(body.to_string(), &old).await;
+    sender.read_until("begun").await;
+    let (_, id) = sender.text.split_once("\"id\":\"resp_").unwrap();
+    let path = format!("/v1/responses/resp_{}", id.split_once('"').unwrap().0);
+    let events = format!("{path}?stream=true");
+    let mut viewer = proxy.open_get(&events, &old).await;
+    viewer.read_until("begun").await;
+    reload(&proxy, &player, &[new], "alice changed").await;
+    let mut other = proxy.open_get(&events, &current).await;
+    other.read_until("begun").await;
+    ok(&proxy
+        .post_to(&format!("{path}/cancel"), &json!({}), &current)
+        .await);
+    let seen = other.read_to_end().await.stream();
+    assert_eq!(seen.response["status"], "cancelled");
+    for ended in [sender, viewer] {
+        let seen = ended.read_to_end().await.body;
+        assert!(seen.ends_with("\n\n"), "{seen}");
+        assert!(
+            !seen.contains("cancelled") && !seen.contains("[DONE]"),
+            "{seen}"
+        );
+    }
 }
 
 /// What the provider was asked, without the roles.
