@@ -34,6 +34,9 @@ pub fn trials() -> Vec<Trial> {
         case("layers::no_two_types_share_a_name", || async {
             no_two_types_share_a_name();
         }),
+        case("R32 layers::stored_texts_have_their_share", || async {
+            stored_texts_have_their_share();
+        }),
     ]
 }
 
@@ -82,6 +85,129 @@ fn no_two_types_share_a_name() {
     assert!(places.len() > 400, "{} types found", places.len());
     places.retain(|_, files| files.len() > 1);
     assert!(places.is_empty(), "{places:#?}");
+}
+
+/// The types that are small whatever is stored. Whoever adds one knows a bound for each of its texts.
+const SMALL: [&str; 14] = [
+    "(String , String)",
+    "(UsageKey , UsageSum)",
+    "ArtifactEntry",
+    "ArtifactText",
+    "FoundPrompt",
+    "JobEntry",
+    "Option < T >",
+    "SpentRow",
+    "StoredConversation",
+    "Vec < T >",
+    "WaitingDelivery",
+    "WholeSession",
+    "bool",
+    "u64",
+];
+
+/// What else the methods of the store return outside of counted values: errors, and what a change
+/// has done.
+const NO_TEXTS: [&str; 17] = [
+    "ExpiryStep",
+    "Fn",
+    "ImportCounts",
+    "OpenError",
+    "Path",
+    "PendingWrite",
+    "Result",
+    "Self",
+    "Send",
+    "StoreError",
+    "SweepStep",
+    "Sync",
+    "TransferError",
+    "i64",
+    "impl",
+    "use",
+    "usize",
+];
+
+/// Nobody gets a text of the database without its share of the memory: a method of the store that
+/// reads returns a counted value, or a type that is small. Only the files that are named here give
+/// a share up, or read without a budget.
+fn stored_texts_have_their_share() {
+    let mut small = Vec::new();
+    let mut returned = BTreeSet::new();
+    for file in code_files(&["src/store"]) {
+        for item in parsed(&file) {
+            let Item::Impl(item) = item else { continue };
+            let of = item.self_ty.to_token_stream().to_string();
+            if let Some((of_trait, _)) = &item.trait_ {
+                small.extend(of_trait.is_ident("Small").then_some(of));
+                continue;
+            }
+            for method in item.items.iter().filter(|_| of == "Store") {
+                let syn::ImplItem::Fn(method) = method else {
+                    continue;
+                };
+                let is_private = matches!(method.vis, syn::Visibility::Inherited);
+                // Ids of runs, and names of webhooks.
+                let has_names = ["unfinished_jobs", "finish_job"];
+                if !is_private && has_names.iter().all(|name| method.sig.ident != name) {
+                    returned.extend(uncounted(method.sig.output.to_token_stream()));
+                }
+            }
+        }
+    }
+    small.sort();
+    assert_eq!(small, SMALL);
+    let names = small
+        .iter()
+        .flat_map(|it| it.split(|c: char| !c.is_alphanumeric()));
+    let names: BTreeSet<&str> = names.filter(|name| *name != "String").collect();
+    returned.retain(|name| !names.contains(&**name));
+    assert_eq!(Vec::from_iter(returned), NO_TEXTS);
+    let calls = [
+        (
+            "without_budget (",
+            vec!["inspection.rs", "reading.rs", "transfer.rs"],
+        ),
+        ("CountedValue :: elsewhere (", vec!["memory.rs"]),
+        (", _) = self . run_reader (", vec!["mod.rs"]),
+    ];
+    let mut found = calls.each_ref().map(|(call, _)| (*call, Vec::new()));
+    for file in code_files(&["src"]) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        for item in parsed(&file) {
+            let text = item.to_token_stream().to_string();
+            for (call, files) in &mut found {
+                if text.contains(*call) && files.last().is_none_or(|last| last != name) {
+                    files.push(name.to_owned());
+                }
+            }
+        }
+    }
+    for ((call, mut files), (_, allowed)) in found.into_iter().zip(calls) {
+        files.sort();
+        assert_eq!(files, allowed, "{call}");
+    }
+}
+
+/// The names in a type, but for those that a share counts.
+fn uncounted(returned: TokenStream) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut depth = 0;
+    for token in returned {
+        match token {
+            TokenTree::Ident(name) if name == "CountedValue" => depth = 1,
+            TokenTree::Punct(punct) if depth > 0 && punct.as_char() == '<' => depth += 1,
+            TokenTree::Punct(punct) if depth > 0 && punct.as_char() == '>' => {
+                depth -= 1;
+                depth -= i32::from(depth == 1);
+            }
+            TokenTree::Ident(name) if depth == 0 => {
+                names.insert(name.to_string());
+            }
+            TokenTree::Group(group) if depth == 0 => names.extend(uncounted(group.stream())),
+            _ => {}
+        }
+    }
+    names
 }
 
 fn layer_of(room: &str) -> Option<usize> {

@@ -1,4 +1,5 @@
 //! Bodies beyond the memory budget of the process.
+use std::pin::pin;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -27,6 +28,10 @@ pub fn trials() -> Vec<Trial> {
             "R32 a body waits for memory that is about to be free",
             waiting,
         ),
+        case(
+            "R32 a body has all of its memory before it is read, or waits with nothing in hand",
+            reserved_at_once,
+        ),
     ]
 }
 
@@ -48,20 +53,25 @@ async fn server(limit: usize) -> (Server, ProcessMemory) {
     )
 }
 
-/// A connection that has sent so many bytes of a body which is not complete.
-async fn unfinished(server: &Server, memory: &ProcessMemory, bytes: usize) -> TcpStream {
-    let before = memory.used();
+/// A connection that has announced a body of so many bytes and sent some of them.
+async fn announced(server: &Server, bytes: usize, sent: usize) -> TcpStream {
     let mut stream = server.connect().await;
     let head = format!(
         "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n",
-        bytes + 1
+         Connection: close\r\nContent-Length: {bytes}\r\n\r\n"
     );
     stream
         .write_all(&server.fill(head.as_bytes()))
         .await
         .unwrap();
-    stream.write_all(&vec![b' '; bytes]).await.unwrap();
+    stream.write_all(&vec![b' '; sent]).await.unwrap();
+    stream
+}
+
+/// A connection that has sent so many bytes of a body which is not complete.
+async fn unfinished(server: &Server, memory: &ProcessMemory, bytes: usize) -> TcpStream {
+    let before = memory.used();
+    let stream = announced(server, bytes + 1, bytes).await;
     while memory.used() < before + 2 * bytes {
         sleep(Duration::from_millis(1)).await;
     }
@@ -125,4 +135,27 @@ async fn waiting() {
     }
     drop(running);
     reply.await.assert_ok("1048576 bytes");
+}
+
+async fn reserved_at_once() {
+    let (server, memory) = server(8 * MIB).await;
+    let bytes = 3 * MIB;
+    let mut first = announced(&server, bytes, 1).await;
+    while memory.used() == 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let reserved = memory.used();
+    assert!(reserved >= 2 * bytes, "{reserved} bytes");
+    let body = vec![b' '; bytes];
+    let mut second = pin!(server.post_turn(&body, ""));
+    tokio::select! {
+        biased;
+        reply = &mut second => panic!("not waited for: {reply:?}"),
+        () = sleep(Duration::from_millis(50)) => {}
+    }
+    assert_eq!(memory.used(), reserved);
+    first.write_all(&body[1..]).await.unwrap();
+    let expected = format!("{bytes} bytes");
+    read_to_close(&mut first).await.assert_ok(&expected);
+    second.await.assert_ok(&expected);
 }
