@@ -25,12 +25,12 @@ use std::sync::Arc;
 
 use adapters::plan::{self, Artifact, Retention};
 use adapters::turn::Item;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, System};
 use crate::config::{ArtifactConfig, ArtifactMode};
 use crate::metrics::ArtifactCounts;
 use crate::net::bounded_id;
+use crate::net::fairness::{FairPlaces, OwnerPlace, Sharing};
 use crate::store::text_range::{self, TextPosition};
 use crate::store::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, Store, SweepResult,
@@ -88,15 +88,15 @@ struct ArtifactsInner {
     searches: SearchSlots,
 }
 
-/// Limits the searches that run at the same time.
+/// Limits the searches that run at the same time, which owners have in turn.
 struct SearchSlots {
-    quick: Arc<Semaphore>,
-    slow: Arc<Semaphore>,
+    quick: Arc<FairPlaces>,
+    slow: Arc<FairPlaces>,
 }
 
-impl Default for SearchSlots {
-    fn default() -> Self {
-        let slots = || Arc::new(Semaphore::new(CONCURRENT_SEARCHES));
+impl SearchSlots {
+    fn new(sharing: &Sharing) -> Self {
+        let slots = || FairPlaces::new(CONCURRENT_SEARCHES, sharing.clone());
         Self {
             quick: slots(),
             slow: slots(),
@@ -121,6 +121,7 @@ impl Artifacts {
         store: Option<Result<Arc<Store>, UnusableStore>>,
         clock: Arc<dyn Clock>,
         counts: ArtifactCounts,
+        sharing: &Sharing,
     ) -> Self {
         let store = match (settings.mode, store) {
             (ArtifactMode::Off, _) => {
@@ -149,7 +150,7 @@ impl Artifacts {
                 }))
             }
         };
-        Self::new(settings, store, clock, counts)
+        Self::new(settings, store, clock, counts, sharing)
     }
 
     /// Reads what a server has left in the store, for a program that is no server.
@@ -159,7 +160,8 @@ impl Artifacts {
             ..*settings
         };
         let counts = ArtifactCounts::default();
-        Self::new(&settings, Some(Ok(store)), Arc::new(System), counts)
+        let (clock, sharing) = (Arc::new(System), Sharing::default());
+        Self::new(&settings, Some(Ok(store)), clock, counts, &sharing)
     }
 
     /// Keeps artifacts in memory only, `limit` bytes at most.
@@ -169,7 +171,8 @@ impl Artifacts {
             ..ArtifactConfig::default()
         };
         let counts = ArtifactCounts::default();
-        Self::new(&settings, None, Arc::new(System), counts)
+        let (clock, sharing) = (Arc::new(System), Sharing::default());
+        Self::new(&settings, None, clock, counts, &sharing)
     }
 
     /// Keeps nothing. For replays: excerpts claim the `retention` of the recorded turn, except for
@@ -184,7 +187,7 @@ impl Artifacts {
             unusable: None,
             keep_for: 0,
             clock: Arc::new(System),
-            searches: SearchSlots::default(),
+            searches: SearchSlots::new(&Sharing::default()),
         }))
     }
 
@@ -193,6 +196,7 @@ impl Artifacts {
         store: Option<Result<Arc<Store>, ArtifactError>>,
         clock: Arc<dyn Clock>,
         counts: ArtifactCounts,
+        sharing: &Sharing,
     ) -> Self {
         let (store, unusable) = match store {
             Some(Err(error)) => (None, Some(error)),
@@ -212,7 +216,7 @@ impl Artifacts {
             unusable,
             keep_for: u64::from(settings.keep_days) * DAY,
             clock,
-            searches: SearchSlots::default(),
+            searches: SearchSlots::new(sharing),
         }))
     }
 
@@ -351,11 +355,11 @@ impl Artifacts {
         Some((text, position))
     }
 
-    /// Waits until a search may begin. Quick ones do not wait behind slow ones.
-    async fn search_permit(&self, is_quick: bool) -> Option<OwnedSemaphorePermit> {
+    /// Waits until a search of this owner may begin. Quick ones do not wait behind slow ones.
+    async fn search_place(&self, owner: &str, is_quick: bool) -> OwnerPlace {
         let slots = &self.0.searches;
         let slots = if is_quick { &slots.quick } else { &slots.slow };
-        Arc::clone(slots).acquire_owned().await.ok()
+        slots.take(owner).await
     }
 
     /// Waits until artifacts exceed the quota by so much that a sweep should not wait.

@@ -123,11 +123,10 @@ impl OwnerArtifacts {
                 message: "the search did not end".to_owned(),
             })
         };
-        let permit = self
+        let place = self
             .artifacts
-            .search_permit(query.is_quick())
-            .await
-            .ok_or_else(failed)?;
+            .search_place(&self.owner, query.is_quick())
+            .await;
         let (entry, text) = if let Some((text, _)) = self.shared_text(id, &ArtifactRange::Whole) {
             let read = self.read(id, &ArtifactRange::Bytes(0..0)).await?;
             (read.entry, SharedText::new(text))
@@ -137,7 +136,7 @@ impl OwnerArtifacts {
         };
         let query = query.clone();
         let found = run_stoppable(move |stop| {
-            let _permit = permit;
+            let _place = place;
             search::search(&text, &query, &|| stop.is_raised())
         });
         Ok((entry, found.await.ok_or_else(failed)?))
@@ -222,8 +221,13 @@ async fn owner_with(artifacts: Artifacts, texts: &[&str]) -> (OwnerArtifacts, Ve
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
+    use crate::clock::System;
     use crate::config::ArtifactConfig;
+    use crate::metrics::ArtifactCounts;
+    use crate::net::fairness::Sharing;
     use crate::net::memory::ProcessMemory;
     use crate::store::{DataDir, Store};
 
@@ -282,5 +286,20 @@ mod tests {
         assert_eq!(owned.delete("x").await, Err(ReadError::MalformedId));
         owned.delete(&ids[0]).await.unwrap();
         assert!(owned.delete(&ids[0]).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn s47_searches_of_one_owner_leave_a_place_for_another() {
+        let (settings, counts) = (ArtifactConfig::default(), ArtifactCounts::default());
+        let sharing = Sharing::default();
+        sharing.set(true);
+        let artifacts = Artifacts::open(&settings, None, Arc::new(System), counts, &sharing);
+        for is_quick in [true, false] {
+            let _first = artifacts.search_place("alice", is_quick).await;
+            let second = artifacts.search_place("alice", is_quick).now_or_never();
+            assert!(second.is_none());
+            let other = artifacts.search_place("bob", is_quick).now_or_never();
+            assert!(other.is_some());
+        }
     }
 }

@@ -76,6 +76,7 @@ impl TestDir {
             store,
             Arc::new(clock),
             self.counts.clone(),
+            &Sharing::default(),
         ))
     }
 

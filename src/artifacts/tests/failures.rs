@@ -178,6 +178,7 @@ async fn r16_a_full_disk_costs_no_artifact() {
         Some(Ok(Arc::clone(&store))),
         Arc::new(TestClock(Arc::clone(&dir.now))),
         dir.counts.clone(),
+        &Sharing::default(),
     );
     let full = store.limit_pages(60).await;
     let mut kept = Vec::new();

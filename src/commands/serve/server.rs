@@ -103,6 +103,7 @@ impl Server {
             store.filter(|_| artifacts_on_disk),
             Arc::new(System),
             metrics.artifacts(),
+            memory.sharing(),
         );
         let shutdown = Shutdown::new(config.server.grace);
         let capture = TurnCapture::default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
-use super::{OWNER, conversation, items, noise, put_all, response, text};
+use super::{OWNER, conversation, noise, put_all, response, text};
 use crate::net::memory::{MemoryFull, MemoryKind, ProcessMemory, SharedMemory};
 use crate::store::conversations::{items_by_id, list_items};
 use crate::store::reading::StoreRead;
