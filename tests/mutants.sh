@@ -176,6 +176,36 @@ row S47 "the runs of one client come before those of all others" src/jobs/queue.
 row S47 "a client at its limit holds up the others" src/jobs/queue.rs \
   's/owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;/owners.next().and_then(|(at, owner)| Some((at, take(owner)?)))?;/' it \
   "S47 a client at its limit is passed over"
+row R32 "requests of runs that wait stay in memory" src/jobs/queue.rs \
+  's/^        drop(accepted.memory);/        std::mem::forget(accepted.memory);/' it \
+  "R32 requests of runs that wait are on the disk alone"
+row R32 "a body takes its memory step by step" src/serve/body.rs \
+  's/share.request(2 \* likely + memory::STEP).await?;/share.request(memory::STEP + likely.min(1)).await?;/' it \
+  "R32 a body has all of its memory before it is read, or waits with nothing in hand"
+row R32 "a read that nobody waits for goes on" src/store/readers.rs \
+  's/^            interrupt.interrupt();/            let _ = interrupt;/' lib \
+  r32_a_read_that_nobody_waits_for_is_interrupted
+row R32 "a read does not look whether it has to stop" src/store/reading.rs \
+  's/if self.stop.load(Ordering::Relaxed) {/if self.stop.load(Ordering::Relaxed) \&\& bytes == usize::MAX {/' lib \
+  r32_a_read_stops_between_its_items
+row R32 "a text that does not fit is damage" src/store/contents.rs \
+  's/^        reserve(reading, text, bytes)?;/        reserve(reading, text, bytes).map_err(|_| StoreError::Damaged("no room"))?;/' lib \
+  r32_a_read_without_memory_is_no_damage
+row R32 "an item counts as small" src/store/reading.rs \
+  's/^impl Small for bool {}/impl Small for bool {} impl Small for super::NewItem {}/' it \
+  "R32 layers::stored_texts_have_their_share"
+row S35 "a stream outlives the token that asked for it" src/jobs/viewer.rs \
+  's/if self.is_done || !self.is_admitted() {/if self.is_done || (self.is_done \&\& !self.is_admitted()) {/' it \
+  "S35 the events of a run end with the token that asked for them"
+row S47 "the runs of one client take the last place" src/jobs/queue.rs \
+  's/sharing.allows(most, self.running + 1, || held(owner));/sharing.allows(most, self.running + 1, || 0 * held(owner));/' it \
+  "S47 runs that hang leave a place for another client"
+row S47 "the sockets of one client take the last connections" src/serve/edge.rs \
+  's/if !has_connection(&settings, &head, owner) {/if owner.is_empty() \&\& !has_connection(\&settings, \&head, owner) {/' it \
+  "S47 idle sockets leave connections for another client"
+row S47 "the searches of one client take the last place" src/artifacts/mod.rs \
+  's/FairPlaces::new(CONCURRENT_SEARCHES, sharing.clone());/{ let _ = sharing; FairPlaces::new(CONCURRENT_SEARCHES, Sharing::default()) };/' lib \
+  s47_searches_of_one_owner_leave_a_place_for_another
 row S48 "whoever runs the server sees the runs of no client" src/store/jobs.rs \
   's/let sees_all = owner.is_operator();/let sees_all = false;/' it \
   "S48 whoever runs the server sees the runs and the usage of every client"
@@ -1048,7 +1078,7 @@ row R61 "a server that has WebSockets switched off serves them" src/app/websocke
   's/if !config.server.websocket {/if false {/' it \
   "R61 websocket: switched off, a handshake gets 426"
 row R61 "a connection goes on without its token" src/app/websocket/mod.rs \
-  's/load().admits(&self.owner, token)/load().admits(\&self.owner, token) || true/' it \
+  's/load().admits(&self.owner, self.by)/load().admits(\&self.owner, self.by) || true/' it \
   "R61 websocket: a connection ends with the token that opened it"
 row R60 "Codex learns of a forgotten response in a stream" src/turn/respond.rs \
   's/ && !at_endpoint && !is_forgotten;/ \&\& (!is_forgotten || !at_endpoint);/' it \
