@@ -21,6 +21,7 @@ use respondent::artifacts::Artifacts;
 use respondent::clock::{Clock, System};
 use respondent::config::{self, Config, Inputs, LoadPurpose};
 use respondent::metrics::ArtifactCounts;
+use respondent::net::fairness::Sharing;
 use respondent::store::{ArtifactFilter, ArtifactRange, DataDir, NewArtifact, OpenError, Store};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -172,6 +173,7 @@ fn open(folder: &Path) -> Artifacts {
         Some(Ok(Arc::new(store))),
         Arc::new(System),
         ArtifactCounts::default(),
+        &Sharing::default(),
     )
 }
 

@@ -106,13 +106,13 @@ async fn idle_sockets() {
     let player = player(PlayerWire::Chat).await;
     player.push(says("done"));
     let setup = two_clients().wire_of(&player);
-    let proxy = Proxy::start_with(&player, setup.server("max_connections = 8")).await;
+    let proxy = Proxy::start_with(&player, setup.server("max_connections = 32")).await;
     let open = async |who: &str| {
         let header = format!("Authorization: Bearer {who}-token-1\r\n");
         Socket::shake(&proxy, &header).await
     };
     let mut sockets = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..24 {
         let (socket, head) = open("alice").await;
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         sockets.push(socket);
