@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::log::JobLog;
+use super::recovery::requested;
 use super::run::{WaitingRun, run};
 use super::viewer::viewer;
 use super::webhooks::Webhooks;
@@ -25,7 +26,7 @@ use crate::net::fairness::Sharing;
 use crate::net::memory::{CountedValue, MemoryFull, ProcessMemory};
 use crate::responses::storage_fault;
 use crate::store::{
-    EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError, UnfinishedJob,
+    EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError, StoredOrigin, UnfinishedJob,
 };
 use crate::turn::{
     AcceptedRun, BackgroundQueue, OwnerSlot, QueueFuture, ResponseIdentity, Service,
@@ -391,15 +392,28 @@ impl SharedQueue {
         let ResponseIdentity { id, created_at } = &waiting.identity;
         let (owner, now) = (&waiting.owner, System.unix());
         let stored = self.waiting_job(owner, id).await.ok().flatten();
-        let (text, _memory) = stored
-            .map(|job| job.map(|job| job.text).into_parts())
-            .unzip();
-        // One that was deleted has nothing but its id.
-        let text = text.unwrap_or_else(|| ResponseText {
-            head: format!(r#"{{"id":"{id}","object":"response","status":"queued","output":["#),
-            tail: "]".to_owned(),
-            parameters: String::new(),
-        });
+        let (job, memory) = stored.map(CountedValue::into_parts).unzip();
+        // Its end has to be written whatever the limit.
+        if let (Some(job), Some(memory)) = (&job, &memory) {
+            memory.set(job.request.len().saturating_mul(3));
+        }
+        let (text, origin, input) = match job {
+            Some(UnfinishedJob { text, request, .. }) => {
+                let (origin, input) = requested(request, id);
+                (text, origin, input)
+            }
+            // One that was deleted has nothing but its id.
+            None => {
+                let head =
+                    format!(r#"{{"id":"{id}","object":"response","status":"queued","output":["#);
+                let text = ResponseText {
+                    head,
+                    tail: "]".to_owned(),
+                    parameters: String::new(),
+                };
+                (text, StoredOrigin::Nothing, Vec::new())
+            }
+        };
         let ended = end_stored(&text.head, &text.tail, error);
         let (status, sequence) = (ended.status, waiting.log.len());
         let text = ResponseText {
@@ -410,7 +424,11 @@ impl SharedQueue {
         let mut last = EventBuffer::default();
         write_terminal_event(status, sequence, &text.head, &[], &text.rest(), &mut last);
         waiting.log.push_last(&last);
-        let response = NewResponse::without_items(owner, id, *created_at, text, status, now);
+        let response = NewResponse {
+            origin,
+            input,
+            ..NewResponse::without_items(owner, id, *created_at, text, status, now)
+        };
         waiting.log.end(response).await;
         let shared = Arc::clone(self);
         tokio::spawn(async move {

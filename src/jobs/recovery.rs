@@ -71,7 +71,7 @@ impl SharedQueue {
             &self.memory,
             events,
         );
-        let continues = continuation(&job.request);
+        let continues = continuation(&TurnSource::new(job.request.clone()));
         let busy = match &continues {
             Some(Continuation::Conversation(id)) => {
                 self.service.responses().begin_turn(&owner, id).ok()
@@ -128,17 +128,11 @@ impl SharedQueue {
         };
         let rest = text.rest();
         write_terminal_event(status, sequence, &text.head, &texts, &rest, &mut last);
-        let origin = match continuation(&job.request) {
-            None => StoredOrigin::Nothing,
-            Some(Continuation::Response(id)) => StoredOrigin::Response(id),
-            Some(Continuation::Conversation(id)) => StoredOrigin::BesideConversation(id),
-        };
-        let source = TurnSource::new(job.request);
-        let own = source.own_items(&job.id).unwrap_or_default();
+        let (origin, input) = requested(job.request, &job.id);
         let (created, now) = (job.created, System.unix());
         let response = NewResponse {
             origin,
-            input: own.into_iter().map(NewItem::from).collect(),
+            input,
             output: items
                 .into_iter()
                 .map(|json| NewItem {
@@ -167,9 +161,19 @@ impl SharedQueue {
     }
 }
 
-/// What a stored request continues.
-fn continuation(request: &str) -> Option<Continuation> {
-    let source = TurnSource::new(request.to_owned());
+/// What a stored request continues, and the items that it has itself.
+pub(super) fn requested(request: String, id: &str) -> (StoredOrigin, Vec<NewItem>) {
+    let source = TurnSource::new(request);
+    let origin = match continuation(&source) {
+        None => StoredOrigin::Nothing,
+        Some(Continuation::Response(id)) => StoredOrigin::Response(id),
+        Some(Continuation::Conversation(id)) => StoredOrigin::BesideConversation(id),
+    };
+    let own = source.own_items(id).unwrap_or_default();
+    (origin, own.into_iter().map(NewItem::from).collect())
+}
+
+fn continuation(source: &TurnSource) -> Option<Continuation> {
     let turn = source.turn().ok()?;
     turn.continues.clone()
 }

@@ -348,11 +348,13 @@ async fn cancelled_in_queue() {
     begin(&proxy, "a", json!({})).await;
     player.wait_requests(1).await;
     let waiting = begin(&proxy, "b", json!({})).await;
-    let items = get(&proxy, &format!("{}/input_items", path_of(&waiting))).await;
+    let input = format!("{}/input_items", path_of(&waiting));
+    let items = get(&proxy, &input).await;
     assert_eq!(items["data"][0]["content"][0]["text"], "b");
     let cancel = format!("{}/cancel", path_of(&waiting));
     let response = ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     assert_eq!(response["status"], "cancelled");
+    assert_eq!(get(&proxy, &input).await, items);
     assert_eq!(ended(&proxy, &waiting).await, response);
     assert_eq!(player.requests().len(), 1);
 }
