@@ -197,6 +197,9 @@ row R32 "an item counts as small" src/store/reading.rs \
 row S35 "a stream outlives the token that asked for it" src/jobs/viewer.rs \
   's/if self.is_done || !self.is_admitted() {/if self.is_done || (self.is_done \&\& !self.is_admitted()) {/' it \
   "S35 the events of a run end with the token that asked for them"
+row S3-3.3b "a run that is cancelled before it begins loses its input" src/jobs/queue.rs \
+  's/^            input,$/            input: Vec::from_iter(input.into_iter().take(0)),/' it \
+  "a run that waits is cancelled without a request"
 row S47 "the runs of one client take the last place" src/jobs/queue.rs \
   's/sharing.allows(most, self.running + 1, || held(owner));/sharing.allows(most, self.running + 1, || 0 * held(owner));/' it \
   "S47 runs that hang leave a place for another client"

@@ -397,22 +397,17 @@ impl SharedQueue {
         if let (Some(job), Some(memory)) = (&job, &memory) {
             memory.set(job.request.len().saturating_mul(3));
         }
-        let (text, origin, input) = match job {
-            Some(UnfinishedJob { text, request, .. }) => {
-                let (origin, input) = requested(request, id);
-                (text, origin, input)
-            }
+        let (text, origin, input) = if let Some(job) = job {
+            let (origin, input) = requested(job.request, id);
+            (job.text, origin, input)
+        } else {
             // One that was deleted has nothing but its id.
-            None => {
-                let head =
-                    format!(r#"{{"id":"{id}","object":"response","status":"queued","output":["#);
-                let text = ResponseText {
-                    head,
-                    tail: "]".to_owned(),
-                    parameters: String::new(),
-                };
-                (text, StoredOrigin::Nothing, Vec::new())
-            }
+            let text = ResponseText {
+                head: format!(r#"{{"id":"{id}","object":"response","status":"queued","output":["#),
+                tail: "]".to_owned(),
+                parameters: String::new(),
+            };
+            (text, StoredOrigin::Nothing, Vec::new())
         };
         let ended = end_stored(&text.head, &text.tail, error);
         let (status, sequence) = (ended.status, waiting.log.len());
