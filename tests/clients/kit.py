@@ -198,6 +198,9 @@ class Proxy(Process):
     kinds of upstream by name of the provider; all of them are at `base_url`.
     """
 
+    # Sent by get().
+    headers: dict[str, str] = {}
+
     def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY, kinds=None):
         port = free_port()
         self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
@@ -213,7 +216,7 @@ class Proxy(Process):
         self.wait_for_url(f"{self.origin}/healthz", 15)
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(self.origin + path, timeout=10) as reply:
+        with urllib.request.urlopen(urllib.request.Request(self.origin + path, headers=self.headers), timeout=10) as reply:
             return reply.read().decode()
 
     def first_model(self) -> str:

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Mixed traffic for a long time: soak.py [--minutes N] [--workers N] [--keep]
+"""Mixed traffic for a long time: soak.py [--minutes N] [--workers N] [--hostile [ATTACK ...]] [--keep]
 
-Streams, whole and long answers, calls, compactions, artifacts, faults of the upstream, slow and leaving clients, churn of
-connections, and edits of the configuration. Once a minute the traffic pauses, and a line is printed with what the server
-holds and how fast it answers. The limits of its memories are small, so that they are full early. Exits with 1 when a turn
-was lost, or when memory, descriptors, threads, tasks or latency grow. In a run of a few minutes growth is not judged.
+The clients of two owners: streams, whole and long answers, calls, compactions, artifacts, stored and background responses,
+faults of the upstream, slow and leaving clients, churn of connections, and edits of the configuration. With --hostile a third
+owner is there in every second minute, who attacks the server (hostile.py). Once a minute the traffic pauses, and a line is
+printed with what the server holds and how fast it answers. The limits of its memories are small, so that they are full
+early. Exits with 1 when a turn was lost or memory exceeded its limit, when memory, descriptors, threads, tasks or latency
+grow, or when the hostile owner makes turns slow. In a run of a few minutes growth and latency are not judged.
 """
 
 import argparse
 import collections
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -24,12 +27,19 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import hostile
 import kit
 
 # The memories of the server, small enough to be full within the first third of a run.
-LIMITS = """
+MEMORY = 256  # MB of the whole server
+LIMITS = f"""
 [server]
 heartbeat = "1s"
+memory = {MEMORY << 20}
+max_connections = 256
+token_file = "token"
+[jobs]
+running = 4
 [capture]
 recent = 8
 memory = 4000000
@@ -38,6 +48,8 @@ keep = 20
 memory = 1000000
 keep_size = 20000000
 """
+# Two owners and a hostile one.
+OWNERS, HOSTILE = ("alice", "bob"), "mallory"
 # How long the upstream may be silent.
 IDLE = '[providers.{name}.timeouts]\nidle = "4s"\n'
 SESSIONS = 64
@@ -54,6 +66,10 @@ MAX_RSS_SLOPE = 1.0  # MB a minute
 MAX_COUNT_SLOPE = 0.2  # descriptors, threads or tasks a minute
 MAX_P99_GROWTH = 2.0
 MAX_UNCOUNTED = 0.2  # of the memory above that of the idle server
+MAX_ABOVE_LIMIT = 30  # MB above the idle server and the limit of its memory
+MAX_SLOWER = 2.0  # with the hostile owner
+# Whose latency is judged: turns that are not stored, and those that are.
+JUDGED = ("plain", "continued")
 
 # An idle server is one that has worked for so long and rests: its code, stacks and database caches are in memory.
 WARM_UP = 20  # seconds
@@ -64,6 +80,28 @@ SETTLED, MAX_SETTLING = 12, 60  # seconds
 
 class Lost(Exception):
     """A turn that did not end as it must."""
+
+
+def token(owner: str) -> str:
+    return f"token-of-{owner}-0123456789"
+
+
+def clients() -> str:
+    """The tables of the owners."""
+    names = (*OWNERS, HOSTILE)
+    return "".join(f'[clients.{name}]\ntoken_sha256 = "{hashlib.sha256(token(name).encode()).hexdigest()}"\n' for name in names)
+
+
+class Connection(http.client.HTTPConnection):
+    """A connection of an owner."""
+
+    def __init__(self, proxy: kit.Proxy, owner: str):
+        super().__init__(proxy.origin.removeprefix("http://"), timeout=60)
+        self.owner = owner
+        self.fields = {"authorization": f"Bearer {token(owner)}", "content-type": "application/json"}
+
+    def request(self, method, path, body=None):
+        super().request(method, path, body, self.fields)
 
 
 def script() -> dict:
@@ -98,21 +136,29 @@ class Soak:
     lock: threading.Lock = field(default_factory=threading.Lock)
     done: collections.Counter = field(default_factory=collections.Counter)
     lost: list = field(default_factory=list)
+    # Whether the hostile owner is there, and how long turns took with and without, in ms.
+    is_attacked: bool = False
+    times: dict = field(default_factory=lambda: collections.defaultdict(list))
+    # What owners were told to be stored.
+    stored: dict = field(default_factory=lambda: {owner: [] for owner in OWNERS})
 
     def is_over(self) -> bool:
         return time.monotonic() >= self.end
 
     # ------------------------------------------------------------ clients
 
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.proxy.origin.removeprefix("http://"), timeout=60)
-
     def post(self, connection, body: dict, path="/v1/responses") -> http.client.HTTPResponse:
-        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        connection.request("POST", path, json.dumps(body))
         return connection.getresponse()
 
+    def get(self, connection, path: str) -> dict:
+        connection.request("GET", path)
+        return self.parsed(connection.getresponse(), 200)
+
     def whole(self, connection, body: dict, path="/v1/responses", status=200) -> dict:
-        reply = self.post(connection, body, path)
+        return self.parsed(self.post(connection, body, path), status)
+
+    def parsed(self, reply: http.client.HTTPResponse, status: int) -> dict:
         text = reply.read()
         if reply.status != status:
             raise Lost(f"status {reply.status}: {text[:300]!r}")
@@ -132,8 +178,31 @@ class Soak:
     # ------------------------------------------------------------ kinds of turns
 
     def plain(self, connection, rng):
-        if "build passed" not in text_of(self.whole(connection, request("hello", rng))):
+        if "build passed" not in text_of(self.whole(connection, request("hello", rng) | {"store": False})):
             raise Lost("a whole answer has another text")
+
+    def continued(self, connection, rng):
+        """Two stored turns, and an earlier one that is read again."""
+        first = self.whole(connection, request("hello", rng))
+        second = self.whole(connection, request("hello", rng) | {"previous_response_id": first["id"]})
+        of_owner = self.stored[connection.owner]
+        of_owner += [first, second]
+        told = of_owner[rng.randrange(len(of_owner))]
+        if self.get(connection, f"/v1/responses/{told['id']}") != told:
+            raise Lost("a stored response has changed")
+
+    def background(self, connection, rng):
+        response = self.whole(connection, request("hello", rng) | {"background": True})
+        while response["status"] in ("queued", "in_progress"):
+            time.sleep(0.05)
+            response = self.get(connection, f"/v1/responses/{response['id']}")
+        if "build passed" not in text_of(response):
+            raise Lost(f"a background response is {response['status']}")
+
+    def foreign(self, connection, rng):
+        """References to what the hostile owner has stored many times."""
+        references = [{"type": "item_reference", "id": hostile.MANY}] * 1_000
+        self.whole(connection, request("hello", rng) | {"input": references}, "/v1/responses/input_tokens", status=400)
 
     def streamed(self, connection, rng):
         events = self.stream(connection, request("hello", rng))
@@ -161,8 +230,7 @@ class Soak:
         call = {"type": "function_call", "call_id": f"call_{number:x}", "name": "exec_command", "arguments": "{}"}
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": text}
         self.whole(connection, body | {"input": [*body["input"], call, result]})
-        connection.request("GET", f"/v1/artifacts?limit=50&session={body['prompt_cache_key']}")
-        listed = json.loads(connection.getresponse().read())["data"]
+        listed = self.get(connection, f"/v1/artifacts?limit=50&session={body['prompt_cache_key']}")["data"]
         kept = [entry["id"] for entry in listed if entry.get("call_id") == call["call_id"]]
         if not kept:
             raise Lost("a shortened output is not kept")
@@ -170,11 +238,10 @@ class Soak:
         if connection.getresponse().read().decode() != text:
             raise Lost("an artifact has another text")
         for query in ("q=line+77+&context=2", "q=line+(1|2)%2B+of&regex=true"):
-            connection.request("GET", f"/v1/artifacts/{kept[0]}/search?{query}")
-            if json.loads(connection.getresponse().read())["matches"] == 0:
+            if self.get(connection, f"/v1/artifacts/{kept[0]}/search?{query}")["matches"] == 0:
                 raise Lost(f"{query} finds nothing")
         if rng.random() < 0.2:
-            connection.request("DELETE", f"/v1/artifacts/{kept[0]}", headers={"content-type": "application/json"})
+            connection.request("DELETE", f"/v1/artifacts/{kept[0]}")
             connection.getresponse().read()
 
     def compaction(self, connection, rng):
@@ -215,7 +282,8 @@ class Soak:
     def churn(self, connection, rng):
         """Connections that send nothing, half a head, or half a body."""
         host, port = self.proxy.origin.removeprefix("http://").split(":")
-        head = f"POST /v1/responses HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{{"
+        fields = "".join(f"{name}: {value}\r\n" for name, value in connection.fields.items())
+        head = f"POST /v1/responses HTTP/1.1\r\nhost: {host}:{port}\r\n{fields}content-length: 100000\r\n\r\n{{"
         for _ in range(5):
             with socket.create_connection((host, int(port)), 10) as peer:
                 peer.sendall(head[: rng.randrange(len(head) + 1)].encode())
@@ -224,7 +292,7 @@ class Soak:
         """One client: turns of random kinds, on connections that it keeps for a while."""
         rng = random.Random(number)
         kinds, weights = zip(*KINDS.items())
-        connection = self.connect()
+        connection = Connection(self.proxy, OWNERS[number % len(OWNERS)])
         while not self.is_over():
             if not self.running.is_set():
                 # The server closes a connection on which nothing is sent for long.
@@ -235,12 +303,14 @@ class Soak:
                     continue
                 self.busy += 1
             kind = rng.choices(kinds, weights)[0]
+            times, start = self.times[kind, self.is_attacked], time.perf_counter()
             try:
                 getattr(self, kind)(connection, rng)
             except (Lost, OSError, http.client.HTTPException, KeyError, ValueError) as wrong:
                 if not self.is_over():
-                    self.lost.append(f"{kind}: {type(wrong).__name__}: {wrong}")
+                    self.lost.append(f"{kind} of {connection.owner}: {type(wrong).__name__}: {wrong}")
                 connection.close()
+            times.append((time.perf_counter() - start) * 1e3)
             with self.lock:
                 self.busy -= 1
                 self.done[kind] += 1
@@ -264,7 +334,7 @@ class Soak:
         self.running.set()
 
     def sample(self, minute: float, settles: bool = False) -> "Sample":
-        connection = self.connect()
+        connection = Connection(self.proxy, OWNERS[0])
         rng, times = random.Random(0), []
         for _ in range(PROBES):
             start = time.perf_counter()
@@ -275,16 +345,20 @@ class Soak:
                 connection.close()
             times.append((time.perf_counter() - start) * 1e3)
         connection.close()
-        times.sort()
         process = Path(f"/proc/{self.proxy.child.pid}")
+        peak = rss(process, "VmHWM")
+        # The peak is that since the last sample.
+        (process / "clear_refs").write_text("5")
         return Sample(
             minute=minute,
+            is_attacked=self.is_attacked,
             rss=settled_rss(process) if settles else rss(process),
+            peak=peak,
             descriptors=len(os.listdir(process / "fd")),
             threads=len(os.listdir(process / "task")),
             tasks=tasks(self.proxy),
-            median=times[len(times) // 2],
-            p99=times[len(times) * 99 // 100],
+            median=statistics.median(times),
+            p99=p99(times),
             counted=counted_memory(self.proxy),
             turns=sum(self.done.values()),
             lost=len(self.lost),
@@ -295,6 +369,9 @@ class Soak:
 KINDS = {
     "plain": 20,
     "streamed": 20,
+    "continued": 10,
+    "background": 4,
+    "foreign": 2,
     "call_and_result": 10,
     "long_output": 10,
     "long_answer": 6,
@@ -314,7 +391,9 @@ class Sample:
     """What the server holds, and how fast it answers. Memory in MB, times in ms."""
 
     minute: float
+    is_attacked: bool
     rss: float
+    peak: float
     descriptors: int
     threads: int
     tasks: int
@@ -327,7 +406,8 @@ class Sample:
     def line(self) -> str:
         counted = "" if self.counted is None else f", {self.counted:.1f} MB counted"
         return (
-            f"minute {self.minute:5.1f}: {self.turns} turns, {self.lost} lost, RSS {self.rss:.1f} MB{counted}, "
+            f"minute {self.minute:5.1f}{' with ' + HOSTILE if self.is_attacked else ''}: {self.turns} turns, {self.lost} lost, "
+            f"RSS {self.rss:.1f} MB, at most {self.peak:.1f} MB{counted}, "
             f"{self.descriptors} descriptors, {self.threads} threads, {self.tasks} tasks, plain turn {self.median:.1f} ms, p99 {self.p99:.1f} ms"
         )
 
@@ -348,9 +428,9 @@ def text_of(response: dict) -> str:
     return "".join(part.get("text", "") for item in messages for part in item["content"])
 
 
-def rss(process: Path) -> float:
+def rss(process: Path, name="VmRSS") -> float:
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-    return int(status["VmRSS"].split()[0]) / 1024
+    return int(status[name].split()[0]) / 1024
 
 
 def settled_rss(process: Path) -> float:
@@ -363,6 +443,10 @@ def settled_rss(process: Path) -> float:
         if now < least - 0.1:
             least, changed = now, time.monotonic()
     return least
+
+
+def p99(times: list[float]) -> float:
+    return sorted(times)[len(times) * 99 // 100] if times else 0.0
 
 
 def counted_memory(proxy: kit.Proxy) -> float | None:
@@ -395,11 +479,43 @@ def edit(config: Path, soak: Soak):
         config.write_text(f"{text}\n[routing.aliases]\nedit{number} = \"chat/scripted\"\n{broken}")
 
 
+@contextlib.contextmanager
+def attacked(soak: Soak, folder: Path, attacks: list[str]):
+    """The hostile owner is there meanwhile."""
+    argv = [sys.executable, hostile.__file__, soak.proxy.origin, token(HOSTILE), *attacks]
+    with kit.Process(argv, folder / f"{HOSTILE}.log") as process:
+        soak.is_attacked = True
+        yield
+        process.child.terminate()
+        with contextlib.suppress(kit.subprocess.TimeoutExpired):
+            process.child.wait(30)
+        if process.child.returncode != 0:
+            soak.lost.append(f"{HOSTILE} ended with {process.child.returncode}: {process.text()[-1000:]}")
+        print(f"{HOSTILE}: {process.text().strip()}", flush=True)
+
+
+def slower(times: dict, is_judged: bool) -> list[str]:
+    """Which turns the hostile owner makes slow."""
+    wrong = []
+    for kind in JUDGED:
+        without, attacked = (p99(times[kind, is_attacked]) for is_attacked in (False, True))
+        line = f"p99 of {kind} turns: {without:.1f} ms, and {attacked:.1f} ms with {HOSTILE}"
+        print(line)
+        if is_judged and attacked > MAX_SLOWER * without:
+            wrong.append(line)
+    return wrong
+
+
 def verdict(samples: list[Sample], rest: Sample, idle: float, lost: list[str]) -> list[str]:
-    """What is wrong after the first third of the samples, in which memories fill, and at rest."""
+    """What is wrong after the first third of the samples without the hostile owner, in which memories fill, and at rest."""
     wrong = [f"{len(lost)} turns were lost: {lost[:5]}"] if lost else []
+    peak, most = max(sample.peak for sample in samples), idle + MEMORY + MAX_ABOVE_LIMIT
+    print(f"RSS was at most {peak:.1f} MB, and may be {most:.1f} MB")
+    if peak > most:
+        wrong.append(f"RSS was {peak:.1f} MB, more than {most:.1f} MB")
+    samples = [sample for sample in samples if not sample.is_attacked]
     settled = samples[len(samples) // 3 :]
-    if settled[-1].minute - settled[0].minute < MIN_MINUTES:
+    if not settled or settled[-1].minute - settled[0].minute < MIN_MINUTES:
         print("too short to judge growth")
         return wrong
     growth = slope([(sample.minute, sample.rss) for sample in settled])
@@ -428,17 +544,23 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--minutes", type=float, default=30)
     options.add_argument("--workers", type=int, default=12)
+    names = ", ".join(hostile.ATTACKS)
+    options.add_argument("--hostile", nargs="*", metavar="ATTACK", help=f"{HOSTILE} attacks in every second minute, in all ways or in these: {names}")
     options.add_argument("--keep", action="store_true", help="keep the folder with logs and data")
     chosen = options.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="respondent-soak-"))
     kinds = {"chat": "chat", "native": "responses", "limited": "chat"}
-    more = "".join(IDLE.format(name=name) for name in kinds) + LIMITS
+    more = "".join(IDLE.format(name=name) for name in kinds) + LIMITS + clients()
+    (folder / "token").write_text(token("operator"))
+    (folder / "token").chmod(0o600)
     begin = time.monotonic()
     interval = min(60.0, max(5.0, chosen.minutes * 60 / 6))
+    is_hostile = chosen.hostile is not None
     is_judged = chosen.minutes > MIN_MINUTES
     wrong = []
     try:
         with kit.Player(script(), folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds, more=more) as proxy:
+            proxy.headers = {"authorization": f"Bearer {token('operator')}"}
             soak = Soak(proxy, begin + chosen.minutes * 60)
             soak.running.set()
             threads = [threading.Thread(target=soak.run, args=(number,)) for number in range(chosen.workers)]
@@ -452,9 +574,11 @@ def main() -> int:
             print(f"when idle: RSS {warm.rss:.1f} MB with what is counted, {idle:.1f} MB without", flush=True)
             samples = []
             while not soak.is_over():
-                time.sleep(max(0.0, min(interval, soak.end - time.monotonic())))
+                with attacked(soak, folder, chosen.hostile) if is_hostile and len(samples) % 2 == 0 else contextlib.nullcontext():
+                    time.sleep(max(0.0, min(interval, soak.end - time.monotonic())))
                 with soak.pause():
                     samples.append(soak.sample((time.monotonic() - begin) / 60))
+                soak.is_attacked = False
                 print(samples[-1].line(), flush=True)
             for thread in threads:
                 thread.join()
@@ -470,6 +594,7 @@ def main() -> int:
             if "panicked" in proxy.text():
                 wrong.append("a thread panicked")
             wrong += verdict(samples, rest, idle, soak.lost)
+            wrong += slower(soak.times, is_judged) if is_hostile else []
     finally:
         if chosen.keep:
             print(f"kept {folder}")
