@@ -57,6 +57,8 @@ const READ_BUFFER: usize = 64 * 1024;
 const LINGER_SILENT: Duration = Duration::from_secs(1);
 const LINGER_SENDING: Duration = Duration::from_secs(10);
 const LINGER_BYTES: usize = 64 << 20;
+/// Of the connections at once, so many more may only wait for their peers to end: one for so many.
+const CONNECTIONS_PER_LINGERING: usize = 8;
 
 /// The stages of a shutdown.
 ///
@@ -110,6 +112,8 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
     let slots = Arc::new(Semaphore::new(limits.connections));
+    let lingering = limits.connections.div_ceil(CONNECTIONS_PER_LINGERING);
+    let lingering = Arc::new(Semaphore::new(lingering));
     let tasks = TaskTracker::new();
     let dropped = CancellationToken::new();
     let builder = builder(&limits);
@@ -129,10 +133,14 @@ where
                         service.clone(),
                         shutdown.drain.clone(),
                     ));
-                    let dropped = dropped.clone();
+                    let (dropped, lingering) = (dropped.clone(), Arc::clone(&lingering));
                     tasks.spawn(async move {
-                        let _ = dropped.run_until_cancelled(connection).await;
+                        let ended = dropped.run_until_cancelled(connection).await;
+                        // Whoever has their answer takes no place of those who wait for one.
                         drop(slot);
+                        if let (Some(Some(stream)), Ok(_place)) = (ended, lingering.try_acquire()) {
+                            dropped.run_until_cancelled(linger(stream)).await;
+                        }
                     });
                 }
                 Err(error) if concerns_one_connection(&error) => {}
@@ -189,13 +197,15 @@ fn builder(limits: &ListenLimits) -> http1::Builder {
     builder
 }
 
+/// Serves a connection to its end. Returns what it was served on, whose peer may still send.
 async fn connection<S, B>(
     builder: http1::Builder,
     stream: TcpStream,
     write_timeout: Duration,
     service: S,
     drain: CancellationToken,
-) where
+) -> Option<ClientStream>
+where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Unpin,
     S::Future: Send + Unpin,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static,
@@ -203,7 +213,7 @@ async fn connection<S, B>(
     // Events are small and must not wait for the acknowledgement of earlier ones.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "connection lost before its first request");
-        return;
+        return None;
     }
     let client = ClientConnection::new(stream);
     let slot = UpgradeSlot::default();
@@ -235,7 +245,7 @@ async fn connection<S, B>(
         }
         (Ok(()), None) => {}
     }
-    linger(parts.io.into_inner()).await;
+    Some(parts.io.into_inner())
 }
 
 /// Serves until the connection has ended or the client has left. hyper does not notice a client

@@ -28,6 +28,10 @@ pub fn trials() -> Vec<Trial> {
             "a connection over the limit waits until another closes",
             connection_limit,
         ),
+        case(
+            "a connection that has its answer takes no place of others",
+            answered,
+        ),
     ]
 }
 
@@ -189,4 +193,31 @@ async fn connection_limit() {
     assert_eq!(server.turns(), 0);
     drop(first);
     second.await.assert_ok("2 bytes");
+}
+
+async fn answered() {
+    let limits = ListenLimits {
+        connections: 1,
+        ..ListenLimits::default()
+    };
+    let server = Server::with(EdgeSettings::default(), limits).await;
+    let mut first = server.connect().await;
+    first.write_all(b"no request\r\n\r\n").await.unwrap();
+    assert_eq!(read_to_close(&mut first).await.status(), 400);
+    // What it still sends is read, for a while.
+    let mut send = async || {
+        first.write_all(b"x").await.expect("it is still read");
+        sleep(Duration::from_millis(5)).await;
+    };
+    let second = server.post_turn(b"{}", "");
+    tokio::pin!(second);
+    loop {
+        tokio::select! {
+            reply = &mut second => break reply.assert_ok("2 bytes"),
+            () = send() => {}
+        }
+    }
+    for _ in 0..5 {
+        send().await;
+    }
 }
