@@ -2,7 +2,9 @@
 CREATE INDEX responses_by_use ON responses (owner, accessed, number, parameters, bytes);
 -- So that sums need not read the frames.
 CREATE INDEX contents_by_number ON contents (number, stored);
-CREATE INDEX conversations_by_size ON conversations (owner, thread, octet_length(metadata));
+-- Other programs may have a library that does not know octet_length.
+CREATE INDEX conversations_by_size
+    ON conversations (owner, thread, length(CAST(metadata AS BLOB)));
 
 -- The time up to which the store was in use, by which old things are deleted. It follows the clock,
 -- but not at once where that jumps forward.

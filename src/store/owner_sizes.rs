@@ -30,7 +30,7 @@ pub(super) const SELECT_SIZE_OF_OWNER: &str = "SELECT
 
 /// The bytes that the conversations of an owner take, about.
 pub(super) const SELECT_CONVERSATIONS_SIZE: &str = "SELECT
-     (SELECT coalesce(sum(?2 + octet_length(metadata) + threads.bytes), 0)
+     (SELECT coalesce(sum(?2 + length(CAST(metadata AS BLOB)) + threads.bytes), 0)
       FROM conversations INDEXED BY conversations_by_size
       CROSS JOIN threads ON threads.number = thread WHERE conversations.owner = ?1)
      + (SELECT coalesce(sum(stored), 0) FROM contents INDEXED BY contents_by_number
