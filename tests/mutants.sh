@@ -180,7 +180,7 @@ row R32 "requests of runs that wait stay in memory" src/jobs/queue.rs \
   's/^        drop(accepted.memory);/        std::mem::forget(accepted.memory);/' it \
   "R32 requests of runs that wait are on the disk alone"
 row R32 "a body takes its memory step by step" src/serve/body.rs \
-  's/share.request(2 \* likely + memory::STEP).await?;/share.request(memory::STEP + likely.min(1)).await?;/' it \
+  's/share.request(memory_of(likely, likely)).await?;/share.request(memory_of(0, 0)).await?;/' it \
   "R32 a body has all of its memory before it is read, or waits with nothing in hand"
 row R32 "a read that nobody waits for goes on" src/store/readers.rs \
   's/^            interrupt.interrupt();/            let _ = interrupt;/' lib \
@@ -1126,7 +1126,7 @@ row R64 "a message of any size is read" src/serve/websocket/reader.rs \
   's/let length = length.filter(|length| \*length <= room);/let _ = room;/' it \
   "R64 websocket: a message beyond the limit of bodies ends its connection"
 row R64 "a message does not count while it arrives" src/serve/websocket/reader.rs \
-  's/let counted = message.memory.request(2 \* end + memory::STEP).await;/let counted = message.memory.request(0).await;/' it \
+  's/let counted = message.memory.request(with_copies).await;/let counted = message.memory.request(0).await;/' it \
   "R64 websocket: a message counts in the memory while it arrives"
 row R64 "a flood of control frames goes on" src/serve/websocket/mod.rs \
   's/if self.control_frames > CONTROL_FRAMES {/if false {/' it \

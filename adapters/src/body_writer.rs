@@ -14,6 +14,7 @@ use crate::media::MediaEstimate;
 use crate::notes::Notes;
 use crate::output_limit::OutputLimit;
 use crate::schema::ReferenceRoom;
+use crate::text::Text;
 use crate::tools::{Tool, ToolChoice};
 use crate::turn::{Item, Turn};
 use crate::wire::EncodeOptions;
@@ -224,7 +225,9 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
 
 /// About the size of the request: nearly all of it is copied.
 fn size_hint(turn: &Turn<'_>) -> usize {
-    let items = turn.items.iter().filter_map(Item::raw);
-    let items: usize = items.map(|raw| raw.len() + 128).sum();
+    let raw_len = |item: &Item<'_>| item.raw().map_or(0, str::len);
+    let text_len = |item: &Item<'_>| item.plain_text().map_or(0, Text::escaped_len);
+    let items = turn.items.iter();
+    let items: usize = items.map(|item| raw_len(item) + text_len(item) + 128).sum();
     items + turn.echo.tools.map_or(0, |tools| tools.get().len()) + 4096
 }

@@ -206,12 +206,18 @@ pub(crate) fn string_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
 
 /// `text` as the content of a JSON string.
 pub fn escape(text: &str) -> String {
-    unquote(&quoted(text)).unwrap_or_default().to_owned()
+    let mut quoted = quoted(text);
+    quoted.pop();
+    quoted.remove(0);
+    quoted
 }
 
 /// `text` as a JSON string.
 pub fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
+    // A text of some megabytes is not copied as it grows.
+    let mut quoted = Vec::with_capacity(text.len() + 2);
+    push(&mut quoted, text);
+    String::from_utf8(quoted).unwrap_or_default()
 }
 
 /// Whether arrays and objects are nested deeper than `limit`. Raw values are passed on

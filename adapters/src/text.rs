@@ -31,6 +31,14 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// The length of the escaped text, in bytes.
+    pub fn escaped_len(&self) -> usize {
+        match self {
+            Self::Raw(raw) => json::unquote(raw.get()).unwrap_or_default().len(),
+            Self::Owned(text) => json::escaped_len(text),
+        }
+    }
+
     /// The unescaped text.
     pub fn decoded(&self) -> Cow<'_, str> {
         match self {
@@ -68,7 +76,13 @@ impl<'a> Text<'a> {
             Self::Raw(raw) => {
                 out.extend_from_slice(json::unquote(raw.get()).unwrap_or_default().as_bytes());
             }
-            Self::Owned(_) => out.extend_from_slice(self.escaped().as_bytes()),
+            Self::Owned(text) => {
+                let start = out.len();
+                json::push(out, &**text);
+                out.pop();
+                // The quote before it.
+                out.remove(start);
+            }
         }
     }
 

@@ -93,8 +93,8 @@ const DECODED_PIECE: usize = 1 << 20;
 const USUAL_RATIO: usize = 4;
 
 /// Reads and decodes a body. Peak memory is the decoded size, at most
-/// [`BodyLimits::max`], plus one coding window (8 MiB). The share has room for a copy of the body
-/// as well: the request that is made of it for a provider. All of it is taken before anything is
+/// [`BodyLimits::max`], plus one coding window (8 MiB). The share has room for [`WORKING_COPIES`] of
+/// the body as well. All of it is taken before anything is
 /// read, so that bodies which wait hold nothing that others need.
 async fn read<B>(
     limits: &BodyLimits,
@@ -119,7 +119,7 @@ where
     let mut decoder = ContentDecoder::new(coding, limits.max, expected)?;
     let ratio = if decoder.is_coded() { USUAL_RATIO } else { 1 };
     let likely = expected.unwrap_or(0).saturating_mul(ratio).min(limits.max);
-    share.request(2 * likely + memory::STEP).await?;
+    share.request(memory_of(likely, likely)).await?;
     let start = Instant::now();
     let mut received: usize = 0;
     let mut body = std::pin::pin!(body);
@@ -154,7 +154,7 @@ where
     }
     let body = decoder.finish()?;
     share
-        .request(body.capacity() + body.len() + memory::STEP)
+        .request(memory_of(body.capacity(), body.len()))
         .await?;
     let size = body.len();
     let bytes = match block_in_place_if_large(size, || String::from_utf8(body)) {
@@ -163,13 +163,21 @@ where
     };
     let escaped = limits.max.min(bytes.len().saturating_mul(ESCAPE_BYTES));
     let with_both = bytes.capacity() + escaped;
-    share.request(with_both + escaped + memory::STEP).await?;
+    share.request(memory_of(with_both, escaped)).await?;
     let text = block_in_place_if_large(size, || with_escapes(&bytes, limits.max))?;
     drop(bytes);
     share
-        .request(text.capacity() + text.len() + memory::STEP)
+        .request(memory_of(text.capacity(), text.len()))
         .await?;
     Ok((text, share))
+}
+
+/// What is made of a body: a text in it without its escapes, and the request for a provider.
+pub(super) const WORKING_COPIES: usize = 2;
+
+/// The bytes for a body with so much room and so many bytes.
+fn memory_of(capacity: usize, length: usize) -> usize {
+    capacity + WORKING_COPIES * length + memory::STEP
 }
 
 /// The length of the escape that takes the place of a byte.

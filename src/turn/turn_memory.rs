@@ -2,7 +2,7 @@
 
 use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory, STEP};
 
-/// The body of a request, with the memory that it and a working copy of it take.
+/// The body of a request, with the memory that it and what is made of it take.
 #[derive(Debug)]
 pub struct ReceivedBody {
     /// The decoded body.

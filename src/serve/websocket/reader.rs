@@ -12,7 +12,7 @@ use super::close::{self, CloseCode, SocketEnd};
 use crate::net::blocking::block_in_place_if_large;
 use crate::net::memory::{self, MemoryKind, MemoryShare};
 use crate::serve::BodyLimits;
-use crate::serve::body::deadline;
+use crate::serve::body::{WORKING_COPIES, deadline};
 
 /// How much is read at once between two messages.
 const READ_BUFFER: usize = 4 * 1024;
@@ -214,8 +214,8 @@ impl<S: AsyncRead + Unpin> MessageReader<S> {
         let length = length.filter(|length| *length <= room);
         let length = length.ok_or(SocketEnd::TooLarge)?;
         let (start, end) = (bytes.len(), bytes.len() + length);
-        // The message and a working copy of it.
-        let counted = message.memory.request(2 * end + memory::STEP).await;
+        let with_copies = (1 + WORKING_COPIES) * end + memory::STEP;
+        let counted = message.memory.request(with_copies).await;
         counted.map_err(|_| SocketEnd::MemoryFull)?;
         if end > RESERVED {
             // Memory that is reserved and not written costs only addresses, and a block that grows

@@ -72,7 +72,7 @@ async fn announced(server: &Server, bytes: usize, sent: usize) -> TcpStream {
 async fn unfinished(server: &Server, memory: &ProcessMemory, bytes: usize) -> TcpStream {
     let before = memory.used();
     let stream = announced(server, bytes + 1, bytes).await;
-    while memory.used() < before + 2 * bytes {
+    while memory.used() < before + 3 * bytes {
         sleep(Duration::from_millis(1)).await;
     }
     stream
@@ -85,7 +85,7 @@ async fn freed(memory: &ProcessMemory) {
 }
 
 async fn unfinished_bodies() {
-    let (server, memory) = server(8 * MIB).await;
+    let (server, memory) = server(12 * MIB).await;
     let one = unfinished(&server, &memory, 3 * MIB).await;
     let reply = server.post_turn(&vec![b' '; 2 * MIB], "").await;
     let message = reply.assert_error(503, "server_memory_full");
@@ -138,14 +138,14 @@ async fn waiting() {
 }
 
 async fn reserved_at_once() {
-    let (server, memory) = server(8 * MIB).await;
+    let (server, memory) = server(12 * MIB).await;
     let bytes = 3 * MIB;
     let mut first = announced(&server, bytes, 1).await;
     while memory.used() == 0 {
         sleep(Duration::from_millis(1)).await;
     }
     let reserved = memory.used();
-    assert!(reserved >= 2 * bytes, "{reserved} bytes");
+    assert!(reserved >= 3 * bytes, "{reserved} bytes");
     let body = vec![b' '; bytes];
     let mut second = pin!(server.post_turn(&body, ""));
     tokio::select! {

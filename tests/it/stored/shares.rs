@@ -1,268 +1,439 @@
-//! One client asks for much of what is stored: the program stays within its memory, and another
-//! client is answered meanwhile.
+//! What is stored enters memory only within the limit: whatever clients ask for at once and do not
+//! read, the program stays within its memory, what it counts is what lives, the small turns of all
+//! others are answered, and nothing is lost.
 
 use futures_util::future::join_all;
-use kit::player::{PlayerWire, ScriptedAnswer};
+use kit::player::{Player, PlayerRequest, ScriptedAnswer};
+use kit::session::SeededRandom;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{asks, client, id, says, send};
-use crate::faults::player;
-use crate::proxy::{OpenReply, Proxy, Setup};
+use super::two_owners::{SeedOnFailure, seed};
+use super::{asks, client, id, ok, says, send};
+use crate::faults::answer;
+use crate::proxy::{AbortOnDrop, OpenReply, Proxy, Reply, Setup};
 use crate::trial::case;
+use crate::websocket::client::{Socket, TEXT};
 
 pub fn trials() -> Vec<Trial> {
-    DOORS
-        .iter()
-        .flat_map(|door| {
-            [
-                case(
-                    &format!("R32 {}: the memory and another client", door.name),
-                    move || through(door, false),
-                ),
-                case(
-                    &format!("R32 {}: what is counted is what lives", door.name),
-                    move || through(door, true),
-                ),
-            ]
-        })
-        .collect()
+    vec![
+        case(
+            "R32 whatever a client asks for of what is stored, the memory has its limit",
+            || through_each_door(false),
+        ),
+        case(
+            "R32 what is counted of what is stored is what lives",
+            || through_each_door(true),
+        ),
+        case(
+            "R32 whatever three owners ask for at once, each of them is answered and nothing is lost",
+            three_owners,
+        ),
+    ]
 }
 
-/// The least budget that the configuration takes, in KiB.
-const BUDGET: u64 = 128 * 1024;
-/// What the program may take besides, in KiB.
-const BESIDES: u64 = 30 * 1024;
+const MIB: usize = 1 << 20;
+/// The least budget that the configuration takes.
+const BUDGET: usize = 128 * MIB;
+/// What the program may take besides: itself, its threads, and the caches of the database.
+const BESIDES: usize = 10 * MIB;
 /// The bytes of a large text.
-const LARGE: usize = 11 << 20;
+const LARGE: usize = 11 * MIB;
+/// The bytes of the pieces in which a provider sends a large text.
+const PIECE: usize = 64 * 1024;
 
 /// A way to have much in memory at once.
-struct Door {
-    name: &'static str,
-    /// How many requests are sent at once. Nobody reads the answers.
-    times: usize,
-    request: fn(&Stored) -> (&'static str, String, Value),
-    /// The statuses of the answers, of which the first is that of at least one.
-    statuses: &'static [u16],
+#[derive(Clone, Copy, Debug)]
+enum Door {
+    /// Many references to one item, in one request.
+    References,
+    /// The same, to be counted only.
+    CountedReferences,
+    /// One reference.
+    Reference,
+    Page,
+    Item,
+    /// A turn that continues a long history.
+    Continuation,
+    /// A response with a large text.
+    Response,
+    /// The input of a run that has not ended.
+    WaitingInput,
+    /// The input of a response.
+    Input,
+    /// The events of a background response.
+    Viewer,
+    /// A socket that steers a turn that is not there, again and again.
+    Steer,
+    /// A socket whose lanes continue a long history.
+    Lanes,
+    /// A large body.
+    Body,
 }
 
-/// What alice has stored.
-struct Stored {
-    conversation: String,
-    item: String,
-    /// A response that continues another one; both have a large output of a tool.
-    response: String,
-    /// A background response that waits, with a large input.
-    queued: String,
-}
-
-const DOORS: &[Door] = &[
-    Door {
-        name: "many references to one item",
-        times: 1,
-        request: |stored| {
-            let reference = json!({"type": "item_reference", "id": stored.item});
-            post("/v1/responses", asks(vec![reference; 100], json!({})))
-        },
-        statuses: &[400],
-    },
-    Door {
-        name: "an estimate of many references",
-        times: 8,
-        request: |stored| {
-            let reference = json!({"type": "item_reference", "id": stored.item});
-            post(
-                "/v1/responses/input_tokens",
-                asks(vec![reference; 100], json!({})),
-            )
-        },
-        statuses: &[400, 503],
-    },
-    Door {
-        name: "one reference in many requests",
-        times: 20,
-        request: |stored| {
-            let reference = json!({"type": "item_reference", "id": stored.item});
-            post(
-                "/v1/responses/input_tokens",
-                asks(vec![reference], json!({})),
-            )
-        },
-        statuses: &[200, 503],
-    },
-    Door {
-        name: "a page of large items",
-        times: 12,
-        request: |stored| {
-            get(format!(
-                "/v1/conversations/{}/items?limit=100",
-                stored.conversation
-            ))
-        },
-        statuses: &[200, 503],
-    },
-    Door {
-        name: "a large item",
-        times: 20,
-        request: |stored| {
-            let (conversation, item) = (&stored.conversation, &stored.item);
-            get(format!("/v1/conversations/{conversation}/items/{item}"))
-        },
-        statuses: &[200, 503],
-    },
-    Door {
-        name: "turns that continue a long history",
-        times: 20,
-        request: |stored| {
-            let more = json!({"previous_response_id": stored.response});
-            post("/v1/responses", asks("go on", more))
-        },
-        statuses: &[200, 503],
-    },
-    Door {
-        name: "the input of a run that waits",
-        times: 20,
-        request: |stored| get(format!("/v1/responses/{}/input_items", stored.queued)),
-        statuses: &[200, 503],
-    },
-    Door {
-        name: "the input of a response",
-        times: 20,
-        request: |stored| get(format!("/v1/responses/{}/input_items", stored.response)),
-        statuses: &[200, 503],
-    },
+const DOORS: [Door; 13] = [
+    Door::References,
+    Door::CountedReferences,
+    Door::Reference,
+    Door::Page,
+    Door::Item,
+    Door::Continuation,
+    Door::Response,
+    Door::WaitingInput,
+    Door::Input,
+    Door::Viewer,
+    Door::Steer,
+    Door::Lanes,
+    Door::Body,
 ];
 
-fn post(path: &str, body: Value) -> (&'static str, String, Value) {
-    ("POST", path.to_owned(), body)
+/// What stays open, of which nobody reads more.
+enum Unread {
+    Reply(OpenReply),
+    Socket(#[expect(dead_code, reason = "it ends with this")] AbortOnDrop),
 }
 
-fn get(path: String) -> (&'static str, String, Value) {
-    ("GET", path, Value::Null)
-}
-
-fn large() -> String {
-    "word ".repeat(LARGE / 5)
-}
-
-async fn through(door: &Door, counted: bool) {
-    let player = player(PlayerWire::Chat).await;
-    // Two turns, a run that does not end, and all others.
-    let hangs = ScriptedAnswer {
-        head_delay_ms: 600_000,
-        ..says("never")
-    };
-    let repeats = ScriptedAnswer {
-        repeat: true,
-        ..says("done")
-    };
-    for answer in [says("one"), says("two"), hangs, repeats] {
-        player.push(answer);
+impl Unread {
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Reply(reply) => Some(reply.status),
+            Self::Socket(_) => None,
+        }
     }
+}
+
+/// What an owner has stored, at least some of it large.
+struct Stored {
+    owner: &'static str,
+    conversation: String,
+    item: String,
+    /// A response that continues others, with large outputs of tools.
+    last: String,
+    /// A response with a large answer, which ran in the background.
+    answered: String,
+    /// A background response with a large input that does not end.
+    waiting: String,
+    /// Small turns that were acknowledged: id and input.
+    turns: Vec<(String, String)>,
+}
+
+/// The answers of the provider: the input says which.
+fn provide(request: &PlayerRequest) -> ScriptedAnswer {
+    match request.last_text() {
+        text if text.starts_with("hang") => ScriptedAnswer {
+            head_delay_ms: 600_000,
+            ..says("never")
+        },
+        text if text.starts_with("much") => {
+            let pieces = text[5..].parse::<usize>().unwrap() / PIECE;
+            answer(json!(vec![json!({"text": words(PIECE)}); pieces]))
+        }
+        _ => says("done"),
+    }
+}
+
+fn words(bytes: usize) -> String {
+    "a word ".repeat(bytes / 7)
+}
+
+async fn start(names: &[&str], counted: bool) -> Proxy {
+    let player = Player::serve(vec!["m".to_owned()], Box::new(provide))
+        .await
+        .unwrap();
     let mut setup = Setup::new()
-        .wire_of(&player)
-        .server(&format!("memory = {}", BUDGET * 1024));
-    for name in ["alice", "bob"] {
+        .server(&format!("memory = {BUDGET}"))
+        .env("RESPONDENT_TOKEN", "operator-token-1")
+        .tables(&format!(
+            "[jobs]\nrunning = {}\n[capture]\nmode = \"off\"",
+            2 * names.len()
+        ));
+    for name in names {
         setup = setup.tables(&client(name, ""));
     }
-    let setup = setup.tables("[jobs]\nrunning = 1\n[capture]\nmode = \"off\"");
-    let setup = setup.env("RESPONDENT_TOKEN", "operator-token-1");
-    let setup = match std::env::var("MC") {
-        Ok(mc) => setup.env("MALLOC_CONF", &mc),
-        Err(_) => setup,
-    };
     let setup = if counted { setup.counted() } else { setup };
+
     let proxy = Proxy::start_with(&player, setup).await;
-    let stored = store(&proxy, counted).await;
-    println!("stored: peak rss {} MiB", proxy.memory().peak / 1024);
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    show(&proxy, counted).await;
-    let (method, path, body) = (door.request)(&stored);
-    let opened = (0..door.times).map(|_| open(&proxy, method, &path, &body));
-    let bob = async {
-        let reply = send(&proxy, "bob", "POST /v1/responses", &asks("hi", json!({}))).await;
-        assert_eq!(reply.status, 200, "{}", reply.body);
-    };
-    let (opened, ()) = tokio::join!(join_all(opened), bob);
-    show(&proxy, counted).await;
-    let statuses: Vec<u16> = opened.iter().map(|reply| reply.status).collect();
-    assert!(statuses.contains(&door.statuses[0]), "{statuses:?}");
-    assert!(
-        statuses.iter().all(|status| door.statuses.contains(status)),
-        "{statuses:?}"
-    );
-    let reply = send(&proxy, "bob", "POST /v1/responses", &asks("hi", json!({}))).await;
-    assert_eq!(reply.status, 200, "while answers wait: {}", reply.body);
-    let peak = proxy.memory().peak;
-    assert!(peak < BUDGET + BESIDES, "{} MiB, {statuses:?}", peak / 1024);
+    // It goes on until the end of the test.
+    std::mem::forget(player);
+    proxy
 }
 
-async fn open(proxy: &Proxy, method: &str, path: &str, body: &Value) -> OpenReply {
-    let headers = [("authorization", "Bearer alice-token-1")];
-    match method {
-        "GET" => proxy.open_get(path, &headers).await,
-        _ => proxy.open_at(path, body.to_string(), &headers).await,
+impl Stored {
+    /// Stores as many large items and outputs as these numbers say.
+    async fn fill(
+        proxy: &Proxy,
+        owner: &'static str,
+        large: usize,
+        items: usize,
+        chain: usize,
+    ) -> Self {
+        let ask = async |route: &str, body: &Value| {
+            let reply = send(proxy, owner, route, body).await;
+            assert_eq!(reply.status, 200, "{route}: {}", reply.body);
+            serde_json::from_str::<Value>(&reply.body).unwrap()
+        };
+        let conversation = id(&ask("POST /v1/conversations", &json!({})).await);
+        let path = format!("POST /v1/conversations/{conversation}/items");
+        let mut item = String::new();
+        for _ in 0..items {
+            let new = json!({"items": [{"role": "user", "content": words(large)}]});
+            item = id(&ask(&path, &new).await["data"][0]);
+        }
+        let mut before = json!({});
+        for _ in 0..chain {
+            let output = json!([
+                {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": words(large)},
+            ]);
+            let response = ask("POST /v1/responses", &asks(output, before)).await;
+            before = json!({"previous_response_id": response["id"]});
+        }
+        let background = json!({"background": true});
+        let much = asks(format!("much {large}"), background.clone());
+        let answered = id(&ask("POST /v1/responses", &much).await);
+        let of_answered = format!("GET /v1/responses/{answered}");
+        loop {
+            let status = ask(&of_answered, &Value::Null).await["status"].take();
+            match status.as_str().unwrap() {
+                "queued" | "in_progress" => tokio::task::yield_now().await,
+                status => break assert_eq!(status, "completed"),
+            }
+        }
+        let hangs = asks("hang", background.clone());
+        ask("POST /v1/responses", &hangs).await;
+        let large_input =
+            json!([{"role": "user", "content": words(large)}, {"role": "user", "content": "hang"}]);
+        let waiting = id(&ask("POST /v1/responses", &asks(large_input, background)).await);
+        Self {
+            owner,
+            conversation,
+            item,
+            last: before["previous_response_id"].as_str().unwrap().to_owned(),
+            answered,
+            waiting,
+            turns: Vec::new(),
+        }
     }
-}
 
-async fn store(proxy: &Proxy, counted: bool) -> Stored {
-    show(proxy, counted).await;
-    let alice = async |route: &str, body: &Value| {
-        let reply = send(proxy, "alice", route, body).await;
-        assert_eq!(reply.status, 200, "{}", reply.body);
-        print!("{route} ");
-        show(proxy, counted).await;
-        serde_json::from_str::<Value>(&reply.body).unwrap()
-    };
-    let conversation = id(&alice("POST /v1/conversations", &json!({})).await);
-    let items = format!("POST /v1/conversations/{conversation}/items");
-    let mut item = String::new();
-    for _ in 0..4 {
-        let large = json!({"items": [{"role": "user", "content": large()}]});
-        item = id(&alice(&items, &large).await["data"][0]);
+    /// Asks for much and reads nothing.
+    async fn open(&self, proxy: &Proxy, door: Door) -> Unread {
+        let reference = json!({"type": "item_reference", "id": self.item});
+        let more = json!({"previous_response_id": self.last});
+        let get = |path: String| ("GET", path, Value::Null);
+        let post = |path: &str, body: Value| ("POST", path.to_owned(), body);
+        let (method, path, body) = match door {
+            Door::References => post("/v1/responses", asks(vec![reference; 100], json!({}))),
+            Door::CountedReferences => post(
+                "/v1/responses/input_tokens",
+                asks(vec![reference; 100], json!({})),
+            ),
+            Door::Reference => post(
+                "/v1/responses/input_tokens",
+                asks(vec![reference], json!({})),
+            ),
+            Door::Page => get(format!(
+                "/v1/conversations/{}/items?limit=100",
+                self.conversation
+            )),
+            Door::Item => get(format!(
+                "/v1/conversations/{}/items/{}",
+                self.conversation, self.item
+            )),
+            Door::Continuation => post("/v1/responses", asks("go on", more)),
+            Door::Response => get(format!("/v1/responses/{}", self.answered)),
+            Door::WaitingInput => get(format!("/v1/responses/{}/input_items", self.waiting)),
+            Door::Input => get(format!("/v1/responses/{}/input_items", self.last)),
+            Door::Viewer => get(format!("/v1/responses/{}?stream=true", self.answered)),
+            Door::Body => post(
+                "/v1/responses/input_tokens",
+                asks(words(LARGE / 2), json!({})),
+            ),
+            Door::Steer | Door::Lanes => {
+                let headers = format!("authorization: Bearer {}-token-1\r\n", self.owner);
+                let socket = Socket::open_with(proxy, &headers).await;
+                let writing = tokio::spawn(write(socket, door, self.last.clone()));
+                return Unread::Socket(AbortOnDrop(writing.abort_handle()));
+            }
+        };
+        let bearer = format!("Bearer {}-token-1", self.owner);
+        let headers = [("authorization", bearer.as_str())];
+        let reply = match method {
+            "GET" => proxy.open_get(&path, &headers).await,
+            _ => proxy.open_at(&path, body.to_string(), &headers).await,
+        };
+        let status = reply.status;
+        assert!(STATUSES.contains(&status), "{door:?}: {status}");
+        Unread::Reply(reply)
     }
-    let mut before = json!({});
-    for _ in 0..2 {
-        let output = json!([
-            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "c", "output": large()},
-        ]);
-        let response = alice("POST /v1/responses", &asks(output, before)).await;
-        before = json!({"previous_response_id": response["id"]});
-    }
-    let runs = asks("hi", json!({"background": true}));
-    let running = id(&alice("POST /v1/responses", &runs).await);
-    while alice(&format!("GET /v1/responses/{running}"), &Value::Null).await["status"] == "queued" {
-        tokio::task::yield_now().await;
-    }
-    let background = asks(large(), json!({"background": true}));
-    let queued = id(&alice("POST /v1/responses", &background).await);
-    Stored {
-        conversation,
-        item,
-        response: before["previous_response_id"].as_str().unwrap().to_owned(),
-        queued,
-    }
-}
 
-async fn show(proxy: &Proxy, counted: bool) {
-    for kind in ["requests", "answers", "recordings", "memories"] {
-        let reply = proxy
-            .get_with("/metrics", &[("authorization", "Bearer operator-token-1")])
-            .await;
-        let line = reply
-            .body
-            .lines()
-            .find(|l| l.starts_with("respondent_memory_bytes") && l.contains(kind))
-            .unwrap_or_else(|| panic!("{}", reply.body));
-        print!(
-            "{kind} {} ",
-            line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap() / 1024
+    /// Asks for much so many times at once.
+    async fn open_many(&self, proxy: &Proxy, door: Door, times: usize) -> Vec<Unread> {
+        join_all((0..times).map(|_| self.open(proxy, door))).await
+    }
+
+    /// A small turn, which is answered whatever others do.
+    async fn turn(&mut self, proxy: &Proxy) {
+        let small = self.small_turn();
+        let reply = send(proxy, self.owner, "POST /v1/responses", &small).await;
+        self.acknowledged(&small, &reply);
+    }
+
+    fn small_turn(&self) -> Value {
+        let text = format!("turn {} of {}", self.turns.len(), self.owner);
+        asks(text, json!({}))
+    }
+
+    fn acknowledged(&mut self, turn: &Value, reply: &Reply) {
+        let input = turn["input"].as_str().unwrap().to_owned();
+        self.turns.push((id(&ok(reply)), input));
+    }
+
+    /// Everything that was acknowledged is there.
+    async fn check(&self, proxy: &Proxy) {
+        for (response, text) in &self.turns {
+            let path = format!("GET /v1/responses/{response}/input_items");
+            let listed = ok(&send(proxy, self.owner, &path, &Value::Null).await);
+            assert_eq!(listed["data"][0]["content"][0]["text"], **text);
+        }
+        for response in [&self.last, &self.answered, &self.waiting] {
+            let path = format!("GET /v1/responses/{response}");
+            ok(&send(proxy, self.owner, &path, &Value::Null).await);
+        }
+        let path = format!(
+            "GET /v1/conversations/{}/items?limit=100&order=asc",
+            self.conversation
         );
+        let listed = ok(&send(proxy, self.owner, &path, &Value::Null).await);
+        assert_ne!(listed["data"], json!([]));
     }
-    if counted {
-        let live = proxy.live_bytes();
-        print!("live {} peak {}", live.now / 1024, live.peak / 1024);
+}
+
+/// How often a client asks for much at once.
+const TIMES: usize = 16;
+/// Requests that find no room wait for some seconds, so several doors are opened together.
+const DOORS_AT_ONCE: usize = 3;
+/// How often each of three owners does so.
+const STEPS: usize = 6;
+/// The statuses of requests that ask for much: refused truthfully, or answered.
+const STATUSES: [u16; 3] = [200, 400, 503];
+
+/// Asks for much on a socket and reads nothing, until this is dropped.
+async fn write(mut socket: Socket, door: Door, last: String) {
+    for number in 0..8 {
+        let message = if matches!(door, Door::Steer) {
+            json!({"type": "response.steer", "previous_response_id": "resp_1", "input": words(MIB)})
+        } else {
+            let more = json!({
+                "type": "response.create",
+                "previous_response_id": last,
+                "stream_id": format!("lane{number}"),
+            });
+            asks("go on", more)
+        };
+        // The server may end the connection of one who asks for too much.
+        socket
+            .send_frame(TEXT, message.to_string().as_bytes())
+            .await;
     }
-    println!();
+    std::future::pending::<()>().await;
+}
+
+/// Alice opens many of each door, and bob has a small turn meanwhile.
+async fn through_each_door(counted: bool) {
+    let proxy = start(&["alice", "bob"], counted).await;
+    let alice = Stored::fill(&proxy, "alice", LARGE, 4, 2).await;
+    let mut bob = Stored {
+        owner: "bob",
+        turns: Vec::new(),
+        ..Stored::fill(&proxy, "bob", 1000, 1, 1).await
+    };
+    for doors in DOORS.chunks(DOORS_AT_ONCE) {
+        let at_rest = counted.then(|| proxy.live_bytes().now);
+        let opened = doors
+            .iter()
+            .map(|door| alice.open_many(&proxy, *door, TIMES));
+        let (opened, ()) = tokio::join!(join_all(opened), bob.turn(&proxy));
+        bob.turn(&proxy).await;
+        let what = || {
+            let answers = opened.iter().flatten();
+            let statuses: Vec<u16> = answers.filter_map(Unread::status).collect();
+            format!("{doors:?}: {statuses:?}")
+        };
+        match at_rest {
+            Some(at_rest) => check_counted(&proxy, at_rest, &what()).await,
+            None => check_memory(&proxy, &what()),
+        }
+        drop(opened);
+        proxy.wait_until_idle().await;
+    }
+    bob.check(&proxy).await;
+}
+
+fn check_memory(proxy: &Proxy, what: &str) {
+    let peak = proxy.memory().own_peak();
+    assert!(peak < BUDGET + BESIDES, "{what}: {} MiB", peak / MIB);
+}
+
+/// What is counted and what lives agree.
+async fn check_counted(proxy: &Proxy, at_rest: usize, what: &str) {
+    proxy.wait_until_idle().await;
+    let headers = [("authorization", "Bearer operator-token-1")];
+    let metrics = proxy.get_with("/metrics", &headers).await.body;
+    let counted: usize = ["requests", "answers"]
+        .into_iter()
+        .map(|kind| {
+            let name = format!("respondent_memory_bytes{{kind=\"{kind}\"}} ");
+            let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+            line.unwrap_or_else(|| panic!("{metrics}"))
+                .parse::<usize>()
+                .unwrap()
+        })
+        .sum();
+    let live = proxy.live_bytes().now.saturating_sub(at_rest);
+    let difference = live.abs_diff(counted);
+    assert!(
+        difference < counted / 5 + MIB,
+        "{what}: {counted} bytes are counted, {live} live"
+    );
+}
+
+/// Three owners store and ask for much at random, and each of them has small turns between.
+async fn three_owners() {
+    let seed = seed();
+    let _seed = SeedOnFailure(seed);
+    let mut random = SeededRandom::new(seed);
+    let proxy = start(&["alice", "bob", "carol"], false).await;
+    let filled = ["alice", "bob", "carol"].map(|name| {
+        let large = random.within((MIB / 2, LARGE / 2));
+        let (items, chain) = (random.within((1, 4)), random.within((1, 3)));
+        Stored::fill(&proxy, name, large, items, chain)
+    });
+    let mut owners = join_all(filled).await;
+    let seeds: Vec<u64> = owners.iter().map(|_| random.next_u64()).collect();
+    let all = owners
+        .iter_mut()
+        .zip(seeds)
+        .map(|(stored, seed)| at_random(&proxy, stored, seed));
+    join_all(all).await;
+    check_memory(&proxy, "three owners");
+    for stored in &owners {
+        stored.check(&proxy).await;
+    }
+}
+
+async fn at_random(proxy: &Proxy, stored: &mut Stored, seed: u64) {
+    let mut random = SeededRandom::new(seed);
+    let mut held = Vec::new();
+    for _ in 0..STEPS {
+        held.truncate(random.below(held.len() + 1));
+        let door = random.pick(&DOORS).unwrap();
+        let times = random.within((1, TIMES));
+        let small = stored.small_turn();
+        let (opened, response) = tokio::join!(
+            stored.open_many(proxy, door, times),
+            send(proxy, stored.owner, "POST /v1/responses", &small)
+        );
+        held.extend(opened);
+        stored.acknowledged(&small, &response);
+    }
 }

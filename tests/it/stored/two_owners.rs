@@ -146,8 +146,13 @@ impl fmt::Display for DrawnRequest {
     }
 }
 
+/// The seed of what is drawn.
+pub fn seed() -> u64 {
+    std::env::var(SEED_VARIABLE).map_or(SEED, |seed| seed.parse().unwrap())
+}
+
 /// Says with which seed a failure comes again.
-struct SeedOnFailure(u64);
+pub struct SeedOnFailure(pub u64);
 
 impl Drop for SeedOnFailure {
     #[expect(clippy::print_stderr, reason = "a test that fails says so there")]
@@ -165,7 +170,7 @@ struct TwoOwners {
 }
 
 async fn at_random() {
-    let seed = std::env::var(SEED_VARIABLE).map_or(SEED, |seed| seed.parse().unwrap());
+    let seed = seed();
     let _seed = SeedOnFailure(seed);
     let asked = Arc::<Mutex<Vec<String>>>::default();
     let record = Arc::clone(&asked);

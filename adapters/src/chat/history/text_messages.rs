@@ -206,7 +206,7 @@ fn is_longer_than(sections: &[MessageSection<'_>], limit: u32) -> bool {
     let between = headings * (HEADING.len() + 1) + texts.len().saturating_sub(1) * 2;
     // A character takes at least one byte, so most messages need not be decoded and
     // counted.
-    let bytes: usize = texts.iter().map(|text| text.escaped().len()).sum();
+    let bytes: usize = texts.iter().map(|text| text.escaped_len()).sum();
     let characters = || -> usize {
         let counts = texts.iter().map(|text| text.decoded().chars().count());
         counts.sum()

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::content::{self, ContentPart};
 use crate::plan::{AnswerItems, Bounds};
 use crate::result_text::output_has_parts;
+use crate::text::Text;
 use crate::turn::{Item, ItemKind, Turn};
 
 /// The JSON around the text of a message: role, ids, punctuation.
@@ -35,9 +36,7 @@ pub(super) fn fixed_input_size(turn: &Turn<'_>) -> usize {
         .iter()
         .filter(|item| item.kind == ItemKind::AdditionalTools)
         .map(|item| raw_len(item.tools()));
-    instructions.map_or(0, |text| text.escaped().len())
-        + raw_len(turn.echo.tools)
-        + late_tools.sum::<usize>()
+    instructions.map_or(0, Text::escaped_len) + raw_len(turn.echo.tools) + late_tools.sum::<usize>()
 }
 
 pub(super) fn message_size(item: &Item<'_>) -> usize {
@@ -46,7 +45,7 @@ pub(super) fn message_size(item: &Item<'_>) -> usize {
 
 fn message_content_size(item: &Item<'_>) -> usize {
     if let Some(text) = item.plain_text() {
-        return text.escaped().len();
+        return text.escaped_len();
     }
     let size = content_size(item.content());
     size.text + size.media
@@ -113,7 +112,7 @@ fn parts_size(parts: Vec<ContentPart<'_>>) -> SizeEstimate {
 }
 
 fn call_size(item: &Item<'_>) -> usize {
-    let input = item.input().map_or(0, |text| text.escaped().len());
+    let input = item.input().map_or(0, |text| text.escaped_len());
     let json = [item.arguments(), item.action(), item.operation()];
     CALL_FRAME + input + json.map(raw_len).iter().sum::<usize>()
 }

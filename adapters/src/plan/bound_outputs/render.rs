@@ -73,11 +73,11 @@ pub(super) fn replacement<'t>(
 fn fit(cap: Cap, shorten: impl Fn(usize) -> String) -> String {
     let mut chars = cap.chars;
     let mut text = shorten(chars);
-    let mut bytes = json::escape(&text).len();
+    let mut bytes = json::escaped_len(&text);
     while bytes > cap.bytes && chars > 1 {
         chars = (chars.saturating_mul(cap.bytes) / bytes).min(chars - 1);
         let shorter = shorten(chars);
-        let fewer = json::escape(&shorter).len();
+        let fewer = json::escaped_len(&shorter);
         if fewer >= bytes {
             break;
         }

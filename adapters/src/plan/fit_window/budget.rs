@@ -63,7 +63,7 @@ fn message_bytes(turn: &Turn<'_>, bounds: &Bounds) -> usize {
         let description = tool
             .description
             .as_ref()
-            .map_or(0, |text| text.escaped().len());
+            .map_or(0, crate::text::Text::escaped_len);
         schema + description + 128
     });
     let tools: usize = tools.sum();

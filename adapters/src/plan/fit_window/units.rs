@@ -213,7 +213,7 @@ impl UnitReader<'_, '_> {
         };
         let (bytes, media) = match (self.plan.replacement_text(index), item.plain_text()) {
             (Some(text), _) => (json::escaped_len(text), 0),
-            (None, Some(text)) => (text.escaped().len(), 0),
+            (None, Some(text)) => (text.escaped_len(), 0),
             (None, None) => {
                 let size = item_text::content_size(item.content(), false);
                 (size.bytes, size.media)
