@@ -17,6 +17,14 @@ where
     case_if(name, || Ok(()), move |()| test())
 }
 
+/// A trial that has so much to do that it may take minutes beside others.
+pub fn long_case<F>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial
+where
+    F: Future<Output = ()>,
+{
+    within(TIMEOUT * 5, name, || Ok(()), move |()| test())
+}
+
 /// The trials for each wire of an upstream.
 pub fn on_each_wire(trials: impl Fn(PlayerWire) -> Vec<Trial>) -> Vec<Trial> {
     PlayerWire::ALL.into_iter().flat_map(trials).collect()
@@ -53,6 +61,18 @@ pub fn case_if<N, F>(
 where
     F: Future<Output = ()>,
 {
+    within(TIMEOUT, name, require, test)
+}
+
+fn within<N, F>(
+    limit: Duration,
+    name: &str,
+    require: impl FnOnce() -> Result<N, String> + Send + 'static,
+    test: impl FnOnce(N) -> F + Send + 'static,
+) -> Trial
+where
+    F: Future<Output = ()>,
+{
     Trial::ignorable_test(name, move || {
         let value = match require() {
             Ok(value) => value,
@@ -62,11 +82,11 @@ where
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let outcome = runtime.block_on(async { timeout(TIMEOUT, test(value)).await });
+        let outcome = runtime.block_on(async { timeout(limit, test(value)).await });
         runtime.shutdown_background();
         match outcome {
             Ok(()) => Ok(Completion::Completed),
-            Err(_) => Err(format!("still running after {TIMEOUT:?}").into()),
+            Err(_) => Err(format!("still running after {limit:?}").into()),
         }
     })
 }

@@ -34,6 +34,10 @@ use super::fairness::Sharing;
 
 /// Shares are counted in steps of this many bytes, so that what is small costs nothing.
 pub(crate) const STEP: usize = 64 * 1024;
+/// What takes this part of the budget or less is small.
+const SMALL: usize = 128;
+/// What is small finds room up to this last part of the budget.
+const SMALL_RESERVE: usize = 8;
 /// How long new work waits for room.
 const WAIT: Duration = Duration::from_secs(3);
 /// How often new work that waits looks again: stores do not tell when they shrink.
@@ -205,10 +209,18 @@ impl ProcessMemory {
         CountedValue::new(bytes, SharedMemory::new(share)).into_bytes()
     }
 
-    /// Whether what is counted leaves the part of the budget that others need.
-    fn fits(&self) -> bool {
+    /// Whether what is counted leaves the part of the budget that others need. A part of that is
+    /// there for what is small of everybody, so that a usual turn goes on beside large requests of
+    /// the same owner.
+    fn fits(&self, growth: usize) -> bool {
+        let (limit, used) = (self.limit(), self.used());
         let held = || self.account.held.load(Ordering::Relaxed);
-        self.sharing().allows(self.limit(), self.used(), held)
+        self.sharing().allows(limit, used, held)
+            || self.is_small(growth) && used <= limit - limit / SMALL_RESERVE
+    }
+
+    fn is_small(&self, bytes: usize) -> bool {
+        bytes <= (self.limit() / SMALL).max(2 * STEP)
     }
 
     #[expect(clippy::indexing_slicing, reason = "there is a counter for each kind")]
@@ -278,7 +290,7 @@ impl MemoryShare {
     /// theirs. Whoever holds memory does not wait for more, because others would do the same.
     pub async fn request(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         let has_some = self.bytes > 0;
-        if has_some || self.is_first() {
+        if has_some || self.is_first() || self.memory.is_small(bytes) {
             let grown = self.grow(bytes);
             if has_some || grown.is_ok() {
                 return grown;
@@ -319,7 +331,7 @@ impl MemoryShare {
             return Ok(());
         }
         self.count(bytes);
-        if self.memory.fits() {
+        if self.memory.fits(bytes - before) {
             return Ok(());
         }
         // Nothing became free, so nobody is told.

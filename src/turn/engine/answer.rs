@@ -26,6 +26,10 @@ use crate::turn::shared::SharedState;
 use crate::turn::sink::{Sink, log_events};
 use crate::turn::turn_memory::TurnMemory;
 
+/// How often an answer is in memory when it ends: its text, its items, what is stored of them, and
+/// what is compressed or sent of that.
+const COPIES_AT_END: usize = 4;
+
 /// The answer to one turn of a client. Made when the turn was prepared; it ends with its last
 /// event, or when the client leaves and its future is dropped.
 pub(in crate::turn) struct Answer<'a, S> {
@@ -203,6 +207,8 @@ impl<'a, S: Sink> Answer<'a, S> {
             }
             self.record.notes.extend(self.assembler.notes());
             self.record.answer_ended(status);
+            self.memory
+                .set_answer(self.assembler.received_bytes() * COPIES_AT_END);
             if let Some(shared) = &self.keeps_items {
                 let (owner, session) = (&self.ctx.owner, &self.record.session.id);
                 let items = self.assembler.items();

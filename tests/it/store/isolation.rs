@@ -75,7 +75,10 @@ pub async fn untouched_home() {
             concat!("UserDirs::from_", "process("),
             vec!["src/config/inputs.rs"],
         ),
-        (concat!("Inputs::from_", "process("), vec!["src/main.rs"]),
+        (
+            concat!("Inputs::from_", "process("),
+            vec!["src/main.rs", "tests/it/counted.rs"],
+        ),
         (
             concat!("CARGO_BIN", "_EXE_respondent\""),
             vec!["tests/it/proxy.rs"],

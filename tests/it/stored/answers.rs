@@ -29,15 +29,24 @@ const BESIDES: usize = 4 << 20;
 async fn costs(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().counted()).await;
-    let piece = json!({"text": "a word ".repeat(PIECE / 7)});
-    let much = || answer(json!(vec![piece.clone(); SIZE / PIECE]));
-    for (name, more) in [
-        ("streamed", json!({"stream": true})),
-        ("whole", json!({})),
-        ("not stored", json!({"stream": true, "store": false})),
-        ("in the background", json!({"background": true})),
+    let piece = "a word ".repeat(PIECE / 7);
+    let pieces = SIZE / PIECE;
+    let text = json!(vec![json!({"text": piece}); pieces]);
+    // Its item has it twice: to be shown, and to be sent back.
+    let reasoning = json!(vec![json!({"reasoning": piece}); pieces / 2]);
+    let arguments = json!({"text": piece.repeat(pieces)}).to_string();
+    let call =
+        json!([{"call": {"id": "c", "name": "f", "arguments": arguments, "pieces": pieces}}]);
+    let tools = json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);
+    for (name, steps, more) in [
+        ("streamed", &text, json!({"stream": true})),
+        ("whole", &text, json!({})),
+        ("not stored", &text, json!({"stream": true, "store": false})),
+        ("in the background", &text, json!({"background": true})),
+        ("reasoning", &reasoning, json!({"stream": true})),
+        ("a call", &call, json!({"stream": true, "tools": tools})),
     ] {
-        player.push(much());
+        player.push(answer(steps.clone()));
         let before = proxy.live_bytes().now;
         let most = run(&proxy, &asks("hi", more)).await - before;
         assert!(most < 4 * SIZE + BESIDES, "{name}: {} MiB", most >> 20);

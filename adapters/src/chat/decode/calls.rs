@@ -59,6 +59,14 @@ impl StreamedCalls {
         }
     }
 
+    /// Frees the arguments of the calls, which have ended: they may be large, and what is made of
+    /// them at the end as well.
+    pub(super) fn forget_arguments(&mut self) {
+        for call in &mut self.list {
+            call.arguments = String::new();
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -219,6 +219,7 @@ impl ChatDecoder {
             let detail = "the thinking had no end";
             emit(Event::Note("think_tag_unclosed", detail.to_owned()));
         }
+        self.calls.forget_arguments();
         emit(Event::Finish(finish));
     }
 

@@ -232,6 +232,8 @@ impl CallItem {
             );
         }
         let content = self.content(status == "completed", out);
+        // They may be large, and only the content is needed from here on.
+        self.arguments = StreamedText::default();
         if self.started.is_none() {
             self.start(&content, out);
         }
@@ -243,12 +245,15 @@ impl CallItem {
         if let Some(rest) = &rest {
             self.write_delta(rest, out);
         }
-        let Some(started) = self.started.take() else {
+        let Some(mut started) = self.started.take() else {
             return;
         };
         // If the final content does not continue the deltas, the item repeats the deltas.
         let (content, status) = match rest {
-            Some(_) => (content, status),
+            Some(_) => {
+                started.sent = String::new();
+                (content, status)
+            }
             None if self.differs => {
                 out.fail_call(&self.target.name);
                 (started.sent, "incomplete")

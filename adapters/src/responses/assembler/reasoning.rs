@@ -65,7 +65,9 @@ fn end_item(
     baggage: Option<&Baggage>,
     out: &mut ItemOutput<'_>,
 ) {
-    let mut item = Vec::with_capacity(summary.len() * 3 + 160);
+    let sealed = baggage.map(Baggage::seal);
+    let size = summary.len() + sealed.as_ref().map_or(0, String::len);
+    let mut item = Vec::with_capacity(size + 160);
     item.push(b'{');
     json::field(&mut item, "id", &position.id);
     json::field(&mut item, "type", "reasoning");
@@ -73,8 +75,8 @@ fn end_item(
     item.push(b'[');
     item.extend_from_slice(summary);
     item.push(b']');
-    if let Some(baggage) = baggage {
-        json::field(&mut item, "encrypted_content", &baggage.seal());
+    if let Some(sealed) = sealed {
+        json::field(&mut item, "encrypted_content", &sealed);
     }
     item.push(b'}');
     out.item_done(position, item);
