@@ -179,6 +179,12 @@ row S47 "a client at its limit holds up the others" src/jobs/queue.rs \
 row R32 "requests of runs that wait stay in memory" src/jobs/queue.rs \
   's/^        drop(accepted.memory);/        std::mem::forget(accepted.memory);/' it \
   "R32 requests of runs that wait are on the disk alone"
+row R32 "a small request waits behind the large ones of its owner" src/net/memory/mod.rs \
+  's/ || self.memory.is_small(bytes) {/ {/' \
+  lib r32_a_small_request_does_not_wait_behind_large_ones_of_its_owner
+row R32 "no part is left to those who hold little" src/net/memory/mod.rs \
+  's/ && used <= limit - limit \/ LAST_PART/ \&\& used <= limit/' \
+  lib r32_a_small_request_does_not_wait_behind_large_ones_of_its_owner
 row R32 "each event has a copy of a large text" adapters/src/responses/event_buffer.rs \
   's/if piece.len() < SHARED_BYTES {/if !piece.is_empty() {/' it \
   "R32 an answer costs at most four times its size"

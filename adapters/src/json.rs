@@ -206,10 +206,18 @@ pub(crate) fn string_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
 
 /// `text` as the content of a JSON string.
 pub fn escape(text: &str) -> String {
-    let mut quoted = quoted(text);
-    quoted.pop();
-    quoted.remove(0);
-    quoted
+    let mut escaped = Vec::with_capacity(text.len() + 2);
+    push_content(&mut escaped, text);
+    String::from_utf8(escaped).unwrap_or_default()
+}
+
+/// Appends `text` as the content of a JSON string.
+pub(crate) fn push_content(out: &mut Vec<u8>, text: &str) {
+    let start = out.len();
+    push(out, text);
+    // The quotes around it.
+    out.pop();
+    out.remove(start);
 }
 
 /// `text` as a JSON string.

@@ -76,13 +76,7 @@ impl<'a> Text<'a> {
             Self::Raw(raw) => {
                 out.extend_from_slice(json::unquote(raw.get()).unwrap_or_default().as_bytes());
             }
-            Self::Owned(text) => {
-                let start = out.len();
-                json::push(out, &**text);
-                out.pop();
-                // The quote before it.
-                out.remove(start);
-            }
+            Self::Owned(text) => json::push_content(out, text),
         }
     }
 

@@ -177,7 +177,7 @@ fn respond_with(content_type: &'static str, body: impl Into<Body>) -> Response<B
     ([(CONTENT_TYPE, content_type)], body.into()).into_response()
 }
 
-/// A response with a text that holds the share of its memory, until the client has taken it.
+/// A response whose body holds the share of its memory until the client has taken it.
 fn respond_with_counted(
     content_type: &'static str,
     body: CountedValue<impl AsRef<[u8]> + Send + 'static>,

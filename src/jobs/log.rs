@@ -26,7 +26,8 @@ use crate::turn::{EventLog, LogFuture};
 const WRITE_STEP: u64 = 250;
 /// Events of fewer bytes wait for others of their run for one more [`WRITE_STEP`].
 const WRITE_BYTES: usize = 1024;
-/// Whoever adds events waits until they are on the disk if there are more bytes of them.
+/// Whoever adds events waits for a write once so many bytes of them are not on the disk, unless the
+/// last write has failed.
 const UNWRITTEN_BYTES: usize = 1 << 20;
 /// So many bytes of events stay in memory when they are on the disk.
 const KEPT_BYTES: usize = 256 << 10;
@@ -65,6 +66,8 @@ struct LoggedEvents {
     unwritten_bytes: usize,
     /// The last event is there, which is written together with the response.
     is_ending: bool,
+    /// The last write has failed.
+    has_failed: bool,
     memory: MemoryShare,
 }
 
@@ -146,6 +149,7 @@ impl JobLog {
                 written,
                 unwritten_bytes: 0,
                 is_ending: false,
+                has_failed: false,
                 memory: memory.of_owner(&owner).share(MemoryKind::Answers),
             }),
             owner,
@@ -238,11 +242,13 @@ impl JobLog {
             events.unwritten()
         };
         let last = batch.last;
-        self.store
-            .append_events(&self.owner, &self.id, batch)
-            .await?;
-        self.events.lock().mark_written(last);
-        Ok(())
+        let written = self.store.append_events(&self.owner, &self.id, batch).await;
+        let mut events = self.events.lock();
+        events.has_failed = written.is_err();
+        if written.is_ok() {
+            events.mark_written(last);
+        }
+        written
     }
 
     /// Writes the end of the run: the response and the events that are not written, of which the
@@ -335,17 +341,17 @@ pub(super) struct EngineLog(pub(super) Arc<JobLog>);
 
 impl EventLog for EngineLog {
     fn append<'l>(&'l self, events: &EventBuffer, count: usize) -> Option<LogFuture<'l>> {
-        let unwritten = {
+        let waits = {
             let mut logged = self.0.events.lock();
             for event in events.documents().take(count) {
                 logged.push(&event);
             }
-            logged.unwritten_bytes
+            logged.unwritten_bytes >= UNWRITTEN_BYTES && !logged.has_failed
         };
         self.0.publish(false);
         self.0.unwritten.notify_one();
         let write = async || self.0.write().await.is_ok();
-        (unwritten >= UNWRITTEN_BYTES).then(|| Box::pin(write()) as LogFuture<'l>)
+        waits.then(|| Box::pin(write()) as LogFuture<'l>)
     }
 
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {

@@ -19,9 +19,9 @@ use super::log::{JobLog, LogWatch};
 use super::queue::SharedQueue;
 use super::recovery::INTERRUPTED;
 use crate::net::AdmittedBy;
-use crate::net::memory::MemoryFull;
+use crate::net::memory::{CountedValue, MemoryFull};
 use crate::responses::storage_fault;
-use crate::store::StoreError;
+use crate::store::{EventBatch, StoreError};
 
 /// How long a stream may be silent before a comment is sent, so that no proxy takes the connection
 /// for dead.
@@ -118,20 +118,24 @@ impl ViewerState {
         }
     }
 
+    /// Whether the client would be let in now.
     fn is_admitted(&self) -> bool {
         let config = self.queue.service.config.load();
         config.admits(&self.owner, self.by)
     }
 
+    async fn stored_after(
+        &self,
+        after: Option<u64>,
+    ) -> Result<Option<CountedValue<EventBatch>>, StoreError> {
+        let store = &self.queue.store;
+        store.events_after(&self.owner, &self.id, after).await
+    }
+
     /// Reads the next events from the disk.
     async fn read_stored(&mut self) -> Result<(), StoreError> {
         let after = self.next.checked_sub(1);
-        let found = self
-            .queue
-            .store
-            .events_after(&self.owner, &self.id, after)
-            .await;
-        let batch = match found {
+        let batch = match self.stored_after(after).await {
             // A client that waits for its events has begun to read them.
             Err(StoreError::NoMemory {
                 full: MemoryFull::InUse,
@@ -171,12 +175,7 @@ impl ViewerState {
         }
         let mut last = None;
         let mut after = None;
-        while let Ok(Some(batch)) = self
-            .queue
-            .store
-            .events_after(&self.owner, &self.id, after)
-            .await
-        {
+        while let Ok(Some(batch)) = self.stored_after(after).await {
             after = Some(batch.last);
             let line = batch.documents().last();
             last = line.map(|line| (batch.last, line.to_owned()));

@@ -94,8 +94,8 @@ const USUAL_RATIO: usize = 4;
 
 /// Reads and decodes a body. Peak memory is the decoded size, at most
 /// [`BodyLimits::max`], plus one coding window (8 MiB). The share has room for [`WORKING_COPIES`] of
-/// the body as well. All of it is taken before anything is
-/// read, so that bodies which wait hold nothing that others need.
+/// the body as well. All of it is taken before anything is read, so that bodies which wait hold
+/// nothing that others need.
 async fn read<B>(
     limits: &BodyLimits,
     headers: &HeaderMap,
@@ -172,10 +172,11 @@ where
     Ok((text, share))
 }
 
-/// What is made of a body: a text in it without its escapes, and the request for a provider.
+/// How many copies are made of a body: its texts without their escapes, and the request for a
+/// provider.
 pub(super) const WORKING_COPIES: usize = 2;
 
-/// The bytes for a body with so much room and so many bytes.
+/// The memory for a body in a buffer of this capacity and for its copies, in bytes.
 fn memory_of(capacity: usize, length: usize) -> usize {
     capacity + WORKING_COPIES * length + memory::STEP
 }

@@ -57,7 +57,8 @@ const READ_BUFFER: usize = 64 * 1024;
 const LINGER_SILENT: Duration = Duration::from_secs(1);
 const LINGER_SENDING: Duration = Duration::from_secs(10);
 const LINGER_BYTES: usize = 64 << 20;
-/// Of the connections at once, so many more may only wait for their peers to end: one for so many.
+/// Connections that have their answer, and wait only for their peers to end, have places of their
+/// own: one for so many of the others. Beyond that they are closed at once.
 const CONNECTIONS_PER_LINGERING: usize = 8;
 
 /// The stages of a shutdown.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use adapters::fault::Fault;
-use adapters::responses::event_buffer::EventBuffer;
+use adapters::responses::event_buffer::{EventBuffer, EventDocument};
 use axum::body::Body;
 use bytes::Bytes;
 
@@ -81,19 +81,17 @@ impl Sink for SseSink {
     }
 }
 
-/// Large events go out one after the other, so that there is a copy of one of them at a time; in
-/// bytes.
+/// Events of more bytes do not go out together, so that at most one large event is copied at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// How many of the events go out together.
+/// How many of the events go out together: one at least.
 fn chunk_events(events: &EventBuffer) -> usize {
     let mut bytes = 0;
-    let documents = events.documents().take_while(|event| {
-        let is_begun = bytes > 0;
+    let fits = |event: &EventDocument<'_>| {
         bytes += event.json_len();
-        !is_begun || bytes <= CHUNK_BYTES
-    });
-    documents.count()
+        bytes <= CHUNK_BYTES
+    };
+    events.documents().take_while(fits).count().max(1)
 }
 
 /// The first so many events as server-sent events, each under the name of its type, and `[DONE]`
@@ -213,8 +211,8 @@ pub fn error_message(fault: &Fault, codex: bool, stream_id: Option<&str>) -> Vec
 /// The log of the events of a background answer. The engine writes to it; any number of clients read
 /// it.
 pub trait EventLog: Send + Sync {
-    /// Takes the first so many events, in their order. Returns what waits until they are on the
-    /// disk if too many are not.
+    /// Takes the first so many events, in their order. If too many are not on the disk, the future
+    /// that it returns waits for them.
     fn append<'l>(&'l self, events: &EventBuffer, count: usize) -> Option<LogFuture<'l>>;
 
     /// Stores the last events together with the response, which has ended.

@@ -1,5 +1,5 @@
-//! The server with an allocator that counts the bytes that live, and the most of them so far. The
-//! test program itself is this server if a variable says so.
+//! A server whose allocator counts the bytes that live. The test program runs as this server if a
+//! variable says so.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -191,7 +191,7 @@ impl EventBuffer {
         self.response = response.and_then(|it| Some(it.start.checked_sub(end)?..it.end - end));
     }
 
-    /// Appends a piece to the event that is open.
+    /// Appends a piece to the event that was begun last. A large one is not copied.
     pub(super) fn push_shared(&mut self, piece: &Bytes) {
         if piece.len() < SHARED_BYTES {
             self.bytes.extend_from_slice(piece);
@@ -203,8 +203,9 @@ impl EventBuffer {
         }
     }
 
-    /// The bytes of the event that is open, behind what it has.
-    pub(super) fn open_event(&mut self) -> &mut Vec<u8> {
+    /// The bytes of the event that was begun last: whoever has appended a shared piece appends here
+    /// what follows it.
+    pub(super) fn open_bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
@@ -343,7 +344,7 @@ mod tests {
             events.push_shared(&large);
             events.push_shared(&small);
             events.push_shared(&large);
-            events.open_event().push(b'"');
+            events.open_bytes().push(b'"');
             events.end_event();
         }
         let whole: String = shown(&events).concat();

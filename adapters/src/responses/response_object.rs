@@ -156,16 +156,16 @@ impl ResponseObject {
         self.push_rest(out);
     }
 
-    /// Appends the response object to the event that is open.
+    /// Appends the response object to the event that was begun last. Large items are not copied.
     pub(super) fn push_to(&self, events: &mut EventBuffer) {
-        self.push_head(events.open_event());
+        self.push_head(events.open_bytes());
         for (at, (_, item)) in self.output.0.iter().enumerate() {
             if at > 0 {
-                events.open_event().push(b',');
+                events.open_bytes().push(b',');
             }
             events.push_shared(item);
         }
-        self.push_rest(events.open_event());
+        self.push_rest(events.open_bytes());
     }
 
     /// Appends what follows the items.

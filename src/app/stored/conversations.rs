@@ -119,6 +119,7 @@ pub(in crate::app) async fn update(
             message: "The parameter 'metadata' is required: nothing else of a conversation can be changed.".to_owned(),
         });
     }
+    // This route adds no items.
     let of_metadata = ConversationBody {
         items: None,
         ..body
@@ -171,7 +172,7 @@ pub(in crate::app) async fn add_items(
         return Err(missing(&id));
     }
     let shown = CountedValue::new(shown, SharedMemory::new(memory));
-    Ok(items::respond_with_list(shown))
+    Ok(items::respond_with_made(shown))
 }
 
 /// The items with ids and the metadata of a body, and its share, which has room for what is made
@@ -215,7 +216,7 @@ pub(in crate::app) async fn retrieve_item(
     let list = ItemListOf::Conversation(id);
     let found = store(&app)?.item(&owner, &list, &item).await?;
     let json = found.ok_or_else(|| missing_item(&item))?;
-    Ok(items::respond_with_list(json.map(|json| {
+    Ok(items::respond_with_made(json.map(|json| {
         let mut listed = Vec::new();
         push_listed_item(&mut listed, &json);
         listed

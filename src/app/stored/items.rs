@@ -36,7 +36,7 @@ pub(super) fn page(query: Option<&str>) -> Result<ListPage, StoredHttpError> {
 
 /// The response with a page of items, of which the share has room for two copies.
 pub(super) fn list(listed: CountedValue<ListedItems>) -> Response<Body> {
-    respond_with_list(listed.map(|listed| list_json(&listed)))
+    respond_with_made(listed.map(|listed| list_json(&listed)))
 }
 
 /// A page of items as JSON.
@@ -46,14 +46,15 @@ pub(super) fn list_json(listed: &ListedItems) -> Vec<u8> {
     json_of(entries, listed.has_more, push_listed_item)
 }
 
-/// The response with JSON that was made of what was read: from now on only the JSON counts.
-pub(super) fn respond_with_list(json: CountedValue<Vec<u8>>) -> Response<Body> {
+/// The response with JSON that was made of stored JSON, which is gone: its share shrinks to what was
+/// made.
+pub(super) fn respond_with_made(json: CountedValue<Vec<u8>>) -> Response<Body> {
     json.memory().set(json.capacity());
     respond_with_counted("application/json", json)
 }
 
-/// How often items that a client sent are in memory while a list is made of them: the request and
-/// the request that is checked, or the items and their form in the list, and the list.
+/// How many times the size of a request with items is needed to make a list of the items: for the
+/// request, what it is read into, the items, and the one that gets the form of the API.
 pub(super) const COPIES: usize = 4;
 
 /// What an entry of a list needs besides its JSON, and a list besides its entries; in bytes, about.

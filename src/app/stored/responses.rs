@@ -49,7 +49,7 @@ pub(in crate::app) async fn list(
     let store = store(&app)?;
     let listed = store.list_responses(&owner, status, &page).await?;
     let listed = listed.ok_or_else(items::unknown_after)?;
-    Ok(items::respond_with_list(listed.map(|listed| {
+    Ok(items::respond_with_made(listed.map(|listed| {
         let entries = listed.responses.iter().map(|(id, json)| (&**id, &**json));
         let push = |list: &mut Vec<u8>, json: &str| list.extend_from_slice(json.as_bytes());
         items::json_of(entries, listed.has_more, push)

@@ -34,10 +34,10 @@ use super::fairness::Sharing;
 
 /// Shares are counted in steps of this many bytes, so that what is small costs nothing.
 pub(crate) const STEP: usize = 64 * 1024;
-/// What takes this part of the budget or less is small.
-const SMALL: usize = 128;
-/// What is small finds room up to this last part of the budget.
-const SMALL_RESERVE: usize = 8;
+/// A share of at most this part of the budget is small: that of a usual turn.
+const SMALL_PART: usize = 128;
+/// Small shares are granted to everybody until only this part of the budget is left.
+const LAST_PART: usize = 8;
 /// How long new work waits for room.
 const WAIT: Duration = Duration::from_secs(3);
 /// How often new work that waits looks again: stores do not tell when they shrink.
@@ -209,18 +209,18 @@ impl ProcessMemory {
         CountedValue::new(bytes, SharedMemory::new(share)).into_bytes()
     }
 
-    /// Whether what is counted leaves the part of the budget that others need. A part of that is
-    /// there for what is small of everybody, so that a usual turn goes on beside large requests of
-    /// the same owner.
+    /// Whether the budget holds what is counted now, of which the last change added `growth`, and
+    /// still has the part that other owners need. A small share may take from that part, so that an
+    /// owner's usual turns go on beside their large requests.
     fn fits(&self, growth: usize) -> bool {
         let (limit, used) = (self.limit(), self.used());
         let held = || self.account.held.load(Ordering::Relaxed);
         self.sharing().allows(limit, used, held)
-            || self.is_small(growth) && used <= limit - limit / SMALL_RESERVE
+            || self.is_small(growth) && used <= limit - limit / LAST_PART
     }
 
     fn is_small(&self, bytes: usize) -> bool {
-        bytes <= (self.limit() / SMALL).max(2 * STEP)
+        bytes <= (self.limit() / SMALL_PART).max(2 * STEP)
     }
 
     #[expect(clippy::indexing_slicing, reason = "there is a counter for each kind")]
@@ -422,6 +422,33 @@ mod tests {
         tokio::task::yield_now().await;
         stored.store(0, Ordering::Relaxed);
         assert_eq!(waiting.await.unwrap(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r32_a_small_request_does_not_wait_behind_large_ones_of_its_owner() {
+        let memory = ProcessMemory::new(100 * MIB);
+        memory.sharing().set(true);
+        let alice = memory.of_owner("alice");
+        let mut large = alice.share(MemoryKind::Requests);
+        large.request(75 * MIB).await.unwrap();
+        let mut waiting = alice.share(MemoryKind::Requests);
+        let waiting = tokio::spawn(async move { waiting.request(10 * MIB).await });
+        tokio::task::yield_now().await;
+        let mut small = alice.share(MemoryKind::Requests);
+        assert_eq!(small.grow(MIB / 2), Ok(()));
+        let mut next = alice.share(MemoryKind::Requests);
+        let before = Instant::now();
+        assert_eq!(next.request(MIB / 2).await, Ok(()));
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        // The last part is for those who hold little.
+        let mut many = alice.share(MemoryKind::Requests);
+        for bytes in (0..20 * MIB).step_by(MIB / 2) {
+            let _ = many.grow(bytes);
+        }
+        assert!(memory.used() <= 88 * MIB, "{} bytes", memory.used());
+        let mut other = memory.of_owner("bob").share(MemoryKind::Requests);
+        assert_eq!(other.request(8 * MIB).await, Ok(()));
+        assert_eq!(waiting.await.unwrap(), Err(MemoryFull::InUse));
     }
 
     #[test]

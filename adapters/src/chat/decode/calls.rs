@@ -59,8 +59,8 @@ impl StreamedCalls {
         }
     }
 
-    /// Frees the arguments of the calls, which have ended: they may be large, and what is made of
-    /// them at the end as well.
+    /// Frees the arguments of the calls, which have ended: they may be large, and nothing here reads
+    /// them any more.
     pub(super) fn forget_arguments(&mut self) {
         for call in &mut self.list {
             call.arguments = String::new();

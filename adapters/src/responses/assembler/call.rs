@@ -232,7 +232,7 @@ impl CallItem {
             );
         }
         let content = self.content(status == "completed", out);
-        // They may be large, and only the content is needed from here on.
+        // The arguments may be large, and only the content is needed from here on.
         self.arguments = StreamedText::default();
         if self.started.is_none() {
             self.start(&content, out);

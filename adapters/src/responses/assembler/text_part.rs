@@ -143,11 +143,15 @@ impl TextPart {
         }
     }
 
-    /// The whole text, which the events that end it share. Nothing follows it.
-    fn share_text(&mut self) -> Bytes {
+    /// The whole text, which the events that end it share; no more text follows. The upstream's
+    /// `part` usually has the same text, which is not kept twice.
+    fn share_text(&mut self, part: Option<&Bytes>) -> Bytes {
         let text = std::mem::take(&mut self.text.text);
-        let shared = self.shared.get_or_insert_with(|| share(text));
-        shared.clone()
+        let shared = match part.and_then(|part| find_in(part, &text)) {
+            Some(found) => found,
+            None => share(text),
+        };
+        self.shared.insert(shared).clone()
     }
 
     pub(super) fn is_blank(&self) -> bool {
@@ -285,7 +289,7 @@ impl TextPart {
 
     /// Writes the end of a body: `done` is the event and `field` its field.
     pub(super) fn close_body(&mut self, done: &'static str, field: &str, out: &mut ItemOutput<'_>) {
-        let text = self.share_text();
+        let text = self.share_text(None);
         out.text_event(done, &self.location, field, &text, b"");
     }
 
@@ -310,39 +314,22 @@ impl TextPart {
             self.add_later_lists(members);
         }
         self.advance(position, index, "", out);
-        // The upstream's part usually has the same text, which is not needed twice.
         let upstream = members.map(|members| Bytes::from(self.with_lists(&members)));
-        let text = match upstream.as_ref().and_then(|part| self.find_in(part)) {
-            Some(text) => {
-                self.text = StreamedText::default();
-                self.shared.insert(text).clone()
-            }
-            None => self.share_text(),
-        };
+        let text = self.share_text(upstream.as_ref());
         let mut logprobs = Vec::new();
         if self.kind == NativeText::Output {
             json::raw_field(&mut logprobs, "logprobs", &format!("[{}]", self.logprobs));
         }
         out.text_event(names.done, &self.location, names.field, &text, &logprobs);
-        let begin: &[u8] = b",\"part\":";
+        let mut before = [&*self.location, b",\"part\":"].concat();
         if let Some(part) = upstream {
-            out.shared_event(names.closed, &self.location, (begin, &part, b""));
+            out.shared_event(names.closed, &before, &part, b"");
             return part;
         }
         let (head, tail) = self.around_text(&self.annotations.join(","), &self.logprobs);
-        let before = [begin, &head].concat();
-        out.shared_event(names.closed, &self.location, (&before, &text, &tail));
+        before.extend_from_slice(&head);
+        out.shared_event(names.closed, &before, &text, &tail);
         [&*head, &text, &tail].concat().into()
-    }
-
-    /// The text as it stands in a part that is large; `None` if it is not there.
-    fn find_in(&self, part: &Bytes) -> Option<Bytes> {
-        let text = self.text.text.as_bytes();
-        if text.len() < SHARED_BYTES {
-            return None;
-        }
-        let start = memchr::memmem::find(part, text)?;
-        Some(part.slice(start..start + text.len()))
     }
 
     /// Takes the annotations and log probabilities of the finished part that did not come
@@ -406,6 +393,15 @@ impl TextPart {
         tail.push(b'}');
         (head, tail)
     }
+}
+
+/// A large text as it stands in a part; `None` for a small one, or if it is not there.
+fn find_in(part: &Bytes, text: &str) -> Option<Bytes> {
+    if text.len() < SHARED_BYTES {
+        return None;
+    }
+    let start = memchr::memmem::find(part, text.as_bytes())?;
+    Some(part.slice(start..start + text.len()))
 }
 
 /// The annotation with the fields that a citation must have; xAI leaves some out.

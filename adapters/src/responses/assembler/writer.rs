@@ -134,16 +134,17 @@ impl ItemOutput<'_> {
 
     /// Writes `response.output_item.added`.
     pub(super) fn item_added(&mut self, position: &ItemPosition, item: &[u8]) {
-        let out = begin(self.writer, self.events, "response.output_item.added");
-        push_item_fields(out, position);
-        out.extend_from_slice(item);
-        self.events.end_event();
+        let fields = item_fields(position);
+        self.event("response.output_item.added", &fields, |out| {
+            out.extend_from_slice(item);
+        });
     }
 
     /// Writes `response.output_item.done` and adds the item to the response.
     pub(super) fn item_done(&mut self, position: &ItemPosition, item: Vec<u8>) {
         let item = Bytes::from(item);
-        self.item_event("response.output_item.done", position, &item);
+        let fields = item_fields(position);
+        self.shared_event("response.output_item.done", &fields, &item, b"");
         self.writer.response.output.push(&position.id, item);
     }
 
@@ -216,14 +217,8 @@ impl ItemOutput<'_> {
         self.events.end_event();
     }
 
-    fn item_event(&mut self, name: &'static str, position: &ItemPosition, item: &Bytes) {
-        let out = begin(self.writer, self.events, name);
-        push_item_fields(out, position);
-        self.events.push_shared(item);
-        self.events.end_event();
-    }
-
-    /// Writes the event that ends a text, escaped: with the text in this field, and other fields.
+    /// Writes the event that ends a text: with the escaped text in this field, and other fields
+    /// behind it.
     pub(super) fn text_event(
         &mut self,
         name: &'static str,
@@ -232,26 +227,26 @@ impl ItemOutput<'_> {
         text: &Bytes,
         others: &[u8],
     ) {
-        let mut before = Vec::new();
+        let mut before = location.to_vec();
         json::key(&mut before, field);
         before.push(b'"');
         let after = [b"\"", others].concat();
-        self.shared_event(name, location, (&before, text, &after));
+        self.shared_event(name, &before, text, &after);
     }
 
-    /// Writes an event about an item with a piece that may be large, and what stands before and
-    /// behind it.
+    /// Writes an event with a piece that may be large and that other events share, and the fields
+    /// before and behind the piece.
     pub(super) fn shared_event(
         &mut self,
         name: &'static str,
-        location: &[u8],
-        (before, piece, after): (&[u8], &Bytes, &[u8]),
+        before: &[u8],
+        piece: &Bytes,
+        after: &[u8],
     ) {
         let out = begin(self.writer, self.events, name);
-        out.extend_from_slice(location);
         out.extend_from_slice(before);
         self.events.push_shared(piece);
-        self.events.open_event().extend_from_slice(after);
+        self.events.open_bytes().extend_from_slice(after);
         self.events.end_event();
     }
 
@@ -281,7 +276,7 @@ fn begin<'e>(
     events.begin_event(name, sequence)
 }
 
-/// A text that several events share, without the room in which it grew.
+/// A text that several events share. A large one gives back the spare room in which it grew.
 pub(super) fn share(mut text: String) -> Bytes {
     if text.len() >= SHARED_BYTES {
         text.shrink_to_fit();
@@ -289,10 +284,12 @@ pub(super) fn share(mut text: String) -> Bytes {
     text.into()
 }
 
-/// Appends the index of an item, and the name of the field with the item.
-fn push_item_fields(out: &mut Vec<u8>, position: &ItemPosition) {
-    json::field(out, "output_index", &position.index);
+/// The index of an item, and the name of the field with the item.
+fn item_fields(position: &ItemPosition) -> Vec<u8> {
+    let mut out = Vec::new();
+    json::field(&mut out, "output_index", &position.index);
     out.extend_from_slice(b",\"item\":");
+    out
 }
 
 /// The fields that say to which item an event belongs, encoded once for many deltas:

@@ -558,7 +558,13 @@ impl NativeItem {
         }
         let is_same = raw.is_some_and(|raw| is_list_of(raw.get(), &self.closed));
         Some((!is_same).then(|| {
-            let list = [b"[", self.closed.join(&b","[..]).as_slice(), b"]"].concat();
+            let size: usize = self.closed.iter().map(|part| part.len() + 1).sum();
+            let mut list = Vec::with_capacity(size + 2);
+            for part in &self.closed {
+                list.push(if list.is_empty() { b'[' } else { b',' });
+                list.extend_from_slice(part);
+            }
+            list.extend_from_slice(if list.is_empty() { b"[]" } else { b"]" });
             String::from_utf8(list).unwrap_or_default()
         }))
     }
