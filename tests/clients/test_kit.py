@@ -60,9 +60,9 @@ class Verdict(unittest.TestCase):
 
     def judged(self, **grows) -> list[str]:
         """The verdict on ten minutes in which these figures grow by so much a minute."""
-        flat = {"rss": 100.0, "descriptors": 30, "threads": 8, "tasks": 20, "median": 2.0, "p99": 5.0, "counted": 80.0, "turns": 1000, "lost": 0}
+        flat = {"rss": 100.0, "peak": 110.0, "descriptors": 30, "threads": 8, "tasks": 20, "median": 2.0, "p99": 5.0, "counted": 80.0, "turns": 1000, "lost": 0}
         samples = [
-            Sample(minute=minute, **{name: value + grows.get(name, 0) * minute for name, value in flat.items()})
+            Sample(minute=minute, is_attacked=False, **{name: value + grows.get(name, 0) * minute for name, value in flat.items()})
             for minute in range(11)
         ]
         with contextlib.redirect_stdout(io.StringIO()):
@@ -75,6 +75,7 @@ class Verdict(unittest.TestCase):
         for name, growth in {"descriptors": 1, "threads": 1, "tasks": 1}.items():
             self.assertEqual(self.judged(**{name: growth}), [f"{name} grow by {growth:.2f} a minute"])
         self.assertIn("RSS grows by 2.00 MB a minute", self.judged(rss=2.0))
+        self.assertIn("RSS was 380.0 MB, more than 306.0 MB", self.judged(peak=30.0))
         self.assertRegex(self.judged(counted=-4.0)[0], "are counted")
 
 

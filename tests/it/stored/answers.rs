@@ -9,13 +9,23 @@ use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::{on_each_wire, wire_case};
 
+/// The ways in which an answer comes.
+const WAYS: [&str; 6] = [
+    "streamed",
+    "whole",
+    "not stored",
+    "in the background",
+    "as reasoning",
+    "as a call",
+];
+
 pub fn trials() -> Vec<Trial> {
     on_each_wire(|wire| {
-        vec![wire_case(
-            wire,
-            "R32 an answer costs at most four times its size",
-            costs,
-        )]
+        WAYS.map(|way| {
+            let name = format!("R32 an answer costs at most four times its size, {way}");
+            wire_case(wire, &name, move |wire| costs(wire, way))
+        })
+        .into()
     })
 }
 
@@ -26,31 +36,37 @@ const PIECE: usize = 64 << 10;
 /// The most that it costs besides, whatever its size.
 const BESIDES: usize = 4 << 20;
 
-async fn costs(wire: PlayerWire) {
+async fn costs(wire: PlayerWire, way: &str) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().counted()).await;
     let piece = "a word ".repeat(PIECE / 7);
     let pieces = SIZE / PIECE;
-    let text = json!(vec![json!({"text": piece}); pieces]);
-    // Its item has it twice: to be shown, and to be sent back.
-    let reasoning = json!(vec![json!({"reasoning": piece}); pieces / 2]);
-    let arguments = json!({"text": piece.repeat(pieces)}).to_string();
-    let call =
-        json!([{"call": {"id": "c", "name": "f", "arguments": arguments, "pieces": pieces}}]);
-    let tools = json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);
-    for (name, steps, more) in [
-        ("streamed", &text, json!({"stream": true})),
-        ("whole", &text, json!({})),
-        ("not stored", &text, json!({"stream": true, "store": false})),
-        ("in the background", &text, json!({"background": true})),
-        ("reasoning", &reasoning, json!({"stream": true})),
-        ("a call", &call, json!({"stream": true, "tools": tools})),
-    ] {
-        player.push(answer(steps.clone()));
-        let before = proxy.live_bytes().now;
-        let most = run(&proxy, &asks("hi", more)).await - before;
-        assert!(most < 4 * SIZE + BESIDES, "{name}: {} MiB", most >> 20);
-    }
+    let text = || json!(vec![json!({"text": piece}); pieces]);
+    let (steps, more) = match way {
+        "whole" => (text(), json!({})),
+        "not stored" => (text(), json!({"stream": true, "store": false})),
+        "in the background" => (text(), json!({"background": true})),
+        // Its item has it twice: to be shown, and to be sent back.
+        "as reasoning" => (
+            json!(vec![json!({"reasoning": piece}); pieces / 2]),
+            json!({"stream": true}),
+        ),
+        "as a call" => {
+            let arguments = json!({"text": piece.repeat(pieces)}).to_string();
+            let call = json!({"id": "c", "name": "f", "arguments": arguments, "pieces": pieces});
+            let tools =
+                json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);
+            (
+                json!([{"call": call}]),
+                json!({"stream": true, "tools": tools}),
+            )
+        }
+        _ => (text(), json!({"stream": true})),
+    };
+    player.push(answer(steps));
+    let before = proxy.live_bytes().now;
+    let most = run(&proxy, &asks("hi", more)).await - before;
+    assert!(most < 4 * SIZE + BESIDES, "{} MiB", most >> 20);
 }
 
 /// Runs a turn to its end. Returns the most bytes that lived meanwhile.
