@@ -1,7 +1,9 @@
 //! The connection of a client, as the requests on it see it.
 
 use std::io;
+use std::net::Shutdown;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
@@ -31,6 +33,7 @@ struct SharedConnection {
     write_deadline: Mutex<Option<Instant>>,
     /// The place of the owner whose requests come on it.
     place: Mutex<Option<OwnerPlace>>,
+    is_identified: AtomicBool,
 }
 
 impl ClientConnection {
@@ -40,6 +43,7 @@ impl ClientConnection {
             socket,
             write_deadline: Mutex::default(),
             place: Mutex::default(),
+            is_identified: AtomicBool::new(false),
         }))
     }
 
@@ -58,6 +62,16 @@ impl ClientConnection {
         *place = None;
         *place = connections.try_take(owner);
         place.is_some()
+    }
+
+    /// Whether it is known whose the newest request on it was. The edge sets it.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.0.is_identified.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether it is known whose the newest request was.
+    pub(crate) fn set_identified(&self, is_identified: bool) {
+        self.0.is_identified.store(is_identified, Ordering::Relaxed);
     }
 
     /// Waits until the client has closed or reset the connection, whatever unread bytes stand
@@ -87,6 +101,14 @@ impl ClientConnection {
 
     /// Closes our side of the connection.
     pub(crate) fn shut_down(&self) -> io::Result<()> {
-        socket2::SockRef::from(self.socket()).shutdown(std::net::Shutdown::Write)
+        socket2::SockRef::from(self.socket()).shutdown(Shutdown::Write)
+    }
+
+    /// Closes the connection for whoever serves it, as if the client had left.
+    pub(crate) fn close(&self) {
+        // It fails if the client has left.
+        socket2::SockRef::from(self.socket())
+            .shutdown(Shutdown::Both)
+            .ok();
     }
 }

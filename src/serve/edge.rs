@@ -115,7 +115,11 @@ where
     {
         let settings = self.shared.settings.load_full();
         let (mut head, body) = request.into_parts();
-        match check(&settings.guard, &head) {
+        let verdict = check(&settings.guard, &head);
+        if let Some(client) = head.extensions.get::<ClientConnection>() {
+            client.set_identified(verdict.caller().is_some());
+        }
+        match verdict {
             GuardVerdict::Answer(response) => response,
             GuardVerdict::Refuse(reason, mut response, refused) => {
                 if let Some(refused) = refused {

@@ -103,6 +103,16 @@ pub(super) enum GuardVerdict {
     Refuse(RefusalReason, Response<Body>, Option<RefusedName>),
 }
 
+impl GuardVerdict {
+    /// Whose request it is, if it goes on and that is known.
+    pub(super) fn caller(&self) -> Option<&Identified> {
+        match self {
+            Self::Pass(admitted) => admitted.caller.as_ref(),
+            Self::Answer(_) | Self::Refuse(..) => None,
+        }
+    }
+}
+
 /// A request that goes on to its handler.
 #[derive(Debug, Default)]
 pub(super) struct Admitted {

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::client_stream::ClientStream;
+use super::connections::OpenConnections;
 use super::websocket::{UpgradeSlot, WebSocket};
 use crate::net::ClientConnection;
 
@@ -32,7 +33,8 @@ use crate::net::ClientConnection;
 pub struct ListenLimits {
     /// Time for the head of a request to arrive, also on an idle connection.
     pub header_timeout: Duration,
-    /// Largest number of connections at once; others wait in the kernel's queue.
+    /// Largest number of connections at once; others wait in the kernel's queue. When others
+    /// wait, those are closed on which nobody has sent a request that was accepted.
     pub connections: usize,
     /// How long a client may take no byte of a response before its connection ends.
     pub write_timeout: Duration,
@@ -112,7 +114,7 @@ where
     S::Future: Send + Unpin,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
-    let slots = Arc::new(Semaphore::new(limits.connections));
+    let open = OpenConnections::new(limits.connections);
     let lingering = limits.connections.div_ceil(CONNECTIONS_PER_LINGERING);
     let lingering = Arc::new(Semaphore::new(lingering));
     let tasks = TaskTracker::new();
@@ -120,16 +122,17 @@ where
     let builder = builder(&limits);
     let accepting = async {
         let mut pause = MIN_PAUSE;
-        // The semaphore is never closed.
-        while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
                     pause = MIN_PAUSE;
+                    let client = ClientConnection::new(stream);
+                    let place = open.place(&client).await;
                     // Boxed, because every future that contains this one would have room
                     // for a copy of it as long as the connection lives.
                     let connection = Box::pin(connection(
                         builder.clone(),
-                        stream,
+                        client,
                         limits.write_timeout,
                         service.clone(),
                         shutdown.drain.clone(),
@@ -138,7 +141,7 @@ where
                     tasks.spawn(async move {
                         let ended = dropped.run_until_cancelled(connection).await;
                         // Whoever has their answer takes no place of those who wait for one.
-                        drop(slot);
+                        drop(place);
                         if let (Some(Some(stream)), Ok(_place)) = (ended, lingering.try_acquire()) {
                             dropped.run_until_cancelled(linger(stream)).await;
                         }
@@ -201,7 +204,7 @@ fn builder(limits: &ListenLimits) -> http1::Builder {
 /// Serves a connection to its end. Returns what it was served on, whose peer may still send.
 async fn connection<S, B>(
     builder: http1::Builder,
-    stream: TcpStream,
+    client: ClientConnection,
     write_timeout: Duration,
     service: S,
     drain: CancellationToken,
@@ -212,11 +215,10 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static,
 {
     // Events are small and must not wait for the acknowledgement of earlier ones.
-    if let Err(error) = stream.set_nodelay(true) {
+    if let Err(error) = client.socket().set_nodelay(true) {
         tracing::debug!(%error, "connection lost before its first request");
         return None;
     }
-    let client = ClientConnection::new(stream);
     let slot = UpgradeSlot::default();
     let service = ClientService {
         service,

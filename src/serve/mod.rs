@@ -9,6 +9,7 @@
 pub mod body;
 mod body_error;
 mod client_stream;
+mod connections;
 mod counted_body;
 mod edge;
 pub mod error;

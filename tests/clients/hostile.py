@@ -164,6 +164,16 @@ def idle_connections(client: Hostile):
 
 
 @attack
+def silent_connections(client: Hostile):
+    host, port = client.address.split(":")
+    with contextlib.ExitStack() as peers:
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                peers.enter_context(socket.create_connection((host, int(port)), 5))
+        time.sleep(3)
+
+
+@attack
 def large_bodies(client: Hostile):
     body = json.dumps(turn(LARGE * 4)).encode()
     client.hold("body", 10, 3, "POST", "/v1/responses/input_tokens", body[: len(body) // 2], length=len(body))

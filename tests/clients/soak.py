@@ -67,15 +67,18 @@ MAX_COUNT_SLOPE = 0.2  # descriptors, threads or tasks a minute
 MAX_P99_GROWTH = 2.0
 MAX_UNCOUNTED = 0.2  # of the memory above that of the idle server
 MAX_ABOVE_LIMIT = 30  # MB above the idle server and the limit of its memory
-MAX_SLOWER = 2.0  # with the hostile owner
+MAX_SLOWER = 2.0  # with the hostile owner, by p99
+MAX_LATER = 1_000  # ms, with the hostile owner, by the slowest and the median
 # Whose latency is judged: turns that are not stored, and those that are.
 JUDGED = ("plain", "continued")
 
-# An idle server is one that has worked for so long and rests: its code, stacks and database caches are in memory.
+# An idle server is one that has worked for so long for whoever is there, and rests: its code, stacks and database caches are in
+# memory.
 WARM_UP = 20  # seconds
 
-# Freed memory goes back to the system some time later. It has settled when it has not shrunk for so long.
-SETTLED, MAX_SETTLING = 12, 60  # seconds
+# Freed memory goes back to the system some time later, and connections end after their last answer. What has not shrunk for
+# so long has settled.
+SETTLED, SETTLED_TASKS, MAX_SETTLING = 12, 2, 60  # seconds
 
 
 class Lost(Exception):
@@ -352,11 +355,11 @@ class Soak:
         return Sample(
             minute=minute,
             is_attacked=self.is_attacked,
-            rss=settled_rss(process) if settles else rss(process),
+            rss=least(lambda: rss(process), SETTLED) if settles else rss(process),
             peak=peak,
             descriptors=len(os.listdir(process / "fd")),
             threads=len(os.listdir(process / "task")),
-            tasks=tasks(self.proxy),
+            tasks=least(lambda: tasks(self.proxy), SETTLED_TASKS),
             median=statistics.median(times),
             p99=p99(times),
             counted=counted_memory(self.proxy),
@@ -403,6 +406,10 @@ class Sample:
     turns: int
     lost: int
 
+    def uncounted(self) -> float:
+        """The memory that the server does not count."""
+        return self.rss - (self.counted or 0)
+
     def line(self) -> str:
         counted = "" if self.counted is None else f", {self.counted:.1f} MB counted"
         return (
@@ -433,16 +440,16 @@ def rss(process: Path, name="VmRSS") -> float:
     return int(status[name].split()[0]) / 1024
 
 
-def settled_rss(process: Path) -> float:
-    """The least memory, once no more of it goes back to the system."""
-    least, begin = rss(process), time.monotonic()
+def least(measure, seconds: float) -> float:
+    """The least value, once it has not shrunk for so long."""
+    lowest, begin = measure(), time.monotonic()
     changed = begin
-    while time.monotonic() < min(changed + SETTLED, begin + MAX_SETTLING):
+    while time.monotonic() < min(changed + seconds, begin + MAX_SETTLING):
         time.sleep(0.5)
-        now = rss(process)
-        if now < least - 0.1:
-            least, changed = now, time.monotonic()
-    return least
+        now = measure()
+        if now < lowest - 0.1:
+            lowest, changed = now, time.monotonic()
+    return lowest
 
 
 def p99(times: list[float]) -> float:
@@ -498,18 +505,20 @@ def slower(times: dict, is_judged: bool) -> list[str]:
     """Which turns the hostile owner makes slow."""
     wrong = []
     for kind in JUDGED:
-        without, attacked = (p99(times[kind, is_attacked]) for is_attacked in (False, True))
-        line = f"p99 of {kind} turns: {without:.1f} ms, and {attacked:.1f} ms with {HOSTILE}"
+        alone, attacked = times[kind, False], times[kind, True]
+        line = f"p99 of {kind} turns: {p99(alone):.1f} ms, and {p99(attacked):.1f} ms with {HOSTILE}"
+        slowest = max(attacked, default=0.0), statistics.median(alone or [0.0])
+        line += f", of which the slowest took {slowest[0]:.0f} ms, where the median is {slowest[1]:.0f} ms without"
         print(line)
-        if is_judged and attacked > MAX_SLOWER * without:
+        if is_judged and (p99(attacked) > MAX_SLOWER * p99(alone) or slowest[0] > slowest[1] + MAX_LATER):
             wrong.append(line)
     return wrong
 
 
-def verdict(samples: list[Sample], rest: Sample, idle: float, lost: list[str]) -> list[str]:
+def verdict(samples: list[Sample], rest: Sample, idle: float, most: float, lost: list[str]) -> list[str]:
     """What is wrong after the first third of the samples without the hostile owner, in which memories fill, and at rest."""
     wrong = [f"{len(lost)} turns were lost: {lost[:5]}"] if lost else []
-    peak, most = max(sample.peak for sample in samples), idle + MEMORY + MAX_ABOVE_LIMIT
+    peak = max(sample.peak for sample in samples)
     print(f"RSS was at most {peak:.1f} MB, and may be {most:.1f} MB")
     samples = [sample for sample in samples if not sample.is_attacked]
     settled = samples[len(samples) // 3 :]
@@ -561,7 +570,7 @@ def main() -> int:
     try:
         with kit.Player(script(), folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds, more=more) as proxy:
             proxy.headers = {"authorization": f"Bearer {token('operator')}"}
-            soak = Soak(proxy, begin + chosen.minutes * 60)
+            soak = Soak(proxy, float("inf"))
             soak.running.set()
             threads = [threading.Thread(target=soak.run, args=(number,)) for number in range(chosen.workers)]
             threads.append(threading.Thread(target=edit, args=(folder / "proxy-config.toml", soak)))
@@ -570,8 +579,17 @@ def main() -> int:
             time.sleep(min(WARM_UP, chosen.minutes * 10))
             with soak.pause():
                 warm = soak.sample((time.monotonic() - begin) / 60, settles=is_judged)
-            idle = warm.rss - (warm.counted or 0)
-            print(f"when idle: RSS {warm.rss:.1f} MB with what is counted, {idle:.1f} MB without", flush=True)
+            print(f"when idle: RSS {warm.rss:.1f} MB with what is counted, {warm.uncounted():.1f} MB without", flush=True)
+            idle = warm
+            if is_hostile:
+                with attacked(soak, folder, chosen.hostile):
+                    time.sleep(min(WARM_UP, chosen.minutes * 10))
+                with soak.pause():
+                    idle = soak.sample((time.monotonic() - begin) / 60, settles=is_judged)
+                soak.is_attacked = False
+                print(f"the same after {HOSTILE}: {idle.rss:.1f} MB, and {idle.uncounted():.1f} MB", flush=True)
+            most = warm.uncounted() + MEMORY + MAX_ABOVE_LIMIT
+            soak.end = time.monotonic() + chosen.minutes * 60
             samples = []
             while not soak.is_over():
                 with attacked(soak, folder, chosen.hostile) if is_hostile and len(samples) % 2 == 0 else contextlib.nullcontext():
@@ -593,7 +611,7 @@ def main() -> int:
                 wrong.append(f"the server ended with {code} after SIGTERM")
             if "panicked" in proxy.text():
                 wrong.append("a thread panicked")
-            wrong += verdict(samples, rest, idle, soak.lost)
+            wrong += verdict(samples, rest, idle.uncounted(), most, soak.lost)
             wrong += slower(soak.times, is_judged) if is_hostile else []
     finally:
         if chosen.keep:

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::clients::stalls;
 use super::{asks, client, id, messages, ok, says, send};
@@ -25,6 +27,10 @@ pub fn trials() -> Vec<Trial> {
         case(
             "S47 idle sockets leave connections for another client",
             idle_sockets,
+        ),
+        case(
+            "S47 connections without an accepted request give way to others",
+            silent_connections,
         ),
     ]
 }
@@ -125,4 +131,35 @@ async fn idle_sockets() {
     // One that ends leaves its place.
     sockets.pop();
     while !open("alice").await.1.starts_with("HTTP/1.1 101 ") {}
+}
+
+async fn silent_connections() {
+    const PLACES: usize = 8;
+    let player = player(PlayerWire::Chat).await;
+    let limits = format!("max_connections = {PLACES}\nheader_timeout = \"1h\"");
+    let setup = two_clients().wire_of(&player).server(&limits);
+    let proxy = Proxy::start_with(&player, setup).await;
+    let mut hers = Socket::open_with(&proxy, "Authorization: Bearer alice-token-1\r\n").await;
+    let mut crowd = Vec::new();
+    for begin in [
+        "",
+        "POST /v1/responses HTTP/1.1\r\nHo",
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-token\r\n\r\n",
+    ] {
+        for _ in 0..PLACES {
+            let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+            stream.write_all(begin.as_bytes()).await.unwrap();
+            if begin.ends_with("\r\n\r\n") {
+                stream.read_u8().await.expect("an answer");
+            }
+            crowd.push(stream);
+        }
+        player.push(says("done"));
+        ok(&send(&proxy, "bob", "POST /v1/responses", &asks("hi", json!({}))).await);
+    }
+    player.push(says("done"));
+    // Whoever is known keeps the connection.
+    let events = hers.turn(&asks("hi", json!({}))).await;
+    assert_eq!(events.response["status"], "completed");
 }
