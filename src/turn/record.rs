@@ -34,7 +34,7 @@ mod report;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpentStorage {
     /// Nobody has: it is counted, and stored some seconds later.
-    CountedValue,
+    Counted,
     /// It is stored with the response.
     WithResponse,
 }
@@ -138,7 +138,7 @@ impl Record {
             fault: None,
             raw_fault: None,
             observer,
-            spent_storage: SpentStorage::CountedValue,
+            spent_storage: SpentStorage::Counted,
             _open: metrics.open_stream(),
         }
     }

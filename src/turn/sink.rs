@@ -86,6 +86,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// How many of the events go out together: one at least.
 fn chunk_events(events: &EventBuffer) -> usize {
+    if events.json_len() <= CHUNK_BYTES {
+        return events.len();
+    }
     let mut bytes = 0;
     let fits = |event: &EventDocument<'_>| {
         bytes += event.json_len();

@@ -134,13 +134,27 @@ impl EventBuffer {
     }
 
     fn pieces(&self, range: Range<usize>) -> JsonPieces<'_> {
-        let first = self.shared.partition_point(|piece| piece.at < range.start);
-        let after = self.shared.partition_point(|piece| piece.at < range.end);
         JsonPieces {
             bytes: self.bytes.get(range.clone()).unwrap_or_default(),
             start: range.start,
-            shared: self.shared.get(first..after).unwrap_or_default(),
+            shared: self.shared_in(range),
         }
+    }
+
+    fn shared_in(&self, range: Range<usize>) -> &[SharedPiece] {
+        // Nearly all events are small.
+        if self.shared.is_empty() {
+            return &[];
+        }
+        let first = self.shared.partition_point(|piece| piece.at < range.start);
+        let after = self.shared.partition_point(|piece| piece.at < range.end);
+        self.shared.get(first..after).unwrap_or_default()
+    }
+
+    /// The length of all documents together, in bytes.
+    pub fn json_len(&self) -> usize {
+        let shared = self.shared.iter().map(|piece| piece.bytes.len());
+        self.bytes.len() + shared.sum::<usize>()
     }
 
     /// The length of all documents together without what they share, in bytes.

@@ -259,7 +259,7 @@ impl<'a, S: Sink> Answer<'a, S> {
             let committed = stored.commit(response, now, spent).await;
             self.record.metrics.stored_response(committed.is_ok());
             if let Err(error) = committed {
-                self.record.spent_storage = SpentStorage::CountedValue;
+                self.record.spent_storage = SpentStorage::Counted;
                 responses::report_unstored(&error);
                 self.record.notes.add("not_stored", error.to_string());
                 self.assembler.set_stored(false, &mut self.events);

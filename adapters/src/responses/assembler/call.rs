@@ -271,7 +271,7 @@ impl CallItem {
                 &started.location,
                 body.field,
                 &share(content),
-                b"",
+                |_| (),
             );
         }
         out.item_done(&started.position, item);

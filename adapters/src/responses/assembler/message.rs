@@ -78,7 +78,7 @@ impl MessageItem {
                 self.parts.push(b',');
             }
             let json = part.close(&self.position, self.part_count, None, out);
-            self.parts.extend(json);
+            self.parts.extend_from_slice(&json);
             self.part_count += 1;
         }
     }

@@ -290,7 +290,7 @@ impl TextPart {
     /// Writes the end of a body: `done` is the event and `field` its field.
     pub(super) fn close_body(&mut self, done: &'static str, field: &str, out: &mut ItemOutput<'_>) {
         let text = self.share_text(None);
-        out.text_event(done, &self.location, field, &text, b"");
+        out.text_event(done, &self.location, field, &text, |_| ());
     }
 
     /// Writes the end of the part and returns its JSON. `upstream` is the part of the
@@ -316,19 +316,28 @@ impl TextPart {
         self.advance(position, index, "", out);
         let upstream = members.map(|members| Bytes::from(self.with_lists(&members)));
         let text = self.share_text(upstream.as_ref());
-        let mut logprobs = Vec::new();
-        if self.kind == NativeText::Output {
-            json::raw_field(&mut logprobs, "logprobs", &format!("[{}]", self.logprobs));
-        }
-        out.text_event(names.done, &self.location, names.field, &text, &logprobs);
-        let mut before = [&*self.location, b",\"part\":"].concat();
+        let location = &*self.location;
+        out.text_event(names.done, location, names.field, &text, |out| {
+            if self.kind == NativeText::Output {
+                push_json_list(out, "logprobs", &self.logprobs);
+            }
+        });
+        let before = |out: &mut Vec<u8>| {
+            out.extend_from_slice(location);
+            out.extend_from_slice(b",\"part\":");
+        };
         if let Some(part) = upstream {
-            out.shared_event(names.closed, &before, &part, b"");
+            out.shared_event(names.closed, before, &part, |_| ());
             return part;
         }
         let (head, tail) = self.around_text(&self.annotations.join(","), &self.logprobs);
-        before.extend_from_slice(&head);
-        out.shared_event(names.closed, &before, &text, &tail);
+        let before = |out: &mut Vec<u8>| {
+            before(out);
+            out.extend_from_slice(&head);
+        };
+        out.shared_event(names.closed, before, &text, |out| {
+            out.extend_from_slice(&tail);
+        });
         [&*head, &text, &tail].concat().into()
     }
 
@@ -382,17 +391,28 @@ impl TextPart {
     /// The JSON of the part before and behind its text.
     fn around_text(&self, annotations: &str, logprobs: &str) -> (Vec<u8>, Vec<u8>) {
         let names = names(self.kind);
-        let (mut head, mut tail) = (vec![b'{'], vec![b'"']);
+        let mut head = Vec::with_capacity(80);
+        head.push(b'{');
         json::field(&mut head, "type", names.part);
         json::key(&mut head, names.field);
         head.push(b'"');
+        let mut tail = Vec::with_capacity(annotations.len() + logprobs.len() + 40);
+        tail.push(b'"');
         if self.kind == NativeText::Output {
-            json::raw_field(&mut tail, "annotations", &format!("[{annotations}]"));
-            json::raw_field(&mut tail, "logprobs", &format!("[{logprobs}]"));
+            push_json_list(&mut tail, "annotations", annotations);
+            push_json_list(&mut tail, "logprobs", logprobs);
         }
         tail.push(b'}');
         (head, tail)
     }
+}
+
+/// Appends `,"name":[` and `]` around the elements of a list.
+fn push_json_list(out: &mut Vec<u8>, name: &str, elements: &str) {
+    json::key(out, name);
+    out.push(b'[');
+    json::push_one_line(out, elements);
+    out.push(b']');
 }
 
 /// A large text as it stands in a part; `None` for a small one, or if it is not there.

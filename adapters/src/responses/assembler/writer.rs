@@ -134,8 +134,8 @@ impl ItemOutput<'_> {
 
     /// Writes `response.output_item.added`.
     pub(super) fn item_added(&mut self, position: &ItemPosition, item: &[u8]) {
-        let fields = item_fields(position);
-        self.event("response.output_item.added", &fields, |out| {
+        self.event("response.output_item.added", b"", |out| {
+            push_item_fields(out, position);
             out.extend_from_slice(item);
         });
     }
@@ -143,8 +143,8 @@ impl ItemOutput<'_> {
     /// Writes `response.output_item.done` and adds the item to the response.
     pub(super) fn item_done(&mut self, position: &ItemPosition, item: Vec<u8>) {
         let item = Bytes::from(item);
-        let fields = item_fields(position);
-        self.shared_event("response.output_item.done", &fields, &item, b"");
+        let before = |out: &mut Vec<u8>| push_item_fields(out, position);
+        self.shared_event("response.output_item.done", before, &item, |_| ());
         self.writer.response.output.push(&position.id, item);
     }
 
@@ -225,28 +225,31 @@ impl ItemOutput<'_> {
         location: &[u8],
         field: &str,
         text: &Bytes,
-        others: &[u8],
+        others: impl FnOnce(&mut Vec<u8>),
     ) {
-        let mut before = location.to_vec();
-        json::key(&mut before, field);
-        before.push(b'"');
-        let after = [b"\"", others].concat();
-        self.shared_event(name, &before, text, &after);
+        let before = |out: &mut Vec<u8>| {
+            out.extend_from_slice(location);
+            json::key(out, field);
+            out.push(b'"');
+        };
+        self.shared_event(name, before, text, |out| {
+            out.push(b'"');
+            others(out);
+        });
     }
 
-    /// Writes an event with a piece that may be large and that other events share, and the fields
-    /// before and behind the piece.
+    /// Writes an event with a piece that may be large and that other events share. `before` and
+    /// `after` append what stands before and behind the piece.
     pub(super) fn shared_event(
         &mut self,
         name: &'static str,
-        before: &[u8],
+        before: impl FnOnce(&mut Vec<u8>),
         piece: &Bytes,
-        after: &[u8],
+        after: impl FnOnce(&mut Vec<u8>),
     ) {
-        let out = begin(self.writer, self.events, name);
-        out.extend_from_slice(before);
+        before(begin(self.writer, self.events, name));
         self.events.push_shared(piece);
-        self.events.open_bytes().extend_from_slice(after);
+        after(self.events.open_bytes());
         self.events.end_event();
     }
 
@@ -284,12 +287,10 @@ pub(super) fn share(mut text: String) -> Bytes {
     text.into()
 }
 
-/// The index of an item, and the name of the field with the item.
-fn item_fields(position: &ItemPosition) -> Vec<u8> {
-    let mut out = Vec::new();
-    json::field(&mut out, "output_index", &position.index);
+/// Appends the index of an item, and the name of the field with the item.
+fn push_item_fields(out: &mut Vec<u8>, position: &ItemPosition) {
+    json::field(out, "output_index", &position.index);
     out.extend_from_slice(b",\"item\":");
-    out
 }
 
 /// The fields that say to which item an event belongs, encoded once for many deltas:
