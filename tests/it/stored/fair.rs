@@ -11,12 +11,12 @@ use super::clients::stalls;
 use super::{asks, client, id, messages, ok, says, send};
 use crate::faults::player;
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
+use crate::trial::{case, long_case};
 use crate::websocket::client::Socket;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case(
+        long_case(
             "R32 requests of runs that wait are on the disk alone",
             queued_runs,
         ),
