@@ -2,7 +2,7 @@
 //! for a disk to begin. What a turn has used is stored in the transaction of its response, or some
 //! seconds later if that is not stored.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use adapters::event::Usage;
@@ -63,9 +63,9 @@ pub struct SpentToday(Arc<Mutex<SpentDay>>);
 struct SpentDay {
     /// In days since 1970.
     day: u64,
-    owners: HashMap<String, Spending>,
+    owners: BTreeMap<String, Spending>,
     /// What is not stored of that.
-    unstored: HashMap<String, Spending>,
+    unstored: BTreeMap<String, Spending>,
 }
 
 impl SpentToday {
@@ -133,7 +133,7 @@ fn used_of(row: &SpentRow) -> Spending {
     }
 }
 
-fn add_to(sums: &mut HashMap<String, Spending>, owner: &str, used: Spending) {
+fn add_to(sums: &mut BTreeMap<String, Spending>, owner: &str, used: Spending) {
     let sum = sums.entry(owner.to_owned()).or_default();
     *sum = sum.and(used);
 }

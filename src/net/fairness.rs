@@ -1,6 +1,6 @@
 //! Fairness between owners: nobody takes the last part of what several owners share.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +52,7 @@ struct TakenPlaces {
     all: usize,
     used: usize,
     /// How many each owner has, if any.
-    held: HashMap<Arc<str>, usize>,
+    held: BTreeMap<Arc<str>, usize>,
     /// Those who wait, by owner; the owner whose turn it is comes first.
     waiting: VecDeque<(Arc<str>, VecDeque<oneshot::Sender<OwnerPlace>>)>,
 }
@@ -79,7 +79,7 @@ impl FairPlaces {
             state: Mutex::new(TakenPlaces {
                 all,
                 used: 0,
-                held: HashMap::new(),
+                held: BTreeMap::new(),
                 waiting: VecDeque::new(),
             }),
         })

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use adapters::responses::client_event::CODEX_METADATA;
 use adapters::turn::{Item, ItemKind, Turn};
+use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -68,7 +69,14 @@ struct CodexTurnMetadata {
 }
 
 /// The headers with which Codex marks the requests of its helpers.
-const HELPER_HEADERS: [&str; 2] = ["x-openai-subagent", "x-openai-memgen-request"];
+const HELPER_HEADERS: [HeaderName; 2] = [
+    HeaderName::from_static("x-openai-subagent"),
+    HeaderName::from_static("x-openai-memgen-request"),
+];
+const ORIGINATOR: HeaderName = HeaderName::from_static("originator");
+const THREAD_ID: HeaderName = HeaderName::from_static("thread-id");
+const SESSION_ID: HeaderName = HeaderName::from_static("session-id");
+const PARENT_THREAD_ID: HeaderName = HeaderName::from_static("x-codex-parent-thread-id");
 
 /// How the sources of threads end that exist for a few words.
 const BRIEF_SOURCES: [&str; 4] = ["title", "name", "commit_message", "suggestions"];
@@ -89,33 +97,33 @@ impl Caller {
     /// Reads the headers that Codex sends (`originator`, `user-agent`, `thread-id`,
     /// `x-codex-turn-metadata`, and those of its helpers).
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let codex = ["originator", "user-agent"]
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let codex = [ORIGINATOR, USER_AGENT]
             .into_iter()
             .any(|name| text(name).is_some_and(|value| value.starts_with("codex")))
             || headers.contains_key(TURN_METADATA);
-        let metadata = text(TURN_METADATA.as_str())
+        let metadata = text(TURN_METADATA)
             .and_then(|json| serde_json::from_str::<CodexTurnMetadata>(json).ok())
             .unwrap_or_default();
         let kind = metadata.request_kind.as_deref();
         let kind = kind.and_then(|kind| kind.parse().ok()).unwrap_or_default();
-        let own = |name: &str| text(name).map(str::to_owned);
-        let parent = own("x-codex-parent-thread-id").or(metadata.parent_thread_id);
+        let own = |name: HeaderName| text(name).map(str::to_owned);
+        let parent = own(PARENT_THREAD_ID).or(metadata.parent_thread_id);
         let source = metadata.thread_source.as_deref();
         let helper = HELPER_HEADERS
-            .iter()
+            .into_iter()
             .any(|name| text(name).is_some_and(|value| !value.is_empty()))
             || parent.is_some()
             || kind == TurnKind::Compaction
             || source.is_some_and(|source| source != "user");
         let is_brief = |source: &str| BRIEF_SOURCES.iter().any(|end| source.ends_with(end));
-        let session = own("session-id").or(metadata.session_id);
+        let session = own(SESSION_ID).or(metadata.session_id);
         Self {
             codex,
             kind,
             helper,
             brief: source.is_some_and(is_brief),
-            thread_id: own("thread-id").or(metadata.thread_id),
+            thread_id: own(THREAD_ID).or(metadata.thread_id),
             parent_ids: parent.into_iter().chain(session).collect(),
             turn_id: metadata.turn_id,
         }

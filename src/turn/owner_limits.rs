@@ -1,6 +1,6 @@
 //! The limits of clients: how many turns run at once, and what they use in a day.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const CONCURRENCY_PAUSE: Duration = Duration::from_secs(2);
 /// The turns that run, by owner. Lives as long as the service.
 #[derive(Debug, Default)]
 pub struct OwnerSlots {
-    running: Mutex<HashMap<Arc<str>, usize>>,
+    running: Mutex<BTreeMap<Arc<str>, usize>>,
     freed: Notify,
 }
 
@@ -82,8 +82,8 @@ pub(super) fn too_many_at_once(owner: &str, limits: ClientLimits) -> Fault {
 }
 
 /// Refuses a request of an owner who has used up a limit of the day, with what running turns are
-/// about to use. `now` is in seconds since
-/// 1970. No client should send it again by itself: it would be refused until midnight.
+/// about to use. `now` is in seconds since 1970. No client should send it again by itself: it would
+/// be refused until midnight.
 pub(super) fn check_day(
     owner: &str,
     limits: ClientLimits,

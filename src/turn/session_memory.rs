@@ -7,7 +7,7 @@
 //! most; a session that takes most of the budget itself loses its oldest records first.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ struct RememberedSessions {
     sessions_of_items: HashMap<(Arc<str>, Arc<str>), SessionKey>,
     bytes: usize,
     /// The same of each owner.
-    bytes_of: HashMap<Arc<str>, usize>,
+    bytes_of: BTreeMap<Arc<str>, usize>,
 }
 
 impl Default for RememberedSessions {
@@ -72,7 +72,7 @@ impl Default for RememberedSessions {
             by_key: LinkedHashMap::new(),
             sessions_of_items: HashMap::new(),
             bytes: 0,
-            bytes_of: HashMap::new(),
+            bytes_of: BTreeMap::new(),
         }
     }
 }
@@ -574,8 +574,8 @@ impl RememberedSessions {
         keys.find(|(owner, _)| owner == most).cloned()
     }
 
-    /// Forgets the oldest session of the owner who has most; of a session that takes more than half of the budget, the oldest
-    /// record. False if there is nothing to forget.
+    /// Forgets the oldest session of the owner who has most; of a session that takes more than half
+    /// of the budget, the oldest record. False if there is nothing to forget.
     fn forget_oldest(&mut self) -> bool {
         let oldest = self.oldest().and_then(|key| self.by_key.remove_entry(&key));
         let Some((key, mut session)) = oldest else {

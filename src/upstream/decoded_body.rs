@@ -21,24 +21,19 @@ const MAX_DECODED: usize = 8 * 1024 * 1024;
 /// body or when it is dropped.
 pub(super) struct DecodedBody {
     body: reqwest::Body,
+    /// The coding as the headers name it; empty if they name none.
+    name: String,
     coding: BodyCoding,
 }
 
 enum BodyCoding {
-    /// Nothing of the body has arrived.
-    Unseen(Box<DeclaredCoding>),
+    /// Nothing of the body has arrived: what the headers say.
+    Unseen(Result<ContentCoding, CodingError>),
     Plain,
     Coded(Box<CodedBody>),
 }
 
-/// What the headers say of a body.
-struct DeclaredCoding {
-    name: String,
-    coding: Result<ContentCoding, CodingError>,
-}
-
 struct CodedBody {
-    name: String,
     decoder: ContentDecoder,
     /// What has arrived and is not decoded.
     rest: Bytes,
@@ -47,9 +42,16 @@ struct CodedBody {
 impl DecodedBody {
     pub(super) fn new(response: reqwest::Response) -> Self {
         let response: http::Response<reqwest::Body> = response.into();
-        let coding = BodyCoding::Unseen(Box::new(DeclaredCoding::of(response.headers())));
-        let body = response.into_body();
-        Self { body, coding }
+        let declared = ContentCoding::of(response.headers());
+        let name = match declared {
+            Ok(ContentCoding::Identity) => String::new(),
+            Ok(_) | Err(_) => declared_name(response.headers()),
+        };
+        Self {
+            name,
+            coding: BodyCoding::Unseen(declared),
+            body: response.into_body(),
+        }
     }
 
     /// The next decoded bytes as they arrive; `None` at the end of the body. A coding that is cut off
@@ -64,7 +66,7 @@ impl DecodedBody {
                 && !coded.rest.is_empty()
             {
                 let decoded = coded.decode_piece();
-                match decoded.map_err(|error| coding_fault(&coded.name, error))? {
+                match decoded.map_err(|error| coding_fault(&self.name, error))? {
                     decoded if decoded.is_empty() => continue,
                     decoded => return Poll::Ready(Ok(Some(decoded.into()))),
                 }
@@ -72,9 +74,8 @@ impl DecodedBody {
             let Some(bytes) = ready!(self.poll_coded(cx))? else {
                 return Poll::Ready(Ok(None));
             };
-            if let BodyCoding::Unseen(declared) = &self.coding {
-                let seen = declared.begin(&bytes);
-                self.coding = seen.map_err(|error| coding_fault(&declared.name, error))?;
+            if let BodyCoding::Unseen(declared) = self.coding {
+                self.coding = self.begin(declared, &bytes)?;
             }
             match &mut self.coding {
                 BodyCoding::Coded(coded) => coded.rest = bytes,
@@ -83,6 +84,31 @@ impl DecodedBody {
                 }
             }
         }
+    }
+
+    /// How a body that begins with these bytes is read.
+    fn begin(
+        &mut self,
+        declared: Result<ContentCoding, CodingError>,
+        begin: &[u8],
+    ) -> Result<BodyCoding, Fault> {
+        let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+        let coding = match declared {
+            Ok(coding) => coding.as_begun(begin),
+            // The body of an event stream or a document.
+            Err(_) if begin.iter().take(16).all(is_text) => ContentCoding::Identity,
+            Err(error) => return Err(coding_fault(&self.name, error)),
+        };
+        if coding == ContentCoding::Identity {
+            return Ok(BodyCoding::Plain);
+        }
+        if self.name.is_empty() {
+            self.name = format!("{coding:?}").to_lowercase();
+        }
+        let decoder = ContentDecoder::new(coding, MAX_DECODED, None);
+        let decoder = decoder.map_err(|error| coding_fault(&self.name, error))?;
+        let rest = Bytes::new();
+        Ok(BodyCoding::Coded(Box::new(CodedBody { decoder, rest })))
     }
 
     /// The next bytes as they are on the wire.
@@ -106,40 +132,11 @@ impl DecodedBody {
     }
 }
 
-impl DeclaredCoding {
-    fn of(headers: &HeaderMap) -> Self {
-        let names = headers.get_all(CONTENT_ENCODING).iter();
-        let names: Vec<_> = names.filter_map(|name| name.to_str().ok()).collect();
-        Self {
-            name: names.join(", ").chars().take(64).collect(),
-            coding: ContentCoding::of(headers),
-        }
-    }
-
-    /// How a body that begins with these bytes is read.
-    fn begin(&self, begin: &[u8]) -> Result<BodyCoding, CodingError> {
-        let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
-        let coding = match self.coding {
-            Ok(coding) => coding.as_begun(begin),
-            // The body of an event stream or a document.
-            Err(_) if begin.iter().take(16).all(is_text) => ContentCoding::Identity,
-            Err(error) => return Err(error),
-        };
-        if coding == ContentCoding::Identity {
-            return Ok(BodyCoding::Plain);
-        }
-        let name = match self.name.as_str() {
-            "" | "identity" => format!("{coding:?}").to_lowercase(),
-            name => name.to_owned(),
-        };
-        let decoder = ContentDecoder::new(coding, MAX_DECODED, None)?;
-        let rest = Bytes::new();
-        Ok(BodyCoding::Coded(Box::new(CodedBody {
-            name,
-            decoder,
-            rest,
-        })))
-    }
+/// The coding as the headers name it.
+fn declared_name(headers: &HeaderMap) -> String {
+    let names = headers.get_all(CONTENT_ENCODING).iter();
+    let names: Vec<_> = names.filter_map(|name| name.to_str().ok()).collect();
+    names.join(", ").chars().take(64).collect()
 }
 
 impl CodedBody {

@@ -16,7 +16,7 @@
 mod counted;
 mod waiting;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,7 +79,7 @@ struct Budget {
     sharing: Sharing,
     shares: [AtomicUsize; MemoryKind::COUNT],
     stores: RwLock<Vec<(MemoryKind, StoreSize)>>,
-    accounts: Mutex<HashMap<Arc<str>, Arc<OwnerAccount>>>,
+    accounts: Mutex<BTreeMap<Arc<str>, Arc<OwnerAccount>>>,
     waiting: Mutex<WaitingShares>,
     /// Notified when a share shrinks.
     freed: Notify,
