@@ -142,7 +142,7 @@ impl Failover {
             let preferred = failover.remaining.front().cloned();
             failover.preferred_route = preferred.as_ref().map(Route::full_name).unwrap_or_default();
             if failover
-                .move_to_front(Self::admits)
+                .move_to_front(|failover, route| !failover.is_down(route))
                 .is_some_and(|index| index > 0)
             {
                 failover.skipped_route = preferred;
@@ -306,7 +306,10 @@ impl Failover {
     /// which it cannot be encoded are passed by.
     pub(super) fn next_attempt(&mut self, ctx: &TurnContext) -> Option<PreparedAttempt> {
         loop {
-            let index = self.remaining.iter().position(|route| self.admits(route))?;
+            let index = self
+                .remaining
+                .iter()
+                .position(|route| !self.is_down(route))?;
             let route = self.remaining.remove(index)?;
             if let Ok(attempt) = self.encode_again(ctx, &route) {
                 return Some(attempt);
@@ -434,13 +437,6 @@ impl Failover {
         upstream.map_or(true, |upstream| {
             upstream.health().down_for(Instant::now()).is_some()
         })
-    }
-
-    /// Whether the route's provider admits a request. After an outage that is true for one
-    /// request only, so ask only about a route that will be taken.
-    fn admits(&self, route: &Route) -> bool {
-        let upstream = self.shared.upstreams.get(&self.config, &route.provider);
-        upstream.is_ok_and(|upstream| upstream.health().admit(Instant::now()).is_ok())
     }
 
     /// Moves the first remaining route that matches to the front, and returns its old index.

@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use registry::WireQuirks;
+use tokio::time::Instant;
 
 use super::decoded_body::DecodedBody;
 use super::{KeyIndex, RequestPermit, Upstream, blame, transport};
@@ -128,6 +129,7 @@ pub async fn send_request(
         headers.insert(name, value);
     }
     let path = request.path;
+    upstream.health().begin_request(Instant::now());
     let sending = upstream
         .client
         .post(upstream.url(&path))

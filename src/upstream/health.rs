@@ -17,14 +17,14 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const MAX_PAUSE: Duration = Duration::from_mins(5);
 /// The longest time a provider is down because of a limit, whatever it asks for.
 const MAX_LIMIT_PAUSE: Duration = Duration::from_hours(1);
-/// How long other turns avoid the provider while one turn probes it.
+/// How long other turns avoid the provider while one request probes it.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The health of one provider, a circuit breaker.
 ///
 /// It is closed at first. Three failures in a row, or a limit, open it for a
-/// while: [`Self::admit`] refuses. After that time one turn is admitted as a probe; its
-/// success closes the breaker, its failure opens it again.
+/// while: [`Self::down_for`] says for how long. The first request that is sent after that time is a
+/// probe ([`Self::begin_request`]); its success closes the breaker, its failure opens it again.
 #[derive(Debug, Default)]
 pub struct ProviderHealth(Mutex<HealthState>);
 
@@ -36,7 +36,7 @@ struct HealthState {
     outages: u32,
     /// The provider is down until this time.
     down_until: Option<Instant>,
-    /// Whether one turn is probing the provider.
+    /// Whether one request is probing the provider.
     probing: bool,
     /// When the last request ended or had its first content, and why it failed if it did.
     last: Option<(Instant, Option<String>)>,
@@ -53,26 +53,21 @@ pub struct LastRequestReport {
 }
 
 impl ProviderHealth {
-    /// How much longer the provider is down; `None` if it may be asked.
+    /// How much longer turns that could also go to another provider avoid this one; `None` if it may
+    /// be asked.
     pub fn down_for(&self, now: Instant) -> Option<Duration> {
         let left = self.0.lock().down_until?.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether a turn that could also go to another provider may be sent to this one; the
-    /// error is the time for which the provider is still down. After that time one turn is
-    /// admitted; the others are refused until it has failed or succeeded, for at most ten
+    /// Notes that a request is about to be sent. If it is the first one after an outage, the
+    /// provider counts as down for the others until it has failed or succeeded, for at most ten
     /// seconds.
-    pub fn admit(&self, now: Instant) -> Result<(), Duration> {
+    pub fn begin_request(&self, now: Instant) {
         let mut state = self.0.lock();
-        match state.down_until {
-            None => Ok(()),
-            Some(until) if now < until => Err(until.saturating_duration_since(now)),
-            Some(_) => {
-                state.down_until = Some(now + PROBE_TIMEOUT);
-                state.probing = true;
-                Ok(())
-            }
+        if state.down_until.is_some_and(|until| until <= now) {
+            state.down_until = Some(now + PROBE_TIMEOUT);
+            state.probing = true;
         }
     }
 
@@ -203,8 +198,14 @@ mod tests {
         health.down_for(Instant::now()).map(|left| left.as_secs())
     }
 
-    fn admitted(health: &ProviderHealth) -> bool {
-        health.admit(Instant::now()).is_ok()
+    /// Sends a request, unless the provider is down.
+    fn asked(health: &ProviderHealth) -> bool {
+        let now = Instant::now();
+        let is_up = health.down_for(now).is_none();
+        if is_up {
+            health.begin_request(now);
+        }
+        is_up
     }
 
     #[tokio::test(start_paused = true)]
@@ -259,7 +260,7 @@ mod tests {
         fail(&health, Kind::Timeout, 2);
         health.record_success();
         fail(&health, Kind::Timeout, 2);
-        assert!(admitted(&health));
+        assert!(asked(&health));
     }
 
     #[tokio::test(start_paused = true)]
@@ -281,21 +282,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_turn_probes_a_provider_and_its_success_admits_all() {
+    async fn one_request_probes_a_provider_and_its_success_admits_all() {
         let health = ProviderHealth::default();
         fail(&health, Kind::Unreachable, 3);
         advance(Duration::from_secs(9)).await;
-        assert_eq!(
-            health.admit(Instant::now()),
-            Err(Duration::from_secs(1)),
-            "too early"
-        );
+        assert_eq!(seconds_down(&health), Some(1), "too early");
         advance(Duration::from_secs(1)).await;
         assert_eq!(seconds_down(&health), None);
-        assert!(admitted(&health));
-        assert!(!admitted(&health), "one at a time");
+        assert!(asked(&health));
+        assert!(!asked(&health), "one at a time");
         health.record_success();
-        assert!(admitted(&health) && admitted(&health));
+        assert!(asked(&health) && asked(&health));
     }
 
     #[tokio::test(start_paused = true)]
@@ -303,9 +300,9 @@ mod tests {
         let health = ProviderHealth::default();
         fail(&health, Kind::Unreachable, 3);
         advance(Duration::from_secs(10)).await;
-        assert!(admitted(&health));
+        assert!(asked(&health));
         advance(PROBE_TIMEOUT).await;
-        assert!(admitted(&health));
+        assert!(asked(&health));
     }
 
     #[tokio::test(start_paused = true)]
@@ -321,7 +318,7 @@ mod tests {
                 "late failures add nothing"
             );
             advance(Duration::from_secs(seconds)).await;
-            assert!(admitted(&health));
+            assert!(asked(&health));
             fail(&health, Kind::Unavailable, 1);
         }
         health.record_success();
@@ -347,10 +344,10 @@ mod tests {
         health.record_limit(Duration::from_secs(40));
         assert_eq!(seconds_down(&health), Some(40));
         advance(Duration::from_secs(40)).await;
-        assert!(admitted(&health));
+        assert!(asked(&health));
         health.record_limit(Duration::from_secs(5));
         assert_eq!(seconds_down(&health), Some(5), "a probe that failed");
-        assert!(!admitted(&health));
+        assert!(!asked(&health));
         health.record_limit(Duration::MAX);
         assert_eq!(seconds_down(&health), Some(3_600));
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
+use crate::status::status;
 use crate::trial::wire_case;
 
 pub fn trials(wire: PlayerWire) -> Vec<Trial> {
@@ -35,6 +36,11 @@ pub fn trials(wire: PlayerWire) -> Vec<Trial> {
             wire,
             "after the cooldown a single turn probes the provider",
             probing,
+        ),
+        wire_case(
+            wire,
+            "after the cooldown a provider is probed by what is sent",
+            work_that_sends_nothing,
         ),
         wire_case(
             wire,
@@ -240,6 +246,47 @@ async fn probing(wire: PlayerWire) {
     }
     drop(probe);
     assert_eq!(up.requests().len(), 2);
+}
+
+/// Accepting a background request sends nothing, nor does finding out that a history has to become a
+/// summary.
+async fn work_that_sends_nothing(wire: PlayerWire) {
+    let run = json!({"model": "up/m", "input": "go", "background": true});
+    let mut long = turn("long");
+    long["input"] = json!("I have read one more file, and it is as it should be. ".repeat(800));
+    long["context_management"] = json!([{"type": "compaction", "compact_threshold": 100_000}]);
+    for (body, sent) in [(run, 1), (long, 2)] {
+        let up = player(wire).await;
+        let other = repeating_player(wire, text_answer("there")).await;
+        let setup = fallback_setup(&other, "").provider("models = [{ id = \"m\", window = 8192 }]");
+        let proxy = Proxy::start_with(&up, setup.clone()).await;
+        let mut busy = ScriptedAnswer::error(429, "slow down");
+        busy.headers.insert("retry-after".into(), "2.1".into());
+        up.push(busy);
+        assert_eq!(proxy.stream(&turn("a")).await.text(), "there");
+        while is_down(&proxy, &setup).await {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        for _ in 0..sent {
+            up.push(text_answer("here"));
+        }
+        let reply = proxy.post(&body).await;
+        let mut end: Value = serde_json::from_str(&reply.body).unwrap();
+        if body["background"] == true {
+            let events = format!("/v1/responses/{}?stream=true", end["id"].as_str().unwrap());
+            end = proxy.get(&events).await.stream().response;
+        }
+        assert_eq!(end["status"], "completed", "{end}");
+        assert_eq!((up.requests().len(), other.requests().len()), (1 + sent, 1));
+    }
+}
+
+/// Whether turns that can go elsewhere are not sent to `up`.
+async fn is_down(proxy: &Proxy, setup: &Setup) -> bool {
+    let status = status(proxy, setup).await;
+    let mut providers = status["server"]["providers"].as_array().unwrap().iter();
+    let up = providers.find(|provider| provider["id"] == "up").unwrap();
+    up["down_ms"].as_u64().unwrap() > 0
 }
 
 async fn no_free_permit(wire: PlayerWire) {
