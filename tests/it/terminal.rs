@@ -36,7 +36,7 @@ async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String 
     let terminal = open(name, flags, Mode::empty()).unwrap();
     let setup = setup.clone().env("TERM", "xterm");
     let output = Stdio::from(terminal);
-    let child = setup.command(folder).stdout(output).spawn().unwrap();
+    let mut child = setup.command(folder).stdout(output).spawn().unwrap();
     let mut controller = File::from(controller);
     let read = move || {
         let mut shown = Vec::new();
@@ -51,7 +51,9 @@ async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String 
         String::from_utf8(shown).unwrap()
     };
     let shown = tokio::task::spawn_blocking(read).await.unwrap();
-    drop(child);
+    // The next one in this folder finds the data in use until this one has ended.
+    child.start_kill().ok();
+    child.wait().await.unwrap();
     assert!(shown.contains(end), "{shown:?}");
     shown
 }
