@@ -291,7 +291,8 @@ impl RelayDecoder {
             }
             Piece::PartDone => return,
             Piece::Annotation => {
-                let Some(annotation) = members.present("annotation") else {
+                let annotation = members.present("annotation");
+                let Some(annotation) = annotation.filter(|raw| raw.get().starts_with('{')) else {
                     return;
                 };
                 NativeEvent::Annotation { slot, annotation }

@@ -348,7 +348,8 @@ impl TextPart {
         let list: Vec<&RawValue> = list
             .and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_default();
-        let later = list.iter().skip(self.annotations.len());
+        let objects = list.iter().filter(|raw| raw.get().starts_with('{'));
+        let later = objects.skip(self.annotations.len());
         for annotation in later.take(MAX_ANNOTATIONS - self.annotations.len()) {
             self.annotations.push(complete_annotation(annotation.get()));
         }
