@@ -22,7 +22,7 @@ pub fn routes(state: &AppState) -> RouteService {
     let api = [
         post("/responses", responses::create).or_websocket(websocket::connect),
         get("/responses", stored::responses::list),
-        post("/responses/compact", responses::create),
+        post("/responses/compact", responses::compact),
         post("/responses/input_tokens", responses::count_input_tokens),
         get("/responses/{id}", stored::responses::retrieve),
         delete("/responses/{id}", stored::responses::remove),

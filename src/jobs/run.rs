@@ -3,9 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use axum::http::Request;
 use futures_util::FutureExt;
-use http::Method;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -18,7 +16,7 @@ use crate::net::memory::{CountedValue, MemoryKind};
 use crate::responses::BusyConversation;
 use crate::store::{ResponseText, StoreError, UnfinishedJob};
 use crate::turn::{
-    BackgroundRun, ReceivedBody, ResponseIdentity, restored_headers, run_in_background,
+    BackgroundRun, ReceivedBody, ResponseIdentity, TurnRequest, restored_headers, run_in_background,
 };
 
 /// A run that waits for its turn. Made when its request is accepted, or by the next process. The
@@ -56,12 +54,12 @@ pub(super) async fn run(
     let log = Arc::clone(&waiting.log);
     let writer = Arc::clone(&log);
     let _writer = AbortOnDropHandle::new(tokio::spawn(async move { writer.write_events().await }));
-    let mut request = Request::new(());
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = http::Uri::from_static("/v1/responses");
-    *request.headers_mut() = restored_headers(&job.headers);
-    request.extensions_mut().insert(RequestId::random());
-    let (head, ()) = request.into_parts();
+    let request = TurnRequest {
+        id: RequestId::random().0,
+        headers: restored_headers(&job.headers),
+        owner: Arc::clone(&owner),
+        ..TurnRequest::default()
+    };
     let (UnfinishedJob { request: text, .. }, share) = job.into_parts();
     let mut memory = shared.memory.of_owner(&owner).share(MemoryKind::Requests);
     memory.set(text.len().saturating_mul(2));
@@ -74,7 +72,7 @@ pub(super) async fn run(
         busy: Arc::new(Mutex::new(waiting.busy.take())),
     };
     let identity = waiting.identity.clone();
-    let turn = run_in_background(&shared.service, owner, &head, body, identity, background);
+    let turn = run_in_background(&shared.service, request, body, identity, background);
     // A panic ends the turn; what it has stored as ended stays.
     AssertUnwindSafe(turn).catch_unwind().await.ok();
     if !log.has_ended() {

@@ -69,14 +69,21 @@ pub trait TurnEnvironmentFactory: Send + Sync {
     }
 }
 
-impl TurnEnvironmentFactory for System {
-    fn create(&self, _: &Arc<str>, _: &Arc<Config>) -> TurnEnvironment {
-        TurnEnvironment {
+/// The clock and the randomness of the system; nobody observes.
+impl Default for TurnEnvironment {
+    fn default() -> Self {
+        Self {
             clock: Arc::new(System),
             random: Arc::new(System),
             observer: None,
             tools: None,
         }
+    }
+}
+
+impl TurnEnvironmentFactory for System {
+    fn create(&self, _: &Arc<str>, _: &Arc<Config>) -> TurnEnvironment {
+        TurnEnvironment::default()
     }
 }
 

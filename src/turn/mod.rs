@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `service` | what all turns need: configuration, metrics, `shared` state |
 //! | `context` | who asks, and the clock, randomness and `observer` of one turn |
+//! | `request` | what runs a turn, whatever it came through; `received` is it with its body and context |
 //! | `respond` | runs one turn, as a `stream` or as a whole; `reply` makes the HTTP response |
+//! | `message` | runs the turn of a message of a WebSocket |
 //! | `caller` | the client, and the session that the turn belongs to |
 //! | `prepare` | parses and routes the request; the result is a `prepared` turn or a compaction |
 //! | `failover` | chooses the route, plans the turn and encodes the upstream request |
@@ -36,6 +38,7 @@ mod context;
 mod engine;
 mod failover;
 mod large_work;
+mod message;
 mod observer;
 mod outcome;
 mod output_cache;
@@ -43,9 +46,11 @@ mod owner_limits;
 mod prefix;
 mod prepare;
 mod prepared;
+mod received;
 mod record;
 mod recovery;
 mod reply;
+mod request;
 mod request_budget;
 mod respond;
 mod response_headers;
@@ -69,11 +74,13 @@ pub use background::{
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
 pub use context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
+pub use message::{MessageRequest, message_turn};
 pub use observer::{TurnEvent, TurnObserver};
 pub use outcome::Outcome;
 pub use owner_limits::{OwnerSlot, OwnerSlots};
 pub use prefix::PrefixReason;
-pub use respond::{MessageRequest, input_tokens, message_turn, respond, run_in_background};
+pub use request::{TurnEndpoint, TurnRequest};
+pub use respond::{input_tokens, respond, run_in_background};
 pub use response_headers::PREFIX_HEADER;
 pub use running::{RunningTurnReport, RunningTurns};
 pub use service::Service;

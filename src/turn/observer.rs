@@ -10,11 +10,11 @@ use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::responses::assembler::{AnswerParams, HostedItem};
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
-use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use registry::Route;
 
 use super::outcome::Outcome;
+use super::request::TurnRequest;
 use super::state::TurnState;
 use super::tool_runner::ToolResult;
 use crate::upstream::{AttemptEvent, KeyIndex, Upstream, UpstreamRequest};
@@ -61,10 +61,8 @@ pub trait TurnObserver: Send + Sync {
 pub enum TurnEvent<'a> {
     /// The client's request arrived.
     ClientRequest {
-        /// Whose request it is.
-        owner: &'a Arc<str>,
-        /// Method, path and headers.
-        head: &'a Parts,
+        /// Whose it is, where it was sent to, and its headers.
+        request: &'a TurnRequest,
         /// The decoded body. Cloning the `Arc` is cheap.
         body: &'a Arc<String>,
     },

@@ -1,16 +1,17 @@
-//! From a request body to everything that the engine needs: parse, resolve item references, route,
-//! plan and encode. Nothing here waits.
+//! From a parsed request to everything that the engine needs: route, plan and encode. Nothing here
+//! waits.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use adapters::fault::Fault;
+use adapters::hidden_rounds::HiddenRounds;
 use adapters::json;
-use adapters::responses::assembler::Assembler;
+use adapters::responses::assembler::{AnswerParams, Assembler};
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::{TurnSource, call_not_found};
-use adapters::shared_text::SharedText;
-use adapters::turn::{Continuation, Turn};
+use adapters::tools::ProxyTool;
+use adapters::turn::Turn;
+use adapters::wire;
 
 use super::background::ResponseIdentity;
 use super::caller::{Session, TurnKind};
@@ -20,65 +21,32 @@ use super::engine::{AnswerParts, Round, Step, ToolLoop};
 use super::failover::Failover;
 use super::observer::TurnEvent;
 use super::prepared::{RoutedHistory, first_attempt, new_assembler, resolve_routes};
+use super::received::LoadedParts;
 use super::shared::SharedState;
 use crate::config::Config;
-use crate::net::memory::MemoryShare;
-use crate::responses::{
-    BusyConversation, ConnectionTurn, HistoryBefore, LoadedHistory, StoredTurn,
-};
+use crate::responses::{BusyConversation, ConnectionTurn, LoadedHistory, StoredTurn};
 
-/// The result of a step that may need something from the store.
-pub(super) enum Preparation<T> {
-    /// It is done.
-    Ready(T),
-    /// It has to be done again, with this from the store.
-    NeedsStored(StoredNeeds),
+/// What a request is prepared for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PreparedFor {
+    /// A turn that runs now.
+    Turn,
+    /// `POST /v1/responses/compact`.
+    CompactEndpoint,
+    /// A run that waits in the queue. It is planned when it begins.
+    Queue,
 }
 
-/// What a request needs from the store.
-#[derive(Debug, Default)]
-pub(super) struct StoredNeeds {
-    /// What it continues.
-    pub(super) continues: Option<Continuation>,
-    /// The ids of items that it refers to.
-    pub(super) items: BTreeSet<String>,
-    /// The bytes of the items that it refers to, each as often as it is named: so much memory its
-    /// copy for a provider may take.
-    pub(super) copies: usize,
-}
-
-/// What was loaded from the store for a request.
-#[derive(Default)]
-pub(super) struct LoadedParts {
-    /// The history that it continues.
-    pub(super) history: Option<LoadedHistory>,
-    /// The items that it refers to; `None` if nobody looked for them.
-    pub(super) items: Option<HashMap<String, SharedText>>,
-    /// The conversation, which no other turn may use meanwhile.
-    pub(super) busy: Option<BusyConversation>,
-    /// The history, for what continues it on the same connection.
-    pub(super) before: Option<HistoryBefore>,
-    /// Memory for a copy of the history.
-    pub(super) history_copy: Option<MemoryShare>,
-    /// Memory for copies of the items, and its bytes.
-    pub(super) item_copies: Option<(MemoryShare, usize)>,
-}
-
-impl LoadedParts {
-    /// The bytes of it all.
-    pub(super) fn size(&self) -> usize {
-        let history = self.history.as_ref().map_or(0, |it| it.items.len());
-        let items = self.items.iter().flat_map(HashMap::values);
-        history + items.map(|item| item.len()).sum::<usize>()
-    }
-}
-
-/// A request with what it refers to. Made by [`resolve`].
-struct ResolvedRequest {
-    /// The request with its history and items; `None` if it refers to nothing.
-    source: Option<TurnSource>,
-    /// The items that it refers to, by id.
-    items: HashMap<String, SharedText>,
+/// A request that was parsed, with what it refers to.
+pub(super) struct ParsedRequest<'t> {
+    pub(super) ctx: &'t TurnContext,
+    pub(super) config: &'t Arc<Config>,
+    pub(super) shared: &'t Arc<SharedState>,
+    pub(super) source: &'t TurnSource,
+    pub(super) turn: Turn<'t>,
+    /// The results of calls in its own items: index and call id.
+    pub(super) own_results: Vec<(usize, String)>,
+    pub(super) loaded: LoadedParts,
 }
 
 /// A client request that was parsed and routed.
@@ -93,87 +61,37 @@ pub(super) struct PreparedRequest {
     pub(super) busy: Option<BusyConversation>,
 }
 
-/// Prepares a client request. `at_endpoint` is true for `POST /v1/responses/compact`; `loaded` is
-/// what an earlier call needed.
+/// Prepares a client request.
 pub(super) fn prepare(
-    ctx: &TurnContext,
-    config: &Arc<Config>,
-    shared: &Arc<SharedState>,
-    source: &TurnSource,
-    at_endpoint: bool,
-    loaded: &mut LoadedParts,
-) -> Result<Preparation<PreparedRequest>, Fault> {
-    let mut turn = source.turn()?;
-    let responses = &shared.responses;
-    let refusal = if !turn.background {
-        None
-    } else if at_endpoint {
-        Some("A compaction does not run in the background")
-    } else if !responses.is_available() && ctx.identity.is_none() {
-        Some("Background responses need a store, and this server has none")
-    } else {
-        None
-    };
-    if let Some(why) = refusal {
-        let message = format!("{why}: send the request without 'background'.");
-        return Err(Fault::invalid("background", message).with_code("unsupported_parameter"));
-    }
-    let own_results = match turn.continues {
-        Some(Continuation::Response(_)) => turn.results(),
-        Some(Continuation::Conversation(_)) | None => Vec::new(),
-    };
-    let resolved = match resolve(ctx, config, shared, source, &turn, loaded)? {
-        Preparation::Ready(resolved) => resolved,
-        Preparation::NeedsStored(needs) => return Ok(Preparation::NeedsStored(needs)),
-    };
-    let items = resolved.items;
-    let source = resolved.source.as_ref().unwrap_or(source);
-    if resolved.source.is_some() {
-        turn = source.turn()?;
-    }
+    parsed: ParsedRequest<'_>,
+    purpose: PreparedFor,
+) -> Result<PreparedRequest, Fault> {
+    let ParsedRequest {
+        ctx,
+        config,
+        shared,
+        source,
+        mut turn,
+        own_results,
+        mut loaded,
+    } = parsed;
     let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
     if let Some(history) = &loaded.history {
         session.continue_stored(&history.session);
     }
     let prompt = ctx.caller.prompt(&turn, source.size());
-    let memory = &shared.memory;
-    let hidden_rounds = memory.hidden_rounds(&ctx.owner, &session.id, || turn.call_ids());
-    let proxy_tools = ctx
-        .environment
-        .tools
-        .as_ref()
-        .map(|runner| runner.offered(ctx, &turn));
-    let proxy_tools = proxy_tools.unwrap_or_default();
-    let extended = (!hidden_rounds.is_empty() || !proxy_tools.is_empty()).then(|| {
-        let source = source.with_hidden_rounds(hidden_rounds.clone());
-        source.with_proxy_tools(proxy_tools.clone())
-    });
+    let added = AddedByProxy::new(ctx, shared, &session, &turn);
+    let extended = added.extend(source);
     if let Some(extended) = &extended {
         turn = extended.turn()?;
     }
     check_results(&turn, &own_results, loaded.history.as_ref())?;
     let routes = resolve_routes(ctx, config, shared, &turn)?;
+    let at_endpoint = purpose == PreparedFor::CompactEndpoint;
     let trigger = CompactionTrigger::detect(at_endpoint, &ctx.caller, &turn);
     let tools = (trigger == Some(CompactionTrigger::LocalPrompt))
-        .then(|| memory.tools(&ctx.owner, &session.id))
+        .then(|| shared.memory.tools(&ctx.owner, &session.id))
         .flatten();
-    if ctx.environment.observer.is_some() {
-        let mut state = shared.snapshot(config, &ctx.owner, &session.id, prompt, &routes);
-        state.items = items
-            .into_iter()
-            .map(|(id, json)| (id, json.to_string()))
-            .collect();
-        state.tools = tools.as_deref().map(str::to_owned);
-        state.calibration = (trigger.is_some() || turn.compact_threshold.is_some())
-            .then(|| memory.calibration(&ctx.owner, &session.id))
-            .flatten();
-        state.hidden_rounds = hidden_rounds.iter().map(|one| (**one).clone()).collect();
-        state.proxy_tools = proxy_tools;
-        state.stored = turn.store && responses.is_available();
-        state.history.clone_from(&loaded.history);
-        state.identity.clone_from(&ctx.identity);
-        ctx.observe(TurnEvent::State(Box::new(state)));
-    }
     let history = RoutedHistory {
         config: Arc::clone(config),
         shared: Arc::clone(shared),
@@ -182,9 +100,19 @@ pub(super) fn prepare(
         prompt,
         routes,
     };
-    let stored = (turn.store && responses.is_available() && !at_endpoint).then(|| {
+    let has_store = turn.store && shared.responses.is_available();
+    let routed = RoutedTurn {
+        ctx,
+        turn: &turn,
+        history,
+        is_stored: has_store && !at_endpoint,
+    };
+    if ctx.environment.observer.is_some() {
+        routed.observe_state(&loaded, added, tools.as_deref(), trigger);
+    }
+    let stored = routed.is_stored.then(|| {
         Box::new(StoredTurn {
-            responses: responses.clone(),
+            responses: shared.responses.clone(),
             owner: Arc::clone(&ctx.owner),
             session: session.id.clone(),
             continues: turn.continues.clone(),
@@ -202,162 +130,235 @@ pub(super) fn prepare(
             source: source.clone(),
         })
     });
-    let codex = ctx.caller.codex;
-    let assembler = |identity: &ResponseIdentity, answer_params| {
-        let (id, created_at) = (&identity.id, identity.created_at);
-        let mut assembler = new_assembler(&turn, id, created_at, codex, answer_params);
-        assembler.set_stored(stored.is_some(), &mut EventBuffer::default());
-        if ctx.run.is_some() {
-            assembler.continue_queued();
-        }
-        assembler
-    };
-    let compaction = |trigger, limit, tools, identity: ResponseIdentity| {
-        Box::new(Compaction {
-            trigger,
-            limit,
-            history: history.clone(),
-            tools,
-            id: identity.id,
-            created_at: identity.created_at,
-        })
-    };
-    if let Some(trigger) = trigger {
-        let identity = ctx.response_identity();
-        let answer_params = Compaction::answer_params(&history.routes);
-        return Ok(Preparation::Ready(PreparedRequest {
-            parts: AnswerParts {
-                assembler: assembler(&identity, answer_params),
-                tools: None,
-                compaction: None,
-                keeps_items,
-                stored,
-                connection,
-            },
-            first_step: Step::Summarize(compaction(trigger, None, tools, identity)),
-            session,
-            stream: turn.stream && trigger != CompactionTrigger::Endpoint,
-            busy: loaded.busy.take(),
-        }));
-    }
-    if codex && ctx.caller.kind == TurnKind::Turn {
+    if trigger.is_none() && ctx.caller.codex && ctx.caller.kind == TurnKind::Turn {
+        let memory = &shared.memory;
         memory.keep_tools(&ctx.owner, &session.id, turn.echo.tools);
     }
-    let mut failover = Failover::new(ctx, &history);
-    let attempt = first_attempt(&mut failover, &turn)?;
-    let identity = ctx.response_identity();
-    let mut assembler = assembler(&identity, attempt.answer_params.clone());
-    let runner = ctx.environment.tools.as_ref();
-    let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
-    let max_tool_calls = turn.echo.max_tool_calls;
-    let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
-    let tools = runner.map(|runner| {
-        let runner = Arc::clone(runner);
-        Box::new(ToolLoop::new(runner, history.clone(), max_tool_calls))
-    });
-    let max_input = attempt.route.model.window().max_input();
-    let estimate = attempt.answer_params.estimated_input_tokens;
-    let is_too_long = || {
-        let calibration = memory.calibration(&ctx.owner, &session.id);
-        let origin = &attempt.answer_params.origin;
-        let likely = calibration.map_or(estimate, |known| known.scale(origin, estimate));
-        likely > max_input
-    };
-    let compaction = turn.compact_threshold.map(|threshold| {
-        let limit = Some(threshold.min(max_input)).filter(|limit| estimate <= *limit);
-        compaction(CompactionTrigger::Threshold, limit, None, identity)
-    });
-    // A history that does not fit the window is compacted before its answer, another one after it.
-    let (first_step, compaction) = match compaction {
-        Some(compaction) if is_too_long() => (Step::Summarize(compaction), None),
-        compaction => {
-            failover.keep_source(history.source.clone());
-            let round = Round::new(attempt, failover, session.affinity());
-            (Step::Upstream(Box::new(round)), compaction)
+    let first = match (purpose, trigger) {
+        (PreparedFor::Queue, _) => routed.queued(),
+        (PreparedFor::Turn | PreparedFor::CompactEndpoint, Some(trigger)) => {
+            routed.summary(trigger, tools)
         }
+        (PreparedFor::Turn | PreparedFor::CompactEndpoint, None) => routed.answer()?,
     };
-    if compaction.is_some() {
-        assembler.hold_end();
-    }
-    Ok(Preparation::Ready(PreparedRequest {
-        first_step,
+    Ok(PreparedRequest {
+        first_step: first.step,
         parts: AnswerParts {
-            assembler,
-            tools,
-            compaction,
+            assembler: first.assembler,
+            tools: first.tools,
+            compaction: first.compaction,
             keeps_items,
             stored,
             connection,
         },
         session,
-        stream: turn.stream,
+        stream: turn.stream && trigger != Some(CompactionTrigger::Endpoint),
         busy: loaded.busy.take(),
-    }))
+    })
 }
 
-/// Puts what was loaded into a request, or says what has to be loaded first.
-fn resolve(
-    ctx: &TurnContext,
-    config: &Config,
-    shared: &SharedState,
-    source: &TurnSource,
-    turn: &Turn<'_>,
-    loaded: &LoadedParts,
-) -> Result<Preparation<ResolvedRequest>, Fault> {
-    let mut needs = StoredNeeds::default();
-    if loaded.history.is_none() {
-        needs.continues.clone_from(&turn.continues);
-    }
-    let references = turn.referenced_ids();
-    let mut items = if references.is_empty() {
-        HashMap::new()
-    } else {
-        shared.memory.items(&ctx.owner, references.clone())
-    };
-    match &loaded.items {
-        Some(stored) => items.extend(stored.iter().map(|(id, json)| (id.clone(), json.clone()))),
-        None if shared.responses.store().is_some() => {
-            let unknown = references.iter().filter(|id| !items.contains_key(*id));
-            needs.items = unknown.cloned().collect();
+/// What the proxy adds to a request: rounds that the client did not see, and its own tools.
+struct AddedByProxy {
+    rounds: Vec<Arc<HiddenRounds>>,
+    tools: Vec<ProxyTool>,
+}
+
+impl AddedByProxy {
+    fn new(ctx: &TurnContext, shared: &SharedState, session: &Session, turn: &Turn<'_>) -> Self {
+        let runner = ctx.environment.tools.as_ref();
+        Self {
+            rounds: shared
+                .memory
+                .hidden_rounds(&ctx.owner, &session.id, || turn.call_ids()),
+            tools: runner.map_or_else(Vec::new, |runner| runner.offered(ctx, turn)),
         }
-        None => {}
     }
-    let copied = loaded.item_copies.as_ref().map_or(0, |(_, bytes)| *bytes);
-    needs.copies = size_of_references(&references, &items, config.server.body_limit)?;
-    if needs.continues.is_some() || !needs.items.is_empty() || needs.copies > copied {
-        return Ok(Preparation::NeedsStored(needs));
+
+    /// The request with all of it; `None` if there is nothing.
+    fn extend(&self, source: &TurnSource) -> Option<TurnSource> {
+        if self.rounds.is_empty() && self.tools.is_empty() {
+            return None;
+        }
+        let source = source.with_hidden_rounds(self.rounds.clone());
+        Some(source.with_proxy_tools(self.tools.clone()))
     }
-    let mut resolved = None;
-    if let Some(history) = &loaded.history {
-        let source = source.with_history(history.items.clone());
-        resolved = Some(source.with_max_message_chars(history.max_message_chars));
-    }
-    if !items.is_empty() {
-        let source = resolved.as_ref().unwrap_or(source);
-        resolved = Some(source.with_items(items.clone()));
-    }
-    Ok(Preparation::Ready(ResolvedRequest {
-        source: resolved,
-        items,
-    }))
 }
 
-/// The bytes of the items that a request refers to, each as often as it is named. They are limited
-/// like those of a body that has the items itself.
-fn size_of_references(
-    references: &[String],
-    items: &HashMap<String, SharedText>,
-    limit: usize,
-) -> Result<usize, Fault> {
-    let named = references.iter().filter_map(|id| items.get(id));
-    let bytes = named.map(|item| item.len()).fold(0, usize::saturating_add);
-    if bytes > limit {
-        let message = format!(
-            "The items that this request refers to have {bytes} bytes, more than the {limit} that body_limit in [server] allows: refer to fewer of them, or to each only once."
-        );
-        return Err(Fault::invalid("input", message));
+/// A turn that was routed. Made by [`prepare`] to choose its first step.
+struct RoutedTurn<'t> {
+    ctx: &'t TurnContext,
+    turn: &'t Turn<'t>,
+    history: RoutedHistory,
+    is_stored: bool,
+}
+
+/// The first step of an answer, and what goes with it.
+struct FirstStep {
+    step: Step,
+    assembler: Box<Assembler>,
+    tools: Option<Box<ToolLoop>>,
+    /// The compaction that may follow the answer.
+    compaction: Option<Box<Compaction>>,
+}
+
+impl RoutedTurn<'_> {
+    /// Tells the observer with which state the turn begins.
+    fn observe_state(
+        &self,
+        loaded: &LoadedParts,
+        added: AddedByProxy,
+        tools: Option<&str>,
+        trigger: Option<CompactionTrigger>,
+    ) {
+        let (ctx, turn) = (self.ctx, self.turn);
+        let RoutedHistory {
+            config,
+            shared,
+            session,
+            prompt,
+            routes,
+            ..
+        } = &self.history;
+        let mut state = shared.snapshot(config, &ctx.owner, &session.id, *prompt, routes);
+        let items = loaded.items.iter();
+        state.items = items
+            .map(|(id, json)| (id.clone(), json.to_string()))
+            .collect();
+        state.tools = tools.map(str::to_owned);
+        state.calibration = (trigger.is_some() || turn.compact_threshold.is_some())
+            .then(|| shared.memory.calibration(&ctx.owner, &session.id))
+            .flatten();
+        state.hidden_rounds = added.rounds.iter().map(|one| (**one).clone()).collect();
+        state.proxy_tools = added.tools;
+        state.stored = turn.store && shared.responses.is_available();
+        state.history.clone_from(&loaded.history);
+        state.identity.clone_from(&ctx.identity);
+        ctx.observe(TurnEvent::State(Box::new(state)));
     }
-    Ok(bytes)
+
+    /// The response of a run that waits, which asks no provider yet.
+    fn queued(self) -> FirstStep {
+        let first_choice = self.history.routes.first();
+        let relayed = first_choice.map(|route| wire::relayed_tools(&route.dialect.quirks));
+        let params = AnswerParams {
+            relayed_tools: relayed.unwrap_or_default(),
+            ..Compaction::answer_params(&self.history.routes)
+        };
+        FirstStep {
+            assembler: self.assembler(&self.ctx.response_identity(), params),
+            step: Step::Nothing,
+            tools: None,
+            compaction: None,
+        }
+    }
+
+    /// A summary, which the request asks for.
+    fn summary(self, trigger: CompactionTrigger, tools: Option<Arc<str>>) -> FirstStep {
+        let identity = self.ctx.response_identity();
+        let params = Compaction::answer_params(&self.history.routes);
+        FirstStep {
+            assembler: self.assembler(&identity, params),
+            step: Step::Summarize(self.compaction(trigger, None, tools, identity)),
+            tools: None,
+            compaction: None,
+        }
+    }
+
+    /// An answer. A history that does not fit the window is compacted before it, another one that is
+    /// beyond the threshold of the request after it.
+    fn answer(self) -> Result<FirstStep, Fault> {
+        let (ctx, turn) = (self.ctx, self.turn);
+        let mut failover = Failover::new(ctx, &self.history);
+        let attempt = first_attempt(&mut failover, turn)?;
+        let identity = ctx.response_identity();
+        let mut assembler = self.assembler(&identity, attempt.answer_params.clone());
+        let runner = ctx.environment.tools.as_ref();
+        let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
+        let max_tool_calls = turn.echo.max_tool_calls;
+        let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
+        let tools = runner.map(|runner| {
+            let runner = Arc::clone(runner);
+            Box::new(ToolLoop::new(runner, self.history.clone(), max_tool_calls))
+        });
+        let max_input = attempt.route.model.window().max_input();
+        let estimate = attempt.answer_params.estimated_input_tokens;
+        let compaction = turn.compact_threshold.map(|threshold| {
+            let limit = Some(threshold.min(max_input)).filter(|limit| estimate <= *limit);
+            self.compaction(CompactionTrigger::Threshold, limit, None, identity)
+        });
+        let is_too_long = || {
+            let memory = &self.history.shared.memory;
+            let calibration = memory.calibration(&ctx.owner, &self.history.session.id);
+            let origin = &attempt.answer_params.origin;
+            let likely = calibration.map_or(estimate, |known| known.scale(origin, estimate));
+            likely > max_input
+        };
+        let (step, compaction) = match compaction {
+            Some(compaction) if is_too_long() => (Step::Summarize(compaction), None),
+            compaction => {
+                failover.keep_source(self.history.source.clone());
+                let round = Round::new(attempt, failover, self.history.session.affinity());
+                (Step::Upstream(Box::new(round)), compaction)
+            }
+        };
+        if compaction.is_some() {
+            assembler.hold_end();
+        }
+        Ok(FirstStep {
+            step,
+            assembler,
+            tools,
+            compaction,
+        })
+    }
+
+    fn assembler(&self, identity: &ResponseIdentity, params: AnswerParams) -> Box<Assembler> {
+        let (id, created_at) = (&identity.id, identity.created_at);
+        let codex = self.ctx.caller.codex;
+        let mut assembler = new_assembler(self.turn, id, created_at, codex, params);
+        assembler.set_stored(self.is_stored, &mut EventBuffer::default());
+        if self.ctx.run.is_some() {
+            assembler.continue_queued();
+        }
+        assembler
+    }
+
+    fn compaction(
+        &self,
+        trigger: CompactionTrigger,
+        limit: Option<u64>,
+        tools: Option<Arc<str>>,
+        identity: ResponseIdentity,
+    ) -> Box<Compaction> {
+        Box::new(Compaction {
+            trigger,
+            limit,
+            history: self.history.clone(),
+            tools,
+            id: identity.id,
+            created_at: identity.created_at,
+        })
+    }
+}
+
+/// Refuses a request for a background response that cannot run in the background.
+pub(super) fn check_background(
+    ctx: &TurnContext,
+    shared: &SharedState,
+    turn: &Turn<'_>,
+    purpose: PreparedFor,
+) -> Result<(), Fault> {
+    let why = if !turn.background {
+        return Ok(());
+    } else if purpose == PreparedFor::CompactEndpoint {
+        "A compaction does not run in the background"
+    } else if !shared.responses.is_available() && ctx.identity.is_none() {
+        "Background responses need a store, and this server has none"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{why}: send the request without 'background'.");
+    Err(Fault::invalid("background", message).with_code("unsupported_parameter"))
 }
 
 /// A request that cannot be prepared, with a stream that says why. `None` if the client did not ask
@@ -408,29 +409,22 @@ fn check_results(
 
 /// Estimates the input tokens of a request, without the caution of the bounds. Nothing is sent or
 /// stored.
-pub(super) fn estimate_input_tokens(
-    ctx: &TurnContext,
-    config: &Arc<Config>,
-    shared: &Arc<SharedState>,
-    source: &TurnSource,
-    loaded: &LoadedParts,
-) -> Result<Preparation<u64>, Fault> {
-    let mut turn = source.turn()?;
-    let resolved = match resolve(ctx, config, shared, source, &turn, loaded)? {
-        Preparation::Ready(resolved) => resolved.source,
-        Preparation::NeedsStored(needs) => return Ok(Preparation::NeedsStored(needs)),
-    };
-    let source = resolved.as_ref().unwrap_or(source);
-    if resolved.is_some() {
-        turn = source.turn()?;
-    }
+pub(super) fn estimate_input_tokens(parsed: &ParsedRequest<'_>) -> Result<u64, Fault> {
+    let ParsedRequest {
+        ctx,
+        config,
+        shared,
+        source,
+        turn,
+        ..
+    } = parsed;
     let history = RoutedHistory {
         config: Arc::clone(config),
         shared: Arc::clone(shared),
-        source: source.clone(),
-        session: Session::from_turn(&ctx.caller, &ctx.owner, &turn),
-        prompt: ctx.caller.prompt(&turn, source.size()),
-        routes: resolve_routes(ctx, config, shared, &turn)?,
+        source: (*source).clone(),
+        session: Session::from_turn(&ctx.caller, &ctx.owner, turn),
+        prompt: ctx.caller.prompt(turn, source.size()),
+        routes: resolve_routes(ctx, config, shared, turn)?,
     };
-    Failover::estimate_tokens(ctx, &history, &turn).map(Preparation::Ready)
+    Failover::estimate_tokens(ctx, &history, turn)
 }

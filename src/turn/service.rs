@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
 use arc_swap::ArcSwap;
-use http::request::Parts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +13,7 @@ use super::caller::{Caller, Session};
 use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 use super::owner_limits::{OwnerSlot, OwnerSlots, check_day, too_many_at_once};
 use super::prepared::resolve_routes;
+use super::request::TurnRequest;
 use super::running::RunningTurns;
 use super::shared::SharedState;
 use super::state::TurnState;
@@ -22,7 +22,6 @@ use crate::artifacts::owner::OwnerArtifacts;
 use crate::clock::{Clock as _, System};
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::net::RequestId;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::store::Store;
@@ -130,16 +129,15 @@ impl Service {
     }
 
     /// Restores the state that a recorded turn began with, so that it runs again as it ran then.
-    /// `head` and `body` are the recorded request; an error is the fault of that request.
+    /// `request` and `body` are the recorded ones; an error is the fault of that request.
     pub fn restore_state(
         &self,
-        owner: &Arc<str>,
         state: &TurnState,
-        head: &Parts,
+        request: &TurnRequest,
         body: &Arc<String>,
     ) -> Result<(), Fault> {
         let config = self.config.load_full();
-        let ctx = self.turn_context(Arc::clone(owner), head, &config);
+        let ctx = self.turn_context(request, &config);
         let source = TurnSource::from_shared(Arc::clone(body));
         let turn = source.turn()?;
         let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
@@ -154,15 +152,9 @@ impl Service {
     }
 
     /// The context of the turn that answers this request.
-    pub(super) fn turn_context(
-        &self,
-        owner: Arc<str>,
-        head: &Parts,
-        config: &Arc<Config>,
-    ) -> TurnContext {
-        let request_id = request_id(head);
-        let environment = self.environments.create(&request_id, config);
-        self.context_with(owner, head, config, request_id, environment)
+    pub(super) fn turn_context(&self, request: &TurnRequest, config: &Arc<Config>) -> TurnContext {
+        let environment = self.environments.create(&request.id, config);
+        self.context_with(request, config, environment)
     }
 
     /// Refuses a request of an owner who has used up a limit of the day.
@@ -187,20 +179,18 @@ impl Service {
 
     pub(super) fn context_with(
         &self,
-        owner: Arc<str>,
-        head: &Parts,
+        request: &TurnRequest,
         config: &Config,
-        request_id: Arc<str>,
         environment: TurnEnvironment,
     ) -> TurnContext {
         let identity = self.shared.recorded_identity.lock().clone();
         TurnContext {
-            request_id,
-            owner,
-            caller: Caller::from_headers(&head.headers),
+            request_id: Arc::clone(&request.id),
+            owner: Arc::clone(&request.owner),
+            caller: Caller::from_headers(&request.headers),
             // A token of its own, so that turns do not wait for each other to look at it.
             shutdown: self.shutdown.child_token(),
-            client: head.extensions.get().cloned(),
+            client: request.client.clone(),
             deadline: Instant::now() + config.server.turn_timeout,
             stop: self.environments.stop_flag(),
             run: identity.is_some().then(BackgroundRun::replayed),
@@ -209,9 +199,4 @@ impl Service {
             environment,
         }
     }
-}
-
-pub(super) fn request_id(head: &Parts) -> Arc<str> {
-    let id = head.extensions.get::<RequestId>();
-    id.map_or_else(|| "".into(), |id| Arc::clone(&id.0))
 }

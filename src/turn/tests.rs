@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::observer::{TurnEvent, TurnObserver};
 use super::{
     Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
-    TurnEnvironmentFactory, respond,
+    TurnEnvironmentFactory, TurnRequest, respond,
 };
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
@@ -65,9 +65,8 @@ fn service_for(base: &str, settings: &str) -> Arc<Service> {
 }
 
 async fn ask(service: &Arc<Service>) -> Response<Body> {
-    let head = http::Request::new(()).into_parts().0;
     let body = json!({"model": "acme/m", "input": "hi", "stream": true});
-    respond(service, "local".into(), &head, body.to_string()).await
+    respond(service, TurnRequest::default(), body.to_string()).await
 }
 
 /// The last event of a streamed answer.
@@ -209,10 +208,9 @@ async fn r84_time_in_which_nobody_reads_is_no_silence() {
         for stream in [false, true] {
             let (base, arrived, go_on) = pausing(begin).await;
             let service = service_for(&base, "max_retries = 0");
-            let head = http::Request::new(()).into_parts().0;
             let body = json!({"model": "acme/m", "input": "hi", "stream": stream}).to_string();
             let answering = tokio::spawn(async move {
-                let response = respond(&service, "local".into(), &head, body).await;
+                let response = respond(&service, TurnRequest::default(), body).await;
                 let body = response.into_body().collect().await.unwrap().to_bytes();
                 String::from_utf8(body.to_vec()).unwrap()
             });
@@ -355,13 +353,12 @@ fn large_body() -> String {
 /// an answer that was made before there was any.
 async fn answer_meanwhile(
     service: &Arc<Service>,
-    head: http::request::Parts,
+    request: TurnRequest,
     begun: Arc<AtomicBool>,
     meanwhile: impl FnOnce() + Send + 'static,
 ) -> tokio::task::JoinHandle<Response<Body>> {
     let service = Arc::clone(service);
-    let answering =
-        tokio::spawn(async move { respond(&service, "local".into(), &head, large_body()).await });
+    let answering = tokio::spawn(async move { respond(&service, request, large_body()).await });
     while !begun.load(Ordering::Relaxed) && !answering.is_finished() {
         tokio::task::yield_now().await;
     }
@@ -378,9 +375,11 @@ async fn r8_the_preparation_of_a_turn_ends_when_its_client_leaves() {
         .await
         .unwrap();
     let connection = ClientConnection::new(listener.accept().await.unwrap().0);
-    let mut head = http::Request::new(()).into_parts().0;
-    head.extensions.insert(connection.clone());
-    let answering = answer_meanwhile(&service, head, begun, move || drop(client)).await;
+    let request = TurnRequest {
+        client: Some(connection.clone()),
+        ..TurnRequest::default()
+    };
+    let answering = answer_meanwhile(&service, request, begun, move || drop(client)).await;
     connection.left().await;
     answering.abort();
     assert!(answering.await.unwrap_err().is_cancelled());
@@ -391,9 +390,11 @@ async fn r8_the_preparation_of_a_turn_ends_when_its_client_leaves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r15_the_preparation_of_a_turn_ends_with_the_process() {
     let (service, player, begun) = preparing("").await;
-    let head = http::Request::new(()).into_parts().0;
     let shutdown = service.shutdown.clone();
-    let answering = answer_meanwhile(&service, head, begun, move || shutdown.cancel()).await;
+    let answering = answer_meanwhile(&service, TurnRequest::default(), begun, move || {
+        shutdown.cancel();
+    })
+    .await;
     assert_eq!(answering.await.unwrap().status(), 503);
     assert_eq!(player.requests().len(), 0);
 }
@@ -402,8 +403,7 @@ async fn r15_the_preparation_of_a_turn_ends_with_the_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_the_preparation_of_a_turn_ends_at_its_time_limit() {
     let (service, player, begun) = preparing("[server]\nturn_timeout = \"100ms\"").await;
-    let head = http::Request::new(()).into_parts().0;
-    let answering = answer_meanwhile(&service, head, begun, || ()).await;
+    let answering = answer_meanwhile(&service, TurnRequest::default(), begun, || ()).await;
     assert_eq!(answering.await.unwrap().status(), 504);
     assert_eq!(player.requests().len(), 0);
 }

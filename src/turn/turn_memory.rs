@@ -44,11 +44,6 @@ impl TurnMemory {
         }
     }
 
-    /// The budget of it all.
-    pub(super) fn budget(&self) -> &ProcessMemory {
-        self.request.memory()
-    }
-
     /// The turn has its body and one of so many bytes for a provider.
     pub(super) fn set_upstream_body(&mut self, bytes: usize) {
         // A step stands for the turn itself.

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use self::parse::{parse, read_tools};
+use self::parse::{parse, read_tools, read_updates};
 use super::request_body::read_items;
 use crate::compact;
 use crate::fault::{Fault, Kind};
@@ -257,11 +257,24 @@ impl TurnSource {
     /// Parses the request. An error is an invalid request of the client and names the
     /// parameter, or says why the work was stopped.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
+        self.complete(self.read()?)
+    }
+
+    /// Parses the body alone, for what it refers to. [`Self::complete`] makes the turn of it.
+    pub fn read(&self) -> Result<Turn<'_>, Fault> {
+        parse(self)
+    }
+
+    /// Completes a body that was read: with the items and the history that it refers to, its tools,
+    /// and what else this source has. The body may have been read without all of these.
+    pub fn complete<'a>(&'a self, read: Turn<'a>) -> Result<Turn<'a>, Fault> {
         let tools = match &self.purpose {
             Purpose::Summary { tools, .. } => tools.as_deref(),
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
-        let mut turn = parse(self)?;
+        let mut turn = read;
+        self.resolve_references(&mut turn);
+        read_updates(&mut turn)?;
         turn.controls.least_effort = self.least_effort;
         self.add_history(&mut turn)?;
         read_tools(&mut turn, tools)?;
@@ -281,6 +294,14 @@ impl TurnSource {
         }
         compact::apply_purpose(&mut turn, &self.purpose);
         Ok(turn)
+    }
+
+    fn resolve_references<'a>(&'a self, turn: &mut Turn<'a>) {
+        if !self.items.is_empty() {
+            for item in &mut turn.items {
+                item.resolve_reference(&self.items);
+            }
+        }
     }
 
     /// Puts the stored history before the items of the request.
@@ -310,6 +331,8 @@ impl TurnSource {
 
     /// The items of the request body, references resolved.
     pub(crate) fn items_of_body(&self) -> Result<Vec<Item<'_>>, Fault> {
-        Ok(parse(self)?.items)
+        let mut turn = self.read()?;
+        self.resolve_references(&mut turn);
+        Ok(turn.items)
     }
 }

@@ -17,23 +17,24 @@ use bytes::Bytes;
 use http::header::{CONNECTION, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::header::{SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION};
 use http::request::Parts;
-use http::{Extensions, Method, Request, Response};
+use http::{Request, Response};
 use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::lanes::{Lanes, WaitingTurn};
 use super::AppState;
 use super::owner::RequestOwner;
+use super::responses::turn_request;
 use crate::metrics::OpenStream;
 use crate::net::blocking::block_in_place_if_large;
 use crate::net::memory::{CountedValue, SharedMemory};
 use crate::net::websocket_frame::FrameKind;
-use crate::net::{AdmittedBy, ClientConnection, Owner, RequestId};
+use crate::net::{Owner, RequestId};
 use crate::responses::ConnectionResponses;
 use crate::serve::BodyLimits;
 use crate::serve::error::upgrade_required;
 use crate::serve::websocket::{SocketEnd, TextMessage, WebSocket, WebSocketLimits, upgrade};
-use crate::turn::{Caller, MessageRequest, error_message, message_turn};
+use crate::turn::{Caller, MessageRequest, TurnEndpoint, TurnRequest, error_message, message_turn};
 
 /// After so many errors that the client has not taken, its messages have to wait.
 const MAX_ERRORS: usize = 64;
@@ -49,21 +50,19 @@ pub(super) async fn connect(
         return upgrade_required();
     }
     let (head, _) = request.into_parts();
-    let by = head.extensions.get().copied().unwrap_or_default();
+
     let messages: BodyLimits = head.extensions.get().cloned().unwrap_or_default();
     let responses = ConnectionResponses::new(messages.max, messages.memory.clone());
     let limits = WebSocketLimits {
         messages,
         ping_interval: config.server.heartbeat,
     };
-    let turn_head = turn_head(&head);
+    let request = message_request(Arc::clone(&owner), head.clone());
     let expires = Instant::now() + config.server.websocket_lifetime;
     upgrade(&head, limits, move |socket| async move {
         let session = WebSocketSession {
-            codex: Caller::from_headers(&turn_head.headers).codex,
-            owner,
-            by,
-            head: turn_head,
+            codex: Caller::from_headers(&request.headers).codex,
+            request,
             responses: Arc::new(responses),
             lanes: Lanes::new(&app.service.metrics),
             errors: VecDeque::new(),
@@ -78,10 +77,9 @@ pub(super) async fn connect(
     })
 }
 
-/// The head that each message would have as a request of its own.
-fn turn_head(head: &Parts) -> Parts {
-    let mut head = head.clone();
-    head.method = Method::POST;
+/// What each message would be as a request of its own.
+fn message_request(owner: Arc<str>, head: Parts) -> TurnRequest {
+    let mut request = turn_request(TurnEndpoint::Responses, owner, head);
     for name in [
         CONNECTION,
         UPGRADE,
@@ -90,26 +88,17 @@ fn turn_head(head: &Parts) -> Parts {
         SEC_WEBSOCKET_PROTOCOL,
         SEC_WEBSOCKET_VERSION,
     ] {
-        head.headers.remove(name);
+        request.headers.remove(name);
     }
-    let client = head.extensions.remove::<ClientConnection>();
-    let by: AdmittedBy = head.extensions.remove().unwrap_or_default();
-    head.extensions = Extensions::new();
-    head.extensions.insert(by);
-    if let Some(client) = client {
-        head.extensions.insert(client);
-    }
-    head
+    request
 }
 
 /// A connection that is being served. Lives as long as it; dropping it ends its turns.
 struct WebSocketSession {
     app: AppState,
-    owner: Arc<str>,
-    /// The token of the handshake.
-    by: AdmittedBy,
+    /// What each message would be as a request of its own, let in by the token of the handshake.
+    request: TurnRequest,
     codex: bool,
-    head: Parts,
     socket: WebSocket,
     responses: Arc<ConnectionResponses>,
     lanes: Lanes,
@@ -194,20 +183,19 @@ impl WebSocketSession {
     }
 
     fn poll_lanes(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        let (app, owner, responses) = (&self.app, &self.owner, &self.responses);
-        let head = &self.head;
+        let (app, request, responses) = (&self.app, &self.request, &self.responses);
         self.lanes.poll_frames(cx, |waiting| {
-            let mut head = head.clone();
-            head.extensions.insert(RequestId::random());
-            let request = MessageRequest {
-                owner: Arc::clone(owner),
-                head,
+            let message = MessageRequest {
+                request: TurnRequest {
+                    id: RequestId::random().0,
+                    ..request.clone()
+                },
                 event: waiting.event,
                 memory: waiting.memory,
                 connection: Arc::clone(responses),
             };
             let limit = app.service.config.load().server.turn_timeout;
-            (message_turn(&app.service, request), Instant::now() + limit)
+            (message_turn(&app.service, message), Instant::now() + limit)
         })
     }
 
@@ -257,7 +245,8 @@ impl WebSocketSession {
 
     /// Whether the handshake would be let in now.
     fn is_admitted(&self) -> bool {
-        self.app.service.config.load().admits(&self.owner, self.by)
+        let (config, request) = (self.app.service.config.load(), &self.request);
+        config.admits(&request.owner, request.by)
     }
 
     fn refuse(&mut self, fault: &Fault, stream_id: Option<&str>) {

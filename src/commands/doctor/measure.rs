@@ -10,9 +10,6 @@ use adapters::sse::{SseDecoder, SseEvent};
 use adapters::wire;
 use arc_swap::ArcSwap;
 use axum::body::Body;
-use http::header::CONTENT_TYPE;
-use http::request::Parts;
-use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use registry::{Dialect, Model, Provider, Route};
 use serde_json::{Value, json};
@@ -24,9 +21,8 @@ use super::watch::{MAX_BODY, MAX_TIME, Seen, Used, Watching, estimated_tokens};
 use crate::artifacts::Artifacts;
 use crate::config::{CaptureMode, Config};
 use crate::metrics::Metrics;
-use crate::net::LOCAL_OWNER;
 use crate::responses::ResponseStore;
-use crate::turn::{Service, respond};
+use crate::turn::{Service, TurnRequest, respond};
 
 /// The limit of output tokens of most requests.
 pub(super) const MAX_OUTPUT: u64 = 2_000;
@@ -253,8 +249,8 @@ impl MeasuringTurns {
         }
         let allowed = max_output.min(MAX_OUTPUT);
         self.lock_seen().max_output = allowed;
-        let head = request_head();
-        let reply = respond(&self.service, LOCAL_OWNER.into(), &head, body.to_string()).await;
+        let request = TurnRequest::default();
+        let reply = respond(&self.service, request, body.to_string()).await;
         // Estimates differ, so that twice as much is no fault.
         let read = read_response(reply.into_body(), 2 * allowed).await;
         let mut seen = self.lock_seen();
@@ -352,16 +348,6 @@ fn with_known(provider: &Provider, known: &Known) -> Provider {
 pub(super) fn tool_parameters(choice: &Value) -> Value {
     json!({"tools": prompts::tools(), "tool_choice": choice, "temperature": 0.3,
         "parallel_tool_calls": true})
-}
-
-/// The head of every request.
-fn request_head() -> Parts {
-    let mut head = Request::new(()).into_parts().0;
-    head.method = Method::POST;
-    head.uri = Uri::from_static("/v1/responses");
-    head.headers
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    head
 }
 
 /// Reads a reply to its end: the final response of a stream, or the document of an error. `None` if

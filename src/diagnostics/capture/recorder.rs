@@ -108,10 +108,10 @@ impl TurnObserver for Recorder {
 impl RecordedTurn {
     fn record(&mut self, event: TurnEvent<'_>, at_us: u64, sink: &dyn FinishedTurnSink) {
         match event {
-            TurnEvent::ClientRequest { owner, head, body } => {
-                self.owner = Arc::clone(owner);
-                self.path = head.uri.to_string();
-                self.headers = RecordedHeaders::from_map(&head.headers);
+            TurnEvent::ClientRequest { request, body } => {
+                self.owner = Arc::clone(&request.owner);
+                self.path = request.uri.to_string();
+                self.headers = RecordedHeaders::from_map(&request.headers);
                 self.reserve_required(body.len());
                 self.body = RecordedText::Shared(Arc::clone(body));
             }

@@ -10,8 +10,7 @@ use crate::diagnostics::bundle::BundleError;
 use crate::diagnostics::selection::BundleQuery;
 use crate::net::Owner;
 use crate::net::memory::MemoryFull;
-use crate::turn::Outcome;
-use crate::turn::{TurnEvent, TurnObserver};
+use crate::turn::{Outcome, TurnEvent, TurnObserver, TurnRequest};
 
 fn config(capture: &str) -> Arc<Config> {
     let folder = tempfile::tempdir().unwrap();
@@ -38,12 +37,9 @@ fn run(capture: &TurnCapture, config: &Arc<Config>, id: &str, length: usize) {
 fn ask(capture: &TurnCapture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
     let environment = capture.create(&id.into(), config);
     let observer: Arc<dyn TurnObserver> = environment.observer.unwrap();
-    let head = http::Request::post("/v1/responses").body(()).unwrap();
-    let head = head.into_parts().0;
     let body = Arc::new(body.to_owned());
     observer.on_event(TurnEvent::ClientRequest {
-        owner: &"local".into(),
-        head: &head,
+        request: &TurnRequest::default(),
         body: &body,
     });
     environment.clock.unix();

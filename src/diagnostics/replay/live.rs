@@ -56,10 +56,8 @@ async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayE
         ),
         recorded.state_before.recorded_responses(),
     ));
-    let (head, body) = client_request(&recorded)?;
-    let mut answer = respond(&service, recorded.owner.as_str().into(), &head, body)
-        .await
-        .into_body();
+    let (request, body) = client_request(&recorded)?;
+    let mut answer = respond(&service, request, body).await.into_body();
     while let Some(Ok(_)) = answer.frame().await {}
     drop(answer);
     recorder.finished_turn().ok_or(ReplayError::NoTurn)

@@ -41,7 +41,6 @@ use adapters::fault::{Fault, Kind};
 use adapters::json;
 use adapters::stop_flag::StopFlag;
 use arc_swap::ArcSwap;
-use http::request::Parts;
 use http_body_util::BodyExt as _;
 use registry::RouteSnapshot;
 use tokio_util::sync::CancellationToken;
@@ -50,9 +49,8 @@ use super::bundle::{BodyChunk, BundleTurn};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, address};
 use crate::metrics::Metrics;
-use crate::net::RequestId;
 use crate::secrets::{Redactor, Secret};
-use crate::turn::{PREFIX_HEADER, Service, respond};
+use crate::turn::{PREFIX_HEADER, Service, TurnEndpoint, TurnRequest, respond};
 
 pub use error::ReplayError;
 pub use live::live;
@@ -144,19 +142,13 @@ async fn run(
         ),
         recorded.state_before.recorded_responses(),
     ));
-    let (head, body) = client_request(&recorded)?;
-    let owner: Arc<str> = recorded.owner.as_str().into();
+    let (request, body) = client_request(&recorded)?;
     // Fails for an invalid request, which needs no state.
-    let _ = service.restore_state(
-        &owner,
-        &recorded.state_before,
-        &head,
-        &Arc::new(body.clone()),
-    );
+    let _ = service.restore_state(&recorded.state_before, &request, &Arc::new(body.clone()));
     env.arm();
-    let streams = json::has_true(&body, "stream") && !head.uri.path().ends_with("/compact");
+    let streams = json::has_true(&body, "stream") && request.endpoint == TurnEndpoint::Responses;
     let client = tokio::spawn(async move {
-        let response = respond(&service, owner, &head, body).await;
+        let response = respond(&service, request, body).await;
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });
@@ -177,8 +169,8 @@ async fn run(
     env.finished_turn().ok_or(ReplayError::NoTurn)
 }
 
-/// The head and the body of the client's request.
-fn client_request(turn: &BundleTurn) -> Result<(Parts, String), ReplayError> {
+/// The client's request and its body.
+fn client_request(turn: &BundleTurn) -> Result<(TurnRequest, String), ReplayError> {
     let mut request = http::Request::post(turn.request.path.as_str());
     for (name, value) in &turn.request.headers {
         request = request.header(name, value);
@@ -186,12 +178,18 @@ fn client_request(turn: &BundleTurn) -> Result<(Parts, String), ReplayError> {
     let request = request
         .body(())
         .map_err(|_| ReplayError::Damaged("the head of the request is not valid"))?;
-    let mut head = request.into_parts().0;
-    head.extensions
-        .insert(RequestId(turn.request_id.as_str().into()));
+    let head = request.into_parts().0;
+    let request = TurnRequest {
+        endpoint: TurnEndpoint::of_path(head.uri.path()),
+        id: turn.request_id.as_str().into(),
+        owner: turn.owner.as_str().into(),
+        uri: head.uri,
+        headers: head.headers,
+        ..TurnRequest::default()
+    };
     let body = String::from_utf8(turn.request.body.clone())
         .map_err(|_| ReplayError::Damaged("the request is not UTF-8"))?;
-    Ok((head, body))
+    Ok((request, body))
 }
 
 /// The configuration that the turn ran with, but the requests to its providers go to `origin`,

@@ -13,6 +13,7 @@ use adapters::stop_flag::{StopFlag, StopReason};
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
 use http_body_util::BodyExt as _;
 use kit::player::Player;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -29,8 +30,7 @@ use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::Metrics;
 use crate::responses::ResponseStore;
 use crate::secrets::{Redactor, Secret};
-use crate::turn::Outcome;
-use crate::turn::{Service, respond};
+use crate::turn::{Outcome, Service, TurnRequest, respond};
 
 /// A turn to run and record, and the turns before it.
 struct Scene<'s> {
@@ -113,14 +113,14 @@ impl Scene<'_> {
             ResponseStore::default(),
         ));
         for (index, request) in self.requests.iter().enumerate() {
-            let mut head = http::Request::post("/v1/responses");
+            let mut asked = TurnRequest::default();
             for (name, value) in &self.headers {
-                head = head.header(*name, *value);
+                let value = HeaderValue::from_static(value);
+                asked.headers.insert(*name, value);
             }
-            let head = head.body(()).unwrap().into_parts().0;
             let last = index + 1 == self.requests.len();
             let client = async {
-                let response = respond(&service, "local".into(), &head, request.to_string()).await;
+                let response = respond(&service, asked, request.to_string()).await;
                 let mut body = response.into_body();
                 let mut pieces = 0;
                 while !(last && self.leaves_after.is_some_and(|most| pieces >= most))

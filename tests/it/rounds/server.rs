@@ -9,7 +9,7 @@ use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use arc_swap::ArcSwap;
 use axum::body::Body;
-use http::Response;
+use http::{HeaderValue, Response};
 use http_body_util::BodyExt;
 use kit::player::{Player, PlayerWire, RecordedRequest};
 use kit::strict::CheckedStream;
@@ -24,7 +24,7 @@ use respondent::metrics::Metrics;
 use respondent::responses::ResponseStore;
 use respondent::turn::{
     Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
-    TurnEnvironmentFactory, respond,
+    TurnEnvironmentFactory, TurnRequest, respond,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -138,16 +138,16 @@ impl RoundServer {
 
     /// Sends a request and returns the response as soon as its head is there.
     pub async fn open(&self, request: &Value, client: RoundClient) -> Response<Body> {
-        let mut head = http::Request::post("/v1/responses");
+        let mut asked = TurnRequest::default();
         if client == RoundClient::Codex {
-            head = head
-                .header("originator", "codex_exec")
-                .header("thread-id", "t");
+            for (name, value) in [("originator", "codex_exec"), ("thread-id", "t")] {
+                let value = HeaderValue::from_static(value);
+                asked.headers.insert(name, value);
+            }
         }
-        let head = head.body(()).unwrap().into_parts().0;
         let mut request = request.clone();
         request["stream"] = json!(client != RoundClient::Whole);
-        respond(&self.service, "local".into(), &head, request.to_string()).await
+        respond(&self.service, asked, request.to_string()).await
     }
 
     /// The status and the whole body of the answer to a request.

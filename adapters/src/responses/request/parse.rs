@@ -27,7 +27,7 @@ const MAX_ELEMENTS: usize = 10_000;
 /// The longest name of a model: names are remembered, and are labels of metrics.
 pub(super) const MAX_MODEL_BYTES: usize = 256;
 
-/// Parses the body of a request, without the history that it continues and without its tools.
+/// Parses the body of a request alone, without its tools and what it refers to.
 pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
     let (json, stop) = (source.body.as_str(), &source.stop);
     stop.check()?;
@@ -75,7 +75,7 @@ pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
     let continues = read_continuation(&body)?;
     let background = read_background(&body)?;
     check_metadata(body.metadata)?;
-    let mut items = match body.input.take() {
+    let items = match body.input.take() {
         Some(RequestInput::Items(items)) => items,
         Some(RequestInput::Text(text)) => vec![Item::user(text)],
         None => Vec::new(),
@@ -97,11 +97,6 @@ pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
                 return Err(Fault::invalid(format!("input[{index}]"), message)
                     .with_code("too_many_elements"));
             }
-        }
-    }
-    if !source.items.is_empty() {
-        for item in &mut items {
-            item.resolve_reference(&source.items);
         }
     }
     refuse_early_trigger(&items)?;
@@ -136,13 +131,6 @@ pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
     read_text(body.text, &mut controls)?;
     read_reasoning(body.reasoning, &mut controls)?;
     read_include(body.include, &mut controls, &mut notes);
-    for update in items
-        .iter()
-        .filter(|item| item.kind == ItemKind::ConfigurationUpdate)
-    {
-        read_text(update.text(), &mut controls)?;
-        read_reasoning(update.reasoning(), &mut controls)?;
-    }
     let cache_comparison = read_cache_comparison(body.prompt_cache_options, &mut notes)?;
     if body.moderation.is_some() {
         notes.add("parameter_ignored", "moderation");
@@ -184,6 +172,20 @@ pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
         notes,
         stop: stop.clone(),
     })
+}
+
+/// Applies the changes of the settings that are among the items of a request.
+pub(super) fn read_updates(turn: &mut Turn<'_>) -> Result<(), Fault> {
+    let Turn {
+        items, controls, ..
+    } = turn;
+    for item in items {
+        if item.kind == ItemKind::ConfigurationUpdate {
+            read_text(item.text(), controls)?;
+            read_reasoning(item.reasoning(), controls)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the tools of a request and of its items, those of the history that it continues included,

@@ -1,0 +1,264 @@
+//! A request with its context, before it is parsed: what requests that run turns, are accepted for
+//! the background, or are only counted have in common.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use adapters::fault::Fault;
+use adapters::responses::request::TurnSource;
+use adapters::shared_text::SharedText;
+use adapters::stop_flag::StopFlag;
+use adapters::turn::{Continuation, Turn};
+use axum::body::Body;
+use http::Response;
+
+use super::context::{TurnContext, TurnEnvironment};
+use super::record::redact;
+use super::reply::ReplyBuilder;
+use super::request::TurnRequest;
+use super::response_headers::ResponseHeaders;
+use super::service::Service;
+use super::turn_memory::ReceivedBody;
+use crate::config::Config;
+use crate::net::blocking::is_handed_over;
+use crate::net::memory::{MemoryKind, MemoryShare};
+use crate::responses::{BusyConversation, HistoryBefore, LoadedHistory, memory_fault};
+
+/// A request that was received. Made for each one; it ends when the turn begins, when the request is
+/// queued, or when it was counted.
+pub(super) struct ReceivedRequest {
+    pub(super) service: Arc<Service>,
+    pub(super) config: Arc<Config>,
+    pub(super) request: TurnRequest,
+    pub(super) ctx: TurnContext,
+    /// The body, with the template that it names filled in.
+    pub(super) body: Arc<String>,
+    /// The memory of the body.
+    pub(super) memory: MemoryShare,
+    pub(super) reply: ReplyBuilder,
+    /// Whether its template could be filled in.
+    pub(super) filled: Result<(), Fault>,
+}
+
+impl ReceivedRequest {
+    /// Fills in the template that the request names. `ctx` is the context of its turn.
+    pub(super) fn new(
+        service: &Arc<Service>,
+        config: Arc<Config>,
+        request: TurnRequest,
+        mut ctx: TurnContext,
+        mut body: ReceivedBody,
+    ) -> Self {
+        let filled = fill_in_prompt(&mut ctx, &config, &mut body);
+        let reply = ReplyBuilder {
+            codex: ctx.caller.codex,
+            headers: ResponseHeaders::default(),
+            observer: ctx.environment.observer.clone(),
+        };
+        Self {
+            service: Arc::clone(service),
+            config,
+            request,
+            ctx,
+            body: Arc::new(body.text),
+            memory: body.memory,
+            reply,
+            filled,
+        }
+    }
+
+    /// The same for a request that runs no turn, which nobody observes.
+    pub(super) fn without_turn(
+        service: &Arc<Service>,
+        config: Arc<Config>,
+        request: TurnRequest,
+        body: ReceivedBody,
+    ) -> Self {
+        let ctx = service.context_with(&request, &config, TurnEnvironment::default());
+        Self::new(service, config, request, ctx, body)
+    }
+
+    /// The body as the source of a turn, without what it refers to.
+    pub(super) fn source(&self) -> TurnSource {
+        let source = TurnSource::from_shared(Arc::clone(&self.body))
+            .with_stop_flag(self.ctx.stop.clone())
+            .with_least_effort(self.ctx.caller.brief);
+        if self.config.prompts.is_empty() && !is_filled_in(&self.ctx, &self.config) {
+            source.without_templates()
+        } else {
+            source
+        }
+    }
+
+    /// Loads what a request refers to: the history that it continues, and items. `turn` is its body
+    /// alone; `begins_turn` is true for a turn, which no other one may meet in its conversation.
+    pub(super) async fn load(
+        &self,
+        turn: &Turn<'_>,
+        begins_turn: bool,
+    ) -> Result<LoadedParts, Fault> {
+        let mut loaded = LoadedParts::default();
+        if let Some(continues) = &turn.continues {
+            self.load_history(continues, begins_turn, &mut loaded)
+                .await?;
+        }
+        let references = turn.referenced_ids();
+        if references.is_empty() {
+            return Ok(loaded);
+        }
+        let (ctx, shared) = (&self.ctx, &self.service.shared);
+        let mut items = shared.memory.items(&ctx.owner, references.clone());
+        if shared.responses.store().is_some() {
+            let unknown = references.iter().filter(|id| !items.contains_key(*id));
+            let unknown: BTreeSet<String> = unknown.cloned().collect();
+            if !unknown.is_empty() {
+                items.extend(shared.responses.items(&ctx.owner, unknown).await?);
+            }
+        }
+        let copies = size_of_references(&references, &items, self.config.server.body_limit)?;
+        if copies > 0 {
+            let mut share = self.memory.memory().share(MemoryKind::Requests);
+            let granted = share.request(copies).await;
+            granted.map_err(|full| memory_fault(&full))?;
+            loaded.item_copies = Some(share);
+        }
+        loaded.items = items;
+        Ok(loaded)
+    }
+
+    async fn load_history(
+        &self,
+        continues: &Continuation,
+        begins_turn: bool,
+        loaded: &mut LoadedParts,
+    ) -> Result<(), Fault> {
+        let (ctx, responses) = (&self.ctx, self.service.responses());
+        if let Continuation::Conversation(id) = continues
+            && begins_turn
+        {
+            let given = ctx.run.as_ref().and_then(|run| run.busy.lock().take());
+            loaded.busy = Some(if let Some(given) = given {
+                given
+            } else {
+                let settings = self.config.responses;
+                responses.check_room(&ctx.owner, 0, settings).await?;
+                responses.begin_turn(&ctx.owner, id)?
+            });
+        }
+        let kept = match (continues, &ctx.connection) {
+            (Continuation::Response(id), Some(kept)) => kept.get(id),
+            _ => None,
+        };
+        let (history, copy, before) = if let Some(segment) = kept {
+            let (history, copy) = segment.load(self.memory.memory()).await?;
+            (history, copy, HistoryBefore::Kept(segment))
+        } else {
+            let (now, settings) = (ctx.environment.clock.unix(), self.config.history);
+            let history = responses.load(&ctx.owner, continues, settings, now);
+            let (history, copy) = history.await?;
+            let items = history.items.clone();
+            (history, copy, HistoryBefore::Loaded(items))
+        };
+        loaded.history = Some(history);
+        loaded.history_copy = copy;
+        loaded.before = Some(before);
+        Ok(())
+    }
+}
+
+/// What was loaded for a request.
+#[derive(Default)]
+pub(super) struct LoadedParts {
+    /// The history that it continues.
+    pub(super) history: Option<LoadedHistory>,
+    /// The items that it refers to, by id.
+    pub(super) items: HashMap<String, SharedText>,
+    /// The conversation, which no other turn may use meanwhile.
+    pub(super) busy: Option<BusyConversation>,
+    /// The history, for what continues it on the same connection.
+    pub(super) before: Option<HistoryBefore>,
+    /// Memory for a copy of the history.
+    history_copy: Option<MemoryShare>,
+    /// Memory for copies of the items.
+    item_copies: Option<MemoryShare>,
+}
+
+impl LoadedParts {
+    /// The bytes of it all.
+    pub(super) fn size(&self) -> usize {
+        let history = self.history.as_ref().map_or(0, |it| it.items.len());
+        history + self.items.values().map(|item| item.len()).sum::<usize>()
+    }
+
+    /// The request with all of it.
+    pub(super) fn complete(&self, source: TurnSource) -> TurnSource {
+        let mut source = source;
+        if let Some(history) = &self.history {
+            source = source
+                .with_history(history.items.clone())
+                .with_max_message_chars(history.max_message_chars);
+        }
+        if !self.items.is_empty() {
+            source = source.with_items(self.items.clone());
+        }
+        source
+    }
+}
+
+/// The bytes of the items that a request refers to, each as often as it is named. They are limited
+/// like those of a body that has the items itself.
+fn size_of_references(
+    references: &[String],
+    items: &HashMap<String, SharedText>,
+    limit: usize,
+) -> Result<usize, Fault> {
+    let named = references.iter().filter_map(|id| items.get(id));
+    let bytes = named.map(|item| item.len()).fold(0, usize::saturating_add);
+    if bytes > limit {
+        let message = format!(
+            "The items that this request refers to have {bytes} bytes, more than the {limit} that body_limit in [server] allows: refer to fewer of them, or to each only once."
+        );
+        return Err(Fault::invalid("input", message));
+    }
+    Ok(bytes)
+}
+
+/// The response to a request that is refused before a turn begins.
+pub(super) fn refuse(reply: &ReplyBuilder, config: &Config, mut fault: Fault) -> Response<Body> {
+    redact(&mut fault, config.redactor());
+    reply.fault(&fault)
+}
+
+/// Fills in the template that a request names, so that what is stored, recorded and replayed needs
+/// no template. Work on a body that is large after that can be stopped.
+fn fill_in_prompt(
+    ctx: &mut TurnContext,
+    config: &Config,
+    body: &mut ReceivedBody,
+) -> Result<(), Fault> {
+    if let Some(refusal) = &config.replay_refusal {
+        return Err(refusal.clone());
+    }
+    let mut filled = Ok(None);
+    if !is_filled_in(ctx, config) && !config.prompts.is_empty() {
+        let max_bytes = config.server.body_limit;
+        filled = ctx.run_work(body.text.len(), || {
+            config.prompts.expand(&body.text, max_bytes)
+        });
+    }
+    if let Ok(Some(text)) = &mut filled {
+        body.text = std::mem::take(text);
+        // As a body that was received: itself and a working copy of it.
+        body.memory.set(body.text.len().saturating_mul(2));
+    }
+    if is_handed_over(body.text.len()) {
+        ctx.stop = StopFlag::new();
+    }
+    filled.map(|_| ())
+}
+
+/// Whether the prompt of a request was filled in before: when a background response was accepted, or
+/// when a turn was recorded.
+fn is_filled_in(ctx: &TurnContext, config: &Config) -> bool {
+    ctx.run.is_some() || config.replay_origin.is_some()
+}
