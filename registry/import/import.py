@@ -2,9 +2,10 @@
 """Generates registry/providers/*.toml: each is a handwritten head, followed by models from
 public data.
 
+    registry/import/import.py
+    registry/import/import.py --check
     pip download --no-deps litellm==1.109.1 --dest /tmp/litellm
     registry/import/import.py --litellm /tmp/litellm/litellm-*.whl --models-dev api.json
-    registry/import/import.py --check
 
 heads/ID.toml     everything except the models, with the source of each quirk
 models/ID.toml    the selection of models and manual corrections:
@@ -16,7 +17,8 @@ models/ID.toml    the selection of models and manual corrections:
     prices        false for a subscription
     [set."PATTERN"]  values for the models that match; false removes a value
 
-The file of models.dev is its api.json. Prices are US dollars per million tokens.
+The file of models.dev is its api.json. Prices are US dollars per million tokens. Without the
+two files, models that are taken from them stay as they are.
 The same input always gives the same bytes. The table in docs/providers.md is written, too.
 --check reads no data. It checks that each provider file begins with its head and that the
 table agrees with the files.
@@ -37,6 +39,8 @@ PROVIDERS = HERE.parent / "providers"
 DOCS = HERE.parent.parent / "docs" / "providers.md"
 PRICES = "litellm/model_prices_and_context_window_backup.json"
 EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+# What the models of a file begin with.
+MODELS_NOTE = "\n# Models: "
 # The keys of a model in the order in which they are written.
 KEYS = ["id", "name", "description", "window", "max_output", "images", "audio", "reasoning",
         "default_reasoning", "sampling", "price", "bytes_per_token"]
@@ -51,14 +55,18 @@ def main():
     options = parser.parse_args()
     if options.check:
         return check()
-    if not (options.litellm and options.models_dev):
-        parser.error("give --litellm and --models-dev, or --check")
-    sources = Sources(options.litellm, options.models_dev)
+    if bool(options.litellm) != bool(options.models_dev):
+        parser.error("give both --litellm and --models-dev, or neither")
+    sources = Sources(options.litellm, options.models_dev) if options.litellm else None
     for head in sorted((HERE / "heads").glob("*.toml")):
         text = head.read_text()
         selection = HERE / "models" / head.name
         if selection.exists():
-            text += models_text(tomllib.loads(selection.read_text()), sources, head.stem)
+            selected = tomllib.loads(selection.read_text())
+            if sources or not {"models_dev", "litellm"} & selected.keys():
+                text += models_text(selected, sources, head.stem)
+            else:
+                text += current_models_text(head.stem)
         tomllib.loads(text)
         (PROVIDERS / head.name).write_text(text)
     DOCS.write_text(docs_with_table())
@@ -119,11 +127,20 @@ class Sources:
                 from_litellm(entry, selection) if entry else {})
 
 
+def current_models_text(provider):
+    """The TOML text of the models in the file of a provider."""
+    path = PROVIDERS / f"{provider}.toml"
+    if not path.exists():
+        sys.exit(f"{provider}: its models need --litellm and --models-dev")
+    _, begin, models = path.read_text().partition(MODELS_NOTE)
+    return begin + models
+
+
 def models_text(selection, sources, provider):
-    """The TOML text of the models of a provider."""
+    """The TOML text of the models of a provider. Without sources, all of it is in the selection."""
     used, blocks = set(), []
     for model in selection["ids"]:
-        dev, entry = sources.facts(selection, model)
+        dev, entry = sources.facts(selection, model) if sources else ({}, {})
         used |= {name for name, found in (("models_dev", dev), ("litellm", entry)) if found}
         first, second = (dev, entry) if selection.get("prefer") == "models_dev" else (entry, dev)
         # LiteLLM fills an unknown output limit with the size of the window.
@@ -148,8 +165,8 @@ def models_text(selection, sources, provider):
         choose_default_level(facts)
         blocks.append(model_block(facts))
     names = " and ".join(sources.names[name] for name in sorted(used))
-    note = f"# Models: {names or 'by hand'}, with the corrections of registry/import/models/{provider}.toml."
-    return f"\n{note}\n" + "".join(blocks)
+    by = f"{names}, with the corrections of" if used else "by hand, from"
+    return f"{MODELS_NOTE}{by} registry/import/models/{provider}.toml.\n" + "".join(blocks)
 
 
 def choose_default_level(facts):
