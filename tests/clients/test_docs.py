@@ -1,4 +1,4 @@
-"""Tests of README.md and docs/: their links, the length of the README, and the cases that run what they say."""
+"""Tests of the documents: their links, the length of the README, and the cases that run what they say."""
 
 import json
 import re
@@ -9,7 +9,9 @@ import kit
 import readme
 import trouble
 
-PAGES = [kit.ROOT / "README.md", *sorted((kit.ROOT / "docs").glob("*.md"))]
+DOCS = sorted((kit.ROOT / "docs").glob("*.md"))
+PAGES = [*sorted(kit.ROOT.glob("*.md")), *DOCS]
+CONTRIBUTING = kit.ROOT / "CONTRIBUTING.md"
 FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
@@ -59,7 +61,19 @@ class Docs(unittest.TestCase):
 
     def test_every_page_can_be_reached_from_the_readme(self):
         linked = set(re.findall(r"\]\((docs/[a-z]+(?:-[a-z]+)*\.md)", readme.README.read_text()))
-        self.assertEqual(linked, {f"docs/{page.name}" for page in PAGES[1:]})
+        self.assertEqual(linked, {f"docs/{page.name}" for page in DOCS})
+
+    def test_contributors_are_told_of_files_that_exist(self):
+        """But for those of the provider that serves as the example."""
+        quoted = re.findall(r"`([^`\s]+)`", FENCES.sub("", CONTRIBUTING.read_text()))
+        paths = [path for path in quoted if re.fullmatch(r"[\w.-]+(/[\w.-]+)+/?", path) and "acme" not in path]
+        self.assertGreater(len(paths), 30)
+        self.assertEqual([path for path in paths if not (kit.ROOT / path).exists()], [])
+
+    def test_contributors_are_told_of_recipes_that_exist(self):
+        told = set(re.findall(r"`just (\w+)", CONTRIBUTING.read_text()))
+        recipes = set(re.findall(r"^(\w+)(?: NAME)?:$", (kit.ROOT / "justfile").read_text(), re.M))
+        self.assertEqual(told, recipes - {"default"})
 
 
 if __name__ == "__main__":
