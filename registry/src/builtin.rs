@@ -84,8 +84,8 @@ pub fn is_builtin(id: &str) -> bool {
     ids().any(|known| known == id)
 }
 
-/// Whether `base_url` is the address of the built-in provider `id`. A part in braces of that
-/// address stands for any name.
+/// Whether `base_url` is the address of the built-in provider `id`. A part of that address in
+/// braces matches any name.
 pub fn has_address(id: &str, base_url: &str) -> bool {
     let (own, base_url) = (address(id), base_url.trim_end_matches('/'));
     let Some((before, rest)) = own.split_once('{') else {

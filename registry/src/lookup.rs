@@ -203,10 +203,10 @@ impl Registry {
         })
     }
 
-    /// The routes to try if `route`, to which the name `requested` was resolved, fails. In
-    /// order: the fallbacks of the requested name, of the name that an alias or the default
-    /// model stands for, of the model, and of every model. Each model appears once, `route`
-    /// itself not at all.
+    /// The routes to try if `route`, to which the name `requested` was resolved, fails. In order:
+    /// the fallbacks of the requested name, of the name to which an alias or the default model
+    /// resolves, of the model, and of every model. Each model appears once, `route` itself not at
+    /// all.
     pub fn fallbacks(&self, requested: &str, route: &Route) -> Vec<Route> {
         if self.fallbacks.is_empty() {
             return Vec::new();

@@ -56,8 +56,8 @@ impl Model {
     /// The default of [`Self::bytes_per_token`].
     pub const BYTES_PER_TOKEN: f32 = 2.7;
 
-    /// A model that is not listed, of which only the name is known. Nothing is withheld from
-    /// it: images and audio are sent, for example.
+    /// A model that is not listed: only its name is known. Nothing is withheld from it: images and
+    /// audio are sent, for example.
     pub fn unlisted(id: &str) -> Self {
         Self {
             id: id.to_owned(),

@@ -105,7 +105,7 @@ impl Provider {
         model
     }
 
-    /// Gives a model of which little is known what the most similar listed model of its family has:
+    /// Completes a model of which little is known from the most similar listed model of its family:
     /// its limits, and how it reasons. Prices differ too much within a family.
     pub fn fill_from_family(&self, model: &mut Model) {
         let family = |id: &str| {
@@ -179,7 +179,7 @@ pub struct PromptCache {
     /// Beginnings with fewer tokens are not cached.
     #[default = 1024]
     pub min_tokens: u64,
-    /// Only a multiple of so many tokens is cached.
+    /// Prompts are cached in steps of this many tokens.
     #[default = 128]
     pub block_tokens: u64,
     /// How long a beginning stays cached after it was last used.

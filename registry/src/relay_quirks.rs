@@ -59,7 +59,7 @@ pub struct RelayQuirks {
     /// Ask for `reasoning.encrypted_content` and send it back.
     #[default = true]
     pub encrypted_reasoning: bool,
-    /// Send the text of earlier reasoning back as `reasoning_text`, whoever made it.
+    /// Send the text of earlier reasoning back as `reasoning_text`, whichever provider made it.
     pub reasoning_text: bool,
     /// Send `reasoning.effort`.
     #[default = true]

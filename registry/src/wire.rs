@@ -86,8 +86,8 @@ impl WireQuirks {
         }
     }
 
-    /// Whether log probabilities have a parameter of their own. In Responses they are asked for with
-    /// `include`, which may be refused because of the reasoning that it asks for too.
+    /// Whether log probabilities have a parameter of their own. In Responses they are asked for
+    /// with `include`, which may be refused because of the reasoning that it asks for too.
     pub fn has_logprobs_parameter(&self) -> bool {
         match self {
             Self::Chat(_) => true,
