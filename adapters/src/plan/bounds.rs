@@ -21,7 +21,8 @@ pub struct Bounds {
     pub outputs: OutputPolicy,
     /// Where shortened outputs can be read back from.
     pub retention: Retention,
-    /// The price of a cached token in relation to one that is not cached; `None` if it is not known.
+    /// The price of a cached token in relation to one that is not cached; `None` if it is not
+    /// known.
     pub cached_price: Option<f64>,
     /// From where on outputs are shortened only if the window forces it; `None` if long ones are
     /// shortened everywhere.
@@ -97,7 +98,7 @@ impl Bounds {
         self.bytes_for(self.window.tokens)
     }
 
-    /// The bytes of text that this number of tokens stands for.
+    /// The bytes of text that make up this number of tokens.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

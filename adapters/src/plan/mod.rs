@@ -273,7 +273,7 @@ impl Plan {
             Some(text) => MessageContent::from_text(text.clone()),
             None => MessageContent::read(item.and_then(Item::content), index)?,
         };
-        // What stands further back cannot be changed any more.
+        // Earlier items cannot be changed any more.
         let is_said = |item: &Item<'_>| {
             item.kind == ItemKind::Message && !item.is_hidden() && item.role() != "assistant"
         };
@@ -384,8 +384,8 @@ impl Plan {
         }
     }
 
-    /// Fills the sequence: each answer is followed by the results of its calls. What stands between
-    /// an answer and these results goes before the answer, unless the model answered it.
+    /// Fills the sequence: each answer is followed by the results of its calls. Items between an
+    /// answer and these results go before the answer, unless the model answered them.
     fn order_items(&mut self, turn: &Turn<'_>, pairing: Pairing<'_>) {
         let behind = pairing.messages_before_results();
         let (matches, calls) = (&pairing.matches, &pairing.calls);
@@ -429,8 +429,8 @@ impl Plan {
         }
     }
 
-    /// Sends an answer and the results of its calls. A result that came before the block `until` counts
-    /// as unmoved: only messages stood between, and these are sent before the answer.
+    /// Sends an answer and the results of its calls. A result that came before the block `until`
+    /// counts as unmoved: only messages stood between, and these are sent before the answer.
     fn place_answer<'p>(
         &mut self,
         answer: AnswerItems,

@@ -14,7 +14,7 @@ pub(super) struct PairedCall {
     pub(super) item: usize,
     /// The item that holds its result.
     pub(super) result: Option<usize>,
-    /// Whether other items stand between the call's answer and the result.
+    /// Whether other items are between the call's answer and the result.
     pub(super) moved: bool,
     /// The block of the answer that made the call.
     answer: usize,

@@ -3,9 +3,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::responses::request::TurnSource;
 
-/// Parses items in short notation, separated by spaces: `u` a user message, `w` a search of
-/// the web, `m` a call of an MCP tool with its result, `t` an assistant message, `r` reasoning, `b` reasoning with encrypted content only, `c` a call
-/// and `o` an output, both followed by their call id. An output's text follows after `=`.
+/// Parses items in short notation, separated by spaces: `u` a user message, `w` a search of the
+/// web, `m` a call of an MCP tool with its result, `t` an assistant message, `r` reasoning, `b`
+/// reasoning with encrypted content only, `c` a call and `o` an output, both followed by their call
+/// id. An output's text follows after `=`.
 fn turn(short: &str) -> TurnSource {
     let items: Vec<Value> = short.split_whitespace().map(item).collect();
     TurnSource::new(json!({"model": "m", "input": items}).to_string())

@@ -1,4 +1,4 @@
-//! From where on a session gets its outputs whole, although they are long.
+//! The point in a session after which outputs are no longer shortened.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::turn::Item;
 
-/// The bytes at each end of an output by which, together with its length, it is told from others.
+/// Outputs are fingerprinted by their length and this many bytes from each end.
 const HASHED_END: usize = 256;
 
-/// No more outputs are added once a [`WholeFrom`] knows more than so many.
+/// No outputs are added to more marks than this; the last batch may exceed it.
 const MAX_MARKS: usize = 512;
 
 /// The point in a session from which on outputs are shortened only where the window forces it. What
@@ -19,8 +19,8 @@ const MAX_MARKS: usize = 512;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(expecting = "struct WholeFrom")]
 pub struct WholeFrom {
-    /// The outputs that were sent before, sorted. A history without any of them began later, and all
-    /// of it is sent whole.
+    /// The outputs that were sent before, sorted. A history without any of them began later, and
+    /// all of it is sent whole.
     sent: Vec<OutputMark>,
     /// More outputs were sent before. So a history without a known one may be an older one, and all
     /// of it goes on being shortened.
@@ -29,8 +29,8 @@ pub struct WholeFrom {
 }
 
 /// What an output is recognized by in later requests: a hash of its call id, its length and its
-/// ends, and of the same of all outputs before it. So it says too that a history begins like another
-/// one: many clients count their calls, so that outputs of two histories are often alike.
+/// ends, and of the same of all outputs before it. So it says too that a history begins like
+/// another one: many clients count their calls, so that outputs of two histories are often alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(expecting = "struct OutputMark")]
 pub struct OutputMark(u64);
@@ -75,7 +75,7 @@ impl WholeFrom {
         }
     }
 
-    /// How many of these outputs, which stand in their order, were sent before.
+    /// How many of these outputs, which are in their order, were sent before.
     pub(super) fn sent_before(&self, marks: &[OutputMark]) -> usize {
         let is_known = |mark: &OutputMark| self.sent.binary_search(mark).is_ok();
         let known = marks.iter().rposition(is_known).map(|last| last + 1);

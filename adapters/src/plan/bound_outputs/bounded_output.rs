@@ -20,7 +20,7 @@ pub(super) struct BoundedOutput {
     pub(super) item: usize,
     /// Whether it was read back from an artifact.
     pub(super) is_read_back: bool,
-    /// What stands before it.
+    /// What precedes it in the history.
     pub(super) origin: Origin,
     /// Whether it instructs an agent. Then it has no excerpt.
     pub(super) is_instructions: bool,
@@ -156,7 +156,7 @@ impl BoundedOutput {
         }
     }
 
-    /// The length of a part of this output with so many bytes.
+    /// The length of a part of this output with `bytes` bytes.
     pub(super) fn cap_for_bytes(&self, bytes: usize) -> Cap {
         Cap {
             chars: bytes.saturating_mul(self.chars) / self.bytes.max(1),

@@ -117,8 +117,8 @@ fn call_size(item: &Item<'_>) -> usize {
     CALL_FRAME + input + json.map(raw_len).iter().sum::<usize>()
 }
 
-/// The same reasoning is in up to three fields of its item, of which one is sent. Three
-/// quarters of a blob of ours are the content, which is sealed in it as base64.
+/// Up to three fields of an item have the same reasoning, and one of them is sent. Three quarters
+/// of a blob of ours are the content, which is sealed in it as base64.
 fn reasoning_size(item: &Item<'_>) -> usize {
     let blob = item.encrypted_content().map_or(0, |blob| blob.len());
     let readable = raw_len(item.content()).max(raw_len(item.summary()));

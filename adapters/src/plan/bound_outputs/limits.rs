@@ -10,8 +10,8 @@ pub(super) const NOTICE_BYTES: usize = 200;
 /// than this, unless there is no room for this much of each.
 pub(super) const MIN_EXCERPT_BYTES: usize = 1_000;
 
-/// The most bytes of all outputs of a request together, about 100,000 tokens, however large the window
-/// is: every output that a request repeats is paid for again.
+/// The most bytes of all outputs of a request together, about 100,000 tokens, however large the
+/// window is: every output that a request repeats is paid for again.
 const MAX_ALL_OUTPUTS: usize = 400_000;
 
 /// The limits for one window, in bytes unless they say otherwise.
@@ -25,7 +25,7 @@ pub(super) struct OutputLimits {
     /// The same for files that were read: agents change them by exact text.
     pub(super) file_chars: usize,
     pub(super) file_bytes: usize,
-    /// Instructions are sent whole up to so many bytes, and otherwise not at all.
+    /// Instructions up to this many bytes are sent whole, longer ones not at all.
     pub(super) instructions: usize,
     pub(super) excerpt_chars: usize,
     pub(super) excerpt_style: ExcerptStyle,

@@ -6,9 +6,9 @@
 //! become one-line notices, many at once (an *epoch*), so that the bytes of a history
 //! rarely change. A round of outputs that is too large by itself is shortened further.
 //!
-//! [`replay`] goes through the session with sizes only ([`estimate`], [`limits`]), and
-//! [`tighten`] shortens a round; [`savings`] pay for an epoch that the window does not force; each output is a [`BoundedOutput`]. The replacement texts
-//! are made last, in [`render`].
+//! [`replay`] goes through the session with sizes only ([`estimate`], [`limits`]), and [`tighten`]
+//! shortens a round; [`savings`] pay for an epoch that the window does not force; each output is a
+//! [`BoundedOutput`]. The replacement texts are made last, in [`render`].
 //!
 //! [`super::fit_window`], which runs after this, is the other limit: it cuts one request
 //! that is still too long for the window.

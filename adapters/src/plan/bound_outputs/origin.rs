@@ -1,4 +1,4 @@
-//! What stands before an output in the history: its call, and the newest message of the user.
+//! What precedes an output in the history: its call, and the newest message of the user.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,11 +11,11 @@ use crate::item_text;
 use crate::plan::output::Wanted;
 use crate::turn::{Item, Turn};
 
-/// So many bytes of a text are read for what it asks for.
+/// How many bytes of a text are read to find out what it asks for.
 const READ_BYTES: usize = 2_000;
 
-/// The names of files that instruct an agent, in any case. Only the end of a folder or of a word may
-/// stand before them, but anything before one that begins with a sign.
+/// The names of files that instruct an agent, in any case. They may only follow the end of a folder
+/// or of a word, but one that begins with a sign may follow anything.
 const INSTRUCTION_FILES: [&str; 14] = [
     "agents.md",
     "agent.md",
@@ -58,8 +58,8 @@ impl Origin {
         turn.items.get(self.call?)
     }
 
-    /// Whether the output may be instructions to an agent: its call reads such a file, whatever else
-    /// it does.
+    /// Whether the output may be instructions to an agent: its call reads such a file, whatever
+    /// else it does.
     pub(super) fn is_instructions(self, turn: &Turn<'_>) -> bool {
         let Some(call) = self.call(turn) else {
             return false;
@@ -145,8 +145,8 @@ fn prints_instructions(command: &str) -> bool {
     })
 }
 
-/// Whether a program of this command prints a file of instructions. `find` and `xargs`, a variable
-/// of a loop and a pattern stand for files that are named elsewhere in the command.
+/// Whether a program of this command prints a file of instructions. With `find` and `xargs`, a
+/// variable of a loop or a pattern, the files are named elsewhere in the command.
 fn reads_instructions(program: &str, command: &str) -> bool {
     let program = program.trim().trim_start_matches("do ");
     let mut marks = ["-exec ", "-execdir ", "xargs "].into_iter();

@@ -77,8 +77,7 @@ impl<'l> Replay<'l> {
         self.outputs.push(output);
     }
 
-    /// Adds an answer of the model with so many bytes, and decides the request that it
-    /// answered.
+    /// Adds an answer of the model with `bytes` bytes, and decides the request that it answered.
     pub(super) fn add_answer(&mut self, bytes: usize) {
         self.decide_request();
         self.round = self.outputs.len();

@@ -16,9 +16,11 @@ pub(super) struct RequestSizes {
 /// The savings of a session so far, in bytes that no cache knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Savings {
-    /// The price of a cached byte, in relation to one that is not cached; `None` if it is not known.
+    /// The price of a cached byte, in relation to one that is not cached; `None` if it is not
+    /// known.
     cached_price: Option<f64>,
-    /// The bytes beyond which nothing would have fitted with nothing shortened, whatever the tokens.
+    /// The bytes beyond which nothing would have fitted with nothing shortened, whatever the
+    /// tokens.
     max_whole: usize,
     saved: f64,
     /// The last request with nothing shortened.

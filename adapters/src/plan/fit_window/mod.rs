@@ -42,7 +42,7 @@ pub(super) use user_requests::limit_user_requests;
 pub(super) const REASON_NO_ROOM: &str = "the window has no room for it";
 pub(super) const REASON_REASONING: &str = "a summary is made without it";
 
-/// What stands for instructions that do not fit.
+/// Replacement text for instructions that do not fit.
 const LEFT_OUT_INSTRUCTIONS: &str = "[Instructions were left out here: they are too long. Read them \
     again in full, in parts if need be.]";
 

@@ -51,7 +51,7 @@ pub(super) struct UnitText {
     pub(super) exceeds_limits: bool,
     /// The number of images and files that belong to it.
     pub(super) media: usize,
-    /// The index of the call of which it is the output.
+    /// The index of the call that it is the output of.
     pub(super) call: Option<usize>,
 }
 

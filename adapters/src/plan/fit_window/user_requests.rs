@@ -11,7 +11,7 @@ use crate::fair_share::largest_fitting;
 use crate::plan::{Bounds, Plan, SequenceEntry};
 use crate::turn::{Item, ItemKind, Turn};
 
-/// The messages may take one part in so many of the window.
+/// The messages may take the window divided by this.
 const WINDOW_PARTS: usize = 4;
 
 /// A text with fewer bytes says nothing.

@@ -23,7 +23,7 @@ pub struct CodexHeader {
     pub bytes: usize,
 }
 
-/// A header has at most so many lines.
+/// The most lines of a header.
 const MAX_LINES: usize = 12;
 
 /// Parses the header. It is empty where the text does not begin with one.

@@ -5,7 +5,7 @@ use memchr::memmem;
 use super::evidence::{MAX_UNIT, for_each_line_part};
 use super::markup;
 
-/// An element with so many bytes is looked at as a whole, unless it has more tags.
+/// An element with up to this many bytes is looked at as a whole, unless it has more tags.
 const ELEMENT_BYTES: usize = 240;
 const ELEMENT_TAGS: usize = 32;
 
@@ -39,8 +39,8 @@ pub(super) fn is_xml(text: &[u8]) -> bool {
     tags >= START_TAGS && html * 4 < tags && ends * 3 >= tags
 }
 
-/// Where the tag, comment or declaration ends that begins at `at`, and how many elements it opens or
-/// closes; `None` if it is none, or has no end.
+/// Where the tag, comment or declaration ends that begins at `at`, and how many elements it opens
+/// or closes; `None` if it is none, or has no end.
 fn tag(bytes: &[u8], at: usize) -> Option<(usize, isize)> {
     let rest = bytes.get(at..)?;
     let behind = |end: &str| memmem::find(rest, end.as_bytes()).map(|found| at + found + end.len());

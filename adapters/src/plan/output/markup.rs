@@ -80,7 +80,7 @@ pub(super) fn is_html_name(bytes: &[u8]) -> bool {
     length == 1 || INLINE.contains(&number) || BLOCKS.contains(&number)
 }
 
-/// What begins with `<`, as far as it matters for the text.
+/// What begins with `<`, by what it means for the text.
 enum Tag {
     /// It separates what precedes it from what follows, and ends at this offset. The content of a
     /// hidden element is part of it.
@@ -91,7 +91,7 @@ enum Tag {
     Text,
 }
 
-/// The tag at `at`, where a `<` stands.
+/// The tag at `at`, where there is a `<`.
 #[inline]
 fn tag(bytes: &[u8], at: usize) -> Tag {
     let rest = bytes.get(at..).unwrap_or_default();

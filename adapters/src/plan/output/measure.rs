@@ -51,7 +51,7 @@ pub(in crate::plan) fn measure_until(text: &str, stop: &StopFlag) -> Option<Outp
     (!stop.is_raised()).then_some(measure)
 }
 
-/// Measures a text as far as it is read before the work is stopped.
+/// Measures a text, or its beginning if the work is stopped.
 fn read_blocks(text: &str, stop: &StopFlag) -> OutputMeasure {
     let header = codex_header::parse(text);
     let (head, body) = text.split_at_checked(header.bytes).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The places of a few bytes in a text, found in 64 bytes at a time. Faster than a search where they
-//! stand close to each other.
+//! The places of a few bytes in a text, found in 64 bytes at a time. Faster than a search where
+//! they are close to each other.
 
 use wide::u8x16;
 
@@ -16,7 +16,7 @@ pub(super) fn padded(rest: &[u8]) -> [u8; WINDOW] {
     block
 }
 
-/// Where any of `N` bytes, none of them zero, stands in a text, from the start to the end.
+/// The places of any of `N` bytes, none of them zero, in a text, from the start to the end.
 pub(super) struct Places<'t, const N: usize> {
     bytes: &'t [u8],
     wanted: [u8x16; N],

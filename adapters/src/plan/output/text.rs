@@ -58,9 +58,8 @@ pub fn text<'a>(item: &'a Item<'_>) -> Option<Cow<'a, str>> {
     }
 }
 
-/// An upper limit of the characters of [`text`], found without decoding it: no escape is
-/// shorter than what it stands for. 0 for items that are not outputs and for outputs of a
-/// tool search.
+/// An upper limit of the characters of [`text`], found without decoding it: no escape is shorter
+/// than its character. 0 for items that are not outputs and for outputs of a tool search.
 pub fn max_text_len(item: &Item<'_>) -> usize {
     match (shape(item.kind), item.output()) {
         (Some(_), Some(output)) => output.get().len(),

@@ -28,7 +28,8 @@ fn priced(cached_price: Option<f64>) -> Bounds {
     }
 }
 
-/// The number of outputs of 10,000 bytes in the first request with an epoch. `first` are the lengths of outputs before them.
+/// The number of outputs of 10,000 bytes in the first request with an epoch. `first` are the
+/// lengths of outputs before them.
 fn first_epoch(first: &[usize], bounds: &Bounds) -> usize {
     let epochs = |count: usize| {
         let mut lengths = first.to_vec();
@@ -38,7 +39,8 @@ fn first_epoch(first: &[usize], bounds: &Bounds) -> usize {
     (1..60).find(|count| epochs(*count) > 0).unwrap()
 }
 
-/// Half of the window is 177 KB, and 300 KB fit beside an answer. An output has 11,400 bytes as JSON.
+/// Half of the window is 177 KB, and 300 KB fit beside an answer. An output has 11,400 bytes as
+/// JSON.
 #[test]
 fn r43_an_epoch_that_the_window_does_not_force_is_paid_from_the_savings() {
     // Nothing is known of prices, or a cached token costs as much as any other.

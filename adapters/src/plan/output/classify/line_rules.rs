@@ -43,8 +43,8 @@ pub(super) enum RuleException {
     Sentence,
 }
 
-/// The pattern of a rule, what the lines that match it look like, and its exception. Of several
-/// rules that match the first one counts. `<…>` in a pattern stands for the words of [`WORDS`].
+/// The pattern of a rule, what the lines that match it look like, and its exception. If several
+/// rules match, the first one counts. `<…>` in a pattern is replaced by the words of [`WORDS`].
 pub(super) type LineRule = (&'static str, LineLook, RuleException);
 
 pub(super) const RULES: [LineRule; 28] = {

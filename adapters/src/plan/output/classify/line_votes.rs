@@ -42,7 +42,7 @@ pub(super) struct LineVotes {
     block_has_url: bool,
 }
 
-/// A kind, and the conditions of which all must hold. The first rule counts whose conditions hold.
+/// A kind, and its conditions. The first rule whose conditions all hold decides.
 type KindRule = (OutputKind, &'static [fn(&LineVotes) -> bool]);
 
 /// The kind of a text by its lines.
@@ -132,7 +132,7 @@ struct ByteMix {
 }
 
 impl LineVotes {
-    /// Whether so many lines are this percentage of all, or more.
+    /// Whether `lines` lines are at least this percentage of all.
     fn are(&self, lines: usize, percent: usize) -> bool {
         lines * 100 >= self.lines.max(1) * percent
     }

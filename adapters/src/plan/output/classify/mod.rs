@@ -18,7 +18,7 @@ pub(super) use json_scan::is_json;
 /// A line with more bytes is a long line.
 const LONG_LINE: usize = 500;
 
-/// Of the first block the lines that begin in so many first bytes vote.
+/// In the first block, only lines that begin within this many bytes vote.
 const FIRST_VOTE_BYTES: usize = 6 * 1024;
 
 /// The same of every later block.

@@ -13,7 +13,7 @@ const WARNING_BITS: Bits = 12 * BIT;
 const ORDER_BITS: Bits = 6 * BIT;
 const ARGUMENT_BITS: Bits = 10 * BIT;
 const MESSAGE_BITS: Bits = 8 * BIT;
-/// What a word gets in addition that stands out from its line.
+/// The bonus of a word that is set off from its line.
 const STANDING_OUT_BITS: Bits = 5 * BIT;
 /// What the only line with a sign gets in addition.
 const ONLY_BITS: Bits = 4 * BIT;
@@ -63,7 +63,7 @@ struct Mark {
     lines: u32,
     /// The last line that was counted.
     last_line: u32,
-    /// Where it stands first: its start and its end.
+    /// Its first occurrence: its start and its end.
     first: (usize, usize),
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Marks {
     has_exact: bool,
 }
 
-/// A word that was looked for, and where it stands first.
+/// A word that was looked for, and its first occurrence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::plan::output) struct FoundMark {
     pub(in crate::plan::output) start: usize,
@@ -129,8 +129,8 @@ fn sign_name(word: &str) -> (u64, u64) {
     }
 }
 
-/// Whether a word is a name of a program: with an underscore, a digit or a capital letter inside, or
-/// all in capital letters.
+/// Whether a word is a name of a program: with an underscore, a digit or a capital letter inside,
+/// or all in capital letters.
 fn is_name(word: &str) -> bool {
     let is_sign = |byte: u8| byte == b'_' || byte.is_ascii_digit() || byte.is_ascii_uppercase();
     let has_letter = word.bytes().any(|byte| byte.is_ascii_alphabetic());
@@ -193,8 +193,8 @@ impl Marks {
         marks
     }
 
-    /// Looks for the words of a text: long ones, names, numbers and identifiers as they are written,
-    /// and characters of scripts without spaces in pairs.
+    /// Looks for the words of a text: long ones, names, numbers and identifiers as they are
+    /// written, and characters of scripts without spaces in pairs.
     fn ask_for(&mut self, text: &str, bits: Bits) {
         let bytes = text.as_bytes();
         let mut tokens = Tokens::new(bytes);
@@ -380,7 +380,7 @@ impl Marks {
         mark.lines < 256 || mark.lines.saturating_mul(64) < line
     }
 
-    /// What a line with this mark is worth in a text of so many lines.
+    /// What a line with this mark is worth in a text of `lines` lines.
     pub(super) fn bits(
         &self,
         id: MarkId,
@@ -417,8 +417,9 @@ impl Marks {
         }
     }
 
-    /// Of each kind the word that is worth most in all lines that have it: first what was asked for,
-    /// then trouble, then warnings. Words of a request that many of the lines have say nothing.
+    /// Of each kind the word that is worth most in all lines that have it: first what was asked
+    /// for, then trouble, then warnings. Words of a request that many of the lines have say
+    /// nothing.
     pub(super) fn common(&self, lines: u32) -> Vec<FoundMark> {
         let worth = |mark: &&Mark| {
             let bits = mark.bits.min(ratio(lines, mark.lines));

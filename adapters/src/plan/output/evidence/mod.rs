@@ -28,7 +28,8 @@ pub(super) use model::{BIT, Bits};
 pub(super) use tokens::{load, mix};
 pub(super) use units::{Form, MAX_UNIT, Separators, for_each_line_part};
 
-/// So many candidates are kept at once. With one more they are scored, and the best quarter stays.
+/// The most candidates that are kept at once. With one more they are scored, and the best quarter
+/// stays.
 const MAX_CANDIDATES: usize = 4_096;
 
 /// A unit with a lower score is not worth showing.
@@ -37,30 +38,31 @@ pub(super) const MIN_SCORE: Bits = 7 * BIT;
 /// The most surprising words of a unit that count.
 const COUNTED_WORDS: usize = 5;
 
-/// A word of so many bits counts as it is. A more surprising one counts more than several others
-/// together, up to a limit.
+/// A word of up to this many bits counts as it is. A more surprising one counts more than several
+/// others together, up to a limit.
 const USUAL_WORD: Bits = 12 * BIT;
 const MAX_WORD: Bits = 24 * BIT;
 
-/// So many words are a sentence, and what one is worth in a minified text.
+/// The fewest words of a sentence, and what one is worth in a minified text.
 const LEAST_WORDS: u32 = 4;
 const SENTENCE_BITS: Bits = 8 * BIT;
 
-/// Compound names are looked at so many times.
+/// Compound names are looked at this many times.
 const NEW_COUNT: u32 = 16;
 
 /// How many bytes are read between two looks at a stop flag.
 const STOP_BYTES: usize = 64 * 1024;
 
-/// In so many first bytes the counts say little, and more units are candidates.
+/// In the first bytes of a text, up to this many, the counts say little, and more units are
+/// candidates.
 const FIRST_BYTES: usize = 48 * 1024;
 
 /// Where the best units are alike in how surprising their words are, words count less than what is
-/// looked for: so many units are compared, and the last of them gets so many bits.
+/// looked for: this many units are compared, and the last of them gets this many bits.
 const USUAL_UNITS: usize = 8;
 const MAX_USUAL: Bits = 12 * BIT;
 
-/// So many units get all that their sign is worth.
+/// The number of units that get all that their sign is worth.
 const MARKED_UNITS: u32 = 4;
 
 /// What is looked for in the output of a call.
@@ -189,7 +191,7 @@ struct Finder<'t> {
     marks: Marks,
     hunk: Hunk,
     candidates: Vec<Candidate>,
-    /// A token is new in a place where only one in so many is. Where that holds for many units,
+    /// A token is new in a place where only one in this many is. Where that holds for many units,
     /// the number grows.
     least: u32,
     patterns: PatternCounts,
@@ -526,7 +528,7 @@ impl Sentence {
     /// Adds the next word; returns its bits if it makes a sentence.
     fn add(&mut self, bytes: &[u8], token: &TextToken) -> Bits {
         let gap = bytes.get(self.end..token.start).unwrap_or_default();
-        // A word of a letter or two may stand between them.
+        // A word of a letter or two may be between them.
         let goes_on = gap.len() <= 4 && gap.first() == Some(&b' ') && gap.last() == Some(&b' ');
         self.words = if goes_on { self.words + 1 } else { 1 };
         self.end = token.end;
@@ -570,7 +572,7 @@ fn insert(best: &mut [Bits], mut bits: Bits) {
     }
 }
 
-/// Whether a word stands out: in capital letters, behind a bracket, or before a colon.
+/// Whether a word is set off: in capital letters, behind a bracket, or before a colon.
 fn stands_out(bytes: &[u8], token: &TextToken) -> bool {
     let word = bytes.get(token.start..token.end).unwrap_or_default();
     let before = token.start.checked_sub(1).and_then(|at| bytes.get(at));

@@ -35,12 +35,13 @@ struct WordCount {
 
 const MARKED: u32 = 1 << 31;
 
-/// The bits of a pair: how often it occurred, and whether its token may be a word that is looked for.
+/// The bits of a pair: how often it occurred, and whether its token may be a word that is looked
+/// for.
 const PAIR_COUNT: u8 = 0x7f;
 const PAIR_MARKED: u8 = 0x80;
 
-/// From so many occurrences of a pair on, those of its words are counted a few at a time: most words
-/// of a long text are in such pairs.
+/// After this many occurrences of a pair, those of its words are counted a few at a time: most
+/// words of a long text are in such pairs.
 const FREQUENT: u8 = 88;
 const AT_A_TIME: u8 = 32;
 
@@ -54,7 +55,7 @@ impl WordCount {
 pub(super) struct RarityModel {
     words: Vec<WordCount>,
     pairs: Vec<u8>,
-    /// Names of numbers in their places of which no pair is counted any more, by hash.
+    /// Names of numbers in their places whose pairs are not counted any more, by hash.
     steady: Vec<u64>,
     word_shift: u32,
     pair_shift: u32,
@@ -64,7 +65,7 @@ pub(super) struct RarityModel {
     singles: u32,
 }
 
-/// What precedes a token: a word, or the place where a number or a cell stands.
+/// What precedes a token: a word, or the place of a number or a cell.
 #[derive(Clone, Copy)]
 pub(super) struct Context(u64);
 
@@ -142,7 +143,7 @@ pub(super) struct Counted {
 }
 
 impl RarityModel {
-    /// Empty tables for a text of so many bytes.
+    /// Empty tables for a text of `bytes` bytes.
     pub(super) fn new(bytes: usize) -> Self {
         let word_bits = (bytes / 12).max(1).ilog2().clamp(8, 14);
         let pair_bits = (bytes.max(1).ilog2() + 1).clamp(10, 18);
@@ -191,8 +192,8 @@ impl RarityModel {
         }
     }
 
-    /// Counts a word that is not new behind `context`, and says whether it may be one that is looked
-    /// for. `None` if the token is to be counted as a rare one.
+    /// Counts a word that is not new behind `context`, and says whether it may be one that is
+    /// looked for. `None` if the token is to be counted as a rare one.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -234,8 +235,8 @@ impl RarityModel {
         is_steady
     }
 
-    /// Counts a number that is not steady, or an identifier, and says whether it was a surprise so far,
-    /// as [`Self::count`] does.
+    /// Counts a number that is not steady, or an identifier, and says whether it was a surprise so
+    /// far, as [`Self::count`] does.
     #[inline]
     pub(super) fn count_place(&mut self, context: Context, token: &TextToken, least: u32) -> bool {
         match token.kind {

@@ -15,7 +15,7 @@ pub(super) struct PatternCounts {
 }
 
 impl PatternCounts {
-    /// An empty table for a text of so many bytes.
+    /// An empty table for a text of `bytes` bytes.
     pub(super) fn new(bytes: usize) -> Self {
         let bits = (bytes / 16).max(1).ilog2().clamp(6, MAX_BITS);
         Self {

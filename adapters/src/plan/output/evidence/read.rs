@@ -94,7 +94,8 @@ impl<S: TokenSink> Reader<'_, '_, S> {
     #[inline]
     fn read_words(&mut self, (mut at, end): (usize, usize), least_word: usize) {
         let mut context = self.context;
-        // Each arm calls the sink itself, so that the kind of the token is known to the compiler there.
+        // Each arm calls the sink itself, so that the kind of the token is known to the compiler
+        // there.
         while let Some(found) = self.tokens.find(at, end) {
             match found {
                 FoundToken::Word(token) => {
@@ -108,7 +109,7 @@ impl<S: TokenSink> Reader<'_, '_, S> {
                 FoundToken::Character(mut token) => loop {
                     at = token.end;
                     context = self.sink.take(context, token, false);
-                    // Most stand next to each other.
+                    // Most are next to each other.
                     let Some(next) = self.tokens.character_at(at, end) else {
                         break;
                     };
@@ -178,7 +179,7 @@ impl<S: TokenSink> Reader<'_, '_, S> {
 /// A place in a row of a table.
 struct Cells<'t> {
     separators: Separators<'t>,
-    /// Where the row begins, and where the next separator stands.
+    /// Where the row begins, and where the next separator is.
     start: usize,
     next: usize,
     column: u64,
@@ -228,7 +229,7 @@ fn signs(bytes: &[u8], start: usize, end: usize) -> Option<TextToken> {
     })
 }
 
-/// The hash of the signs before the first word of a line, of which eight bytes count.
+/// The hash of the signs before the first word of a line, up to eight bytes.
 #[inline]
 pub(super) fn signs_hash(signs: &[u8]) -> u64 {
     mix(2, first_bytes(load(signs, 0), signs.len()))

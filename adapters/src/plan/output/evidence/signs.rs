@@ -45,7 +45,7 @@ pub(super) const ORDER: &str = "\
     değil asla yasak لا يجب ممنوع אסור \
     不要 不得 禁止 切勿 请勿 不可 不能 必须 必須 务必 勿用 严禁 嚴禁 ない 厳禁 금지 마세 절대 필수";
 
-/// The first eight bytes of the lines between which a conflict stands, alone and in a diff.
+/// The first eight bytes of the lines that enclose a conflict, alone and in a diff.
 pub(super) const CONFLICT: [&str; 8] = [
     "<<<<<<< ", ">>>>>>> ", "+<<<<<<<", "+>>>>>>>", "-<<<<<<<", "->>>>>>>", "++<<<<<<", "++>>>>>>",
 ];

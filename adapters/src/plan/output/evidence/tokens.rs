@@ -10,8 +10,8 @@ use std::num::NonZeroU64;
 use super::byte_classes::BytesAhead;
 use crate::plan::output::places::WINDOW;
 
-/// What a token is. It has the size of a machine word: with a smaller one, a token has unused bytes,
-/// and copying it around them takes a third of the time of reading.
+/// What a token is. It has the size of a machine word: with a smaller one, a token has unused
+/// bytes, and copying it around them takes a third of the time of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum TokenKind {
@@ -21,7 +21,7 @@ pub(super) enum TokenKind {
     /// A number. Its hash is its magnitude, above [`VALUE_SHIFT`] the number itself and one, if it
     /// is small, and above [`SIGNS_SHIFT`] the signs around it.
     Number,
-    /// An identifier, such as a hexadecimal one, of which only the place matters.
+    /// An identifier, such as a hexadecimal one. Only its place matters.
     Id,
 }
 
@@ -42,7 +42,7 @@ impl TextToken {
     }
 }
 
-/// A token, by the branch in which it was found: whoever matches it has code of its own for each kind.
+/// A token, by the branch in which it was found: a `match` on it has code of its own for each kind.
 #[derive(Clone, Copy)]
 pub(super) enum FoundToken {
     /// A word of letters.
@@ -66,13 +66,13 @@ pub(super) const SIGNS_SHIFT: u32 = 48;
 /// A number with more digits has no value of its own.
 const MAX_VALUE_DIGITS: usize = 4;
 
-/// The unit of a number has at most so many letters.
+/// The most letters of the unit of a number.
 const MAX_UNIT_LETTERS: usize = 3;
 
 /// How often letters and digits may follow each other in a word.
 const MAX_CHANGES: u32 = 3;
 
-/// A run of so many hexadecimal digits with a decimal one is no word.
+/// A run of at least this many hexadecimal digits with a decimal one is no word.
 const MIN_HEX_BYTES: usize = 6;
 
 /// Combines two hashes; their order matters.
@@ -220,7 +220,7 @@ impl<'t> Tokens<'t> {
         Some(FoundToken::Number(self.number(start, leading, at, end)))
     }
 
-    /// The character of three or four bytes at `at`, if one stands there before `end`, and it is known
+    /// The character of three or four bytes at `at`, if there is one before `end` and it is known
     /// without a look at further bytes.
     #[inline]
     pub(super) fn character_at(&self, at: usize, end: usize) -> Option<TextToken> {
@@ -295,7 +295,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// A number with so many digits before its unit or its fraction.
+    /// A number with `digits` digits before its unit or its fraction.
     #[inline(always)]
     #[expect(
         clippy::inline_always,

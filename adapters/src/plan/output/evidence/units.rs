@@ -30,8 +30,8 @@ pub(in crate::plan::output) const MAX_UNIT: usize = 400;
 const PART: (usize, usize) = (48, 240);
 
 impl Form {
-    /// A table if most of the first lines have the same number of cells, at least three. Cells may be
-    /// in quotes.
+    /// A table if most of the first lines have the same number of cells, at least three. Cells may
+    /// be in quotes.
     pub(in crate::plan::output) fn of_lines(text: &str) -> Self {
         let lines = text.as_bytes().split(|byte| *byte == b'\n');
         let first: Vec<&[u8]> = lines.take(TABLE_LINES).collect();
@@ -85,7 +85,7 @@ impl Form {
 pub(in crate::plan::output) struct Separators<'t> {
     row: &'t [u8],
     separator: u8,
-    /// Where separators and quotes stand.
+    /// The places of separators and quotes.
     places: Places<'t, 3>,
     /// The quote that is open.
     open: Option<u8>,
@@ -117,7 +117,7 @@ impl Iterator for Separators<'_> {
                     let is_in_word = before.is_some_and(|it| {
                         it.is_ascii_alphanumeric() || *it == b'_' || !it.is_ascii()
                     });
-                    // An apostrophe stands in a word or behind it.
+                    // An apostrophe is in a word or behind it.
                     self.open = Some(byte).filter(|_| byte != b'\'' || !is_in_word);
                 }
                 Some(open) if open == byte => self.open = None,

@@ -18,7 +18,7 @@ const EVIDENCE_PERCENT: usize = 72;
 /// The same for JSON, whose first and last lines say little that its shape does not.
 const JSON_EVIDENCE_PERCENT: usize = 76;
 
-/// The same for minified text, of which hardly more than the evidence is shown.
+/// The same for minified text: hardly more than its evidence is shown.
 const OPAQUE_EVIDENCE_PERCENT: usize = 92;
 
 /// The best of these units get the longer limit.
@@ -26,7 +26,7 @@ const LONG_UNITS: usize = 4;
 const MAX_LONG_UNIT_CHARS: usize = 420;
 const MAX_UNIT_CHARS: usize = 240;
 
-/// So many units are shown with the JSON object around them.
+/// The number of units that are shown with the JSON object around them.
 const WHOLE_OBJECTS: usize = 4;
 const MAX_OBJECT_CHARS: usize = 320;
 
@@ -169,7 +169,7 @@ impl ExcerptSource<'_> {
         }
     }
 
-    /// Whether an odd number or identifier stands between two bytes.
+    /// Whether an odd number or identifier is between two bytes.
     pub(super) fn has_odd_number(&self, start: usize, end: usize) -> bool {
         let next = self.odd_numbers.partition_point(|place| *place < start);
         let place = self.odd_numbers.get(next);
@@ -187,7 +187,7 @@ impl ExcerptSource<'_> {
     /// The units between two bytes that are shown in so much room, in their order.
     fn choose(&self, between: (usize, usize), room: usize) -> Vec<ShownUnit> {
         let mut shown: Vec<ShownUnit> = Vec::new();
-        // A sixth is for what stands around these units, where that says something.
+        // A sixth is for the text around these units, where that says something.
         let around = match (self.form, &self.overview) {
             (Form::Lines, Overview::Hits(_))
             | (Form::Minified | Form::Page | Form::Table(_) | Form::Xml, _) => 0,
@@ -307,7 +307,7 @@ impl ExcerptSource<'_> {
         lines
     }
 
-    /// The JSON object around a unit on one line; of a long one its beginning and what stands around
+    /// The JSON object around a unit on one line; of a long one its beginning and the text around
     /// the unit.
     fn object(&self, unit: &Evidence, between: (usize, usize)) -> Option<ShownUnit> {
         if self.measure.kind != OutputKind::Json {
@@ -332,8 +332,8 @@ impl ExcerptSource<'_> {
         })
     }
 
-    /// A unit as it is shown: a whole line, a part of a long line with what stands around it, or
-    /// the text of a block of a page.
+    /// A unit as it is shown: a whole line, a part of a long line with the text around it, or the
+    /// text of a block of a page.
     fn show(&self, unit: &Evidence, between: (usize, usize), limit: usize) -> ShownUnit {
         let text = self.text;
         // The first lines may end inside of it.

@@ -32,7 +32,7 @@ const MAX_VALUES: usize = 400;
 /// An object with more bytes is not shown whole.
 const MAX_OBJECT_BYTES: usize = 600;
 
-/// The beginning of a longer row is looked for in so many bytes.
+/// How far back the beginning of a long row is looked for, in bytes.
 const MAX_ROW_BYTES: usize = 8 * 1024;
 
 /// Characters that are shown of the beginning of a long row, and around the place in it.
@@ -93,8 +93,9 @@ pub(super) fn object_around(
 }
 
 /// The row around a byte, which is an object in an array or at the start of a line: its beginning,
-/// which names it in most documents, and what stands around the byte. `None` if it has line ends, or
-/// begins too far above. Also returns the bytes from the start of the row to the end of what is shown.
+/// which names it in most documents, and the text around the byte. `None` if it has line ends, or
+/// begins too far above. Also returns the bytes from the start of the row to the end of what is
+/// shown.
 pub(super) fn row_around(
     text: &str,
     at: usize,
@@ -372,7 +373,7 @@ impl<'t> ShapeReader<'t> {
     }
 }
 
-/// The first `depth` levels of the shape with so many keys of each object, as lines.
+/// The first `depth` levels of the shape with up to `most_keys` keys of each object, as lines.
 fn describe_shape(
     (roots, count): &(Vec<JsonShape<'_>>, ValueCount),
     depth: usize,

@@ -9,13 +9,13 @@ const MIN_LINE_PART: usize = 40;
 /// The maximum characters of the marker of a cut line.
 const MARKER_CHARS: usize = 34;
 
-/// Of lines that differ in numbers only and follow each other, so many are shown.
+/// Lines shown of a run that differs only in numbers.
 const SHOWN_ALIKE: usize = 2;
 
-/// Characters of the line that stands for those that are not shown.
+/// Characters of the line that replaces those that are not shown.
 const FOLD_CHARS: usize = 30;
 
-/// So many bytes of such lines are read.
+/// Bytes of one run that are read before the rest is left for another run.
 const MAX_FOLDED_BYTES: usize = 64 * 1024;
 
 /// Some lines of the beginning or the end of a text.
@@ -124,7 +124,7 @@ struct Run {
 }
 
 impl Run {
-    /// The line that stands for those that are not shown.
+    /// The line that replaces those that are not shown.
     fn note(&self) -> Option<String> {
         (self.folded > 0).then(|| format!("… {} lines like this", self.folded))
     }

@@ -27,7 +27,7 @@ mod render;
 /// The maximum characters of an excerpt.
 pub const MAX_EXCERPT_CHARS: usize = 5_000;
 
-/// An excerpt may always have so many characters: a lower limit is raised to this.
+/// An excerpt may always have this many characters: a lower limit is raised to it.
 const MIN_EXCERPT_CHARS: usize = 300;
 
 /// The beginning of every excerpt and notice.
@@ -92,7 +92,7 @@ pub struct ExcerptSource<'t> {
     queries: Vec<Query>,
     /// The lines of code that define something.
     definitions: Vec<(usize, usize)>,
-    /// Where an odd number or identifier stands, in the order of the text. Lines with one are not
+    /// The places of odd numbers and identifiers, in the order of the text. Lines with one are not
     /// folded.
     odd_numbers: Vec<usize>,
 }

@@ -1,6 +1,6 @@
 //! What a file, source code or a diff defines or changes.
 
-/// A text is divided into so many sections, and a definition of each is shown first.
+/// A text is divided into this many sections, and a definition of each is shown first.
 const SECTIONS: usize = 64;
 
 /// How many bytes of a section are searched.

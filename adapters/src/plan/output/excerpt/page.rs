@@ -4,7 +4,7 @@ use super::html;
 use super::line_cut::{self, FirstAndLast, LineCut};
 use crate::plan::output::markup;
 
-/// So many bytes are searched for the last blocks.
+/// How many bytes are searched for the last blocks.
 const TAIL_BYTES: usize = 64 * 1024;
 
 /// The text of a page, if it fits.
@@ -20,7 +20,7 @@ pub(super) fn ends(page: &str, room: usize) -> FirstAndLast {
     FirstAndLast { first, last }
 }
 
-/// The text of so many first blocks that it fits, and of the next one its beginning.
+/// The text of as many first blocks as fit, and the beginning of the next one.
 fn first_blocks(page: &str, room: usize) -> LineCut {
     let mut cut = LineCut {
         is_whole: true,
@@ -43,7 +43,7 @@ fn first_blocks(page: &str, room: usize) -> LineCut {
     cut
 }
 
-/// The text of so many last blocks behind the byte `from` that it fits.
+/// The text of as many last blocks behind the byte `from` as fit.
 fn last_blocks(page: &str, from: usize, room: usize) -> LineCut {
     let start = page.ceil_char_boundary(page.len().saturating_sub(TAIL_BYTES).max(from));
     let mut tail = page.get(start..).unwrap_or_default();

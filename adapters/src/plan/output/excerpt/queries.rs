@@ -10,7 +10,7 @@ use crate::plan::output::OutputMeasure;
 use crate::plan::output::evidence::FoundMark;
 
 /// `artifact_search` (`src/artifacts/search.rs`) counts a longer line once for each match that is
-/// not within so many bytes behind another. Its test
+/// not within this many bytes behind another. Its test
 /// `a_search_that_an_excerpt_names_finds_as_many_lines_as_it_says` compares both.
 const LONG_LINE: usize = 600;
 const BYTES_AROUND_MATCH: usize = 200;
@@ -20,7 +20,7 @@ const MAX_QUERIES: usize = 2;
 
 /// A search for a word, and what it finds in the whole output.
 pub(super) struct Query {
-    /// As it stands in the output.
+    /// As it is written in the output.
     word: String,
     finder: QueryMatcher,
     matches: usize,
@@ -60,7 +60,7 @@ pub(super) fn queries(text: &str, above: usize, marks: &[FoundMark]) -> Vec<Quer
 }
 
 impl Query {
-    /// A search for a word that so many lines have in small or capital letters.
+    /// A search for a word that `lines` lines have in small or capital letters.
     fn new(text: &str, word: &str, lines: usize) -> Self {
         let finder = QueryMatcher::Text(Box::new(memmem::Finder::new(word).into_owned()));
         let mut query = Self {

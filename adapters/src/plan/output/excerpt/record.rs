@@ -1,6 +1,6 @@
-//! Finds the line that names the record in which another line stands: the entry of a log above a
-//! stack trace, the header of a section, the first line of a paragraph, the name among keys with the
-//! same prefix, or the nearest line around it that is indented less and is like no other.
+//! Finds the line that names the record of another line: the entry of a log above a stack trace,
+//! the header of a section, the first line of a paragraph, the name among keys with the same
+//! prefix, or the nearest line around it that is indented less and is like no other.
 
 use memchr::memmem;
 
@@ -16,17 +16,17 @@ const NAMED_UNITS: usize = 18;
 const NAMED_JSON_UNITS: usize = 9;
 const MAX_NAME_CHARS: usize = 140;
 
-/// So many bytes and lines above a line are searched, and as many bytes of a record.
+/// How many bytes and lines above a line are searched, and how many bytes of a record.
 const SEARCHED_BYTES: usize = 8 * 1024;
 const SEARCHED_LINES: usize = 240;
 
-/// So many indexes of a key are tried.
+/// The most indexes of a key that are tried.
 const MAX_PREFIXES: usize = 3;
 
-/// A line is like no other if no line within so many bytes is the same.
+/// A line is like no other if no line within this many bytes is the same.
 const NEAR_BYTES: usize = 32 * 1024;
 
-/// The bytes of a line in which the time of an entry stands.
+/// The first bytes of a line, in which the time of an entry is looked for.
 const TIME_BYTES: usize = 40;
 
 /// The words with which people name things. Others end with one of them.
@@ -36,7 +36,7 @@ const NAMING: [&str; 14] = [
 ];
 
 impl ExcerptSource<'_> {
-    /// The line that names the record in which a unit stands, if it is not shown yet.
+    /// The line that names the record of a unit, if it is not shown yet.
     pub(super) fn name(
         &self,
         unit: &ShownUnit,
@@ -171,7 +171,7 @@ impl Line {
         bare.starts_with(['}', ')', ']']) || bare.starts_with("</") || bare == "end"
     }
 
-    /// Whether it only stands between records.
+    /// Whether it only divides records.
     fn divides(self, text: &str) -> bool {
         let bare = self.bare(text);
         bare == "}"
@@ -260,7 +260,7 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
         return name.map(range);
     }
     let mut level = odd.indent;
-    // The lines of the record, the last one first, and how many of them stand below a blank line.
+    // The lines of the record, the last one first, and how many of them are below a blank line.
     let (mut lines, mut paragraph) = (Vec::new(), None);
     for line in above() {
         let is_blank = line.is_blank(text);
@@ -300,9 +300,9 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
         .map(range)
 }
 
-/// The line that names the record of `odd`. `above` has the lines of the record above it, the last one
-/// first. That is the first line of the record, if it is no comment; else a line with a name, which
-/// may stand below; else any line that is like no other.
+/// The line that names the record of `odd`. `above` has the lines of the record above it, the last
+/// one first. That is the first line of the record, if it is no comment; else a line with a name,
+/// which may be below; else any line that is like no other.
 fn name_of_paragraph(text: &str, above: &[Line], odd: Line) -> Option<Line> {
     let is_name = |line: &&Line| line.is_unique(text);
     let mut lines: Vec<Line> = above.iter().rev().copied().collect();
@@ -340,8 +340,8 @@ pub(super) fn name_of_element(text: &str, at: usize) -> Option<(usize, usize)> {
     name.map(|line| (line.start, line.end))
 }
 
-/// The line that names the record which begins with `first`: this itself, a comment above it, or one
-/// inside.
+/// The line that names the record which begins with `first`: this itself, a comment above it, or
+/// one inside.
 fn name_in(text: &str, first: Line, odd: Line) -> Option<Line> {
     if first.is_unique(text) {
         return Some(first);
@@ -361,8 +361,8 @@ fn name_in(text: &str, first: Line, odd: Line) -> Option<Line> {
     named(text, &lines, odd)
 }
 
-/// The first of these lines that names something, or that follows a line which only announces a name,
-/// such as `name:` or `<name>`.
+/// The first of these lines that names something, or that follows a line which only announces a
+/// name, such as `name:` or `<name>`.
 fn named(text: &str, lines: &[Line], odd: Line) -> Option<Line> {
     let mut pairs = lines
         .iter()

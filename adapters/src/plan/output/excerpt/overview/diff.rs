@@ -3,7 +3,7 @@
 use super::{Spot, list, one_line, secrets, worth};
 use crate::plan::output::evidence::{BIT, Hunk};
 
-/// A diff has its first hunk within so many bytes.
+/// A text is a diff only if its first hunk is within this many bytes.
 const FIRST_BYTES: usize = 128 * 1024;
 
 /// No more files are counted one by one.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{MORE_CHARS, html, one_line};
 use crate::plan::output::evidence::Form;
 
-/// So many headings are many.
+/// A text with at least this many headings has many.
 const MANY: usize = 8;
 
 /// No more headings are kept.
@@ -13,7 +13,7 @@ const MAX_HEADINGS: usize = 2_000;
 
 const MAX_HEADING_CHARS: usize = 60;
 
-/// So many are read of a page, whose text has to be found.
+/// The most headings that are read of a page, whose text has to be found.
 const MAX_READ: usize = 40;
 
 /// The headings of a text, at most [`MAX_HEADINGS`] of them.
@@ -73,7 +73,7 @@ fn without_addresses(heading: &str) -> String {
     text
 }
 
-/// Keeps every so many of the headings, so that there are never too many.
+/// Drops every second heading when there are too many.
 fn thin(ranges: &mut Vec<(usize, usize)>, step: &mut usize) {
     if ranges.len() >= MAX_HEADINGS {
         let kept = ranges.iter().copied().step_by(2).collect();
@@ -142,7 +142,7 @@ impl Headings {
     pub(super) fn text(&self, room: usize) -> String {
         let head = format!("{} headings, such as: ", self.count);
         let left = room.saturating_sub(head.len());
-        // Spread over the text, in its order, and so many that they fit.
+        // Spread over the text, in its order, and as many as fit.
         let fits = |step: usize| -> Option<String> {
             let few = self.texts.iter().step_by(step).map(String::as_str);
             let chars: usize = few.clone().map(|text| text.chars().count() + 2).sum();

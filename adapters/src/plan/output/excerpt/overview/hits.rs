@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{by_count, one_line};
 
-/// So many first lines tell whether a text is a list of hits, and the percentage of them that must
-/// be.
+/// How many first lines tell whether a text is a list of hits, and the percentage of them that must
+/// be hits.
 const FIRST_LINES: usize = 60;
 const LEAST_PERCENT: usize = 75;
 
@@ -21,7 +21,7 @@ const MAX_PATH_CHARS: usize = 80;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::plan::output::excerpt) struct Hit<'t> {
     pub(in crate::plan::output::excerpt) path: &'t str,
-    /// The number of the line and what stands in it.
+    /// The number of the line and its text.
     pub(in crate::plan::output::excerpt) rest: &'t str,
 }
 
@@ -136,7 +136,7 @@ impl HitCounts {
         file.map(|(_, hits)| *hits)
     }
 
-    /// All files, those with most hits first; or, if there is no room for so many, those with fewest.
+    /// All files, those with most hits first; or, if they do not fit, those with fewest.
     pub(super) fn text(&self, room: usize) -> String {
         let more = if self.has_more { "at least " } else { "" };
         let name =

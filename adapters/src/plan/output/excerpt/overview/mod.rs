@@ -1,8 +1,8 @@
 //! What an excerpt says first about the whole of an output, after its form: how many hits in which
 //! files, which files a diff changes, the columns of a table, the headings of a page.
 //!
-//! Each form is read in one or two passes, in tables of a fixed size. They also find the places that
-//! the form makes worth showing.
+//! Each form is read in one or two passes, in tables of a fixed size. They also find the places
+//! that the form makes worth showing.
 
 use std::fmt::Write as _;
 
@@ -84,14 +84,14 @@ impl Overview {
     }
 }
 
-/// What each of so many places is worth.
+/// What each of these places is worth.
 fn worth(bits: Bits, places: usize) -> Bits {
     let places = u32::try_from(places).unwrap_or(u32::MAX).max(1);
     bits * 4 / (places.saturating_add(3))
 }
 
-/// Names with their numbers, the largest ones first; or, if there is no room for so many, the
-/// smallest. `names` has the smallest one first.
+/// Names with their numbers, the largest ones first; or, if they do not fit, the smallest. `names`
+/// has the smallest one first.
 fn by_count<N>(names: &[N], name: impl Fn(&N) -> String, room: usize) -> String {
     let (mut all, mut left) = (Vec::new(), Some(room));
     for name in names.iter().rev().map(&name) {

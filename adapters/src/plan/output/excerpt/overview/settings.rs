@@ -36,7 +36,7 @@ impl Hasher for HashIsKey {
 pub(super) fn read(text: &str) -> Vec<Spot> {
     let bytes = text.as_bytes();
     let bytes = bytes.get(..READ_BYTES).unwrap_or(bytes);
-    // Of each form and of each word how many lines have it, and where the first one stands.
+    // For each form and each word: how many lines have it, and where the first one is.
     let mut forms = [ByHash::default(), ByHash::default()];
     let mut counts = [0_usize; 2];
     let (mut start, mut lines) = (0, 0_usize);
@@ -92,8 +92,8 @@ pub(super) fn read(text: &str) -> Vec<Spot> {
     spots
 }
 
-/// The form of a value: that of a number is how many digits it has, that of others the signs between
-/// their words.
+/// The form of a value: that of a number is how many digits it has, that of others the signs
+/// between their words.
 fn form(value: &[u8]) -> u64 {
     if value.iter().all(u8::is_ascii_digit) {
         return value.len() as u64;

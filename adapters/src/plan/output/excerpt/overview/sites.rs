@@ -67,8 +67,7 @@ impl Sites {
         }
     }
 
-    /// The sites, those with most addresses first; or, if there is no room for so many, those with
-    /// fewest.
+    /// The sites, those with most addresses first; or, if they do not fit, those with fewest.
     pub(super) fn text(&self, room: usize) -> String {
         let count = self.hosts.len();
         if count < 2 {

@@ -15,7 +15,7 @@ const MAX_COLUMNS: usize = 40;
 const MAX_DISTINCT: usize = 200;
 const DISTINCT_TABLE: usize = 512;
 
-/// Rows with another number of cells: so many numbers, and rows of each.
+/// Rows with another number of cells: the most such numbers, and the rows of each.
 const MAX_SHAPES: usize = 16;
 const ROWS_OF_SHAPE: usize = 6;
 
@@ -172,8 +172,8 @@ fn number(cell: &[u8]) -> Option<f64> {
     })
 }
 
-/// A number as most are written: up to nine digits, with a point or without. Its digits and the power
-/// of ten are exact, so that their quotient is the nearest number.
+/// A number as most are written: up to nine digits, with a point or without. Its digits and the
+/// power of ten are exact, so that their quotient is the nearest number.
 fn decimal(cell: &[u8]) -> Option<f64> {
     const POWERS: [f64; 10] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
     let (sign, digits) = match cell {
@@ -293,7 +293,8 @@ pub(super) fn read(text: &str, separator: u8) -> (Columns, Vec<Spot>) {
     (columns, spots)
 }
 
-/// Calls `cell` with the number and the range of each cell of a row, and returns how many there are.
+/// Calls `cell` with the number and the range of each cell of a row, and returns how many there
+/// are.
 fn for_each_cell(line: &[u8], separator: u8, mut cell: impl FnMut(usize, usize, usize)) -> usize {
     let (mut index, mut from) = (0, 0);
     for at in Separators::new(line, separator) {
