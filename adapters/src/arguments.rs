@@ -1,7 +1,7 @@
-//! The arguments of a call: whether they are whole, found out while they arrive, and the document in
-//! them without what models and servers leave around it. Every byte is scanned once while they
-//! arrive. They are parsed when their brackets are closed; arguments that are not a plain object are
-//! parsed a few times at most before their end.
+//! The arguments of a call: whether they are whole, found out while they arrive, and the document
+//! in them without what models and servers leave around it. Every byte is scanned once while they
+//! arrive. They are parsed when their brackets are closed; arguments that are not a plain object
+//! are parsed a few times at most before their end.
 
 use std::borrow::Cow;
 
@@ -49,10 +49,10 @@ pub(crate) struct ArgumentsScan {
     has_extra_brace: bool,
     /// The document is an object with nothing in it, which another one may follow.
     is_empty: bool,
-    /// Something stands behind the document.
+    /// Text follows the document.
     has_tail: bool,
     /// The first byte that waits for the end: that of a text that does not begin like an object, a
-    /// second opening brace, the end of an empty object, or what stands behind the document.
+    /// second opening brace, the end of an empty object, or the text after the document.
     held_from: Option<usize>,
     verdict: Verdict,
     judged: u8,
@@ -285,7 +285,7 @@ impl ArgumentsScan {
     }
 }
 
-/// What is found in arguments around which something may stand.
+/// The result of a search for a document in arguments that may have text around it.
 enum Lookup {
     Document(String),
     /// The end of a document is missing.
@@ -330,7 +330,7 @@ fn find_document(text: &str, encoded: u8) -> Lookup {
     Lookup::Document(format!("{blanks}{document}"))
 }
 
-/// What stands behind a document.
+/// The text after a document.
 enum Tail {
     /// Nothing that counts.
     Droppable,
@@ -409,8 +409,8 @@ fn strip_fence(text: &str) -> Option<&str> {
     (after.len() < text.len()).then_some(after)
 }
 
-/// What follows a tag or a token: `</tool_call>`, `<|call|>`, `<｜end｜>`, `[/TOOL_CALLS]`. Its end may
-/// be missing at the end of the text.
+/// What follows a tag or a token: `</tool_call>`, `<|call|>`, `<｜end｜>`, `[/TOOL_CALLS]`. Its end
+/// may be missing at the end of the text.
 pub(crate) fn strip_tag(text: &str) -> Option<&str> {
     let (inside, close) = match text.strip_prefix("[/") {
         Some(inside) => (inside, ']'),

@@ -91,7 +91,7 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
         }
     }
 
-    /// Writes the tier and the cache key, as far as the provider takes them.
+    /// Writes the tier and the cache key if the provider takes them.
     pub(crate) fn push_services(&mut self, tier: bool, cache_key: bool) {
         let controls = &self.turn.controls;
         self.field_if("service_tier", controls.service_tier.as_deref(), tier);
@@ -112,8 +112,8 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
         leaves_out
     }
 
-    /// Takes the last tools off a list that is too long for the provider, but for the one that has to
-    /// be called. Returns the names of those that the model does not get.
+    /// Takes the last tools off a list that is too long for the provider, but for the one that has
+    /// to be called. Returns the names of those that the model does not get.
     pub(crate) fn cut_tools<'t>(
         &mut self,
         tools: &mut Vec<&'t Tool<'a>>,

@@ -10,8 +10,8 @@ const MAX_PIECES: usize = 10;
 /// The most bytes that are joined.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Joins the pieces of a text. Made for an answer; whoever feeds it flushes it after a while, and
-/// before the answer ends.
+/// Joins the pieces of a text. Made for an answer; its caller flushes it after a while, and before
+/// the answer ends.
 #[derive(Debug, Default)]
 pub struct Coalescer {
     pending: Option<PendingText>,

@@ -208,7 +208,7 @@ impl Fault {
         }
     }
 
-    /// An answer has a call, and nobody knows of which tool.
+    /// An answer has a call that names no tool.
     pub(crate) fn nameless_call() -> Self {
         Self::of_provider(Kind::BadReply, "sent a tool call without a name.")
     }
@@ -372,8 +372,8 @@ impl Fault {
         self.body_with_code(self.code())
     }
 
-    /// The body in an error message of a WebSocket, where Open Responses requires a code: the type
-    /// stands for one that is missing.
+    /// The body in an error message of a WebSocket, where Open Responses requires a code: a missing
+    /// code is replaced by the type.
     pub fn message_body(&self) -> Vec<u8> {
         self.body_with_code(self.code().or(Some(self.error_type())))
     }

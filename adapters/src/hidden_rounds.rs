@@ -166,7 +166,8 @@ fn insert<'a>(turn: &mut Turn<'a>, insertions: &[(usize, &'a str)]) {
     }
 }
 
-/// Whether an item shows the call of a hosted tool. What it stands for is among the hidden items.
+/// Whether an item shows the call of a hosted tool. The call and its result are among the hidden
+/// items.
 fn is_hosted(item: &Item<'_>) -> bool {
     item.kind.is_hosted()
         || matches!(
@@ -236,7 +237,7 @@ mod tests {
                 json!([user, text, made, got]),
                 "Message p1 p1! Message p2 c1 p2! c1!",
             ),
-            // The client changed its history: the round of its call is whole all the same.
+            // The client changed its history: the round of its call is whole even so.
             (json!([user, made, got]), "Message p2 c1 p2! c1!"),
             (json!([made, got]), "p2 c1 p2! c1!"),
             (json!([user, call("c2")]), "Message c2"),

@@ -143,8 +143,8 @@ pub(crate) fn list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> 
         .unwrap_or_default()
 }
 
-/// Lets a struct be read from an object only. serde also takes a list, for its fields in their order.
-/// The struct has the attribute `#[serde(remote = "Self")]`.
+/// Lets a struct be read from an object only. serde also takes a list, for its fields in their
+/// order. The struct has the attribute `#[serde(remote = "Self")]`.
 macro_rules! only_from_object {
     ($name:ident, $expected:literal) => {
         impl<'de: 'a, 'a> serde::Deserialize<'de> for $name<'a> {
@@ -173,8 +173,8 @@ macro_rules! only_from_object {
 }
 pub(crate) use only_from_object;
 
-/// Whether JSON may have a member of this name, which is a plain word, also one that is written with
-/// escapes. To know it, the JSON has to be parsed.
+/// Whether JSON may have a member of this name, which is a plain word, also one that is written
+/// with escapes. To know it, the JSON has to be parsed.
 pub(crate) fn may_have(json: &str, name: &str) -> bool {
     let bytes = json.as_bytes();
     // Escapes of letters and of the underscore.

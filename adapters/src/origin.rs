@@ -1,4 +1,4 @@
-//! Which upstream made an item, told from the item alone.
+//! Tells from an item alone which upstream made it.
 //!
 //! An upstream that speaks the Responses API gets the items that it made back as it made
 //! them, and no other upstream may see its ids and its encrypted reasoning: it would refuse
@@ -44,7 +44,7 @@ pub(crate) fn unwrap<'c>(origin: &str, wrapped: &'c str) -> Option<&'c str> {
     (made_by == URL_SAFE_NO_PAD.encode(origin)).then_some(content)
 }
 
-/// Where the upstream's own string is in an envelope, whoever made it; `None` for other
+/// Where the upstream's own string is in an envelope, whichever upstream made it; `None` for other
 /// strings.
 pub fn content_range(wrapped: &str) -> Option<Range<usize>> {
     let (_, content) = open(wrapped)?;

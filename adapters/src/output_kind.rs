@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-/// The kind of text of a tool output. It names an excerpt and lays it out; what stands out in the
-/// text is found without it.
+/// The kind of text of a tool output. An excerpt names it and is laid out by it; the notable lines
+/// of the text are found without it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, EnumString, IntoStaticStr,
 )]

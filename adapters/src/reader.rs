@@ -106,8 +106,8 @@ impl UpstreamReader {
         self.feed_framed(text, emit)
     }
 
-    /// Reads bytes behind the first ones. An error that stands in the stream by itself is read before
-    /// what comes behind it, which is often the end.
+    /// Reads bytes after the first ones. An error in the stream that is no event is read before
+    /// what follows it, which is often the end.
     fn feed_framed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let is_stream = matches!(self.framing, AnswerFraming::Events { .. });
         let end = is_stream.then(|| end_of_bare_document(bytes)).flatten();
@@ -242,7 +242,7 @@ fn end_of_bare_document(bytes: &[u8]) -> Option<usize> {
     Some(begin + ends.into_iter().flatten().min()? + 1)
 }
 
-/// The last JSON document of these lines, as far as it has arrived.
+/// The last JSON document of these lines, which may be incomplete.
 fn last_document(lines: &[u8]) -> Cow<'_, str> {
     let from = memchr::memmem::rfind(lines, b"\n{").map_or(0, |at| at + 1);
     String::from_utf8_lossy(lines.get(from..).unwrap_or_default())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A text that many hold and nobody changes. Whoever lends it can put more behind it than the text,
-/// such as a share of a memory budget, which lives as long as the last of them.
+/// An immutable text with many holders. Its owner may keep something alive with it, such as a share
+/// of a memory budget, which is released with the last holder.
 #[derive(Clone)]
 pub struct SharedText(Arc<dyn AsRef<str> + Send + Sync>);
 

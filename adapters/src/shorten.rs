@@ -107,7 +107,7 @@ pub(crate) fn shorten_arguments(arguments: &str, bytes: usize) -> String {
     })
 }
 
-/// `None` where there are so many values that too little of each would be left.
+/// `None` if there are too many values to leave enough of each.
 fn shorten_values(arguments: &str, bytes: usize) -> Option<String> {
     let fields = Members::read(arguments)?;
     // Quotes, colon and comma.

@@ -265,7 +265,7 @@ impl SseDecoder {
         }
     }
 
-    /// Appends a line of the data of an event whose name has so many bytes.
+    /// Appends a line to the data of an event whose name has `name` bytes.
     fn append_data(&mut self, value: &[u8], name: usize) -> Result<(), TooLarge> {
         let joined = name + self.data.len() + usize::from(self.has_data);
         self.check_size(joined.saturating_add(value.len()))?;

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::fault::{Fault, Kind};
 
-/// Tells the work on one request to stop. Whoever starts long work makes a flag and gives it to
-/// the work with the [`TurnSource`](crate::responses::request::TurnSource); another thread raises
-/// it. The default flag is never raised.
+/// Tells the work on one request to stop. The code that starts long work makes a flag and passes it
+/// on with the [`TurnSource`](crate::responses::request::TurnSource); another thread raises it. The
+/// default flag is never raised.
 ///
-/// Parsing, planning and encoding look at it for each item, and measuring outputs and searching them
-/// for what an excerpt shows for each block of a long text, of at most 64 KiB.
-/// What they return after it was raised is incomplete, and of no use but to be dropped.
+/// Parsing, planning and encoding look at it for each item, and measuring outputs and searching
+/// them for what an excerpt shows for each block of a long text, of at most 64 KiB. What they
+/// return after it was raised is incomplete, and of no use but to be dropped.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Option<Arc<AtomicU8>>);
 

@@ -406,10 +406,11 @@ impl ToolNames {
     }
 
     /// The tool that a call of `wire_name` means. Models often leave out the namespace, join it in
-    /// their own way or leave parts of their format in the name, so that a name that was not offered
-    /// means the only tool whose name it can be, if there is exactly one. If the client has tools
-    /// that a search finds, `mcp__server__tool` means one of these even before it was found: the
-    /// client can run it under its namespace. Any other name is passed to the client as a function.
+    /// their own way or leave parts of their format in the name, so that a name that was not
+    /// offered means the only tool whose name it can be, if there is exactly one. If the client has
+    /// tools that a search finds, `mcp__server__tool` means one of these even before it was found:
+    /// the client can run it under its namespace. Any other name is passed to the client as a
+    /// function.
     pub fn resolve(&self, wire_name: &str) -> ResolvedTool {
         if let Some(target) = self.by_wire_name.get(wire_name) {
             return ResolvedTool {
@@ -434,8 +435,8 @@ impl ToolNames {
         }
     }
 
-    /// The only tool that this name can mean: by its wire name, else by its bare name, else by one of
-    /// these without regard to case and to the signs in it. `None` if there are several.
+    /// The only tool that this name can mean: by its wire name, else by its bare name, else by one
+    /// of these without regard to case and to the signs in it. `None` if there are several.
     fn only_tool(&self, name: &str) -> Option<&ToolTarget> {
         if let Some(target) = self.by_wire_name.get(name) {
             return Some(target);

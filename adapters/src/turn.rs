@@ -552,7 +552,8 @@ impl<'a> Item<'a> {
         string_value(self.fields.status)
     }
 
-    /// The tools of an `additional_tools` or `tool_search_output` item, whoever ran the search.
+    /// The tools of an `additional_tools` or `tool_search_output` item, whether the client or the
+    /// server ran the search.
     pub fn tools(&self) -> Option<&'a RawValue> {
         self.fields.tools
     }

@@ -1,5 +1,5 @@
-//! The wires: the protocols that providers speak. This is the only place that chooses between
-//! them; whoever encodes a turn, reads an answer or an error comes through here.
+//! The wires: the protocols that providers speak. This is the only place that chooses between them:
+//! every turn is encoded, and every answer and error read, through here.
 //!
 //! A new wire is a folder beside this file, a variant of [`registry::Wire`] and
 //! [`registry::WireQuirks`], and an arm of each `match` here.
@@ -178,7 +178,7 @@ impl Decoder {
         }
     }
 
-    /// Ends the answer with the fault of an error that stands in it by itself. Does nothing with any
+    /// Ends the answer with the fault if the text is nothing but an error. Does nothing with any
     /// other text.
     pub(crate) fn fail_with_error<'a>(&mut self, text: &str, emit: &mut impl FnMut(Event<'a>)) {
         let rules = match self {

@@ -1,6 +1,6 @@
-//! How providers deviate from the plain stream, and what a client gets for it. Each row has the form
-//! of one provider. Every answer is checked with the strict checker and is also read as a response
-//! without a stream.
+//! How providers deviate from the plain stream, and what a client gets for it. Each row has the
+//! form of one provider. Every answer is checked with the strict checker and is also read as a
+//! response without a stream.
 
 #![allow(
     clippy::unwrap_used,

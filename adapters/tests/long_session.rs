@@ -42,8 +42,8 @@ struct Course {
     largest: u64,
     /// The most bytes of tool messages, as a share of the window.
     visible: f64,
-    /// Tokens of all requests. Those of the prefix that a request shares with the previous one count
-    /// a tenth.
+    /// Tokens of all requests. Those of the prefix that a request shares with the previous one
+    /// count a tenth.
     bill: f64,
     excerpts: usize,
 }

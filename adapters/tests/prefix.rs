@@ -1,5 +1,5 @@
-//! When a history grows, the bytes of its beginning stay the same for every provider. Providers cache
-//! by the prefix of a request, and a session that loses its cache costs many times as much.
+//! When a history grows, the bytes of its beginning stay the same for every provider. Providers
+//! cache by the prefix of a request, and a session that loses its cache costs many times as much.
 
 #![allow(
     clippy::unwrap_used,

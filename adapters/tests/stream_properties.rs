@@ -1,5 +1,5 @@
-//! Any answer of an upstream, split in any way, becomes a stream that satisfies every rule and has the
-//! content of the answer.
+//! Any answer of an upstream, split in any way, becomes a stream that satisfies every rule and has
+//! the content of the answer.
 //!
 //! `PROPTEST_CASES` sets the number of answers that are tried; the default is 256.
 
@@ -147,8 +147,8 @@ impl Answer {
     }
 }
 
-/// Whether the answer fails. Codex would retry a filtered answer that is incomplete, so that fails for
-/// Codex, too. An answer that promises a call and says nothing fails as well.
+/// Whether the answer fails. Codex would retry a filtered answer that is incomplete, so that fails
+/// for Codex, too. An answer that promises a call and says nothing fails as well.
 fn fails(script: &Script, codex: bool) -> bool {
     match script.end {
         End::Silence | End::Error(_) | End::Cut(_) => true,

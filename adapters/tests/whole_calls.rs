@@ -1,5 +1,5 @@
-//! A call is whole or it is no call: answers whose arguments are cut at every byte, with every kind of
-//! tool, finish reason and wire, streamed and whole.
+//! A call is whole or it is no call: answers whose arguments are cut at every byte, with every kind
+//! of tool, finish reason and wire, streamed and whole.
 
 #![allow(
     clippy::unwrap_used,
@@ -275,8 +275,9 @@ fn only_what_stands_around_the_document_is_taken_away() {
     }
 }
 
-/// Whether an answer is tried with this finish reason and in this form. Whole calls are tried in all
-/// forms with all reasons; a cut is tried in one form only, with the first reason and every third.
+/// Whether an answer is tried with this finish reason and in this form. Whole calls are tried in
+/// all forms with all reasons; a cut is tried in one form only, with the first reason and every
+/// third.
 fn is_tried(arguments: &str, whole: &str, form: Form, reason: &str) -> bool {
     let form = FORMS.iter().position(|other| *other == form).unwrap();
     let reason = REASONS.iter().position(|other| *other == reason).unwrap();

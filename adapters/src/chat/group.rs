@@ -24,8 +24,8 @@ pub(super) enum MessageGroup<'p> {
     OrphanResult(usize),
     /// A user message that says what was left out.
     Omitted(&'p str),
-    /// A user message with the images of these tool results. It comes after the
-    /// last result, because nothing may stand between the results of one answer.
+    /// A user message with the images of these tool results. It comes after the last result,
+    /// because nothing may come between the results of one answer.
     Media(Vec<usize>),
 }
 

@@ -12,11 +12,11 @@ use crate::turn::{Item, ItemKind, Turn};
 const MAX_LINES: usize = 40;
 const MIN_LINES: usize = 4;
 
-/// The list may take one part in so many of the window, at so many bytes a line.
+/// The list may take the window divided by this, at this many bytes a line.
 const WINDOW_PARTS: usize = 32;
 const LINE_BYTES: usize = 200;
 
-/// An output that is sent whole is listed if it has at least so many characters.
+/// An output that is sent whole is listed if it has at least this many characters.
 const MIN_LISTED_CHARS: usize = 2_000;
 
 const MAX_MADE_BY_CHARS: usize = 160;

@@ -42,7 +42,7 @@ fn unescaped(escaped: &str) -> Option<String> {
     Some(text)
 }
 
-/// What a backslash and this byte stand for.
+/// The character that is escaped as a backslash and this byte.
 #[inline]
 fn simple_escape(byte: u8) -> Option<u8> {
     Some(match byte {
@@ -56,9 +56,9 @@ fn simple_escape(byte: u8) -> Option<u8> {
     })
 }
 
-/// Decodes as much of the start of `escaped` as is ASCII and has simple escapes only, and returns the
-/// rest. Escapes mostly stand close to each other, so that whole blocks are copied, and what is
-/// behind an escape once more.
+/// Decodes as much of the start of `escaped` as is ASCII with simple escapes only, and returns the
+/// rest. Escapes are mostly close to each other, so whole blocks are copied, and the bytes after an
+/// escape once more.
 #[inline]
 fn push_ascii<'e>(
     text: &mut String,
@@ -103,7 +103,7 @@ fn push_ascii<'e>(
     escaped.get(from..)
 }
 
-/// Where the next backslash is. Most stand close to each other, where a search costs more than a look
+/// Where the next backslash is. Most are close to each other, where a search costs more than a look
 /// at eight bytes.
 #[inline]
 fn next_escape(escaped: &[u8]) -> Option<usize> {

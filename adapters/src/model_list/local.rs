@@ -20,7 +20,7 @@ pub struct ServedContext {
 pub struct OllamaTag {
     /// The name, which is the id of the model.
     pub name: String,
-    /// What the name stands for. It changes when another model is pulled under the name.
+    /// The hash of the model. It changes when another model is pulled under the same name.
     pub digest: String,
 }
 

@@ -59,7 +59,7 @@ const OTHER_WORDS: [&str; 22] = [
     "whisper",
 ];
 
-/// Whether a model may answer prompts, as far as its id tells.
+/// Whether a model may answer prompts, judged by its id.
 pub fn may_answer_prompts(id: &str) -> bool {
     let id = id.to_ascii_lowercase();
     let mut words = id.split(|c: char| !c.is_ascii_alphanumeric());
@@ -114,7 +114,8 @@ fn listed_model(entry: &Value) -> Option<Model> {
         ],
     );
     let context = if entry.get("state").is_some() {
-        // A server that loads models when they are asked for: until then, only their limit is known.
+        // A server that loads models when they are asked for: until then, only their limit is
+        // known.
         ServedContext {
             given: tokens(entry, &["/loaded_context_length"]),
             limit: tokens(entry, &["/max_context_length"]),
@@ -162,7 +163,7 @@ fn has_modality(entry: &Value, wanted: &str) -> Option<bool> {
     })
 }
 
-/// A model of which only the id is known; `None` if it cannot be an id.
+/// A model known by its id only; `None` if this cannot be an id.
 fn reported_model(id: &str) -> Option<Model> {
     let is_usable = !id.is_empty() && id.len() <= MAX_ID && is_plain(id) && id.trim() == id;
     is_usable.then(|| Model {

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use super::find;
 
-/// A number of seconds above this is a Unix time: as a date it is in 2001 or later, as a pause it would
-/// be 31 years.
+/// A number of seconds above this is a Unix time: as a date it is in 2001 or later, as a pause it
+/// would be 31 years.
 const MIN_UNIX_TIME: f64 = 1e9;
 
 /// The longest pause that is accepted.
@@ -15,10 +15,10 @@ const MAX_WAIT: Duration = Duration::from_hours(24);
 /// header's value by its name in lower case; `now` is the time to which dates are
 /// compared.
 ///
-/// In this order: `retry-after-ms`, `retry-after` in seconds or as a date, which some servers write as
-/// a Unix time, and, for limits with nothing remaining, the time of the reset. That is
-/// `x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds at
-/// OpenAI, Groq and Azure, and `x-ratelimit-reset` as a Unix time at OpenRouter.
+/// In this order: `retry-after-ms`, `retry-after` in seconds or as a date, which some servers write
+/// as a Unix time, and, for limits with nothing remaining, the time of the reset. That is
+/// `x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds at OpenAI, Groq and
+/// Azure, and `x-ratelimit-reset` as a Unix time at OpenRouter.
 pub fn from_headers<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     now: SystemTime,

@@ -1,10 +1,10 @@
 //! Recognizes refusals of a request that is too long, and the window that they
 //! name.
 //!
-//! Each server words them in its own way and changes its words, so no list of sentences is enough. A
-//! clause is one if it names the context or the input, and says that it is too long or quotes a limit.
-//! What servers say of other limits (of a rate, of the output, of an image or a name) is told from it
-//! by the words for these.
+//! Each server words them in its own way and changes its words, so no list of sentences is enough.
+//! A clause is one if it names the context or the input, and says that it is too long or quotes a
+//! limit. Sentences about other limits (of a rate, of the output, of an image or a name) are
+//! recognised by the words for these.
 
 use super::error::ProviderError;
 use super::find::{contains_any, leading_number, number_after};
@@ -178,7 +178,7 @@ const EXCESS: &[&str] = &[
 /// Words of a limit, which say enough beside the context.
 const LIMIT: &[&str] = &["maximum", "limit", "only", "available"];
 
-/// The beginnings of the words that stand before the size of the window.
+/// The beginnings of the words that precede the size of the window.
 const BEFORE_WINDOW: &[&str] = &[
     "max", "limit", "length", "window", "size", "allowed", "only", "support", "exceed", "than",
     "most", "n_ctx", "context", "最大", "上限", "限制", "长度", "超过", "länge", "макс",
@@ -233,8 +233,8 @@ fn can_be_one(status: u16) -> bool {
     (400..=500).contains(&status) && !matches!(status, 401 | 402 | 408 | 429)
 }
 
-/// Whether a server did not take the bytes of the request: nginx, Express, Go. Less history is fewer
-/// bytes.
+/// Whether a server did not take the bytes of the request: nginx, Express, Go. Less history is
+/// fewer bytes.
 fn is_too_large(status: u16, lower: &str) -> bool {
     status == 413 && !contains_any(lower, OTHER_THINGS)
 }

@@ -14,8 +14,8 @@ const MAX_LANE_NAME: usize = 256;
 /// The members of `response.create` that are about the transport. Everything is streamed, so
 /// `stream` and its options say nothing here.
 const TRANSPORT: [&str; 5] = ["type", "stream_id", "generate", "stream", "stream_options"];
-/// The header in which Codex describes a turn. `client_metadata` in its bodies has a member of the same
-/// name and value.
+/// The header in which Codex describes a turn. `client_metadata` in its bodies has a member of the
+/// same name and value.
 pub const CODEX_METADATA: &str = "x-codex-turn-metadata";
 
 /// A message of a client.
@@ -54,7 +54,7 @@ pub struct SteerEvent {
 /// A message that cannot be served.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RefusedEvent {
-    /// The lane that it is for, as far as that can be read.
+    /// The lane that it is for, if that can be read.
     pub stream_id: Option<String>,
     /// Why.
     pub fault: Fault,

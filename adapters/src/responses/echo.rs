@@ -119,7 +119,7 @@ fn text(sent: Option<&RawValue>) -> Cow<'static, str> {
     members.to_json().into()
 }
 
-/// `tools`, where null stands for what the client left out of a function tool. Tools of other
+/// `tools`, with null for each field that the client left out of a function tool. Tools of other
 /// types are repeated as they came. `None` if nothing was left out.
 fn completed_tools(all: &str) -> Option<String> {
     let tools: Vec<&RawValue> = serde_json::from_str(all).ok()?;

@@ -15,8 +15,8 @@ const USUAL_EVENT_BYTES: usize = 512;
 /// large, and the text deltas between them are not. Every open stream keeps such a buffer.
 const KEPT_CAPACITY: usize = 2 * USUAL_EVENT_BYTES;
 
-/// A piece of this many bytes or more is shared by the events that have it: the text of an answer is
-/// in four of them.
+/// A piece of this many bytes or more is shared by the events that have it: the text of an answer
+/// is in four of them.
 pub(super) const SHARED_BYTES: usize = 64 * 1024;
 
 /// Events that were written and not yet sent, each as one JSON document.
@@ -33,7 +33,7 @@ pub struct EventBuffer {
     response: Option<Range<usize>>,
 }
 
-/// A large piece of a document, and the place in the other bytes before which it stands.
+/// A large piece of a document, and its place: the offset in the other bytes where it is inserted.
 #[derive(Debug)]
 struct SharedPiece {
     at: usize,
@@ -183,7 +183,7 @@ impl EventBuffer {
         self.response = None;
     }
 
-    /// Removes the first so many events.
+    /// Removes the first `count` events.
     pub fn remove_first(&mut self, count: usize) {
         if count >= self.documents.len() {
             return self.clear();
@@ -217,8 +217,7 @@ impl EventBuffer {
         }
     }
 
-    /// The bytes of the event that was begun last: whoever has appended a shared piece appends here
-    /// what follows it.
+    /// The bytes of the event that was begun last. What follows a shared piece is appended here.
     pub(super) fn open_bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }

@@ -110,7 +110,7 @@ fn with_plain_markers<'a>(text: Cow<'a, str>, notes: &mut Vec<&'static str>) -> 
     let last = text.split('\n').count() - text.rsplit('\n').take_while(is_blank).count();
     let mut plain: Vec<Cow<'_, str>> = Vec::new();
     for (at, line) in text.split('\n').enumerate() {
-        // The stars may be missing where nothing but a marker can stand.
+        // The stars may be missing where only a marker is possible.
         let is_begun = plain.last().is_some_and(|line| line.trim_end() == BEGIN);
         let is_start = at <= before || at == before + 1 && is_begun;
         let end = || grammar::plain_marker(line, at + 1 == last).filter(|marker| marker == END);

@@ -373,8 +373,9 @@ impl PromptTemplates {
     }
 
     /// The request with the template that its `prompt` names, whose version `prompt` has then;
-    /// `None` if it has no `prompt`, or is no JSON object. It has at most `max_bytes` bytes. What the
-    /// request itself has counts, except that the messages of the template come before its input.
+    /// `None` if it has no `prompt`, or is no JSON object. It has at most `max_bytes` bytes. What
+    /// the request itself has counts, except that the messages of the template come before its
+    /// input.
     pub fn expand(&self, body: &str, max_bytes: usize) -> Result<Option<String>, Fault> {
         // Most bodies need no look at their members.
         if !json::may_have(body, "prompt") {

@@ -30,7 +30,7 @@ macro_rules! body {
         pub(super) struct RequestBody<'a> {
             pub(super) input: Option<RequestInput<'a>>,
             $(pub(super) $name: Option<&'a RawValue>,)*
-            /// Whether `input` has more than [`MAX_ITEMS`] items, of which only these are read.
+            /// Whether `input` has more than [`MAX_ITEMS`] items; no more than these are read.
             pub(super) has_too_many_items: bool,
             /// The names of unknown parameters, each cut to 64 characters.
             pub(super) unknown: Vec<String>,

@@ -290,7 +290,7 @@ impl OutputItems {
         self.0.len()
     }
 
-    /// Forgets all but the first so many items.
+    /// Keeps the first `items` items only.
     pub(super) fn truncate(&mut self, items: usize) {
         self.0.truncate(items);
     }

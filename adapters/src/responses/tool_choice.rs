@@ -229,7 +229,7 @@ fn find_tool(fields: &ToolChoiceFields<'_>, toolbox: &Toolbox<'_>) -> Option<Str
     found.map(str::to_owned)
 }
 
-/// The fault of a choice that means no tool of the request. `place` is where it stands.
+/// The fault of a choice that means no tool of the request. `place` is its place in the request.
 fn missing_tool(fields: &ToolChoiceFields<'_>, place: &str) -> Fault {
     let missing = |member: &str| {
         let param = format!("{place}.{member}");

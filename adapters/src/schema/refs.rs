@@ -31,7 +31,7 @@ impl Default for ReferenceRoom {
 }
 
 impl ReferenceRoom {
-    /// Takes so many bytes; false if there are fewer.
+    /// Takes `bytes` bytes; false if fewer are left.
     fn take(&mut self, bytes: usize) -> bool {
         let left = self.0.checked_sub(bytes);
         self.0 = left.unwrap_or(self.0);

@@ -1,5 +1,5 @@
-//! The history that the server stores for a client, as far as it is pure: which of its items are
-//! sent, and what of a request is stored.
+//! The part of the history on the server that needs no I/O: which of its items are sent, and what
+//! of a request is stored.
 //!
 //! | module | contents |
 //! |---|---|

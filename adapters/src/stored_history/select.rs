@@ -9,8 +9,8 @@ use crate::item_text::message_text;
 use crate::responses::request_body::read_items;
 use crate::turn::{Item, ItemKind};
 
-/// How many items are left out at once under [`HistoryMode::Items`]: the beginning of the history
-/// stays the same until so many more have come, and with it the prompt cache of the provider.
+/// How many items are left out at once under [`HistoryMode::Items`]: the beginning of the history,
+/// and with it the prompt cache of the provider, stays the same until this many more have come.
 const STEP: usize = 13;
 
 /// How much of a stored history is sent.

@@ -1,5 +1,5 @@
 //! A neutral estimate of the input tokens of a request, for a client that asks. It follows what
-//! OpenAI counts: messages and calls with what stands around them, tools and schemas as the types
+//! OpenAI counts: messages and calls with the tokens around them, tools and schemas as the types
 //! that the model reads. The bounds of a plan do not use it: they follow the bytes, and are
 //! cautious.
 
@@ -20,17 +20,17 @@ use crate::turn::{Item, ItemKind, TextFormat, Turn};
 
 /// What precedes the answer.
 const ANSWER: f64 = 3.0;
-/// What stands around a message, a call, and a result.
+/// The tokens around a message, a call, and a result.
 const MESSAGE: f64 = 4.0;
 const CALL: f64 = 9.0;
 const RESULT: f64 = 7.0;
-/// What stands around all tools, and around each.
+/// The tokens around all tools, and around each.
 const TOOLS: f64 = 8.0;
 const TOOL: f64 = 8.0;
-/// What stands around tools that came later.
+/// The tokens around tools that came later.
 const LATER_TOOLS: f64 = 60.0;
 const FOUND_TOOLS: f64 = 180.0;
-/// What stands around the schema of an answer, and its tokens for each token of its JSON.
+/// The tokens around the schema of an answer, and its tokens for each token of its JSON.
 const FORMAT: f64 = 6.0;
 const FORMAT_SHARE: f64 = 0.65;
 /// An image of middling size, and one at the detail `low`.

@@ -39,8 +39,8 @@ fn signless(text: &str) -> impl Iterator<Item = char> {
         .flat_map(char::to_lowercase)
 }
 
-/// The first part of a name that has more than tokens such as `<|channel|>`, or the recipient that it
-/// names.
+/// The first part of a name that has more than tokens such as `<|channel|>`, or the recipient that
+/// it names.
 fn without_tokens(called: &str) -> &str {
     let mut rest = called;
     if let Some((_, recipient)) = called.split_once("to=") {

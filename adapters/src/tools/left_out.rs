@@ -17,9 +17,9 @@ fn runs(relayed: EnumSet<RelayToolKind>, kind: &str) -> bool {
     RelayToolKind::of_definition(kind).is_some_and(|kind| relayed.contains(kind))
 }
 
-/// The sentence that tells the model which tools it does not get: hosted tools that this provider does
-/// not run, and those named in `beyond`, which exceed the number that it takes. It depends on the tools
-/// alone, so that it stays the same throughout a session. `None` if nothing was left out.
+/// The sentence that tells the model which tools it does not get: hosted tools that this provider
+/// does not run, and those named in `beyond`, which exceed the number that it takes. It depends on
+/// the tools alone, so that it stays the same throughout a session. `None` if nothing was left out.
 pub(crate) fn notice(
     turn: &Turn<'_>,
     relayed: EnumSet<RelayToolKind>,

@@ -1,5 +1,5 @@
-//! Outputs that are read as something else than the client wrote: a list of content parts that
-//! stands in a string, text in the form of a file, and the items of tools that ran on a server.
+//! Outputs that are read as something else than the client wrote: a list of content parts in a
+//! string, text in the form of a file, and the items of tools that ran on a server.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub(super) fn of(item: &Item<'_>) -> Option<Box<RawValue>> {
     RawValue::from_string(made?).ok()
 }
 
-/// The list of parts that an output stands for, if it does not stand for itself.
+/// The list of parts that an output is read as, if it is not read as it is.
 fn parts_of(output: &RawValue) -> Option<String> {
     let json = output.get();
     let Some(inner) = json::unquote(json) else {
@@ -43,8 +43,8 @@ fn parts_of(output: &RawValue) -> Option<String> {
     is_list_of_parts(list).then(|| with_plain_texts(list).unwrap_or_else(|| list.to_owned()))
 }
 
-/// Whether a text, which is escaped, may be a list of content parts, by its first key. Most lists are
-/// something else, and are not read further.
+/// Whether a text, which is escaped, may be a list of content parts, by its first key. Most lists
+/// are something else, and are not read further.
 fn begins_with_part(inner: &str) -> bool {
     if !inner.trim_start().starts_with(['[', '\\']) {
         return false;

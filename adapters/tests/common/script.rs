@@ -1,5 +1,5 @@
-//! The answer of a model as data, from which the chunks of the upstream and the expected results of a
-//! client are derived.
+//! The answer of a model as data, from which the chunks of the upstream and the expected results of
+//! a client are derived.
 
 use serde_json::{Value, json};
 

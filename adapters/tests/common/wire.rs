@@ -1,5 +1,5 @@
-//! The bytes of an upstream's answer: the chunks of a Chat Completions stream in any framing that the
-//! event stream format allows.
+//! The bytes of an upstream's answer: the chunks of a Chat Completions stream in any framing that
+//! the event stream format allows.
 
 use std::fmt::Write as _;
 

@@ -59,8 +59,8 @@ impl StreamedCalls {
         }
     }
 
-    /// Frees the arguments of the calls, which have ended: they may be large, and nothing here reads
-    /// them any more.
+    /// Frees the arguments of the calls, which have ended: they may be large, and nothing here
+    /// reads them any more.
     pub(super) fn forget_arguments(&mut self) {
         for call in &mut self.list {
             call.arguments = String::new();
@@ -157,8 +157,8 @@ impl StreamedCalls {
         Ok(slot)
     }
 
-    /// Ends the answer and notes the calls that never got a name. Returns whether one of them is lost:
-    /// some servers send an empty one beside others, which is not.
+    /// Ends the answer and notes the calls that never got a name. Returns whether one of them is
+    /// lost: some servers send an empty one beside others, which is not.
     pub(super) fn finish<'a>(&self, emit: &mut impl FnMut(Event<'a>)) -> bool {
         let is_only = self.list.iter().all(|call| call.name.is_empty());
         let mut is_lost = false;

@@ -228,7 +228,7 @@ mod tests {
                 "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>final<|message|>Done.<|return|>",
                 "I look.\n\nDone.",
             ),
-            // The recipient may stand before the channel, and the end may be missing.
+            // The recipient may come before the channel, and the end may be missing.
             (
                 "<|start|>assistant to=functions.mail.send<|channel|>commentary\n<|message|>{}<|start|>assistant<|channel|>commentary<|message|>I wait.",
                 "(mail.send {})I wait.",

@@ -35,8 +35,8 @@ pub(super) fn unescape_tag_chars(escaped: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Splits a text at the first of the tags: what precedes and what follows it. Nothing behind that is
-/// read, because a text may have many.
+/// Splits a text at the first of the tags: what precedes and what follows it. Nothing behind that
+/// is read, because a text may have many.
 pub(super) fn split_at_tag<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
     memchr::memchr_iter(b'<', text.as_bytes()).find_map(|at| {
         let (before, from_tag) = text.split_at_checked(at)?;
@@ -76,7 +76,8 @@ pub(super) fn trim_start(mut escaped: &str, blanks: bool) -> &str {
     }
 }
 
-/// The two pieces of an escaped text at every place where a server may split it: not within an escape.
+/// The two pieces of an escaped text at every place where a server may split it: not within an
+/// escape.
 #[cfg(test)]
 pub(super) fn splits(escaped: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_whole = |piece: &str| serde_json::from_str::<String>(&format!("\"{piece}\"")).is_ok();

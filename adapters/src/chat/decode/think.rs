@@ -1,10 +1,11 @@
 //! Reasoning inside the text, between tags such as `<think>`.
 //!
-//! A tag opens reasoning where the text begins, at the start of an answer or behind a call. Within the
-//! text it does so at the start of a line or right behind a word, outside of code, if it is closed
-//! again: anywhere else the text is about tags. Some chat templates open the tag themselves, so that
-//! an answer has only the closing one. What is before it is then reasoning, if the model is known for
-//! this; of any other model it was passed on as text already, and becomes a message of its own.
+//! A tag opens reasoning where the text begins, at the start of an answer or behind a call. Within
+//! the text it does so at the start of a line or right behind a word, outside of code, if it is
+//! closed again: anywhere else the text is about tags. Some chat templates open the tag themselves,
+//! so that an answer has only the closing one. What is before it is then reasoning, if the model is
+//! known for this; of any other model it was passed on as text already, and becomes a message of
+//! its own.
 
 use registry::ThinkTags;
 
@@ -19,8 +20,8 @@ const TAGS: [&str; 8] = [
     OPENING[0], OPENING[1], OPENING[2], OPENING[3], CLOSING[0], CLOSING[1], CLOSING[2], CLOSING[3],
 ];
 
-/// How many bytes are held of an answer that begins inside thinking, and behind a tag in the text. A
-/// longer text is reasoning, and is passed on as it comes.
+/// How many bytes are held of an answer that begins inside thinking, and behind a tag in the text.
+/// A longer text is reasoning, and is passed on as it comes.
 const MAX_HELD: usize = 4096;
 
 /// How many bytes of reasoning in a field of its own are kept to notice its repetition.
@@ -38,8 +39,7 @@ pub(super) struct ThinkTagParser {
     /// The reasoning between the tags so far, and how much of it was passed on.
     thought: String,
     passed_on: usize,
-    /// What stands between the tags repeats the reasoning that came in a field of its own, and is
-    /// skipped.
+    /// The text between the tags repeats the reasoning of a separate field, and is skipped.
     skips: bool,
     /// Text that is not blank was passed on.
     has_text: bool,
@@ -276,8 +276,8 @@ impl ThinkTagParser {
         };
     }
 
-    /// Passes text on up to a tag that opens reasoning, or to a closing one that stands alone. Returns
-    /// what is to be read next.
+    /// Passes text on up to a tag that opens reasoning, or to a closing one without an opening one.
+    /// Returns what is to be read next.
     fn watch<'t>(&mut self, text: &'t str, closes: bool, pieces: &mut Vec<ThinkPiece>) -> &'t str {
         let Some((before, after)) = tags::split_at_tag(text, &TAGS) else {
             let (before, held) = tags::split_partial_tag(text, &TAGS);
@@ -494,7 +494,7 @@ mod tests {
     use super::*;
 
     /// Reasoning, text, and what the answer shows of its model: `+` if it begins inside thinking,
-    /// `-` if not. `|` stands where the text turned out to be reasoning.
+    /// `-` if not. `|` marks where the text turned out to be reasoning.
     fn read(quirk: ThinkTags, separate: &str, chunks: &[&str]) -> (String, String, String) {
         let (mut thought, mut text) = (String::new(), String::new());
         let mut think = ThinkTagParser::new(quirk);

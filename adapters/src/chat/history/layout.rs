@@ -78,7 +78,7 @@ struct Layout<'l, 'a> {
     /// The sections of the only system message, where there may be only one.
     first_system: Vec<MessageSection<'a>>,
     messages: Vec<ChatMessage<'a>>,
-    /// An empty message of the user, which is sent if no other one stands beside it.
+    /// An empty message of the user, which is sent if no other message of the user is next to it.
     empty_user: Option<usize>,
 }
 

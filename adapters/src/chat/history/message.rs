@@ -78,8 +78,8 @@ pub(super) struct AssistantMessage<'a> {
     pub(super) texts: Vec<(Option<usize>, MessageContent<'a>)>,
 }
 
-/// The reasoning behind one assistant message, as far as it is sent back to the
-/// provider. Collected when the message is written.
+/// The reasoning of one assistant message that is sent back to the provider. Collected when the
+/// message is written.
 #[derive(Debug, Default)]
 pub(super) struct ReplayedReasoning<'a> {
     /// The texts that are not empty, with the indices of their items; texts of

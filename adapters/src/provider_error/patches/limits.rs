@@ -74,8 +74,8 @@ const MIN_MAX_TOOLS: u64 = 8;
 
 /// The largest number of tools.
 ///
-/// - OpenAI, Azure, Copilot: `Invalid 'tools': array too long. Expected an array with maximum length
-///   128, but got an array with length 140 instead.` (zed#42393, opencode#4909)
+/// - OpenAI, Azure, Copilot: `Invalid 'tools': array too long. Expected an array with maximum
+///   length 128, but got an array with length 140 instead.` (zed#42393, opencode#4909)
 /// - DeepSeek: `Currently, max 128 functions are supported`; others: `tools: at most 64 allowed`,
 ///   `too many tools: the limit is 64`
 ///

@@ -94,8 +94,8 @@ pub(crate) fn images(lower: &str) -> Option<QuirkPatch> {
 /// - OpenAI: `content blocks are expected to be either text or image_url type`
 ///   (openai-python#2454)
 /// - Google: `The audio content type (CONTENT_TYPE_AUDIO) is not supported for this model`
-/// - serde servers: ``unknown variant `input_audio` ``; OpenRouter: `No endpoints found that support
-///   input audio`
+/// - serde servers: ``unknown variant `input_audio` ``; OpenRouter: `No endpoints found that
+///   support input audio`
 ///
 /// A recording that cannot be read, or has another format, says nothing about the model.
 pub(crate) fn audio(lower: &str) -> Option<QuirkPatch> {
@@ -114,13 +114,13 @@ pub(crate) fn audio(lower: &str) -> Option<QuirkPatch> {
 
 /// A history that ends with an answer of the model.
 ///
-/// - Anthropic, Bedrock and what is in front of them: `This model does not support assistant message
-///   prefill. The conversation must end with a user message.`; ``an `assistant` message in the final
-///   position, which would pre-fill the `assistant` response``
+/// - Anthropic, Bedrock and what is in front of them: `This model does not support assistant
+///   message prefill. The conversation must end with a user message.`; ``an `assistant` message in
+///   the final position, which would pre-fill the `assistant` response``
 /// - Mistral: `Expected last role User or Tool (or Assistant with prefix True) for serving but got
 ///   assistant` (rig#708)
-/// - DeepSeek: `The last message of deepseek-reasoner must be a user message, or an assistant message
-///   with prefix mode on`; Perplexity: ``Last message must have role `user` ``
+/// - DeepSeek: `The last message of deepseek-reasoner must be a user message, or an assistant
+///   message with prefix mode on`; Perplexity: ``Last message must have role `user` ``
 /// - vLLM: `Cannot set add_generation_prompt to True when the last message is from the assistant`;
 ///   llama.cpp: `Assistant response prefill is incompatible with enable_thinking.`
 pub(crate) fn prefill(lower: &str) -> Option<QuirkPatch> {

@@ -1,7 +1,7 @@
 //! What servers say of a request that is too long, and what they say of other limits.
 
-/// Refusals of real servers: who sends it, with a public report or the file of its source, the status,
-/// the message, and the window that it names.
+/// Refusals of real servers: who sends it, with a public report or the file of its source, the
+/// status, the message, and the window that it names.
 pub(super) const OVERFLOWS: &[(&str, u16, &str, Option<u32>)] = &[
     (
         "OpenAI: baserow/baserow#3011",

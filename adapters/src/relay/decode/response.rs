@@ -61,8 +61,8 @@ impl RelayDecoder {
         }
     }
 
-    /// Emits the items of the final output that were not sent, or not to their end. Ids may
-    /// differ there (recorded from `OpenRouter`), so that the position counts. False if there are too
+    /// Emits the items of the final output that were not sent, or not to their end. Ids may differ
+    /// there (recorded from `OpenRouter`), so that the position counts. False if there are too
     /// many.
     fn emit_missing_items<'a>(
         &mut self,

@@ -39,7 +39,7 @@ pub(super) struct InputWriter<'w, 'a> {
     pub(super) call_forms: HashMap<String, CallForm>,
     /// Whether the last item is one that the model answers; `None` before the first.
     pub(super) ends_with_user: Option<bool>,
-    /// An empty message of the user, which is sent if no other one stands beside it.
+    /// An empty message of the user, which is sent if no other message of the user is next to it.
     pub(super) empty_user: Option<usize>,
 }
 

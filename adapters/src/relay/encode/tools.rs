@@ -16,8 +16,8 @@ use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
 use crate::turn::Turn;
 
 /// Writes the tools and `tool_choice`. Returns the range of the list in the body, and the names of
-/// the tools that are left out because the list would exceed the provider's limit. Fails if the list
-/// is too long, which schemas with references can make it.
+/// the tools that are left out because the list would exceed the provider's limit. Fails if the
+/// list is too long, which schemas with references can make it.
 pub(super) fn push(
     body: &mut BodyWriter<'_, '_>,
     quirks: &RelayQuirks,

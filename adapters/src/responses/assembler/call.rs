@@ -54,7 +54,7 @@ pub struct WithheldCall {
     pub items: Vec<String>,
 }
 
-/// The state of a call of which the client has seen `response.output_item.added`.
+/// The state of a call whose `response.output_item.added` the client has seen.
 #[derive(Debug)]
 struct StartedCall {
     position: ItemPosition,
@@ -286,8 +286,8 @@ impl CallItem {
         }
     }
 
-    /// Ends a call that can never be completed. If the answer was to be whole and the client has not
-    /// seen the call, it is dropped: the answer may still be asked for again.
+    /// Ends a call that can never be completed. If the answer was to be whole and the client has
+    /// not seen the call, it is dropped: the answer may still be asked for again.
     pub(super) fn close_defective(mut self, in_whole_answer: bool, out: &mut ItemOutput<'_>) {
         self.needs_whole |= in_whole_answer;
         self.close_incomplete(out);

@@ -227,8 +227,8 @@ pub(super) fn partial_input(arguments: &str) -> String {
     }
 }
 
-/// Whether this escaped text of a custom tool, which takes any, is arguments of which the end is
-/// missing.
+/// Whether this escaped text of a custom tool, which takes any text, is arguments without their
+/// end.
 pub(super) fn is_cut(escaped: &str, scan: &mut ArgumentsScan) -> bool {
     scan.is_open(escaped) && is_json_like(&json::unescape(escaped))
 }

@@ -50,7 +50,7 @@ impl Assembler {
         self.close_text("incomplete", true, events);
         self.drop_pending_citations();
         if self.received_bytes == 0 {
-            // A request that was not answered at all has cost nothing, as far as anyone knows.
+            // A request that was not answered at all is taken to have cost nothing.
             self.usage.get_or_insert_default();
         }
         self.ensure_usage();
@@ -72,7 +72,8 @@ impl Assembler {
                 self.writer.fault = Some(Box::new(Fault::of_answer(Kind::BadReply, predicate)));
                 return;
             }
-            // What was shown cannot be taken back. The answer was cut off, whatever its reason says.
+            // What was shown cannot be taken back. The answer was cut off, whatever its reason
+            // says.
             complete = false;
             finish = Finish::Length;
             self.finish_native(complete, events);

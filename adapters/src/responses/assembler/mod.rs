@@ -413,7 +413,8 @@ impl Assembler {
         &self.writer.notes
     }
 
-    /// The token counts of this round's answer so far: those that the provider sent, or an estimate.
+    /// The token counts of this round's answer so far: those that the provider sent, or an
+    /// estimate.
     pub fn usage_so_far(&self) -> Usage {
         self.usage.unwrap_or_else(|| self.estimated_usage())
     }

@@ -8,8 +8,8 @@ use super::text_part::{TextNames, kind_of_part, names};
 use crate::event::NativeText;
 use crate::json;
 
-/// The item that is open where the log of a stored answer ends, if there is one. Takes all events of
-/// the log in their order.
+/// The item that is open where the log of a stored answer ends, if there is one. Takes all events
+/// of the log in their order.
 #[derive(Default)]
 pub struct OpenLogItem(Option<OpenStoredItem>);
 
@@ -28,9 +28,9 @@ impl OpenLogItem {
         }
     }
 
-    /// Writes the events that close the item: as incomplete, and with what was written of it. Writes
-    /// none if no item is open. `next` is the number of the first of them; returns that of the event
-    /// after them.
+    /// Writes the events that close the item: as incomplete, and with what was written of it.
+    /// Writes none if no item is open. `next` is the number of the first of them; returns that of
+    /// the event after them.
     pub fn close(self, next: u64, out: &mut EventBuffer) -> u64 {
         let mut closing = ClosingEvents { out, next };
         if let Some(open) = self.0 {
@@ -57,7 +57,7 @@ impl ClosingEvents<'_> {
     }
 }
 
-/// An item of which the last event is missing.
+/// An item without its last event.
 struct OpenStoredItem {
     item: Value,
     output_index: Value,

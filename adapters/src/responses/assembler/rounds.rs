@@ -50,7 +50,7 @@ pub enum RoundItem<'a> {
 }
 
 impl<'a> RoundItem<'a> {
-    /// The items of a history that stand for it, as JSON.
+    /// The items of a history that represent it, as JSON.
     pub fn to_items(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let (shown, withheld) = match *self {
             Self::Shown(json) => (Some(json), &[][..]),
@@ -142,8 +142,9 @@ impl Assembler {
         };
     }
 
-    /// Begins an attempt to get the answer of this round, and forgets what came of the one before, if
-    /// there was one (`is_again`). The client must have seen nothing of it ([`Assembler::has_shown`]).
+    /// Begins an attempt to get the answer of this round, and forgets what came of the one before,
+    /// if there was one (`is_again`). The client must have seen nothing of it
+    /// ([`Assembler::has_shown`]).
     pub fn begin_attempt(&mut self, is_again: bool) {
         for id in std::mem::take(&mut self.round.call_ids) {
             self.settings.known_call_ids.remove(&id);

@@ -416,7 +416,7 @@ fn push_json_list(out: &mut Vec<u8>, name: &str, elements: &str) {
     out.push(b']');
 }
 
-/// A large text as it stands in a part; `None` for a small one, or if it is not there.
+/// A large text as part of the part's bytes; `None` for a small one, or if it is not there.
 fn find_in(part: &Bytes, text: &str) -> Option<Bytes> {
     if text.len() < SHARED_BYTES {
         return None;

@@ -94,7 +94,7 @@ impl ItemWriter {
         }
     }
 
-    /// Forgets what was written since, of which the client has seen nothing.
+    /// Forgets what was written since the mark. The client has seen none of it.
     pub(super) fn rewind(&mut self, mark: &WriterMark) {
         self.response.output.truncate(mark.items);
         (self.next_index, self.parts) = (mark.next_index, mark.parts);
@@ -239,7 +239,7 @@ impl ItemOutput<'_> {
     }
 
     /// Writes an event with a piece that may be large and that other events share. `before` and
-    /// `after` append what stands before and behind the piece.
+    /// `after` append what precedes and follows the piece.
     pub(super) fn shared_event(
         &mut self,
         name: &'static str,
@@ -349,7 +349,7 @@ impl StreamedText {
         self.text.push_str(&json::replace_lone_surrogates(&joined));
     }
 
-    /// Removes what follows the first so many bytes.
+    /// Keeps the first `bytes` bytes only.
     pub(super) fn truncate(&mut self, bytes: usize) {
         self.text.truncate(bytes);
         self.high_surrogate.clear();

@@ -59,8 +59,8 @@ fn from_json(text: &str) -> Option<String> {
     }
 }
 
-/// The lines between an opening and a closing Markdown fence. One of them may be missing if the patch
-/// has its marker there.
+/// The lines between an opening and a closing Markdown fence. One of them may be missing if the
+/// patch has its marker there.
 fn from_fence(text: &str) -> Option<String> {
     let text = text.trim();
     let (first, rest) = text.split_once('\n')?;

@@ -3,10 +3,10 @@
 //! in the form that clients rely on: one item at a time, every part opened and closed,
 //! deltas that add up to the text of the item.
 //!
-//! A later item waits in the queue until the one before it is complete, because its
-//! encrypted reasoning comes last. Behind a call that runs here the client's calls wait until
-//! the tools have run, with all that follows them. A call of a tool that was offered in another form is
-//! restored by the code that restores it for Chat Completions.
+//! A later item waits in the queue until the one before it is complete, because its encrypted
+//! reasoning comes last. Behind a call that runs here the client's calls wait until the tools have
+//! run, with all that follows them. A call of a tool that was offered in another form is restored
+//! by the code that restores it for Chat Completions.
 //!
 //! | module | contents |
 //! |---|---|
@@ -66,7 +66,7 @@ struct QueuedItem {
 enum ItemForm {
     /// The item goes to the client as it is.
     Native(Box<NativeItem>),
-    /// A function call that stands for a call of another tool.
+    /// A function call that encodes a call of another tool.
     Restored(Box<RestoredCall>),
     /// The place of a call that runs here.
     RunsHere,
@@ -341,8 +341,8 @@ impl Assembler {
         self.native.queue.push_back(QueuedItem::new(slot, form));
     }
 
-    /// The name of the custom tool that is meant, if the call has another one, and whether it takes a
-    /// patch.
+    /// The name of the custom tool that is meant, if the call has another one, and whether it takes
+    /// a patch.
     fn custom_target(
         &mut self,
         item_type: &ItemType,
@@ -415,7 +415,7 @@ impl Assembler {
         Some(unique)
     }
 
-    /// The tool that a function call stands for, if it is not a function of that name.
+    /// The tool whose call a function call encodes, if it is not a function of that name.
     fn restored_target(
         &mut self,
         item_type: &ItemType,
