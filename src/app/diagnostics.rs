@@ -15,7 +15,7 @@ use axum::body::Body;
 /// The error code when there is no such turn.
 pub const NOT_FOUND: &str = "turn_not_found";
 
-/// `GET /diagnostics/turns`: a [`TurnListing`] of the owner's turns; whoever runs the server sees all.
+/// `GET /diagnostics/turns`: a [`TurnListing`] of the owner's turns; the operator sees all.
 pub(super) async fn list_turns(
     State(app): State<AppState>,
     RequestOwner(owner): RequestOwner,

@@ -21,7 +21,7 @@ pub struct JobList {
     pub data: Vec<JobEntry>,
 }
 
-/// Lists the background runs of the owner: a [`JobList`]. Whoever runs the server sees those of all.
+/// Lists the background runs of the owner: a [`JobList`]. The operator sees those of all owners.
 pub(super) async fn list(
     State(app): State<AppState>,
     RequestOwner(owner): RequestOwner,

@@ -1,5 +1,5 @@
-//! `GET /openapi.json`: what is served, as an OpenAPI document. Tests compare it with the router, and
-//! with the requests of the clients.
+//! `GET /openapi.json`: what is served, as an OpenAPI document. Tests compare it with the router,
+//! and with the requests of the clients.
 
 use axum::body::Body;
 use http::Response;

@@ -73,7 +73,7 @@ pub fn routes(state: &AppState) -> RouteService {
         .into_service(not_found_message)
 }
 
-/// Answers a request for artifacts without a server, for commands of whoever runs it.
+/// Answers a request for artifacts without a server, for commands of the operator.
 pub async fn answer_artifact_request(owned: &OwnerArtifacts, mut head: Parts) -> Response<Body> {
     head.extensions.insert(Owner::local());
     let request = Request::from_parts(head, Body::empty());

@@ -26,7 +26,7 @@ pub(super) async fn purge(State(app): State<AppState>) -> Response<Body> {
         Some(store) => store.purge().await.map_err(|error| error.to_string()),
         None => Ok(true),
     };
-    // The artifacts also forget what is in memory and what they believe to be on disk.
+    // The artifacts keep their own cache of what is on disk, which is cleared too.
     let artifacts = app.service.artifacts().purge().await;
     let artifacts = artifacts.map_err(|error| error.to_string());
     match responses.and_then(|complete| Ok(artifacts? && complete)) {

@@ -25,7 +25,8 @@ pub(super) use self::read::read;
 pub use self::search::ArtifactMatches;
 pub(super) use self::search::search;
 
-/// The decoded id in the path. [`OwnerArtifacts`](crate::artifacts::owner::OwnerArtifacts) checks its form.
+/// The decoded id in the path. [`OwnerArtifacts`](crate::artifacts::owner::OwnerArtifacts) checks
+/// its form.
 pub(super) struct ArtifactId(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for ArtifactId {

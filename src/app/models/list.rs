@@ -150,9 +150,9 @@ pub(super) fn model_object(id: &str, owned_by: &str) -> Value {
     json!({"id": id, "object": "model", "created": 0, "owned_by": owned_by})
 }
 
-/// The entries for Codex: each model under its name, and after these, not shown in the model picker,
-/// under its other name. Codex treats a name without an entry as an unknown model, to which it gives
-/// neither `apply_patch` nor the right window.
+/// The entries for Codex: each model under its name, and after these, not shown in the model
+/// picker, under its other name. Codex treats a name without an entry as an unknown model, to which
+/// it gives neither `apply_patch` nor the right window.
 pub(crate) fn codex_infos(
     models: &[CatalogEntry],
     instructions: &str,

@@ -100,8 +100,8 @@ fn model_not_found(message: String) -> Response<Body> {
 }
 
 /// The models of the configuration and those that providers list themselves. The default one is
-/// first, because Codex takes the order as a preference. A window that an overflow error revealed replaces the listed one if it is
-/// smaller or none is listed.
+/// first, because Codex takes the order as a preference. A window that an overflow error revealed
+/// replaces the listed one if it is smaller or none is listed.
 pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<CatalogEntry> {
     let registry = &config.registry;
     let mut entries: Vec<CatalogEntry> = registry

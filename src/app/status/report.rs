@@ -86,11 +86,10 @@ pub struct ModelUsage {
     pub unshortened_cost: Option<f64>,
     /// The turns that used tokens and whose price is unknown.
     pub turns_without_price: u64,
-    /// The turns that the window would not have held with nothing shortened. In `unshortened_cost` they
-    /// count as what they cost.
+    /// The turns that the window would not have held with nothing shortened. In `unshortened_cost`
+    /// they count as what they cost.
     pub turns_too_long_unshortened: u64,
-    /// The turns of which it is unknown what they would have cost with nothing shortened. They count
-    /// in the same way.
+    /// The turns without a known price with nothing shortened. They count in the same way.
     pub turns_not_reckoned_unshortened: u64,
 }
 

@@ -34,7 +34,7 @@ pub(super) fn page(query: Option<&str>) -> Result<ListPage, StoredHttpError> {
     })
 }
 
-/// The response with a page of items, of which the share has room for two copies.
+/// The response with a page of items. The share has room for two copies of them.
 pub(super) fn list(listed: CountedValue<ListedItems>) -> Response<Body> {
     respond_with_made(listed.map(|listed| list_json(&listed)))
 }
@@ -46,8 +46,8 @@ pub(super) fn list_json(listed: &ListedItems) -> Vec<u8> {
     json_of(entries, listed.has_more, push_listed_item)
 }
 
-/// The response with JSON that was made of stored JSON, which is gone: its share shrinks to what was
-/// made.
+/// The response with JSON that was made of stored JSON, which is gone: its share shrinks to what
+/// was made.
 pub(super) fn respond_with_made(json: CountedValue<Vec<u8>>) -> Response<Body> {
     json.memory().set(json.capacity());
     respond_with_counted("application/json", json)

@@ -126,8 +126,8 @@ pub(in crate::app) async fn remove(
     ))
 }
 
-/// `POST /v1/responses/{id}/cancel`: the response when it has ended. One that was cancelled before is
-/// cancelled; one that ended otherwise cannot be.
+/// `POST /v1/responses/{id}/cancel`: the response when it has ended. One that was cancelled before
+/// is cancelled; one that ended otherwise cannot be.
 pub(in crate::app) async fn cancel(
     State(app): State<AppState>,
     RequestOwner(Owner(owner)): RequestOwner,

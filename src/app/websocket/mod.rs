@@ -36,7 +36,7 @@ use crate::serve::error::upgrade_required;
 use crate::serve::websocket::{SocketEnd, TextMessage, WebSocket, WebSocketLimits, upgrade};
 use crate::turn::{Caller, MessageRequest, TurnEndpoint, TurnRequest, error_message, message_turn};
 
-/// After so many errors that the client has not taken, its messages have to wait.
+/// With this many errors that the client has not taken, its messages have to wait.
 const MAX_ERRORS: usize = 64;
 
 /// `GET /v1/responses` that asks for a WebSocket.
