@@ -1,6 +1,6 @@
-//! Artifacts in memory. Beyond the limit the least recently used ones of owners who have more than an
-//! equal part are dropped, but not those that a request names which is about to be sent: then a new
-//! one is not taken.
+//! Artifacts in memory. Beyond the limit the least recently used ones of owners who have more than
+//! an equal part are dropped, but not those that a request names which is about to be sent: then a
+//! new one is not taken.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl MemoryBackend {
             .collect()
     }
 
-    /// Whether the text of this artifact is here, whoever owns it.
+    /// Whether the text of this artifact of any owner is here.
     pub(super) fn has_text(&self, id: &str) -> bool {
         self.0.lock().held.contains_key(id)
     }
@@ -175,7 +175,7 @@ impl MemoryBackend {
         all.into_iter().map(copy).collect()
     }
 
-    /// The whole text of an artifact, whoever owns it.
+    /// The whole text of an artifact of any owner.
     pub(super) fn text(&self, id: &str) -> Option<Arc<String>> {
         Some(Arc::clone(&self.0.lock().held.get(id)?.text))
     }
@@ -276,7 +276,7 @@ impl HeldTexts {
         None
     }
 
-    /// Drops artifacts that are not `named` until there is room for so many bytes of an owner: the
+    /// Drops artifacts that are not `named` until there is room for `size` bytes of an owner: the
     /// least recently used ones of those who have more than an equal part. False if that is not
     /// enough; then nothing is dropped.
     fn make_room(&mut self, owner: &str, size: usize, named: &BTreeSet<String>) -> bool {

@@ -263,9 +263,9 @@ impl Artifacts {
     }
 
     /// Starts to keep artifacts for a request that names them, and that names those with the ids
-    /// `named` besides. What the disk does not take stays in memory, as far as there is room beside
-    /// all that the request names. Where there is not room for all, the first ones are kept: they
-    /// are older, and what was sent of them before stays as it was.
+    /// `named` besides. What the disk does not take stays in memory, if there is room beside all
+    /// that the request names. If there is not room for all, the first ones are kept: they are
+    /// older, and what was sent of them before stays as it was.
     pub fn keep(
         &self,
         owner: &str,
@@ -425,7 +425,8 @@ impl Artifacts {
 }
 
 impl ArtifactCommit {
-    /// Takes the ids of the artifacts that are already known to be unkept: nobody can read them back.
+    /// Takes the ids of the artifacts that are already known to be unkept: nobody can read them
+    /// back.
     pub fn take_unkept(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.unkept)
     }
