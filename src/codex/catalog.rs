@@ -103,8 +103,8 @@ pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, Cat
 /// `codex debug models`.
 ///
 /// The prompt is copied from the best-ranked plain model, one that calls its tools as functions, or
-/// else from the best-ranked one of another kind, without what it says of the tools that only such a
-/// model has. An entry with a slug of ours comes last: it may be from an earlier catalog.
+/// else from the best-ranked one of another kind, without what it says of the tools that only such
+/// a model has. An entry with a slug of ours comes last: it may be from an earlier catalog.
 pub fn build_from_infos(
     printed: &str,
     mut infos: Vec<Value>,

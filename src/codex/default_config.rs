@@ -202,7 +202,7 @@ fn undo(
     Ok(like(current, &document))
 }
 
-/// Puts the old item back where the one that was written still stands.
+/// Puts the old item back if the one that was written has not been changed since.
 fn restore(table: &mut dyn TableLike, key: &str, written: Option<&Item>, before: Option<&Item>) {
     let is_ours = match (table.get(key), written) {
         (Some(current), Some(written)) => says_the_same(current, written),

@@ -44,8 +44,9 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// Replaces a file as a whole, so that a Codex that starts meanwhile reads either text. A link stays
-/// a link, and an existing file keeps its permissions. A new file is readable by its owner alone.
+/// Replaces a file as a whole, so that a Codex that starts meanwhile reads either text. A link
+/// stays a link, and an existing file keeps its permissions. A new file is readable by its owner
+/// alone.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), FileError> {
     let failed = |source| FileError::NotWritten {
         path: path.to_owned(),

@@ -56,8 +56,7 @@ impl CodexHome {
         self.folder.join("config.toml.before-respondent")
     }
 
-    /// [`Self::config`] as the setup wrote it, by which the settings of the setup are told from
-    /// later edits.
+    /// [`Self::config`] as the setup wrote it, to tell later edits from the settings of the setup.
     pub fn config_written(&self) -> PathBuf {
         self.folder.join("config.toml.with-respondent")
     }

@@ -10,7 +10,7 @@ use crate::secrets::Secret;
 /// by the id of their provider, so another id would hide those of earlier versions.
 pub const ID: &str = "respondent";
 
-/// The settings that stand outside of any table.
+/// The settings outside of any table.
 pub(super) const KEYS: [&str; 4] = [
     "model",
     "model_provider",
@@ -28,8 +28,8 @@ pub(super) fn empty_group() -> Table {
     group
 }
 
-/// The key that Codex sends to a server that asks for none. Codex reads the list of models only from
-/// a provider that has a key.
+/// The key that Codex sends to a server that asks for none. Codex reads the list of models only
+/// from a provider that has a key.
 const NO_KEY: &str = "local";
 
 /// The token that the server asks for, and how Codex gets it.
@@ -114,9 +114,9 @@ impl CodexSettings<'_> {
         }
         provider.insert("base_url", toml_edit::value(format!("{origin}/v1")));
         provider.insert("wire_api", toml_edit::value("responses"));
-        // A token in a file is not read from the environment: Codex keeps a server in the background
-        // that has the environment of the first start, and its desktop app reads no shell profile.
-        // With overrides Codex 0.169 does not use that server.
+        // A token in a file is not read from the environment: Codex keeps a server in the
+        // background that has the environment of the first start, and its desktop app reads no
+        // shell profile. With overrides Codex 0.169 does not use that server.
         let (key, token) = match self.token {
             CodexToken::None => ("experimental_bearer_token", NO_KEY),
             CodexToken::Written(token) => ("experimental_bearer_token", token.expose()),
