@@ -28,7 +28,7 @@ pub const EXIT_OK: u8 = 0;
 /// Exit code for turns that differ. Any error without a code of its own ends with 1, too.
 pub const EXIT_DIFFERENT: u8 = 1;
 
-/// Exit code for checks of which one failed.
+/// Exit code if one of several checks failed.
 pub const EXIT_FAILED: u8 = 1;
 
 /// Exit code for a replay that could not be run to its end; `EX_SOFTWARE` of sysexits.
@@ -90,8 +90,8 @@ pub enum CliCommand {
     },
     /// Check this machine and the providers with real requests, and measure how a provider differs
     ///
-    /// A model gets at most 12 small requests, 20,000 tokens and a minute. What was measured and differs
-    /// from what is known is shown as a provider file.
+    /// A model gets at most 12 small requests, 20,000 tokens and a minute. What was measured and
+    /// differs from what is known is shown as a provider file.
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
     /// Show what the server is doing, and the tokens and costs of today and this week
@@ -101,7 +101,8 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the tokens and costs of each day by model and, where clients share the server, by client
+    /// Show the tokens and costs of each day by model and, where clients share the server, by
+    /// client
     #[command(after_help = examples::USAGE)]
     Usage {
         /// How far back to go, in whole days: 7d is today and the six days before

@@ -7,8 +7,8 @@ use crate::secrets::TokenHash;
 /// What tokens begin with. The redactor knows it.
 const PREFIX: &str = "rsp_";
 
-/// Makes a token for a client with this name. Returns it and the lines of the configuration that let
-/// it in; nothing is written anywhere.
+/// Makes a token for a client with this name. Returns it and the lines of the configuration that
+/// let it in; nothing is written anywhere.
 pub fn add(name: &str) -> anyhow::Result<String> {
     check_name(name).map_err(|why| anyhow::anyhow!(why))?;
     let token = format!("{PREFIX}{:032x}{:032x}", System.bits(), System.bits());
@@ -50,7 +50,7 @@ mod tests {
         };
         let hash = TokenHash::of(token.as_bytes()).to_string();
         assert_eq!((&**name, &client.token_sha256), ("alice", &hash));
-        // A server that has never seen the token redacts it all the same.
+        // A server that has never seen the token redacts it, too.
         let said = format!("I set {token} there");
         assert_eq!(Redactor::default().redact(&said), "I set [redacted] there");
         assert!(add("local").is_err() && add("a b").is_err());

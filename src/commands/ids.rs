@@ -1,4 +1,4 @@
-//! Completes an id of which a person typed the beginning.
+//! Completes an id from the beginning that a person typed.
 
 use crate::log::{SafeText, is_id_prefix, short_id};
 

@@ -28,8 +28,8 @@ const NAME_WIDTH: usize = 22;
 /// The width of the column with the reasoning levels.
 const REASONING_WIDTH: usize = 13;
 
-/// The list as text: a table for each provider, or JSON. `unknown` says why the models of a provider
-/// are not known, by its id. The error of an unknown provider names similar ids.
+/// The list as text: a table for each provider, or JSON. `unknown` says why the models of a
+/// provider are not known, by its id. The error of an unknown provider names similar ids.
 pub fn model_list(
     config: &Config,
     unknown: &BTreeMap<String, DiscoveryError>,

@@ -1,4 +1,5 @@
-//! Shows that a command is still at work: a line on a terminal's standard error, from two seconds on.
+//! Shows that a command is still at work: a line on a terminal's standard error, from two seconds
+//! on.
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
@@ -120,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock that goes on by the steps that a test sends. Without a sender it stands still.
+    /// A clock that goes on by the steps that a test sends. Without a sender it is stopped.
     struct DrivenTimer(Receiver<Duration>);
 
     impl DelayTimer for DrivenTimer {

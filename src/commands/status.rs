@@ -1,5 +1,5 @@
-//! `respondent status`: what the running server is doing and what turns have used; without a server,
-//! what its files say.
+//! `respondent status`: what the running server is doing and what turns have used; without a
+//! server, what its files say.
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -1,7 +1,7 @@
 //! `respondent store`: the database in the data directory.
 //!
-//! What only reads uses a connection of its own, whether or not a server runs. What writes needs the
-//! data directory for itself; a running server is asked to delete everything.
+//! What only reads uses a connection of its own, whether or not a server runs. What writes needs
+//! the data directory for itself; a running server is asked to delete everything.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
@@ -41,7 +41,8 @@ pub async fn run(config: &Config, command: StoreCommand) -> anyhow::Result<u8> {
     Ok(EXIT_OK)
 }
 
-/// A database that is read, and the data directory that stays locked meanwhile if no server uses it.
+/// A database that is read, and the data directory that stays locked meanwhile if no server uses
+/// it.
 pub(super) struct OpenedStore {
     pub(super) reading: StoreReading,
     _lock: Option<Store>,

@@ -22,7 +22,7 @@ const MAX_OWNER_CHARS: usize = 10;
 /// The characters of a route in the table.
 const MAX_ROUTE_CHARS: usize = 24;
 
-/// What stands in front of the sums.
+/// The label in front of the sums.
 const ALL_DAYS: &str = "all days";
 
 /// What was used on a day.

@@ -1,5 +1,5 @@
 //! The turns that show what no tool loop needs: parameters, output limits, and how a prompt that is
-//! too long is refused. If they fail, the provider can be used all the same.
+//! too long is refused. The provider can be used even if they fail.
 
 use registry::ToolChoiceMode;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::report::DoctorCheck;
 
 /// More output tokens than any model has.
 const TOO_MUCH_OUTPUT: u64 = 10_000_000;
-/// An answer of one word has at most so many tokens, reasoning included.
+/// The most tokens of an answer of one word, reasoning included.
 pub(super) const SHORT_OUTPUT: u64 = 1_000;
 /// A prompt for a larger window would be too large for most servers.
 const MAX_OVERFLOW: u64 = 2_000_000;
@@ -63,8 +63,8 @@ impl MeasuringTurns {
     }
 
     /// How long an answer may be, which format it may have, and whether log probabilities come with
-    /// it. Asks for more output than any model has; whoever refuses that names the limit, and charges
-    /// nothing.
+    /// it. Asks for more output than any model has; a provider that refuses this names the limit,
+    /// and charges nothing.
     pub(super) async fn check_limits(&mut self) {
         let input = [prompts::message(
             "user",

@@ -1,6 +1,6 @@
 //! Measures how a provider differs from what is known of it, with a few small turns: a tool loop
-//! that has everything in it which providers refuse, then parameters and limits. The proxy adapts to
-//! a refusal as it does in any other turn; what it has learned at the end is the measurement.
+//! that has everything in it which providers refuse, then parameters and limits. The proxy adapts
+//! to a refusal as it does in any other turn; what it has learned at the end is the measurement.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -306,7 +306,7 @@ impl MeasuringTurns {
         let Known { dialect, model } = &mut known;
         wire::observe_answer(&mut dialect.quirks, &self.seen().body);
         if self.refuses_reasoning {
-            // Answers have it all the same.
+            // Answers have it anyway.
             wire::apply_patch(SharedPatch::NoReasoning.into(), &mut dialect.quirks, model);
         }
         self.set_known(&known);

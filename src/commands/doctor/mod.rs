@@ -118,8 +118,7 @@ fn ids(config: &Config, named: Option<&str>) -> anyhow::Result<Vec<String>> {
     Ok(vec![named.to_owned()])
 }
 
-/// Checks one provider. One of which only the address is known is asked in each wire until one
-/// answers.
+/// Checks one provider. If only its address is known, it is asked in each wire until one answers.
 async fn ask(
     mut config: Config,
     id: &str,
@@ -193,9 +192,9 @@ async fn ask(
     Ok(report)
 }
 
-/// Measures a model of a provider of which only the address is known: at the address of each wire
-/// until one answers, and with the key in each header until one is accepted. Returns the
-/// configuration with which it answered.
+/// Measures a model of a provider known only by its address: at the address of each wire until one
+/// answers, and with the key in each header until one is accepted. Returns the configuration with
+/// which it answered.
 async fn measure_unknown(
     mut config: Config,
     id: &str,

@@ -1,6 +1,6 @@
 //! What most providers ignore or refuse and some take: further fields of a request, files, and ways
-//! to steer reasoning. A field that is only passed on is taken if it is not refused. What changes the
-//! meaning of a request has to show an effect.
+//! to steer reasoning. A field that is only passed on is taken if it is not refused. What changes
+//! the meaning of a request has to show an effect.
 
 use adapters::provider_error::find_word;
 use adapters::quirk_patch::{EffortLevels, ModelPatch, QuirkPatch};
@@ -18,8 +18,8 @@ pub(super) type ProbeFields = Vec<(&'static str, &'static str)>;
 const STRICT: &str = "strict";
 const STRICT_TOOLS: &str = "strict_tools";
 
-/// Fields that are passed on to the providers that take them. Each belongs to the quirk of its name,
-/// but for that of functions.
+/// Fields that are passed on to the providers that take them. Each belongs to the quirk of its
+/// name, but for that of functions.
 const SERVICES: [(&str, &str); 4] = [
     ("prompt_cache_key", "\"doctor\""),
     ("service_tier", "\"auto\""),
@@ -30,7 +30,7 @@ const SERVICES: [(&str, &str); 4] = [
 /// After more refusals of further fields none is sent any more, so that other requests are left.
 const MAX_REFUSALS: usize = 3;
 
-/// So many of the fields that steer reasoning are tried first.
+/// How many of the fields that steer reasoning are tried first.
 const FREQUENT: usize = 2;
 
 /// The fields that steer reasoning, with the values that turn it off and on. Those that most

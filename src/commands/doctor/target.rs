@@ -62,7 +62,7 @@ pub(super) fn unknown_provider(
     Ok((config, id))
 }
 
-/// An id for a provider of which only the address is known: its host, and its port if it has one.
+/// An id for a provider known only by its address: its host, and its port if it has one.
 fn id_of(url: &str) -> String {
     let (origin, _) = address::split_origin(url);
     let host = origin.split_once("://").map_or(origin, |(_, host)| host);
@@ -72,8 +72,8 @@ fn id_of(url: &str) -> String {
     id.trim_matches('-').to_owned()
 }
 
-/// The configurations with the other places where the API of a provider may be, of which only the
-/// address is known: below `/v1`, and in another wire.
+/// Configurations with other base URLs and wires to try for a provider known only by its address:
+/// below `/v1`, and in another wire.
 pub(super) fn other_places(config: &Config, id: &str) -> anyhow::Result<Vec<Config>> {
     let Some(known) = config.registry.provider(id) else {
         return Ok(Vec::new());

@@ -136,7 +136,8 @@ async fn r75_an_endless_answer_is_stopped() {
     );
 }
 
-/// Limits that refusals tell are settings; a prompt that is too long is sent only if that is wanted.
+/// Limits that refusals tell are settings; a prompt that is too long is sent only if that is
+/// wanted.
 #[tokio::test]
 async fn r75_limits_are_measured_with_refusals_that_cost_nothing() {
     let answers = answers(0, &usage(&SMALL));

@@ -17,7 +17,7 @@ pub(super) const MAX_REQUESTS: usize = 12;
 pub(super) const MAX_TOKENS: u64 = 20_000;
 /// At most this long one model is measured.
 pub(super) const MAX_TIME: Duration = Duration::from_mins(1);
-/// At most so many bytes of an answer are looked at.
+/// The most bytes of an answer that are looked at.
 pub(super) const MAX_BODY: usize = 1 << 20;
 /// The bytes of a token in an estimate, which is rather too high.
 const BYTES_PER_TOKEN: usize = 3;
@@ -110,7 +110,7 @@ impl Seen {
     }
 }
 
-/// The tokens of so many bytes, estimated.
+/// The estimated tokens of `bytes` bytes.
 pub(super) fn estimated_tokens(bytes: usize) -> u64 {
     u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,5 @@
-//! `respondent run codex`: Codex with the models of this server, for one run. Nothing is set up: the
-//! settings are arguments of Codex, and the model catalog is in a private temporary folder.
+//! `respondent run codex`: Codex with the models of this server, for one run. Nothing is set up:
+//! the settings are arguments of Codex, and the model catalog is in a private temporary folder.
 
 mod child;
 mod models;

@@ -1,4 +1,5 @@
-//! The server that a program runs with: the one that runs already, or one that ends with the program.
+//! The server that a program runs with: the one that runs already, or one that ends with the
+//! program.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,8 +42,8 @@ struct OwnServer {
 
 impl LocalServer {
     /// The server on the configured address, or else one in this process: on that address, or on a
-    /// free port if another program listens there. The server of another program is succeeded by one
-    /// in this process.
+    /// free port if another program listens there. The server of another program is succeeded by
+    /// one in this process.
     pub(super) async fn find_or_start(
         mut inputs: Inputs,
         mut config: Config,

@@ -356,8 +356,8 @@ fn edge_settings(
 }
 
 /// Deletes old recorded turns, responses and artifacts, and what is beyond the size limits: every
-/// hour, and at once when artifacts exceed theirs by much. Every minute it stores the usage of turns and
-/// retries writes that failed.
+/// hour, and at once when artifacts exceed theirs by much. Every minute it stores the usage of
+/// turns and retries writes that failed.
 async fn clean_up(
     live: Arc<ArcSwap<Config>>,
     artifacts: Artifacts,
