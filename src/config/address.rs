@@ -100,8 +100,8 @@ pub fn base_url_error(base_url: &str, allow_http: bool) -> Option<&'static str> 
     }
 }
 
-/// Why the URL of a webhook is refused; `None` if it is accepted. Plain `http` to another host needs
-/// `allow_http`.
+/// Why the URL of a webhook is refused; `None` if it is accepted. Plain `http` to another host
+/// needs `allow_http`.
 pub fn webhook_url_error(url: &str, allow_http: bool) -> Option<&'static str> {
     let Ok(url) = Url::parse(url) else {
         return Some("url is not a URL such as \"https://host/hook\"");

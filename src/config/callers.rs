@@ -4,7 +4,7 @@
 use http::uri::Authority;
 use reqwest::Url;
 
-/// The entry of `allowed_hosts` that stands for every name.
+/// The entry of `allowed_hosts` that allows every name.
 pub(super) const EVERY_HOST: &str = "*";
 
 /// A host name as a `Host` header has it: `name`, or `name:port`. An address such as

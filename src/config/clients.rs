@@ -56,7 +56,7 @@ pub struct Client {
     pub limits: ClientLimits,
 }
 
-/// The clients by name, and their tokens as far as they are known.
+/// The clients by name, and the tokens that are known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clients {
     by_name: BTreeMap<Arc<str>, Client>,

@@ -19,7 +19,7 @@ impl ConfigErrors {
         Self(errors)
     }
 
-    /// The mistakes, each of which is one line.
+    /// The mistakes, one line each.
     pub fn all(&self) -> &[ConfigError] {
         &self.0
     }

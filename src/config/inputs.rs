@@ -134,9 +134,9 @@ pub struct Inputs {
 pub struct ConfigPaths {
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
-    /// Whether the file was found in the working directory, so that whoever made the directory
-    /// may have written it: neither was it named, nor is it in the user's configuration
-    /// directory. Such a file runs no command, reads no other file and moves no key.
+    /// Whether the file was found in the working directory, so that the author of the directory may
+    /// have written it: it was not named, and it is not in the user's configuration directory. Such
+    /// a file runs no command, reads no other file and moves no key.
     pub is_found: bool,
     /// A file in the working directory that is not read because it was not named.
     pub ignored: Option<PathBuf>,

@@ -88,7 +88,7 @@ const OUTPUT_MEMORY: usize = 8 << 20;
 pub struct Config {
     /// The HTTP server: `[server]`, the flags and the environment.
     pub server: ServerConfig,
-    /// Who may use it besides whoever runs it: `[clients]`.
+    /// Who may use it besides the operator: `[clients]`.
     pub clients: Clients,
     /// The enabled providers, the aliases, the fallbacks and the default model.
     pub registry: Registry,

@@ -11,8 +11,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::error::{ConfigError, MAX_ERRORS};
 
-/// The text of a TOML file. The default is empty and stands for a configuration without a
-/// file.
+/// The text of a TOML file. The default is empty and means a configuration without a file.
 #[derive(Clone, Debug, Default)]
 pub struct TomlFile {
     /// The path; `None` if there is no file.

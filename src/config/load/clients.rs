@@ -12,7 +12,7 @@ use crate::secrets::TokenHash;
 /// What shells and scripts write for a variable that is not set. A line end may follow.
 const NOTHINGS: [&str; 7] = ["", " ", "\"\"", "null", "undefined", "None", "nil"];
 
-/// The text of which this is the hash, if that is what stands for no token.
+/// The text of this hash, if it is the hash of a text that means "no token".
 fn nothing_of(hash: TokenHash) -> Option<String> {
     let ends = ["", "\n", "\r\n"];
     let mut texts = NOTHINGS

@@ -1,7 +1,7 @@
-//! What a configuration file may not do if it was found in the working directory. Whoever made
-//! the directory may have written it, so it runs no command, reads no other file, sends no key to
-//! an address of its own, has no webhooks, deletes nothing, lets nobody else in, and takes no name
-//! of a model from the provider that has it.
+//! What a configuration file may not do if it was found in the working directory. The author of the
+//! directory may have written it, so it runs no command, reads no other file, sends no key to an
+//! address of its own, has no webhooks, deletes nothing, lets nobody else in, and takes no name of
+//! a model from the provider that has it.
 
 use registry::{EVERY_MODEL, Provider, ProviderSpec, builtin};
 use toml::Table;
@@ -195,7 +195,7 @@ fn refused_settings(
     let is_foreign = names.is_some_and(|names| names.0.iter().any(|name| !usual.contains(name)));
     let base_url = spec.base_url.as_deref();
     let is_own = base_url.is_none_or(|base_url| builtin::has_address(id, base_url));
-    // Whoever wrote the file could own the name that replaces the braces in an address.
+    // The author of the file could own the name that replaces the braces in an address.
     let is_replaced = base_url.is_some_and(|base_url| !builtin::has_fixed_address(id, base_url));
     let gets_usual_key = is_own && usual.iter().any(|name| is_variable_set(name));
     let gets_key = names.is_some() || gets_usual_key;
