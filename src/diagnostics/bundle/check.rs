@@ -166,8 +166,8 @@ fn tokens(count: u64) -> Check {
     require(count <= MAX_TOKENS, "a count of tokens is too large")
 }
 
-/// A status that ends a response. One below 200 announces another head, and whoever gets it waits
-/// for that.
+/// A status that ends a response. One below 200 announces another head, and its receiver waits for
+/// that.
 fn status(status: u16) -> Check {
     require(
         (200..1000).contains(&status),

@@ -44,9 +44,9 @@ pub use turn::{
 pub struct Bundle {
     /// The version of the program that made the bundle.
     pub made_by: String,
-    /// Whether images are whole; otherwise their hash stands in their place.
+    /// Whether images are whole; otherwise a hash replaces each.
     pub images: bool,
-    /// Whether encrypted contents are whole; otherwise their hash stands in their place.
+    /// Whether encrypted contents are whole; otherwise a hash replaces each.
     pub encrypted: bool,
     /// At least one turn, oldest first.
     pub turns: Vec<BundleTurn>,

@@ -5,7 +5,7 @@ pub(super) const MIN_COMPRESSED: usize = 16 << 10;
 /// zstd's fastest regular level. The bodies are JSON, which shrinks well at any level.
 const LEVEL: i32 = 1;
 
-/// Bytes as zstd frames, each of which can be read alone.
+/// Bytes as zstd frames. Each frame can be read alone.
 #[derive(Default)]
 pub(super) struct Frames {
     compressed: Vec<Box<[u8]>>,

@@ -1,12 +1,12 @@
 //! Records turns while they run, keeps the recent ones in memory, and writes the
 //! failed ones to disk.
 //!
-//! A [`Recorder`] observes one turn. It copies streamed chunks, compresses them 64 KB at a time, and
-//! shares request bodies; that is all the work it adds to a running turn. When the turn ends, the
-//! recording goes to the recent turns in memory, where the thread of the `writer`
-//! compresses what is left, and, if the configuration asks for it, to the writer itself, which
-//! redacts it and stores it as a bundle. `query` lists the recorded turns and packs
-//! selected ones; `work` bounds what that takes.
+//! A [`Recorder`] observes one turn. It copies streamed chunks, compresses them 64 KB at a time,
+//! and shares request bodies; that is all the work it adds to a running turn. When the turn ends,
+//! the recording goes to the recent turns in memory, where the thread of the `writer` compresses
+//! what is left, and, if the configuration asks for it, to the writer itself, which redacts it and
+//! stores it as a bundle. `query` lists the recorded turns and packs selected ones; `work` bounds
+//! what that takes.
 
 mod finished;
 mod frames;

@@ -34,8 +34,8 @@ impl TurnCapture {
             .collect()
     }
 
-    /// The bytes of a bundle with the selected turns that this owner may see, oldest first; `None` if
-    /// no turn matches. Blocks: it reads files and redacts.
+    /// The bytes of a bundle with the selected turns that this owner may see, oldest first; `None`
+    /// if no turn matches. Blocks: it reads files and redacts.
     pub fn bundle(
         &self,
         config: &Config,
@@ -139,7 +139,7 @@ impl TurnCapture {
     }
 }
 
-/// `None` for a file that cannot be read: the others are listed all the same.
+/// `None` for a file that cannot be read: the others are still listed.
 fn read_listed(kept: &StoredBundle) -> Option<(ListedTurn, TurnLocation)> {
     let bundle = Bundle::read(&kept.path).ok()?;
     let listed = bundle.turns.first().map(ListedTurn::from_bundle_turn)?;

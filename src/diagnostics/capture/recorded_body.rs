@@ -9,8 +9,7 @@ const MIN_BLOCK_SIZE: usize = 256;
 /// Bytes of the largest memory block. As many bytes are compressed together while the body arrives.
 const MAX_BLOCK_SIZE: usize = 64 << 10;
 
-/// A streamed body as far as the memory budget allowed, and the chunks in which it
-/// passed.
+/// A streamed body, cut where the memory budget ended, and the chunks in which it passed.
 #[derive(Default)]
 pub(super) struct RecordedBody {
     /// What arrived first.
@@ -64,7 +63,8 @@ impl RecordedBody {
         bytes
     }
 
-    /// Compresses the rest of what is kept once the body is over; returns how many bytes that saves.
+    /// Compresses the rest of what is kept once the body is over; returns how many bytes that
+    /// saves.
     pub(super) fn compress(&mut self) -> usize {
         if self.is_worth_compressing() {
             self.compress_blocks()

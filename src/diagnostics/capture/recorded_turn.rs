@@ -69,8 +69,8 @@ pub struct RecordedTurn {
     pub(super) end: Option<Box<TurnEnd>>,
     /// Bytes of the budget that this turn holds; released on drop.
     pub(super) reserved_bytes: usize,
-    /// Bytes that compression has saved. They count where one turn is limited: whoever reads the
-    /// recording needs memory for all of it.
+    /// Bytes that compression has saved. They count where one turn is limited: reading the
+    /// recording takes memory for all of it.
     pub(super) saved_bytes: usize,
     pub(super) budget: Arc<MemoryBudget>,
 }
@@ -153,7 +153,7 @@ impl RecordedTurn {
     }
 
     /// Whether the turn failed, and not by a mistake of the client alone: there is nothing to find
-    /// out about such a request, which may be private all the same.
+    /// out about such a request, and it may be private.
     pub(super) fn is_worth_writing(&self) -> bool {
         let outcome = self.end.as_ref().map(|end| end.outcome);
         outcome.is_some_and(|outcome| outcome.is_failure() && outcome != Outcome::Refused)

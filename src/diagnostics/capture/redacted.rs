@@ -73,7 +73,7 @@ impl Sent {
         let mut parts: Vec<String> = differing
             .map(|(_, number)| OmittedPart::request(number))
             .collect();
-        // What was sent is compared by its hashes, so the replayed bytes stand in for it.
+        // What was sent is compared by its hashes, so the replayed bytes can replace it.
         let found = compare(&recorded.with_results(replayed), replayed, Scope::Replay);
         parts.extend(found.into_iter().map(|difference| difference.location));
         RerunReport {

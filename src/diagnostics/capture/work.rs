@@ -67,7 +67,7 @@ impl CaptureWork {
         Ok(())
     }
 
-    /// Counts a turn whose bodies have so many bytes, and its copies, while it is worked on.
+    /// Counts a turn whose bodies have `bytes` bytes, and its copies, while it is worked on.
     pub(super) fn begin_turn(&mut self, bytes: usize) {
         let copies = bytes.saturating_mul(COPIES);
         self.memory.set(self.done.saturating_add(copies));

@@ -62,8 +62,8 @@ enum WriteJob {
 }
 
 impl BundleWriter {
-    /// Queues a turn to be written if it `is_written` and not too many turns wait already. Queues any
-    /// other turn to be compressed, if that is worth it. Does not block.
+    /// Queues a turn to be written if it `is_written` and not too many turns wait already. Queues
+    /// any other turn to be compressed, if that is worth it. Does not block.
     pub(super) fn enqueue(&self, turn: &Arc<FinishedTurn>, is_written: bool) {
         let counts = &self.counts;
         let is_queued = is_written && counts.try_queue();

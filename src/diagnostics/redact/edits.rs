@@ -45,9 +45,8 @@ impl Edits {
         edited
     }
 
-    /// Corrects the lengths of the chunks in which the text came. A border within a replaced
-    /// range stays within its replacement or moves to its end; a chunk of which nothing is left
-    /// is removed.
+    /// Corrects the lengths of the chunks in which the text came. A border within a replaced range
+    /// stays within its replacement or moves to its end; an empty chunk is removed.
     pub(super) fn move_borders(&self, chunks: &mut Vec<BodyChunk>) {
         let mut edits = self.0.iter().peekable();
         let (mut at, mut grown, mut shrunk, mut done) = (0, 0, 0, 0);

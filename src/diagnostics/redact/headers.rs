@@ -10,7 +10,7 @@ use crate::secrets::constant_regex;
 /// Replaces a hidden value.
 const HIDDEN: &str = "[redacted]";
 
-/// Headers whose values are kept; secrets in them are replaced all the same.
+/// Headers whose values are kept, except for secrets in them.
 const KEPT: &str = r"(?x)^(?:
       accept | accept-encoding | accept-language | age | allow | cache-control | connection
     | content-(?:encoding|language|length|type) | date | expires | host | http-referer

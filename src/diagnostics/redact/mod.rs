@@ -1,10 +1,9 @@
 //! Removes secrets from recorded turns.
 //!
 //! Secrets are looked for in whole bodies, behind every encoding, and replaced by marks in the
-//! text as it stands: a mark is the same in a JSON string, in a URL and in a header, so nothing
-//! is encoded again and all other bytes stay. Within a turn the same secret always gets the
-//! same mark, wherever and however encoded it stands, so what belonged together by an id still
-//! does.
+//! encoded text: a mark is the same in a JSON string, in a URL and in a header, so nothing is
+//! encoded again and all other bytes stay. Within a turn the same secret always gets the same mark,
+//! wherever it is and however it is encoded, so what belonged together by an id still does.
 //!
 //! - `strings`: finds the strings of a body, and the fragments of a streamed text.
 //! - `opaque`: images, files and encrypted contents.

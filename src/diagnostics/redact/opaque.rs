@@ -162,7 +162,7 @@ fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<O
 }
 
 /// If a content is in the proxy's envelope ([`origin::content_range`]), replaces it by a hash there
-/// and seals the envelope again. So a replay unwraps the same hash that stands in the upstream's
+/// and seals the envelope again. So a replay unwraps the same hash that is in the upstream's
 /// request and answer.
 fn hash_wrapped(text: &[u8], parts: &[Range<usize>]) -> Option<Edit> {
     let range = parts.first()?.clone();
@@ -197,9 +197,8 @@ fn hashed(text: &[u8], parts: &[Range<usize>]) -> Vec<Edit> {
     edits.collect()
 }
 
-/// A placeholder of the same length that still decodes as base64: `sha256/` and the hex digits
-/// of the content's hash, as far as they fit. A content of a few bytes therefore cannot be
-/// guessed from it.
+/// A placeholder of the same length that still decodes as base64: `sha256/` and as many hex digits
+/// of the content's hash as fit. A content of a few bytes therefore cannot be guessed from it.
 fn by_hash(content: &[u8]) -> Vec<u8> {
     if HASH.is_match(content) {
         return content.to_vec();

@@ -196,8 +196,8 @@ fn hosted_texts(item: &mut HostedItem) -> Vec<&mut String> {
     }
 }
 
-/// The artifact ids of the outputs that redaction changed. An id is a hash of its output: whoever
-/// has it can check a guess of the secret.
+/// The artifact ids of the outputs that redaction changed. An id is a hash of its output: it lets a
+/// reader check a guess of the secret.
 fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<String> {
     let (Some(turn), Some(redacted)) = (source(turn), source(redacted)) else {
         return Vec::new();

@@ -215,8 +215,8 @@ impl TurnObserver for ObservedRecorder {
             && heartbeats.binary_search(&progress.client_chunks).is_ok()
     }
 
-    /// The recorded time between the last chunk for the client and the attempt, less what has passed.
-    /// It ends before the next heartbeat is due, because none was recorded here.
+    /// The recorded time between the last chunk for the client and the attempt, less what has
+    /// passed. It ends before the next heartbeat is due, because none was recorded here.
     fn pause_before_attempt(&self) -> Option<Duration> {
         let (progress, recorded) = (self.env.progress(), &self.env.recorded);
         let attempt = recorded.attempts.get(progress.attempts_begun)?;

@@ -12,8 +12,8 @@ use crate::turn::Outcome;
 
 /// Makes the results of a redacted turn by running it again. `original` is the same turn before
 /// that redaction: if the redacted turn takes another course, or cannot be run, it has no results,
-/// and its [`RerunReport`](crate::diagnostics::bundle::RerunReport) says why. Of no use if `stop` is
-/// raised meanwhile.
+/// and its [`RerunReport`](crate::diagnostics::bundle::RerunReport) says why. Of no use if `stop`
+/// is raised meanwhile.
 pub(crate) fn remake(redacted: &BundleTurn, original: &BundleTurn, stop: &StopFlag) -> BundleTurn {
     let made = match replay_hiding(redacted, &Redactor::default(), stop) {
         Ok(made) => made,

@@ -1,5 +1,5 @@
-//! The upstream of a replay: a server on loopback that stands in for the providers and
-//! sends recorded bytes when the driver asks for them. Every connection serves one request.
+//! The upstream of a replay: a server on loopback that takes the place of the providers and sends
+//! recorded bytes when the driver asks for them. Every connection serves one request.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,8 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::diagnostics::bundle::BundleResponseHead;
 
-/// Recorded headers that are not sent, because they describe a connection, a framing or a coding that
-/// is not the recorded one: bodies are recorded decoded.
+/// Recorded headers that are not sent, because they describe a connection, a framing or a coding
+/// that is not the recorded one: bodies are recorded decoded.
 const CONNECTION_HEADERS: [&str; 9] = [
     "connection",
     "content-encoding",
@@ -38,7 +38,7 @@ pub(super) const EXTRA_ATTEMPT_BODY: &str =
 /// A response whose body comes over a channel.
 type ChannelResponse = Response<Channel<Bytes, io::Error>>;
 
-/// A listening socket that stands in for the providers of a replayed turn.
+/// The listening socket of the server that takes the place of the providers of a replayed turn.
 pub(super) struct ReplayUpstream {
     listener: TcpListener,
     address: SocketAddr,

@@ -245,7 +245,7 @@ impl ValueMatcher {
     }
 }
 
-/// Pairs the elements of two ranges one by one, as far as both have some.
+/// Pairs the elements of two ranges one by one, up to the end of the shorter one.
 fn push_pairs(aligned: &mut Alignment, offset: usize, left: Range<usize>, right: Range<usize>) {
     let (mut left, mut right) = (left, right);
     loop {
