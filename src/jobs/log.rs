@@ -2,8 +2,8 @@
 //! them live.
 //!
 //! One task writes them within half a second, or within a quarter of a second once there is a
-//! kilobyte of them. All runs write at the same moments, so that one commit is enough. The last events
-//! are written together with the response.
+//! kilobyte of them. All runs write at the same moments, so that one commit is enough. The last
+//! events are written together with the response.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::turn::{EventLog, LogFuture};
 const WRITE_STEP: u64 = 250;
 /// Events of fewer bytes wait for others of their run for one more [`WRITE_STEP`].
 const WRITE_BYTES: usize = 1024;
-/// Whoever adds events waits for a write once so many bytes of them are not on the disk, unless the
+/// The run waits for a write when this many bytes of its events are not on the disk, unless the
 /// last write has failed.
 const UNWRITTEN_BYTES: usize = 1 << 20;
-/// So many bytes of events stay in memory when they are on the disk.
+/// The bytes of events that stay in memory after they were written to the disk.
 const KEPT_BYTES: usize = 256 << 10;
 /// The pause before an end that could not be written is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How often the end is tried before clients get it all the same.
+/// How often writing the end is tried before clients get it anyway.
 const TRIES: u32 = 5;
 
 /// The events of one run. Made when the run is accepted, or found again by the next process; it
@@ -133,7 +133,7 @@ impl LoggedEvents {
 }
 
 impl JobLog {
-    /// The log of a run of which the first `written` events are on the disk already.
+    /// The log of a run whose first `written` events are on the disk already.
     pub(super) fn new(
         (owner, id): (Arc<str>, String),
         (store, webhooks): (Arc<Store>, Webhooks),
@@ -182,8 +182,8 @@ impl JobLog {
         self.published.subscribe()
     }
 
-    /// Some of the events from a number on that clients may see, at most about so many bytes of
-    /// them; `None` if they are only on the disk.
+    /// Some of the events from `number` on that clients may see, about `max_bytes` bytes at most;
+    /// `None` if they are only on the disk.
     pub(super) fn from(&self, number: u64, max_bytes: usize) -> Option<Vec<Bytes>> {
         let published = self.published.borrow().0;
         let events = self.events.lock();
@@ -251,10 +251,9 @@ impl JobLog {
         written
     }
 
-    /// Writes the end of the run: the response and the events that are not written, of which the
-    /// last one is terminal. Then tells the clients of it. An end that cannot be written is tried
-    /// again as long as the process runs; clients wait for some seconds. Returns whether it is
-    /// written.
+    /// Writes the end of the run: the response and the events that are not written, the last of
+    /// which is terminal. Then tells the clients. An end that cannot be written is tried again as
+    /// long as the process runs; clients wait for some seconds. Returns whether it is written.
     pub(super) async fn end(self: &Arc<Self>, response: NewResponse) -> bool {
         let response = Arc::new(response);
         for _ in 0..TRIES {
@@ -284,7 +283,7 @@ impl JobLog {
         let last = batch.last;
         match store_end(&self.store, &self.webhooks, response, batch).await {
             Ok(()) => self.events.lock().mark_written(last),
-            // The response was deleted meanwhile. What it has used counts all the same.
+            // The response was deleted meanwhile. What it has used still counts.
             Err(StoreError::Gone) => {
                 let spent = response.spent.iter().cloned().collect();
                 if let Err(error) = self.store.add_spent(spent).await {
@@ -310,8 +309,8 @@ fn until_step(now_ms: u64) -> Duration {
     Duration::from_millis(WRITE_STEP - now_ms % WRITE_STEP)
 }
 
-/// Stores the end of a run: the response, its last events, and who is to be told of it. It continues
-/// nothing if what it continued was deleted meanwhile.
+/// Stores the end of a run: the response, its last events, and who is to be told of it. It
+/// continues nothing if what it continued was deleted meanwhile.
 pub(super) async fn store_end(
     store: &Store,
     webhooks: &Webhooks,

@@ -325,8 +325,8 @@ impl SharedQueue {
         self.runs.lock().count(owner);
     }
 
-    /// Begins runs as long as there is room, one of each owner in turn. An owner who has as many turns
-    /// running as it may have, or would take the last place of others, is passed over.
+    /// Begins runs as long as there is room, one of each owner in turn. An owner who has as many
+    /// turns running as it may have, or would take the last place of others, is passed over.
     fn begin_runs(self: &Arc<Self>) {
         let config = self.service.config.load_full();
         let most = config.jobs.running.max(1);
@@ -382,8 +382,8 @@ impl SharedQueue {
         Some(waiting)
     }
 
-    /// Ends a run that no turn has ended: as failed if there is an error (its code and its message),
-    /// else as cancelled.
+    /// Ends a run that no turn has ended: as failed if there is an error (its code and its
+    /// message), else as cancelled.
     pub(super) async fn end_waiting(
         self: &Arc<Self>,
         waiting: WaitingRun,

@@ -43,7 +43,7 @@ pub(super) async fn run(
     let claimed = cancelled.run_until_cancelled(claim(shared, &owner, id));
     let job = match claimed.await {
         Some(Ok(Some(job))) => job,
-        // It was cancelled or deleted in this moment: its clients get the end all the same.
+        // It was cancelled or deleted at this moment: its clients still get the end.
         None | Some(Ok(None)) => return shared.end_waiting(waiting, None).await,
         Some(Err(error)) => {
             let message = format!("The response could not be begun: {error}.");

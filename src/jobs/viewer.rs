@@ -1,5 +1,5 @@
-//! A client that reads the events of a run as server-sent events: the newest ones of a run that goes
-//! on from memory, the others from the disk, some at a time.
+//! A client that reads the events of a run as server-sent events: the newest ones of a run that
+//! goes on from memory, the others from the disk, some at a time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -168,7 +168,7 @@ impl ViewerState {
     }
 
     /// The end of a stream from the disk. A client may have seen events that were not written
-    /// before the process ended; it gets the terminal event all the same, as the next one.
+    /// before the process ended; it still gets the terminal event, as the next one.
     async fn end_of_stored(&mut self) -> Bytes {
         if self.has_sent {
             return self.end("");

@@ -6,8 +6,8 @@
 //! | `attempt` | sends one message |
 //! | `pauses` | how long a delivery waits after an attempt that failed |
 //!
-//! The end of a response is stored together with its deliveries, so that none is lost. A delivery is
-//! deleted when its webhook has taken it, so a webhook gets each event at least once.
+//! The end of a response is stored together with its deliveries, so that none is lost. A delivery
+//! is deleted when its webhook has taken it, so a webhook gets each event at least once.
 
 mod attempt;
 mod message;

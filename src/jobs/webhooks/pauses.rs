@@ -1,12 +1,12 @@
-//! How long a delivery waits after an attempt that failed: 5 s, then four times as long each time, at
-//! most 8 hours; ten attempts in about a day.
+//! How long a delivery waits after an attempt that failed: 5 s, then four times as long each time,
+//! at most 8 hours; ten attempts in about a day.
 
 use std::time::Duration;
 
 /// The most attempts of one delivery.
 pub(super) const MAX_ATTEMPTS: u32 = 10;
-/// A delivery of a response that ended so long ago is given up. A webhook may ask for longer pauses,
-/// or may have been away from the configuration.
+/// Deliveries are abandoned this long after the response ended. A webhook may ask for longer
+/// pauses, or may have been away from the configuration.
 pub(super) const LIFETIME: Duration = Duration::from_hours(72);
 /// The pause after the first attempt.
 const FIRST: Duration = Duration::from_secs(5);
@@ -15,9 +15,9 @@ const GROWTH: u32 = 4;
 /// The longest pause of our own.
 const LONGEST: Duration = Duration::from_hours(8);
 
-/// The pause after so many attempts, which differs from others by up to a fifth, so that deliveries
-/// that failed together are not tried together. At least what the webhook has asked for. `None` after
-/// the last attempt.
+/// The pause after this number of attempts. It differs from others by up to a fifth, so that
+/// deliveries that failed together are not tried together. At least what the webhook has asked for.
+/// `None` after the last attempt.
 pub(super) fn after(attempts: u32, asked: Option<Duration>, random_bits: u128) -> Option<Duration> {
     if attempts >= MAX_ATTEMPTS {
         return None;
