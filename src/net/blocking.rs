@@ -8,7 +8,7 @@ use tokio::task::{block_in_place, spawn_blocking};
 /// as the pause between two events of a stream.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Whether work on a body of so many bytes is handed over on this runtime.
+/// Whether work on a body of `bytes` bytes is handed over on this runtime.
 pub(crate) fn is_handed_over(bytes: usize) -> bool {
     bytes >= LARGE_BYTES
         && Handle::try_current()

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::fairness::{FairPlaces, OwnerPlace};
 
-/// The readiness that tells that the peer has closed its side. The kernel reports it although
-/// unread bytes stand before the end.
+/// The readiness that tells that the peer has closed its side. The kernel reports it even if there
+/// are unread bytes before the end.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOSED: Interest = Interest::PRIORITY;
 /// Other kernels tell only of a reset. The end of a connection is seen there when the bytes before
@@ -47,7 +47,8 @@ impl ClientConnection {
         }))
     }
 
-    /// The socket. Whoever serves the connection reads and writes it, all others only watch it.
+    /// The socket. Only the task that serves the connection reads and writes it, all others watch
+    /// it.
     pub(crate) fn socket(&self) -> &TcpStream {
         &self.0.socket
     }
@@ -74,7 +75,7 @@ impl ClientConnection {
         self.0.is_identified.store(is_identified, Ordering::Relaxed);
     }
 
-    /// Waits until the client has closed or reset the connection, whatever unread bytes stand
+    /// Waits until the client has closed or reset the connection, even if there are unread bytes
     /// before that.
     pub(crate) async fn left(&self) {
         // The kernel may report other things as well, and then it is asked again.
@@ -104,7 +105,7 @@ impl ClientConnection {
         socket2::SockRef::from(self.socket()).shutdown(Shutdown::Write)
     }
 
-    /// Closes the connection for whoever serves it, as if the client had left.
+    /// Closes the connection for the task that serves it, as if the client had left.
     pub(crate) fn close(&self) {
         // It fails if the client has left.
         socket2::SockRef::from(self.socket())

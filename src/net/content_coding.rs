@@ -60,8 +60,8 @@ impl ContentCoding {
         }
     }
 
-    /// The coding of a body that begins with these bytes. Servers behind others lose the header of a
-    /// coding, or leave it on a body that somebody has decoded.
+    /// The coding of a body that begins with these bytes. Servers behind others lose the header of
+    /// a coding, or leave it on a body that somebody has decoded.
     pub(crate) fn as_begun(self, begin: &[u8]) -> Self {
         const GZIP: &[u8] = b"\x1f\x8b";
         const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
@@ -150,7 +150,8 @@ impl ContentDecoder {
         written.map_err(|_| self.out().failure())
     }
 
-    /// Chooses the decoder of a body that begins with this byte, if the coding alone does not say it.
+    /// Chooses the decoder of a body that begins with this byte, if the coding alone does not say
+    /// it.
     fn begin(&mut self, first: u8) -> Result<(), CodingError> {
         let empty = || BoundedBuffer::new(0, None);
         match &mut self.0 {
@@ -304,7 +305,7 @@ impl BoundedBuffer {
         }
     }
 
-    /// The memory in use: what is reserved, as far as it was written.
+    /// The memory in use: the part of what is reserved that was written.
     fn memory(&self) -> usize {
         let reserved = self.bytes.capacity();
         reserved.min(self.bytes.len().max(Self::GROWS_TO))
@@ -476,7 +477,7 @@ mod tests {
         );
     }
 
-    /// A buffer into which so many bytes were pushed, in pieces.
+    /// A buffer into which `bytes` bytes were pushed, in pieces.
     fn filled(limit: usize, expected: Option<usize>, bytes: usize) -> BoundedBuffer {
         let mut out = BoundedBuffer::new(limit, expected);
         assert!(out.bytes.capacity() <= BoundedBuffer::MAX_AT_ONCE);

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// This part of everything is for owners who hold little.
+/// The whole divided by this is reserved for owners with small holdings.
 const RESERVED_PART: usize = 4;
-/// Whoever holds more than this part does not hold little.
+/// A holding is small up to the whole divided by this.
 const SMALL_PART: usize = 8;
 
 /// Whether several owners may use the server. Made at its start and set by its configuration;
@@ -33,7 +33,8 @@ impl Sharing {
         }
     }
 
-    /// Whether an owner may hold `held` of a whole of which all owners together then use `used`.
+    /// Whether an owner may hold `held` of the whole, when all owners together then use `used` of
+    /// it.
     pub fn allows(&self, whole: usize, used: usize, held: impl FnOnce() -> usize) -> bool {
         used <= whole
             && (used <= self.most_of_owner(whole) || held() <= (whole / SMALL_PART).max(1))
@@ -72,7 +73,7 @@ impl OwnerPlace {
 }
 
 impl FairPlaces {
-    /// So many places.
+    /// A limit of `all` places for all owners together.
     pub fn new(all: usize, sharing: Sharing) -> Arc<Self> {
         Arc::new(Self {
             sharing,

@@ -2,8 +2,8 @@
 //!
 //! [`RequestId`] is the id of a request, [`Owner`] whose it is, [`ClientConnection`] the connection
 //! that it came on, [`memory`] the budget of what requests and answers take, `blocking` runs long
-//! computations without blocking other turns, `content_coding` decodes bodies, `patience` waits for a
-//! limited time, and `websocket_frame` frames messages.
+//! computations without blocking other turns, `content_coding` decodes bodies, `patience` waits for
+//! a limited time, and `websocket_frame` frames messages.
 
 pub(crate) mod blocking;
 mod bounded_id;

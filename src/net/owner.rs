@@ -27,7 +27,7 @@ impl Owner {
         Self(LOCAL_OWNER.into())
     }
 
-    /// Whether this is whoever runs the server, who may use the routes about the whole server.
+    /// Whether this is the operator of the server, who may use the routes about the whole server.
     pub fn is_operator(&self) -> bool {
         &*self.0 == LOCAL_OWNER
     }

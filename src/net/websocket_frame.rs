@@ -28,7 +28,7 @@ impl FrameKind {
         }
     }
 
-    /// Appends the header of a frame with a payload of so many bytes, which follow it.
+    /// Appends the header of a frame. The payload of `length` bytes follows it.
     pub(crate) fn push_header(self, out: &mut Vec<u8>, length: usize) {
         out.push(FIN | self.opcode());
         if let Ok(length) = u8::try_from(length)

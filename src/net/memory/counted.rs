@@ -62,7 +62,7 @@ impl<T> CountedValue<T> {
         }
     }
 
-    /// The value and its share, which whoever takes both keeps as long as the value.
+    /// The value and its share. The caller keeps the share as long as the value.
     pub fn into_parts(self) -> (T, SharedMemory) {
         (self.value, self.memory)
     }

@@ -96,7 +96,7 @@ struct OwnerAccount {
 /// Tells the size of a store in bytes.
 type StoreSize = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// The budget has no room for new work of so many bytes.
+/// The budget has no room for new work of this many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryFull {
     /// Others use it.
@@ -117,7 +117,7 @@ pub enum MemoryFull {
 }
 
 impl ProcessMemory {
-    /// A budget of so many bytes.
+    /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             budget: Arc::new(Budget {
@@ -209,7 +209,7 @@ impl ProcessMemory {
         CountedValue::new(bytes, SharedMemory::new(share)).into_bytes()
     }
 
-    /// Whether the budget holds what is counted now, of which the last change added `growth`, and
+    /// Whether the budget holds what is counted now, to which the last change added `growth`, and
     /// still has the part that other owners need. A small share may take from that part, so that an
     /// owner's usual turns go on beside their large requests.
     fn fits(&self, growth: usize) -> bool {
@@ -262,7 +262,7 @@ impl MemoryShare {
         &self.memory
     }
 
-    /// Changes the share to about so many bytes, for work that goes on whatever the limit.
+    /// Changes the share to about `bytes` bytes, for work that goes on whatever the limit.
     pub fn set(&mut self, bytes: usize) {
         let before = self.bytes;
         self.count(bytes);
@@ -285,9 +285,10 @@ impl MemoryShare {
         self.bytes = bytes;
     }
 
-    /// Enlarges the share to about so many bytes for new work. One that has nothing yet waits some
+    /// Enlarges the share to about `bytes` bytes for new work. One that has nothing yet waits some
     /// seconds, if need be, until the budget has room and those of the owner who came before have
-    /// theirs. Whoever holds memory does not wait for more, because others would do the same.
+    /// theirs. Work that holds memory does not wait for more, because others would do the same and
+    /// none could go on.
     pub async fn request(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         let has_some = self.bytes > 0;
         if has_some || self.is_first() || self.memory.is_small(bytes) {
@@ -324,7 +325,7 @@ impl MemoryShare {
         }
     }
 
-    /// Enlarges the share to about so many bytes if the budget has room now.
+    /// Enlarges the share to about `bytes` bytes if the budget has room now.
     pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         let before = self.bytes;
         if bytes < before.saturating_add(STEP) {
@@ -357,7 +358,7 @@ impl MemoryShare {
         self.memory.account.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes about so many bytes out of the share.
+    /// Takes about `bytes` bytes out of the share.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Self {
         let taken = bytes.min(self.bytes);

@@ -12,7 +12,7 @@ use super::{MemoryKind, MemoryShare, OwnerAccount, ProcessMemory};
 #[derive(Default)]
 pub(super) struct WaitingShares(VecDeque<(Arc<OwnerAccount>, VecDeque<WaitingShare>)>);
 
-/// Somebody who waits. Whoever does not wait any more has dropped the receiver.
+/// One waiting task. It has dropped the receiver if it does not wait any more.
 struct WaitingShare {
     account: Arc<OwnerAccount>,
     kind: MemoryKind,
@@ -27,7 +27,7 @@ impl Drop for WaitingShare {
 }
 
 impl ProcessMemory {
-    /// Waits for a share of so many bytes, behind those of the same owner. Whoever waits calls
+    /// Waits for a share of `bytes` bytes, behind those of the same owner. The caller calls
     /// [`Self::serve_waiting`].
     pub(super) fn wait_for_share(
         &self,
