@@ -86,16 +86,16 @@ pub(super) struct RefusedBody {
     pub(super) request_headers: HeaderMap,
 }
 
-/// After so many decoded bytes other tasks have their turn.
+/// After this many decoded bytes other tasks have their turn.
 const DECODED_PIECE: usize = 1 << 20;
 
-/// How much larger a body of unknown size may be than its coded form, for its first share of memory.
+/// How much larger a body of unknown size may be than its coded form, for its first share of
+/// memory.
 const USUAL_RATIO: usize = 4;
 
-/// Reads and decodes a body. Peak memory is the decoded size, at most
-/// [`BodyLimits::max`], plus one coding window (8 MiB). The share has room for [`WORKING_COPIES`] of
-/// the body as well. All of it is taken before anything is read, so that bodies which wait hold
-/// nothing that others need.
+/// Reads and decodes a body. Peak memory is the decoded size, at most [`BodyLimits::max`], plus one
+/// coding window (8 MiB). The share has room for [`WORKING_COPIES`] of the body as well. All of it
+/// is taken before anything is read, so that bodies which wait hold nothing that others need.
 async fn read<B>(
     limits: &BodyLimits,
     headers: &HeaderMap,
@@ -184,9 +184,9 @@ fn memory_of(capacity: usize, length: usize) -> usize {
 /// The length of the escape that takes the place of a byte.
 const ESCAPE_BYTES: usize = r"\udc80".len();
 
-/// JSON whose bytes are not all UTF-8, with the escape of half a surrogate pair for what is no text:
-/// whoever reads the body replaces it and says so. The halves of a pair that were encoded one by one
-/// are the pair again.
+/// JSON whose bytes are not all UTF-8, with the escape of half a surrogate pair for what is no
+/// text: the parser of the body replaces it and says so. The halves of a pair that were encoded one
+/// by one are the pair again.
 fn with_escapes(bytes: &[u8], limit: usize) -> Result<String, BodyError> {
     if !matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[')) {
         return Err(BodyError::NotText);

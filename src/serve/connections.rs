@@ -35,7 +35,7 @@ pub(super) struct ConnectionPlace {
 }
 
 impl OpenConnections {
-    /// Room for so many connections.
+    /// Room for `places` connections.
     pub(super) fn new(places: usize) -> Arc<Self> {
         Arc::new(Self {
             places: Arc::new(Semaphore::new(places)),
@@ -43,9 +43,9 @@ impl OpenConnections {
         })
     }
 
-    /// Waits for a place. While all are taken, connections of which nobody knows whose they are
-    /// give way, the oldest first: they count for no owner. None if there are no places any more,
-    /// which does not happen.
+    /// Waits for a place. While all are taken, connections without a known owner are closed, the
+    /// oldest first: they count for no owner. `None` if there are no places any more, which does
+    /// not happen.
     pub(super) async fn place(
         self: &Arc<Self>,
         connection: &ClientConnection,
@@ -70,7 +70,7 @@ impl OpenConnections {
         })
     }
 
-    /// Closes the oldest connection of which nobody knows whose it is, if there is one.
+    /// Closes the oldest connection without a known owner, if there is one.
     fn close_oldest(&self) {
         let mut open = self.open.lock();
         let mut connections = open.connections.iter();

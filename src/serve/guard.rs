@@ -1,9 +1,8 @@
 //! Checks who may use the server, on every route and before the body is read.
 //!
-//! A web page can reach a port on loopback. DNS rebinding needs a name that an attacker
-//! controls, and that name is in `Host`; a page of another site is visible in `Origin` and
-//! `Sec-Fetch-Site`; a form post that needs no preflight is visible in its content type, at which the
-//! routes look.
+//! A web page can reach a port on loopback. DNS rebinding needs a name that an attacker controls,
+//! and that name is in `Host`; a page of another site is visible in `Origin` and `Sec-Fetch-Site`;
+//! a form post that needs no preflight is visible in its content type, at which the routes look.
 //! Where a token is required, a page that was rebound does not have it, so `Host` says nothing
 //! more. Only configured origins get a CORS permission, and never as `*`.
 
@@ -43,7 +42,7 @@ pub struct GuardSettings {
     pub redactor: Redactor,
 }
 
-/// The token of a client, of which only the hash is known.
+/// The hash of the token of a client. The token itself is not known.
 #[derive(Debug, Clone)]
 pub struct ClientToken {
     /// The name of the client, which owns what it stores.
@@ -441,7 +440,7 @@ fn identify(settings: &GuardSettings, headers: &HeaderMap) -> Result<Identified,
 enum Unidentified {
     /// It has no token that is known here.
     NoToken,
-    /// It has the tokens of several owners, of which none is chosen.
+    /// It has the tokens of several owners, so none is chosen.
     SeveralOwners,
 }
 

@@ -60,7 +60,7 @@ const LINGER_SILENT: Duration = Duration::from_secs(1);
 const LINGER_SENDING: Duration = Duration::from_secs(10);
 const LINGER_BYTES: usize = 64 << 20;
 /// Connections that have their answer, and wait only for their peers to end, have places of their
-/// own: one for so many of the others. Beyond that they are closed at once.
+/// own: one for this many of the others. Beyond that they are closed at once.
 const CONNECTIONS_PER_LINGERING: usize = 8;
 
 /// The stages of a shutdown.
@@ -140,7 +140,8 @@ where
                     let (dropped, lingering) = (dropped.clone(), Arc::clone(&lingering));
                     tasks.spawn(async move {
                         let ended = dropped.run_until_cancelled(connection).await;
-                        // Whoever has their answer takes no place of those who wait for one.
+                        // A connection that has its answer takes no place of those that wait for
+                        // one.
                         drop(place);
                         if let (Some(Some(stream)), Ok(_place)) = (ended, lingering.try_acquire()) {
                             dropped.run_until_cancelled(linger(stream)).await;
@@ -252,7 +253,7 @@ where
 }
 
 /// Serves until the connection has ended or the client has left. hyper does not notice a client
-/// that left while unread bytes stand behind its request.
+/// that left while there are unread bytes behind its request.
 async fn serve_until_left<S, B>(
     connection: &mut http1::Connection<TokioIo<ClientStream>, ClientService<S>>,
     mut left: Pin<&mut impl Future<Output = ()>>,

@@ -1,5 +1,5 @@
-//! The routes of a server as a table, of which the router, the `Allow` headers and the
-//! list of served paths are made.
+//! The routes of a server as a table, from which the router, the `Allow` headers and the list of
+//! served paths are made.
 use std::convert::Infallible;
 use std::future::ready;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn is_empty(headers: &HeaderMap) -> bool {
         && lengths.all(|length| length == "0")
 }
 
-/// Lets only whoever runs the server pass.
+/// Lets only the operator of the server pass.
 async fn require_operator(request: Request<Body>, next: Next) -> Response<Body> {
     match request.extensions().get::<Owner>() {
         Some(owner) if owner.is_operator() => next.run(request).await,
@@ -233,8 +233,8 @@ fn refusal_of_forms(path: &PathRoutes) -> MethodRouter {
     }
 }
 
-/// Made with [`routing::any`], because axum adds an `Allow` header of its own to other fallbacks, the
-/// answers to handshakes included.
+/// Made with [`routing::any`], because axum adds an `Allow` header of its own to other fallbacks,
+/// the answers to handshakes included.
 fn other_methods(path: &PathRoutes) -> MethodRouter {
     let allow: Arc<str> = allow(&path.methods).into();
     routing::any(move || ready(method_not_allowed(&allow)))

@@ -1,5 +1,5 @@
 //! The handshake: the answer to a request that asks for a WebSocket, and the way of the connection
-//! from the listener to whoever serves it.
+//! from the listener to the code that serves it.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -35,15 +35,15 @@ use crate::net::websocket_frame::FrameKind;
 use crate::net::{ClientConnection, patience};
 use writer::FrameWriter;
 
-/// After so many pings without an answer the client counts as gone.
+/// After this many pings without an answer the client counts as gone.
 const UNANSWERED_PINGS: u32 = 8;
 /// How many control frames a client may send between two pings of ours.
 const CONTROL_FRAMES: u32 = 100;
 /// How long a client may take to answer our close frame.
 const CLOSE_ANSWER: Duration = Duration::from_secs(1);
 
-/// The connection of a client after the handshake. Whoever serves it polls it, and ends it with
-/// [`close`](Self::close).
+/// The connection of a client after the handshake. The code that serves it polls it, and ends it
+/// with [`close`](Self::close).
 pub struct WebSocket {
     client: ClientConnection,
     reading: Reading,
@@ -127,9 +127,9 @@ impl WebSocket {
                 Incoming::Close(code) => return Poll::Ready(Err(SocketEnd::ByClient(code))),
             }
         }
-        // A failed write is found by whoever sends.
+        // A failed write is noticed when something is sent.
         let _ = self.writer.poll_flush(cx)?;
-        // Unread bytes may stand before the end.
+        // There may be unread bytes before the end.
         self.left.as_mut().poll(cx).map(|()| Err(SocketEnd::Gone))
     }
 
@@ -170,7 +170,7 @@ impl WebSocket {
     }
 
     /// Sends whole frames. Everything before them must be [written](Self::poll_flush), so that a
-    /// slow client holds back whoever sends.
+    /// slow client holds back the sender.
     pub fn send(&mut self, frames: Bytes) {
         self.writer.push(frames);
     }

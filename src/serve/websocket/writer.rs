@@ -17,7 +17,7 @@ const WAITING_CONTROLS: usize = 16;
 /// The writing half of a connection.
 pub(super) struct FrameWriter {
     stream: ClientStream,
-    /// Whole frames, of which the first may be written in part.
+    /// Whole frames. The first may be written in part.
     frames: VecDeque<Bytes>,
 }
 
