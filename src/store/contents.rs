@@ -47,7 +47,7 @@ pub(super) struct ContentReader {
 }
 
 impl ContentReader {
-    /// Appends the JSON of a row, of which nobody has checked that it is text.
+    /// Appends the JSON of a row. It is not checked to be text.
     pub(super) fn read(
         &mut self,
         reading: &StoreRead<'_>,
@@ -70,8 +70,8 @@ impl ContentReader {
         Ok(())
     }
 
-    /// Appends what is in a zstd frame, which has so many bytes. It is decompressed where it stays,
-    /// because a copy of a large text takes long.
+    /// Appends the content of a zstd frame, which has `bytes` bytes. It is decompressed where it
+    /// stays, because a copy of a large text takes long.
     fn decompress(
         &mut self,
         reading: &StoreRead<'_>,
@@ -98,7 +98,7 @@ impl ContentReader {
     }
 }
 
-/// The text in a zstd frame, which has so many bytes.
+/// The text in a zstd frame, which has `bytes` bytes.
 pub(super) fn decompressed(
     reading: &StoreRead<'_>,
     body: &[u8],
@@ -109,7 +109,7 @@ pub(super) fn decompressed(
     text_of(text)
 }
 
-/// Makes room for so many more bytes of a text that is read, with memory for them. One that has
+/// Makes room for `bytes` more bytes of a text that is read, with memory for them. A text that has
 /// room already needs no more memory.
 pub(super) fn reserve(
     reading: &StoreRead<'_>,

@@ -201,8 +201,7 @@ impl Store {
         Ok(self.run_reader(owner, read).await?.transpose())
     }
 
-    /// The newest items of an owner with these ids, each of which is read once. Those that are
-    /// unknown are missing.
+    /// The newest items of an owner with these ids. Each is read once; unknown ones are missing.
     pub async fn items_by_id(
         &self,
         owner: &str,

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// The suffixes of the database file and of the files that `SQLite` keeps beside it.
 const DATABASE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// The bytes of the reserve: room for what the write-ahead log usually has at most, and for a change.
+/// The bytes of the reserve: room for what the write-ahead log usually has at most, and for a
+/// change.
 const RESERVE_BYTES: usize = 5 << 20;
 
 /// A data directory, which need not exist yet.
@@ -64,7 +65,7 @@ impl DataDir {
                     .mode(0o600)
                     .open(&path)
             })
-            // A file that cannot be written can be locked all the same.
+            // A file that cannot be written can still be locked.
             .or_else(|error| File::open(&path).map_err(|_| error))
             .and_then(|file| restrict_if_owned(&path, 0o600).map(|()| file));
         let file = match opened {
@@ -100,8 +101,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Creates the reserve, if it is not there and the disk has room for it: a file that is given up
-    /// when something is to be deleted on a full disk, because deleting needs some room.
+    /// Creates the reserve, if it is not there and the disk has room for it: a file that is given
+    /// up when something is to be deleted on a full disk, because deleting needs some room.
     pub(super) fn keep_reserve(&self) {
         let path = self.reserve_path();
         let opened = OpenOptions::new()
@@ -190,8 +191,8 @@ fn create_private_dir(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Sets the mode of something that may have been there before. Only its owner can, and what belongs
-/// to somebody else may be used all the same.
+/// Sets the mode of something that may have been there before. Only its owner can, and a file of
+/// another user may be used with the mode that it has.
 fn restrict_if_owned(path: &Path, mode: u32) -> io::Result<()> {
     match set_mode(path, mode) {
         Err(error)

@@ -1,6 +1,7 @@
-//! The background responses that have ended and of which a webhook has not been told yet.
+//! The background responses that have ended and that a webhook has not been told of yet.
 //!
-//! A delivery is stored with the end of its response, in one transaction, and goes with the response.
+//! A delivery is stored with the end of its response, in one transaction, and goes with the
+//! response.
 
 use rusqlite::{Connection, params};
 

@@ -47,8 +47,8 @@ impl LogSchedule {
     }
 }
 
-/// Copies what the log has into the database and empties it, as far as that needs no waiting. False
-/// if it has something left.
+/// Copies the log into the database and empties it, without waiting for readers. False if something
+/// is left in it.
 fn empty(connection: &Connection) -> Result<bool, StoreError> {
     connection.busy_timeout(Duration::ZERO)?;
     let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {

@@ -54,11 +54,11 @@ pub enum StoreError {
     /// A thread has no room for another item.
     #[error("it has too many items")]
     TooLong,
-    /// There is no memory for what is to be read, which is so many bytes in all. Nothing is wrong
-    /// with what is stored.
+    /// There is no memory for what is to be read, `needed` bytes in all. Nothing is wrong with what
+    /// is stored.
     #[error("{full}")]
     NoMemory {
-        /// The bytes of the whole read as far as they are known.
+        /// The bytes of the whole read that are known so far.
         needed: usize,
         /// Why there is none.
         full: MemoryFull,

@@ -16,7 +16,7 @@ pub(super) trait SharedChange: Send {
     /// could not be committed.
     fn make(&mut self, connection: &Connection) -> Result<(), StoreError>;
 
-    /// Tells whoever waits for it that the change is on the disk, or why it is not.
+    /// Tells the waiting caller that the change is on the disk, or why it is not.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 

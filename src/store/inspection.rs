@@ -1,6 +1,6 @@
-//! Reads a database for its owner: how much is in it, whether it is whole, and a copy of it. A server
-//! may write to it meanwhile: a connection of its own reads, in one transaction, what the last commit
-//! left.
+//! Reads a database for its owner: how much is in it, whether it is whole, and a copy of it. A
+//! server may write to it meanwhile: a connection of its own reads, in one transaction, what the
+//! last commit left.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -22,8 +22,8 @@ use super::{contents, schema, sweep};
 /// The most faults of one kind of check that the database itself reports.
 const MAX_FAULTS: usize = 100;
 
-/// A database that is only read. Made by a command; opening it needs no lock, because `SQLite` keeps
-/// those who read and the one who writes apart.
+/// A database that is only read. Made by a command; opening it needs no lock, because `SQLite`
+/// keeps those who read and the one who writes apart.
 pub struct StoreReading {
     connection: Connection,
 }
@@ -35,7 +35,7 @@ pub struct StoreContents {
     pub owners: Vec<OwnerContents>,
     /// The bytes of large items and parameters, compressed, which owners share.
     pub shared_bytes: u64,
-    /// The bytes of the database file, of which `free_bytes` are not used.
+    /// The bytes of the database file, including `free_bytes` that are not used.
     pub database_bytes: u64,
     /// See `database_bytes`.
     pub free_bytes: u64,
@@ -81,8 +81,8 @@ const SELECT_OWNERS: &str = "
         (SELECT count(*) FROM deliveries JOIN jobs USING (response) WHERE jobs.owner = owners.owner)
     FROM owners ORDER BY owner";
 
-/// What must hold between the rows, besides what `SQLite` checks: the fault, and a query that counts
-/// the rows that have it.
+/// What must hold between the rows, besides what `SQLite` checks: the fault, and a query that
+/// counts the rows that have it.
 const INVARIANTS: [(&str, &str); 10] = [
     (
         "contents that count other users than they have",

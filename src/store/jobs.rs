@@ -15,7 +15,7 @@ use crate::net::{LOCAL_OWNER, Owner, local_owner};
 
 /// The level of zstd for requests, which are deleted when their run ends.
 const COMPRESSION_LEVEL: i32 = 1;
-/// So many bytes of events are read at once, and the rest of their row.
+/// How many bytes of events are read at once, apart from the rest of their row.
 const EVENT_BYTES: usize = 256 << 10;
 
 /// The state of a run.
@@ -43,7 +43,7 @@ pub struct EventBatch {
 }
 
 impl EventBatch {
-    /// The events of which the first has this number; there is at least one.
+    /// The events from the number `first` on; there is at least one.
     pub fn new(first: u64, events: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         let mut documents = Vec::new();
         let mut next = first;
@@ -206,7 +206,7 @@ impl Store {
     }
 
     /// The runs that have not ended, of all owners, the oldest first: the owner and the id of each.
-    /// Whoever starts the server takes them up.
+    /// They are resumed when the server starts.
     pub async fn unfinished_jobs(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.read_small(LOCAL_OWNER, |reading, _| {
             let mut select = reading.prepare_cached(SELECT_UNFINISHED_IDS)?;
@@ -234,7 +234,7 @@ impl Store {
         Ok(self.run_reader(owner, read).await?.transpose())
     }
 
-    /// The runs of an owner, the newest first; whoever runs the server sees those of all.
+    /// The runs of an owner, the newest first; the operator sees those of all.
     pub async fn jobs(&self, owner: &Owner, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
         let sees_all = owner.is_operator();
         self.read_small(&owner.0, move |reading, owner| {
@@ -269,8 +269,8 @@ impl Store {
         .await
     }
 
-    /// The next events of a response with numbers above `after`, or from the first one on; `None` at
-    /// the end of the log. Not all of them, so that a long log is read in pieces.
+    /// The next events of a response with numbers above `after`, or from the first one on; `None`
+    /// at the end of the log. Not all of them, so that a long log is read in pieces.
     pub async fn events_after(
         &self,
         owner: &str,

@@ -440,8 +440,8 @@ impl Store {
         .await
     }
 
-    /// The most bytes that the conversations of an owner may take, if they take more with so many
-    /// `added` bytes.
+    /// The most bytes that the conversations of an owner may take, if `added` bytes more would
+    /// exceed it.
     pub async fn exceeded_limit(
         &self,
         owner: &str,

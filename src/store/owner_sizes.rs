@@ -63,8 +63,8 @@ pub(super) fn size(connection: &Connection, owner: &str) -> Result<u64, StoreErr
 const SELECT_DATABASE_SIZE: &str =
     "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
 
-/// The most bytes that the conversations of an owner may take, if they take more with so many
-/// `added` bytes.
+/// The most bytes that the conversations of an owner may take, if `added` bytes more would exceed
+/// it.
 pub(super) fn exceeded_limit(
     connection: &Connection,
     owner: &str,

@@ -3,7 +3,7 @@
 use super::reading::StoreRead;
 use super::{ListPage, StoreError};
 
-/// A page ends with the entry that brings it to so many bytes, whatever the client asked for: a
+/// A page ends with the entry that brings it to this many bytes, whatever the client asked for: a
 /// hundred entries may have gigabytes.
 pub(super) const PAGE_BYTES: usize = 8 << 20;
 /// The copies of an entry that are made of it for the answer: its form in the list, and the answer.
@@ -18,7 +18,7 @@ pub(super) struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page without entries, which ends at so many bytes.
+    /// A page without entries, which ends at `max_bytes` bytes.
     pub(super) fn new(page: &ListPage, max_bytes: usize) -> Self {
         Self {
             entries: Vec::new(),
@@ -28,8 +28,8 @@ impl<T> Page<T> {
         }
     }
 
-    /// Reads another entry, of which `read` tells the bytes. False if the page is full, or there is
-    /// no memory for more than it has.
+    /// Reads another entry; `read` returns its bytes. False if the page is full, or there is no
+    /// memory for another entry.
     pub(super) fn add(
         &mut self,
         reading: &StoreRead<'_>,

@@ -13,7 +13,7 @@ pub(super) const WRITER_CACHE: usize = 2_000 * 1024;
 /// The limit of a connection that reads: it reads most pages once.
 pub(super) const READER_CACHE: usize = 1_000 * 1024;
 
-/// Limits the cache of a connection to so many bytes.
+/// Limits the cache of a connection to `bytes` bytes.
 pub(super) fn limit(connection: &Connection, bytes: usize) -> Result<(), StoreError> {
     let kilobytes = i64::try_from(bytes / 1024).unwrap_or(i64::MAX);
     // A negative number is a size; a positive one is a number of pages.
@@ -33,7 +33,7 @@ impl DatabaseSize {
         }
     }
 
-    /// The most that the cache of the writer and those of so many readers hold, in bytes.
+    /// The most bytes that the caches of the writer and of `readers` readers hold together.
     pub(super) fn cached(&self, readers: usize) -> usize {
         let bytes = self.0.load(Ordering::Relaxed);
         bytes.min(WRITER_CACHE) + readers * bytes.min(READER_CACHE)

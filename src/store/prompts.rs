@@ -14,8 +14,8 @@ const MAX_PROMPTS: usize = 4096;
 /// The most bytes of the hashes of all histories.
 const MAX_BYTES: u64 = 128 * (MAX_PROMPT_BYTES as u64);
 
-/// The bytes of all hashes are summed up once in so many prompts, because that reads all of them: the
-/// limit may be exceeded by those of the prompts between.
+/// Summing up the bytes of the hashes reads them all, so it happens once in this many prompts; the
+/// limit may be exceeded in between.
 const SUM_EVERY: i64 = 16;
 
 /// The most bytes of the hashes of one prompt; longer ones are not stored.
@@ -53,7 +53,8 @@ pub struct FoundPrompt {
     pub summarized: bool,
 }
 
-/// Adds the prompt of a response, or replaces an earlier one of the same response. In a transaction.
+/// Adds the prompt of a response, or replaces an earlier one of the same response. In a
+/// transaction.
 pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<(), StoreError> {
     if prompt.parts.len() > MAX_PROMPT_BYTES {
         return Ok(());
@@ -136,7 +137,7 @@ fn put_history(connection: &Connection, prompt: &AnsweredPrompt) -> Result<i64, 
 }
 
 /// Deletes the oldest histories with their prompts, of the owner whose hashes take most, until all
-/// take so many bytes at most.
+/// take `max_bytes` bytes at most.
 fn limit_bytes(connection: &Connection, max_bytes: u64) -> Result<(), StoreError> {
     let mut sum = connection
         .prepare_cached("SELECT coalesce(sum(length(parts)), 0) FROM prompt_histories")?;
@@ -237,7 +238,7 @@ mod tests {
         for prompt in [
             prompt("r1", None, vec![1; 32]),
             prompt("r2", Some("r1"), vec![1; 48]),
-            // It does not begin with the other, whatever is said.
+            // It does not begin with the other, whatever it claims.
             prompt("r3", Some("r2"), vec![3; 64]),
             prompt("r2", Some("r2"), vec![1; 64]),
         ] {

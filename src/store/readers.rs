@@ -1,5 +1,5 @@
-//! The connections that read. They run on blocking threads, a few at a time, and owners have them in
-//! turn.
+//! The connections that read. They run on blocking threads, a few at a time, and owners have them
+//! in turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,9 +42,9 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Reads in one transaction, so that what is written meanwhile is seen as a whole or not at all.
-    /// A read that finds no memory waits for what it needs, without a connection, and begins again.
-    /// It is stopped when this future is dropped.
+    /// Reads in one transaction, so that what is written meanwhile is seen as a whole or not at
+    /// all. A read that finds no memory waits for what it needs, without a connection, and begins
+    /// again. It is stopped when this future is dropped.
     pub(super) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         owner: &str,

@@ -43,7 +43,7 @@ impl<'c> StoreRead<'c> {
         Self::new(connection, &SharedMemory::new(share), &GOES_ON)
     }
 
-    /// Makes sure that there is memory for so many more bytes. The error says how much the whole
+    /// Makes sure that there is memory for `bytes` more bytes. The error says how much the whole
     /// read needs, so that it can wait for that and begin again.
     pub(super) fn reserve(&self, bytes: usize) -> Result<(), StoreError> {
         if self.stop.load(Ordering::Relaxed) {

@@ -19,9 +19,9 @@ pub struct ListedResponses {
 
 impl Store {
     /// A page of the responses of an owner, or of those with a status, in the order in which they
-    /// were stored; a background response is stored when it is accepted. `None` if the owner has no response with the id
-    /// after which the page begins. A page may have fewer responses than it could, if they are
-    /// large.
+    /// were stored; a background response is stored when it is accepted. `None` if the owner has no
+    /// response with the id after which the page begins. A page may have fewer responses than it
+    /// could, if they are large.
     pub async fn list_responses(
         &self,
         owner: &str,

@@ -60,7 +60,7 @@ pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
         let read = connection.pragma_query_value(None, "schema_version", |_| Ok(()));
         match read.map_err(StoreError::from) {
             Err(error) if !error.is_locked() => Err(error),
-            // Whoever reads waits until it is unlocked.
+            // Readers wait until it is unlocked.
             Ok(()) | Err(_) => Ok(connection),
         }
     });

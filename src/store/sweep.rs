@@ -126,7 +126,8 @@ fn delete_beyond(
     let mut sizes = sizes_of_owners(connection)?;
     sizes.sort_unstable_by(|one, other| other.cmp(one));
     let share = quota / (sizes.len() as u64).max(1);
-    // A text that a stored session of any owner needs stays, and with it whoever else has it.
+    // A text that a stored session of any owner needs stays, and so do the references of other
+    // owners to it.
     let mut select = connection.prepare_cached(&format!(
         "SELECT blob, stored, sum({REFERENCE_SIZE})
          FROM refs AS own JOIN blobs ON blobs.number = blob
@@ -179,8 +180,8 @@ pub(super) fn stored_bytes(connection: &Connection) -> Result<u64, StoreError> {
     Ok(select.query_row([], |row| row.get(0))?)
 }
 
-/// Deletes the references of an owner to a text, and the text if nobody else has it. Returns whether
-/// there were references, and whether the text was deleted.
+/// Deletes the references of an owner to a text, and the text if nobody else has it. Returns
+/// whether there were references, and whether the text was deleted.
 fn delete_of_owner(
     connection: &Connection,
     blob: i64,

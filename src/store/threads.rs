@@ -18,7 +18,7 @@ use super::reading::StoreRead;
 const POSITION_BITS: u32 = 24;
 /// The most items of a thread, with those of its ancestors.
 pub(super) const MAX_POSITION: i64 = 1 << POSITION_BITS;
-/// Items of so many bytes and more are stored as contents.
+/// Items of at least this many bytes are stored as contents.
 const CONTENT_BYTES: usize = 16 << 10;
 /// The bytes that the row of an item takes besides its JSON, with its place in the index.
 const ITEM_BASE: u64 = 96;
@@ -207,7 +207,8 @@ pub(super) fn import(
     ])?)
 }
 
-/// Writes an item of an imported thread; false if the thread has no such position, or an item there.
+/// Writes an item of an imported thread; false if the thread has no such position, or an item
+/// there.
 pub(super) fn import_item(
     connection: &Connection,
     thread: i64,
@@ -278,8 +279,8 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// Appends the JSON of the items in these parts, with commas between them. Whoever makes a text of
-/// it checks it as a whole. `each` gets the place of each item.
+/// Appends the JSON of the items in these parts, with commas between them. The caller checks the
+/// whole when it makes a text of it. `each` gets the place of each item.
 pub(super) fn read(
     reading: &StoreRead<'_>,
     parts: &[ThreadPart],
@@ -478,8 +479,8 @@ pub(super) fn item(reading: &StoreRead<'_>, number: i64) -> Result<Option<String
     Ok(Some(contents::text_of(json)?))
 }
 
-/// Adds the items of a part to a page, in an order, until the page is full. Returns whether items of
-/// the part are left then.
+/// Adds the items of a part to a page, in an order, until the page is full. Returns whether items
+/// of the part are left then.
 pub(super) fn page(
     reading: &StoreRead<'_>,
     part: &ThreadPart,

@@ -1,6 +1,6 @@
 //! The time by which old things are deleted. Where the clock jumps forward, or the server did not
-//! run for long, nothing is deleted at once: this time follows the clock only while the server runs,
-//! a day in each hour.
+//! run for long, nothing is deleted at once: this time follows the clock only while the server
+//! runs, a day in each hour.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

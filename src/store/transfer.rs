@@ -1,8 +1,8 @@
 //! Responses and conversations of an owner in a file of JSON lines.
 //!
-//! The first line names the format. Then come the threads, each behind its parent, with their items;
-//! then the responses and conversations in them. Background runs that have not ended are left out, and so
-//! are deliveries to webhooks, because the other store has webhooks of its own.
+//! The first line names the format. Then come the threads, each behind its parent, with their
+//! items; then the responses and conversations in them. Background runs that have not ended are
+//! left out, and so are deliveries to webhooks, because the other store has webhooks of its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -112,8 +112,8 @@ struct ExportedResponse {
 }
 
 impl StoreReading {
-    /// Writes the responses and conversations of an owner into a new file, which its owner alone can
-    /// read. Blocks.
+    /// Writes the responses and conversations of an owner into a new file, which its owner alone
+    /// can read. Blocks.
     pub fn export(&mut self, owner: &str, file: &Path) -> Result<ImportCounts, TransferError> {
         let mut out = BufWriter::new(create_private(file)?);
         let exported = export(self.connection(), owner, &mut out);

@@ -50,7 +50,7 @@ pub struct UsageSum {
     pub unpriced: u64,
     /// The turns that the window would not have held with nothing shortened.
     pub too_long: u64,
-    /// The turns of which it is unknown what they would have cost with nothing shortened.
+    /// The turns without a known price with nothing shortened.
     pub unreckoned: u64,
 }
 
@@ -103,7 +103,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The sums of all owners from a day on: by day, the newest first, then by owner, provider and model.
+/// The sums of all owners from a day on: by day, the newest first, then by owner, provider and
+/// model.
 pub(super) fn since(
     connection: &Connection,
     day: i64,

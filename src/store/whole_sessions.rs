@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 
 use super::error::StoreError;
 
-/// The most sessions that are stored. Beyond it those of the owner who has most are forgotten, the one
-/// that was not used for the longest time first.
+/// The most sessions that are stored. Beyond it those of the owner who has most are forgotten, the
+/// one that was not used for the longest time first.
 pub const MAX_WHOLE_SESSIONS: usize = 4096;
 
 /// A session whose outputs are sent whole.
@@ -15,7 +15,7 @@ pub struct WholeSession {
     pub owner: String,
     /// The id of the session.
     pub session: String,
-    /// From where on, as JSON.
+    /// The point from which on, as JSON.
     pub point: String,
     /// The time of its last use, in seconds since 1970.
     pub accessed: u64,

@@ -30,7 +30,8 @@ pub(super) struct WriterState {
     next_try: Option<Instant>,
     /// The lock of the data directory, if it could be locked.
     lock: Option<Arc<DataDirLock>>,
-    /// The sum over all texts and references. Deleting makes it unknown; the next write computes it.
+    /// The sum over all texts and references. Deleting makes it unknown; the next write computes
+    /// it.
     pub(super) stored_bytes: Option<u64>,
 }
 
@@ -68,7 +69,8 @@ pub struct UnwrittenBatch {
     pub error: StoreError,
 }
 
-/// Starts the thread, which keeps `size` up to date. It ends when all senders of jobs are gone and the queue is empty.
+/// Starts the thread, which keeps `size` up to date. It ends when all senders of jobs are gone and
+/// the queue is empty.
 pub(super) fn start(
     connection: WriterConnection,
     data_dir: DataDir,

@@ -108,8 +108,8 @@ fn beyond_the_limit_the_least_recently_used_go_first() {
     assert_eq!(expiry::size(&connection).unwrap(), 0);
 }
 
-/// Stores ten responses of alice with large items and a large conversation, and one small response of
-/// bob that is older.
+/// Stores ten responses of alice with large items and a large conversation, and one small response
+/// of bob that is older.
 fn two_owners() -> Connection {
     let connection = in_memory();
     let large = |id: &str| NewItem {
