@@ -1,5 +1,6 @@
-//! How many tokens the provider counted for the last request of a session, beside our estimate. The ratio corrects later estimates of the session. It decides only how a summary is
-//! asked for, never which part of a history is sent: plans have to stay the same from turn to turn.
+//! How many tokens the provider counted for the last request of a session, beside our estimate. The
+//! ratio corrects later estimates of the session. It decides only how a summary is asked for, never
+//! which part of a history is sent: plans have to stay the same from turn to turn.
 //!
 //! [`TokenRatios`] does the same for the estimates that clients ask for.
 
@@ -35,11 +36,11 @@ impl TokenCalibration {
     }
 }
 
-/// The most routes of which ratios are remembered.
+/// The most routes whose ratios are remembered.
 const MAX_ROUTES: usize = 1_024;
 /// The first turns of a route are all estimated.
 const FIRST_TURNS: u32 = 4;
-/// Of the later turns, one in so many is estimated.
+/// One of this many later turns is estimated.
 const ONE_TURN_IN: u32 = 16;
 /// The largest request that is estimated during a turn, in bytes: the client waits for it.
 const MAX_BYTES: usize = 64 * 1024;
@@ -58,7 +59,7 @@ struct RouteRatios {
 }
 
 impl TokenRatios {
-    /// Whether the request of a turn on this route, of so many bytes, is to be estimated.
+    /// Whether the request of a turn on this route, with `bytes` bytes, is to be estimated.
     pub(super) fn wants(&self, route: &str, bytes: usize) -> bool {
         let mut routes = self.0.lock();
         if bytes > MAX_BYTES || (routes.len() >= MAX_ROUTES && !routes.contains_key(route)) {

@@ -57,7 +57,7 @@ pub enum TurnKind {
     Compaction,
 }
 
-/// Codex's `x-codex-turn-metadata` header, as far as it is used.
+/// The used part of Codex's `x-codex-turn-metadata` header.
 #[derive(Default, Deserialize)]
 struct CodexTurnMetadata {
     request_kind: Option<String>,
@@ -136,8 +136,9 @@ impl Caller {
     }
 
     /// A hash that is the same when the client repeats a request by itself. Codex then writes the
-    /// body in another order, but names the same turn. Other clients send the same bytes. The
-    /// model, the last item and the length of the body stand for them: a history may be long.
+    /// body in another order, but names the same turn. Other clients send the same bytes. Instead
+    /// of them, the model, the last item and the length of the body are hashed: a history may be
+    /// long.
     pub(super) fn prompt(&self, turn: &Turn<'_>, size: usize) -> u64 {
         if let Some(turn_id) = &self.turn_id {
             return xxh3_64(turn_id.as_bytes());

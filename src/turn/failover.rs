@@ -67,7 +67,7 @@ pub(super) struct Failover {
     source: Option<TurnSource>,
     /// The ids of the artifacts that could not be kept, neither on disk nor in memory.
     unkept: BTreeSet<String>,
-    /// From where on the outputs of the session are sent whole, if they are.
+    /// The point from which on the outputs of the session are sent whole, if they are.
     whole: Option<WholeFrom>,
 }
 
@@ -391,9 +391,10 @@ impl Failover {
         }
     }
 
-    /// Counts whether the attempt's turn lost against what it would have cost with nothing shortened.
-    /// True if so many were lost that the outputs of the session are sent whole from now on. A turn
-    /// that the window would not have held, or of which nothing is known, does not count.
+    /// Counts whether the attempt's turn lost against what it would have cost with nothing
+    /// shortened. True if enough were lost that the outputs of the session are sent whole from now
+    /// on. A turn that the window would not have held, or that nothing is known about, does not
+    /// count.
     pub(super) fn count_lost(
         &self,
         attempt: &PreparedAttempt,

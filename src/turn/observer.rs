@@ -50,8 +50,8 @@ pub trait TurnObserver: Send + Sync {
         false
     }
 
-    /// How long to wait before the next attempt. Only a replay returns a pause: it prepares requests
-    /// faster than the recorded turn did, and heartbeats would come at other places.
+    /// How long to wait before the next attempt. Only a replay returns a pause: it prepares
+    /// requests faster than the recorded turn did, and heartbeats would come at other places.
     fn pause_before_attempt(&self) -> Option<Duration> {
         None
     }

@@ -361,8 +361,8 @@ pub(super) fn check_background(
     Err(Fault::invalid("background", message).with_code("unsupported_parameter"))
 }
 
-/// A request that cannot be prepared, with a stream that says why. `None` if the client did not ask
-/// for a stream, as far as its body can be read.
+/// A request that cannot be prepared, with a stream that says why. `None` if the readable part of
+/// the body does not ask for a stream.
 pub(super) fn failed_request(
     ctx: &TurnContext,
     body: &str,
@@ -393,7 +393,8 @@ pub(super) fn failed_request(
 }
 
 /// Refuses a request that continues a response if it has the result of a call that neither of them
-/// has. Such a result in the stored history is repaired, because the client cannot change it any more.
+/// has. Such a result in the stored history is repaired, because the client cannot change it any
+/// more.
 fn check_results(
     turn: &Turn<'_>,
     own_results: &[(usize, String)],

@@ -225,9 +225,9 @@ impl Record {
         self.metrics.provider_down(&self.provider, down);
     }
 
-    /// Counts what the turn is about to use against the limits of its owner's day, before anything of
-    /// it is sent. An error is the fault of an owner whose turns have used up a limit, with those that
-    /// run. `now` is in seconds since 1970.
+    /// Counts what the turn is about to use against the limits of its owner's day, before anything
+    /// of it is sent. An error is the fault of an owner whose turns have used up a limit, with
+    /// those that run. `now` is in seconds since 1970.
     pub(super) fn reserve(&mut self, attempt: &PreparedAttempt, now: u64) -> Result<(), Fault> {
         let limits = self.config.clients.limits(&self.owner);
         if !limits.has_day() {
@@ -340,8 +340,8 @@ impl Record {
         self.fault = Some(fault.clone());
     }
 
-    /// The usage of the last upstream request. That of an answer that was cut off is what it had used
-    /// by then.
+    /// The usage of the last upstream request. That of an answer that was cut off is what it had
+    /// used by then.
     fn last_usage(&self) -> Option<Usage> {
         self.usage.or(self.usage_so_far)
     }

@@ -1,6 +1,6 @@
 //! The `x-respondent-*` response headers of a turn: which provider and model answer, what was
-//! changed in the request, and how much of it the provider may have cached; and what the provider says
-//! of the limits of its rate.
+//! changed in the request, and how much of it the provider may have cached; and what the provider
+//! says of the limits of its rate.
 
 use std::sync::Arc;
 

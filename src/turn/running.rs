@@ -51,7 +51,7 @@ pub struct RunningTurnReport {
 struct RunningEntry {
     request_id: Arc<str>,
     owner: Arc<str>,
-    /// What it has used or is about to use, as far as that is known.
+    /// What it is known to have used or to be about to use.
     spending: Spending,
     /// `provider/model` of the last attempt, without secrets; empty before the first one.
     route: String,
@@ -113,7 +113,7 @@ impl RunningTurns {
         }
     }
 
-    /// What the running turns of an owner use, as far as that is known.
+    /// What the running turns of an owner are known to use.
     pub(super) fn spending(&self, owner: &str) -> Spending {
         let turns = self.turns.lock();
         let own = turns.values().filter(|turn| &*turn.owner == owner);
@@ -157,8 +157,8 @@ impl RunningTurn {
         }
     }
 
-    /// Sets what the turn is about to use, if a check of what the other running turns of its owner use
-    /// allows it. Turns that ask at the same time are checked one after the other; one that was
+    /// Sets what the turn is about to use, if a check of what the other running turns of its owner
+    /// use allows it. Turns that ask at the same time are checked one after the other; one that was
     /// allowed is not asked again.
     pub(super) fn reserve<E>(
         &self,

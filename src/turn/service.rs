@@ -122,7 +122,7 @@ impl Service {
         &self.slots
     }
 
-    /// The stored tool outputs of whoever runs the server, to be read back.
+    /// The stored tool outputs of the operator, to be read back.
     pub fn artifacts(&self) -> OwnerArtifacts {
         let keep_days = self.config.load().artifacts.keep_days;
         OwnerArtifacts::local(self.shared.artifacts.clone(), keep_days)

@@ -3,8 +3,8 @@
 //! request need of them.
 //!
 //! There is one budget of bytes for all sessions, which counts keys as well as values. Beyond it
-//! the session that was not used for the longest time is forgotten, of the owner whose sessions take
-//! most; a session that takes most of the budget itself loses its oldest records first.
+//! the session that was not used for the longest time is forgotten, of the owner whose sessions
+//! take most; a session that takes most of the budget itself loses its oldest records first.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,7 +40,8 @@ const REASONING_LIMIT: usize = 1 << 20;
 const HIDDEN_LIMIT: usize = 4 << 20;
 /// The most bytes of a list of tools.
 const TOOLS_LIMIT: usize = 1 << 20;
-/// The sessions, the newest first, in which a response is looked for that a request is compared with.
+/// The sessions, the newest first, in which a response is looked for that a request is compared
+/// with.
 const COMPARED_SESSIONS: usize = 256;
 /// How long a failed request counts against a client that repeats it.
 const FAILURES_LIFETIME: Duration = Duration::from_mins(10);
@@ -290,8 +291,9 @@ impl SessionMemory {
     }
 
     /// Counts that the turn of a request lost against what it would have cost with nothing
-    /// shortened, or did not. If it is the last of so many lost ones in a row of its history, returns
-    /// the point from which on the session is sent whole: after what its last requests sent.
+    /// shortened, or did not. If it completes the number of lost turns in a row that its history
+    /// may have, returns the point from which on the session is sent whole: after what its last
+    /// requests sent.
     pub(super) fn count_lost(
         &self,
         owner: &Arc<str>,
@@ -333,8 +335,8 @@ impl SessionMemory {
     }
 
     /// Compares the prompt of a request with that of the response with this id, which may belong to
-    /// another session: what a client changes may be what its sessions are told apart by. `None` if it
-    /// is not remembered. A replay gets what was recorded.
+    /// another session: what a client changes may be what its sessions are told apart by. `None` if
+    /// it is not remembered. A replay gets what was recorded.
     pub(super) fn cache_diagnostics(
         &self,
         owner: &Arc<str>,
@@ -414,8 +416,8 @@ impl SessionMemory {
     }
 
     /// Remembers the reasoning in the items of an answer of `origin` for the calls that it belongs
-    /// to. The first source of this state are the reasoning items that the client sends back; this is
-    /// the second one, for clients that do not.
+    /// to. The first source of this state are the reasoning items that the client sends back; this
+    /// is the second one, for clients that do not.
     pub(super) fn keep_reasoning<'i>(
         &self,
         owner: &Arc<str>,
@@ -524,7 +526,7 @@ impl SessionMemory {
         sessions.by_key.get(&key).map(read)
     }
 
-    /// Remembers at most so many bytes, and never more than [`LIMIT`].
+    /// Remembers at most `bytes` bytes, and never more than [`LIMIT`].
     pub(super) fn set_limit(&self, bytes: usize) {
         let mut sessions = self.0.lock();
         sessions.limit = bytes.min(LIMIT);

@@ -53,8 +53,9 @@ impl SharedState {
         }
     }
 
-    /// The state that decides about a turn of this session on these routes. Items, baggage,
-    /// tools, hidden rounds and calibration are left empty: only the turn itself shows which of them it needs.
+    /// The state that decides about a turn of this session on these routes. Items, baggage, tools,
+    /// hidden rounds and calibration are left empty: only the turn itself shows which of them it
+    /// needs.
     pub(super) fn snapshot(
         &self,
         config: &Config,
@@ -109,7 +110,7 @@ impl SharedState {
         state
     }
 
-    /// From where on the outputs of a session are sent whole, if they are.
+    /// The point from which on the outputs of a session are sent whole, if they are.
     pub(super) fn whole_session(&self, owner: &Arc<str>, session: &str) -> Option<WholeFrom> {
         // The time does not change what a turn does, only how long the session is remembered.
         self.whole_sessions.get(owner, session, System.unix())

@@ -51,7 +51,7 @@ impl ChunkSlot {
     /// Puts a chunk there and waits until it was taken.
     async fn send(&self, chunk: Vec<u8>) {
         *self.0.lock() = Some(chunk.into());
-        // Whoever takes the chunk polls the engine afterwards, so no waker is needed.
+        // The task that takes the chunk polls the engine afterwards, so no waker is needed.
         poll_fn(|_| {
             if self.is_empty() {
                 Poll::Ready(())
@@ -81,7 +81,8 @@ impl Sink for SseSink {
     }
 }
 
-/// Events of more bytes do not go out together, so that at most one large event is copied at a time.
+/// Events of more bytes do not go out together, so that at most one large event is copied at a
+/// time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// How many of the events go out together: one at least.
@@ -97,7 +98,7 @@ fn chunk_events(events: &EventBuffer) -> usize {
     events.documents().take_while(fits).count().max(1)
 }
 
-/// The first so many events as server-sent events, each under the name of its type, and `[DONE]`
+/// The first `count` events as server-sent events, each under the name of its type, and `[DONE]`
 /// after the terminal one (Open Responses).
 fn sse_frames(events: &EventBuffer, count: usize) -> Vec<u8> {
     const EVENT: &[u8] = b"event: ";
@@ -149,7 +150,7 @@ impl MessageSink {
         }
     }
 
-    /// The first so many events as messages, in one frame each.
+    /// The first `count` events as messages, in one frame each.
     fn frames(&self, events: &EventBuffer, count: usize) -> Vec<u8> {
         let lane = self.stream_id.as_deref();
         let lane = lane.map_or(String::new(), |lane| format!(",\"stream_id\":\"{lane}\"}}"));
@@ -211,10 +212,10 @@ pub fn error_message(fault: &Fault, codex: bool, stream_id: Option<&str>) -> Vec
     FrameKind::Text.with(message.as_bytes())
 }
 
-/// The log of the events of a background answer. The engine writes to it; any number of clients read
-/// it.
+/// The log of the events of a background answer. The engine writes to it; any number of clients
+/// read it.
 pub trait EventLog: Send + Sync {
-    /// Takes the first so many events, in their order. If too many are not on the disk, the future
+    /// Takes the first `count` events, in their order. If too many are not on the disk, the future
     /// that it returns waits for them.
     fn append<'l>(&'l self, events: &EventBuffer, count: usize) -> Option<LogFuture<'l>>;
 
@@ -273,7 +274,7 @@ impl Sink for LogSink {
     }
 }
 
-/// Moves the first so many events to a log, large ones one after the other.
+/// Moves the first `count` events to a log, large ones one after the other.
 pub(super) async fn log_events(log: &dyn EventLog, events: &mut EventBuffer, count: usize) {
     let mut left = count;
     while left > 0 {

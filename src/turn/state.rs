@@ -17,7 +17,7 @@ use crate::config::KeyOrigin;
 use crate::responses::{LoadedHistory, ResponseStore};
 use crate::upstream::LargestAnswer;
 
-/// The state of the process as far as one turn depends on it, as it was before the turn. Not
+/// The part of the state of the process that one turn depends on, as it was before the turn. Not
 /// `Debug`, because it holds parts of the conversation.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "struct Given")]
@@ -57,7 +57,7 @@ pub struct TurnState {
     /// turn itself, but a replay does not know the other response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_diagnostics: Option<PromptCacheDiagnostics>,
-    /// From where on the outputs of the session were sent whole, if they were.
+    /// The point from which on the outputs of the session were sent whole, if they were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole: Option<WholeFrom>,
     /// Whether the turn was stored.

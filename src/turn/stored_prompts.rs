@@ -1,5 +1,5 @@
 //! The prompts of the last responses in the store, so that a client can compare with them after a
-//! restart. Nothing waits for the store but a request that names a response which is not in memory.
+//! restart. Only a request that names a response not in memory waits for the store.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -34,8 +34,8 @@ impl StoredPrompts {
         self.0.get().is_some()
     }
 
-    /// Stores a prompt that was answered at the time `now`, in seconds since 1970. It is lost if the
-    /// store is busy.
+    /// Stores a prompt that was answered at the time `now`, in seconds since 1970. It is lost if
+    /// the store is busy.
     pub(super) fn put(&self, owner: &str, session: &str, prompt: StoredPrompt, now: u64) {
         let Some(store) = self.0.get() else { return };
         store.put_prompt(AnsweredPrompt {

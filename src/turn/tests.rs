@@ -101,7 +101,8 @@ async fn an_answer_that_hangs_after_its_finish_reason_is_complete() {
     assert_eq!(last["type"], "response.completed", "{last}");
 }
 
-/// R84: a connection that stays open behind a complete answer costs little time, and no token count.
+/// R84: a connection that stays open behind a complete answer costs little time, and no token
+/// count.
 #[tokio::test]
 async fn r84_a_complete_answer_ends_although_its_connection_stays_open() {
     let usage = json!({"usage": {"prompt_tokens": 5, "completion_tokens": 77}});
@@ -139,8 +140,8 @@ async fn r84_a_complete_answer_ends_although_its_connection_stays_open() {
     }
 }
 
-/// A provider that sends the beginning of its reply when a request has arrived, and the rest when it
-/// is told to.
+/// A provider that sends the beginning of its reply when a request has arrived, and the rest when
+/// it is told to.
 async fn pausing(begin: &'static str) -> (String, Arc<Notify>, Arc<Notify>) {
     const REST: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" end\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -200,8 +201,8 @@ async fn r84_a_client_that_pauses_loses_nothing_when_it_goes_on() {
     assert!(rest.contains("begun end"), "{rest}");
 }
 
-/// R84: neither is the time in which a busy machine runs no task, before the first byte and after it,
-/// whatever the client waits for.
+/// R84: neither is the time in which a busy machine runs no task, before the first byte and after
+/// it, whatever the client waits for.
 #[tokio::test]
 async fn r84_time_in_which_nobody_reads_is_no_silence() {
     for begin in ["", HEAD, BEGUN] {

@@ -1,4 +1,4 @@
-//! Tools that run in the proxy: what the engine asks of whoever runs them.
+//! Tools that run in the proxy: what the engine asks of the code that runs them.
 
 use std::pin::Pin;
 

@@ -46,7 +46,7 @@ impl TurnMemory {
 
     /// The turn has its body and one of so many bytes for a provider.
     pub(super) fn set_upstream_body(&mut self, bytes: usize) {
-        // A step stands for the turn itself.
+        // A step is for the turn itself.
         self.request.set(self.client_body + bytes + STEP);
     }
 
@@ -56,7 +56,7 @@ impl TurnMemory {
         self.request.set(STEP);
     }
 
-    /// The answer and what was read of it takes so many bytes.
+    /// The answer and what was read of it take `bytes` bytes.
     pub(super) fn set_answer(&mut self, bytes: usize) {
         self.answer.set(bytes);
     }

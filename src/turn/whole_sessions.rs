@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::session_memory::SessionKey;
 use crate::store::{MAX_WHOLE_SESSIONS, Store, StoreError, WholeSession};
 
-/// A session is sent whole after so many lost turns in a row.
+/// A session is sent whole after this many lost turns in a row.
 pub(super) const MAX_LOST_TURNS: u8 = 3;
 
 /// A turn loses if it costs more than this times what it would have cost with nothing shortened.
@@ -63,8 +63,8 @@ impl WholeSessions {
         Ok(())
     }
 
-    /// From where on the outputs of a session are sent whole, if they are. Counts as a use of the
-    /// session at the time `now`, in seconds since 1970.
+    /// The point from which on the outputs of a session are sent whole, if they are. Counts as a
+    /// use of the session at the time `now`, in seconds since 1970.
     pub(super) fn get(&self, owner: &Arc<str>, session: &str, now: u64) -> Option<WholeFrom> {
         let key = (Arc::clone(owner), session.into());
         let mut by_key = self.by_key.lock();

@@ -1,5 +1,5 @@
-//! Bills of whole sessions: those of the [`mix`], planned and encoded by the program, and counted by
-//! a simulated [`provider`]. The same sessions with nothing shortened are counted beside them.
+//! Bills of whole sessions: those of the [`mix`], planned and encoded by the program, and counted
+//! by a simulated [`provider`]. The same sessions with nothing shortened are counted beside them.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -42,8 +42,8 @@ const TRACE_VARIABLE: &str = "RESPONDENT_TEST_TRACE";
 /// The sessions that are simulated unless the variable says otherwise.
 const SESSIONS: u64 = 20;
 
-/// The sum of the bills says something from so many sessions on: of fewer, those of one window or of
-/// one model decide it.
+/// The sum of the bills says something from so many sessions on: of fewer, those of one window or
+/// of one model decide it.
 const MANY_SESSIONS: usize = 200;
 
 /// What all sessions may cost, in relation to nothing shortened.

@@ -9,9 +9,10 @@
 //! | `retained` | which items of the history stay beside the summary |
 //!
 //! The summary is a step of the client's answer: it is asked for in hidden rounds, and the client's
-//! stream gets heartbeats meanwhile. The client always gets a valid item: if no model writes a summary, an extract of the session
-//! takes its place. Only an invalid request and the shutdown of the process are errors. A summary
-//! that follows an answer may also fail: then there is none, and the answer ends without it.
+//! stream gets heartbeats meanwhile. The client always gets a valid item: if no model writes a
+//! summary, an extract of the session takes its place. Only an invalid request and the shutdown of
+//! the process are errors. A summary that follows an answer may also fail: then there is none, and
+//! the answer ends without it.
 
 mod artifacts;
 mod retained;
@@ -41,8 +42,8 @@ use super::sink::Sink;
 /// A request that needs a compaction, alone, before its answer or after it.
 pub(super) struct Compaction {
     pub(super) trigger: CompactionTrigger,
-    /// The most tokens that a request and its answer may have without being compacted. `None` if the
-    /// request alone is known to have more.
+    /// The most tokens that a request and its answer may have without being compacted. `None` if
+    /// the request alone is known to have more.
     pub(super) limit: Option<u64>,
     pub(super) history: RoutedHistory,
     /// The session's tools as a JSON list, if the request brought none.

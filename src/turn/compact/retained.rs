@@ -4,8 +4,9 @@ use adapters::turn::{Item, ItemKind, Turn};
 
 /// The index of the first item that stays, and whether the newest user message is replaced.
 ///
-/// Normally the newest user message and everything after it stay. If the items after it make up more
-/// than half of the history, they are what became too long, and only the last round of calls stays.
+/// Normally the newest user message and everything after it stay. If the items after it make up
+/// more than half of the history, they are what became too long, and only the last round of calls
+/// stays.
 pub(super) fn retained(turn: &Turn<'_>) -> (usize, bool) {
     let items = &turn.items;
     let Some(newest) = items.iter().rposition(is_user_message) else {

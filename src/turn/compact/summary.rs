@@ -65,8 +65,8 @@ struct SummaryAttempts {
 
 impl Summarizer<'_> {
     /// Makes a summary of the history, in hidden rounds of the answer. It fails if the turn has to
-    /// end (its timeout, the shutdown of the process), and after an answer also if no model writes a
-    /// summary.
+    /// end (its timeout, the shutdown of the process), and after an answer also if no model writes
+    /// a summary.
     pub(super) async fn summarize<S: Sink>(
         &self,
         answer: &mut Answer<'_, S>,

@@ -77,7 +77,7 @@ pub(in crate::turn) struct AnswerParts {
 }
 
 impl<'a, S: Sink> Answer<'a, S> {
-    /// An answer of which nothing was written.
+    /// An answer before anything of it was written.
     pub(in crate::turn) fn new(
         ctx: &'a TurnContext,
         mut parts: AnswerParts,

@@ -35,8 +35,8 @@ impl<S: Sink> Answer<'_, S> {
         let idle = round.attempt.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.timing.commit_after;
         let mut reader = UpstreamReader::new(&round.attempt.route.dialect.quirks);
-        // `last_chunk` is when the provider sent something, moved on by the time in which nobody read
-        // it; `read_since` is when reading went on.
+        // `last_chunk` is when the provider sent something, moved on by the time in which nobody
+        // read it; `read_since` is when reading went on.
         let mut last_chunk = Instant::now();
         let mut read_since = last_chunk;
         // When a complete answer ends whose connection stays open, and how much of it there was.
@@ -60,8 +60,8 @@ impl<S: Sink> Answer<'_, S> {
             let chunk = tokio::select! {
                 biased;
                 () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
-                // Not when the timer is due: an answer of which there is always more to read would
-                // keep it from being looked at.
+                // Not when the timer is due: an answer with always more to read would keep it from
+                // being looked at.
                 chunk = answer.read(chunk_len), if last_chunk < timer.deadline() => match chunk {
                     Ok(chunk) => chunk,
                     // After the finish reason only token counts can be missing.
@@ -205,8 +205,8 @@ impl<S: Sink> Answer<'_, S> {
         let is_complete = assembler.final_status().is_some() || assembler.awaits_end();
         let ended = is_complete || assembler.awaits_tools();
         let is_shown = assembler.has_shown();
-        // An answer that cannot be used is asked for again unless the client has something of it: calls
-        // and white space may have been held back.
+        // An answer that cannot be used is asked for again unless the client has something of it:
+        // calls and white space may have been held back.
         if failed
             .as_ref()
             .is_some_and(|fault| fault.kind == Kind::BadReply)

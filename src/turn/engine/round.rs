@@ -29,8 +29,8 @@ pub(in crate::turn) struct Round {
     pub(in crate::turn) failover: Failover,
     /// Chooses the API key, so that a session keeps the same one.
     session_affinity: u64,
-    /// Content of this round arrived, so its request is not sent again. After an answer that cannot be
-    /// used it says whether the client has any of it.
+    /// Content of this round arrived, so its request is not sent again. After an answer that cannot
+    /// be used it says whether the client has any of it.
     pub(super) has_content: bool,
     /// The last attempt failed because of its API key, and another key is usable.
     has_another_key: bool,

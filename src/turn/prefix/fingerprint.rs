@@ -211,8 +211,8 @@ pub(super) struct ComparedPrompt<'f> {
 }
 
 impl ComparedPrompt<'_> {
-    /// Why a provider cannot reuse all of an earlier prompt for this request, and the bytes of it that
-    /// it can. `None` if this one begins with it.
+    /// Why a provider cannot reuse all of an earlier prompt for this request, and the bytes of it
+    /// that it can. `None` if this one begins with it.
     pub(super) fn miss(
         self,
         earlier: ComparedPrompt<'_>,
@@ -295,7 +295,7 @@ pub(super) struct MeasuredRequest<'f> {
 }
 
 impl MeasuredRequest<'_> {
-    /// The first parts of this request, which were a request of so many tokens before.
+    /// The first `parts` parts of this request, which were a request of `tokens` tokens before.
     pub(super) fn beginning(self, parts: usize, tokens: u64) -> Self {
         Self {
             parts: self.parts.get(..parts).unwrap_or(self.parts),

@@ -20,7 +20,7 @@ pub(in crate::turn) struct BillForecast {
 pub(super) struct InputForecast {
     /// All of them.
     pub(super) tokens: u64,
-    /// Those that begin an earlier request, as far as the provider caches them.
+    /// The tokens at the beginning that an earlier request shares and that the provider caches.
     pub(super) reusable: u64,
     /// That request was so long ago that the provider may have forgotten it.
     pub(super) is_expired: bool,

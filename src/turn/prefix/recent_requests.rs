@@ -59,8 +59,8 @@ struct AnsweredRequest {
     sent: Instant,
     /// The input tokens that the provider counted, once it has.
     counted: Option<u64>,
-    /// How many turns of the history in a row cost more than they would have with nothing shortened.
-    /// CountedValue in the newest request of a history.
+    /// How many turns of the history in a row cost more than they would have with nothing
+    /// shortened. CountedValue in the newest request of a history.
     lost_turns: u8,
 }
 
@@ -305,8 +305,8 @@ impl RecentRequests {
         }
     }
 
-    /// Counts that the turn of a request cost more than it would have with nothing shortened, or did
-    /// not. Returns how many turns of its history have in a row.
+    /// Counts that the turn of a request cost more than it would have with nothing shortened, or
+    /// did not. Returns how many turns of its history have in a row.
     pub(in crate::turn) fn count_lost(
         &mut self,
         request: &Arc<RequestFingerprint>,
@@ -390,7 +390,7 @@ pub(super) fn diagnose(
     }
 }
 
-/// The tokens of an earlier request, of which there are so many, that this one begins with.
+/// How many of the `tokens` tokens of an earlier request this one begins with.
 fn shared_tokens(request: MeasuredRequest<'_>, earlier: MeasuredRequest<'_>, tokens: u64) -> u64 {
     let shared = request.shared_bytes(earlier);
     scaled(tokens, ratio(shared, earlier.bytes().max(1)))

@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::fingerprint::PartHash;
 
-/// The bytes at each end of an output by which, together with its length, it is told from others.
-/// To hash all of every output would take too long.
+/// Outputs are fingerprinted by their length and this many bytes from each end. To hash all of
+/// every output would take too long.
 const HASHED_END: usize = 256;
 
 /// A request with nothing shortened.
@@ -63,7 +63,7 @@ struct Original {
 }
 
 impl Originals {
-    /// What this plan of a turn shortens, for a model with so many bytes per token.
+    /// What this plan of a turn shortens, for a model with `bytes_per_token` bytes per token.
     pub(in crate::turn) fn new(turn: &Turn<'_>, plan: &Plan, bytes_per_token: f32) -> Self {
         let is_cut = match turn.purpose.summary_mode() {
             Some(SummaryMode::FitWindow) => true,
@@ -92,7 +92,7 @@ impl Originals {
         &self.marks
     }
 
-    /// The request with these parts and so many tokens, with nothing shortened.
+    /// The request with these parts and `tokens` tokens, with nothing shortened.
     pub(super) fn unshortened(&self, parts: &[PartHash], tokens: u64) -> Unshortened {
         if self.is_cut {
             return Unshortened::TooLong;
