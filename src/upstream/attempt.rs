@@ -112,9 +112,9 @@ impl UpstreamResponse {
     }
 }
 
-/// Sends a request and waits for the head of its response, within the provider's time limits.
-/// A status other than 2xx is a fault, which the wire reads; the clock turns a date in `Retry-After` into a delay.
-/// The permit is released at the end of the response.
+/// Sends a request and waits for the head of its response, within the provider's time limits. A
+/// status other than 2xx is a fault, which the wire reads; the clock turns a date in `Retry-After`
+/// into a delay. The permit is released at the end of the response.
 pub async fn send_request(
     upstream: &Upstream,
     permit: RequestPermit,

@@ -11,8 +11,8 @@ use registry::Provider;
 use super::{KeyIndex, Upstream};
 use crate::config::KeyOrigin;
 
-/// A request to a provider that failed, as far as a message tells of it. Made for each failed
-/// attempt of a turn.
+/// What a message tells of a request to a provider that failed. Made for each failed attempt of a
+/// turn.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedRequest<'a> {
     /// The connection to the provider.
@@ -240,9 +240,9 @@ pub(super) fn address_remedy(path: &str) -> String {
     format!("Check its base_url: {path} is appended to it, and most end in /v1.")
 }
 
-/// Whether a server says that it does not offer the API at this address: without a word, or with one
-/// of an address. What no provider behind a gateway supports, or an item that is gone, is no address,
-/// and a model that does not exist has a kind of its own.
+/// Whether a server says that it does not offer the API at this address: without a word, or with
+/// one of an address. What no provider behind a gateway supports, or an item that is gone, is no
+/// address, and a model that does not exist has a kind of its own.
 fn is_wrong_address(status: u16, words: &str) -> bool {
     const ADDRESS: [&str; 12] = [
         "url",

@@ -18,9 +18,9 @@ use crate::secrets::Secret;
 /// How long a connection may be idle before it is probed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// What the HTTP clients of all requests to others have in common. `url` is where the requests of the
-/// client go, through `proxy` if there is one. Without one, the proxy of the environment is used, but
-/// not for a server on this machine.
+/// What the HTTP clients of all requests to others have in common. `url` is where the requests of
+/// the client go, through `proxy` if there is one. Without one, the proxy of the environment is
+/// used, but not for a server on this machine.
 pub fn client_builder(
     connect_timeout: Duration,
     url: &Url,

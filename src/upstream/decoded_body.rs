@@ -1,5 +1,5 @@
-//! The body of a response of a provider, decoded. No coding is asked for, and some servers use one all
-//! the same.
+//! The body of a response of a provider, decoded. No coding is asked for, and some servers use one
+//! all the same.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use crate::net::content_coding::{CODED_PIECE, CodingError, ContentCoding, Conten
 /// The most bytes that a piece of a coded body may become: an event may have as many.
 const MAX_DECODED: usize = 8 * 1024 * 1024;
 
-/// A body of which the decoded bytes are read as they arrive. Made for each response; ends with the
-/// body or when it is dropped.
+/// A body whose decoded bytes are read as they arrive. Made for each response; ends with the body
+/// or when it is dropped.
 pub(super) struct DecodedBody {
     body: reqwest::Body,
     /// The coding as the headers name it; empty if they name none.
@@ -54,8 +54,8 @@ impl DecodedBody {
         }
     }
 
-    /// The next decoded bytes as they arrive; `None` at the end of the body. A coding that is cut off
-    /// there is no fault: what came shows whether it was whole.
+    /// The next decoded bytes as they arrive; `None` at the end of the body. A coding that is cut
+    /// off there is no fault: what came shows whether it was whole.
     pub(super) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }

@@ -155,8 +155,8 @@ impl LearnedQuirks {
         true
     }
 
-    /// Removes a patch that did not help, because the same refusal came again. Limits that
-    /// the provider stated as a number are kept: they are true all the same.
+    /// Removes a patch that did not help, because the same refusal came again. Limits that the
+    /// provider stated as a number are kept: they are still true.
     pub fn unlearn(&self, route: &Route, patch: QuirkPatch) {
         if is_limit(patch) {
             return;

@@ -25,7 +25,8 @@ enum TransportFailure {
     UntrustedCertificate,
     /// The certificate is that of another server.
     CertificateOfAnother,
-    /// The certificate cannot be used for another reason: it has expired, or is one of an authority.
+    /// The certificate cannot be used for another reason: it has expired, or is one of an
+    /// authority.
     BadCertificate,
     /// The server ended the connection before TLS was established.
     TlsClosed,

@@ -77,7 +77,8 @@ pub async fn discover(
     let provider = upstream.provider();
     let models = models.into_iter().filter_map(|mut model| {
         provider.fill_from_family(&mut model);
-        // Whoever lists a provider's own models here knows which of them answer prompts.
+        // A user who lists a provider's models in the configuration knows which of them answer
+        // prompts.
         let is_usable = provider.models.is_empty() || model_list::may_answer_prompts(&model.id);
         is_usable.then_some(model)
     });
