@@ -1,5 +1,5 @@
 //! The sources of what would differ if the same work were done again: the wall clock and
-//! randomness. Whoever needs either takes a trait object, so that a replay can pass in what was
+//! randomness. Code that needs either takes a trait object, so that a replay can pass in what was
 //! recorded.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -121,7 +121,7 @@ fn log_panics() {
 fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
     const NOISY: &str = "rmcp";
     let filter = EnvFilter::builder().parse(text)?;
-    // A filter with spans or fields is no list of targets; whoever writes one sees everything.
+    // A filter with spans or fields is no list of targets. It is taken as it is.
     let Ok(targets) = text.parse::<Targets>() else {
         return Ok(filter);
     };
@@ -132,8 +132,8 @@ fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
     Ok(filter.add_directive(format!("{NOISY}=warn").parse()?))
 }
 
-/// A record that cannot be written, as on a full disk, is lost. To tell of it on standard error would
-/// end the program if that is where the log goes.
+/// A record that cannot be written, as on a full disk, is lost. To tell of it on standard error
+/// would end the program if that is where the log goes.
 fn human<W>(filter: EnvFilter, format: HumanFormat, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

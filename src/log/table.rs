@@ -76,7 +76,7 @@ impl ClientColumn {
         }
     }
 
-    /// The characters that are left of so many, for another column.
+    /// What is left of `chars` characters for another column.
     pub fn left_of(self, chars: usize) -> usize {
         chars.saturating_sub(if self.has_clients { Self::WIDTH } else { 0 })
     }

@@ -106,8 +106,8 @@ impl<H: ToolCallHandler> ServerHandler for McpServer<H> {
     }
 }
 
-/// The largest message in bytes. Calls of the tools have a few hundred; the parsed form of a message
-/// can take many times its bytes.
+/// The largest message in bytes. Calls of the tools have a few hundred; the parsed form of a
+/// message can take many times its bytes.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// Answers `POST /mcp`. The guard of the HTTP edge has checked the request.

@@ -42,8 +42,8 @@ impl Spending {
     }
 }
 
-/// What an owner has used, as it is stored: `None` if there is nothing to store. The operator has no
-/// limits. `now` is in seconds since 1970.
+/// What an owner has used, as it is stored: `None` if there is nothing to store. The operator has
+/// no limits. `now` is in seconds since 1970.
 pub fn spent_row(now: u64, owner: &str, used: Spending) -> Option<SpentRow> {
     let counts = owner != LOCAL_OWNER && used != Spending::default() && used.cost.is_finite();
     counts.then(|| SpentRow {

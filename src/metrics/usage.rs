@@ -15,7 +15,7 @@ use crate::clock::{Clock as _, System};
 use crate::log::SafeText;
 use crate::store::{OTHER_MODELS, Store, StoreError, UsageKey, UsageSum};
 
-/// The most sums in memory. There are so many only if the store does not take them.
+/// The most sums in memory. This is reached only if the store does not take them.
 const MAX_SUMS: usize = 1024;
 
 /// The days that stay in memory if the store does not take them.
@@ -31,8 +31,8 @@ pub struct DailyUsage(Arc<Mutex<BTreeMap<UsageKey, UsageSum>>>);
 
 impl DailyUsage {
     /// Counts a turn that has ended. `day` is in days since 1970. `costs` is what it cost, and what
-    /// it would have cost with nothing shortened, in US dollars, if the price is known; `bill` says what
-    /// is known of the latter.
+    /// it would have cost with nothing shortened, in US dollars, if the price is known; `bill` says
+    /// what is known of the latter.
     pub(super) fn count(
         &self,
         day: i64,
@@ -83,7 +83,7 @@ impl DailyUsage {
     }
 }
 
-/// The usage of this process, and of earlier ones as far as it is stored. Clones share it.
+/// The usage of this process, and the stored usage of earlier ones. Clones share it.
 #[derive(Clone)]
 pub struct UsageLog {
     counts: DailyUsage,
@@ -108,8 +108,8 @@ impl UsageLog {
         self.store.is_some()
     }
 
-    /// Stores what was counted. What the store does not take is tried again the next time; the first
-    /// failure is logged.
+    /// Stores what was counted. What the store does not take is tried again the next time; the
+    /// first failure is logged.
     pub async fn flush(&self) {
         let Some(store) = &self.store else { return };
         let rows = self.spent.take_unstored();

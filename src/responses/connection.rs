@@ -35,8 +35,8 @@ struct KeptResponses {
     share: MemoryShare,
 }
 
-/// The items that a response adds to the history that it continues. Responses that continue the same
-/// one share that.
+/// The items that a response adds to the history that it continues. Responses that continue the
+/// same one share that.
 #[derive(Debug)]
 pub struct HistorySegment {
     before: Option<Arc<HistorySegment>>,
@@ -74,7 +74,7 @@ pub enum HistoryBefore {
 }
 
 impl ConnectionResponses {
-    /// Keeps at most so many bytes of items, which count in the budget of the process.
+    /// Keeps at most `max_bytes` bytes of items, which count in the budget of the process.
     pub fn new(max_bytes: usize, memory: ProcessMemory) -> Self {
         Self {
             max_bytes,

@@ -51,7 +51,8 @@ enum ResponseBacking {
     /// A replay: the history comes from the recording, and nothing is written.
     Recorded {
         history: Option<LoadedHistory>,
-        /// Whether the turn was stored. The history of one that was not may be that of a connection.
+        /// Whether the turn was stored. The history of one that was not may be that of a
+        /// connection.
         is_available: bool,
     },
 }

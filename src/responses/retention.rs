@@ -50,8 +50,8 @@ impl ResponseStore {
         }
     }
 
-    /// Refuses what adds so many bytes to the conversations of an owner who has stored as much in
-    /// them as the configuration allows.
+    /// Refuses `added` more bytes in the conversations of an owner if they would exceed the limit
+    /// of the configuration.
     pub async fn check_room(
         &self,
         owner: &str,

@@ -1,4 +1,4 @@
-//! A chat request, as far as the offline model reads it.
+//! The parts of a chat request that the offline model reads.
 
 use serde_json::Value;
 

@@ -31,7 +31,7 @@ pub(super) enum Encoding {
     /// Runs of characters of either base64 alphabet. The encoded text may begin anywhere in a
     /// word, so this many characters at the beginning of each run are skipped.
     Base64(usize),
-    /// Runs of hexadecimal digits, of which this many are skipped.
+    /// Runs of hexadecimal digits, without the first ones: this many are skipped.
     Hex(usize),
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Decoded {
     pub(super) bytes: Vec<u8>,
     /// Where the bytes come from, in increasing order.
     sections: Vec<Section>,
-    /// So many characters of the text...
+    /// The number of characters of the text that encode `per_bytes` bytes, within a section.
     chars: usize,
-    /// ...stand for so many bytes, within a section.
+    /// The number of bytes that `chars` characters of the text encode.
     per_bytes: usize,
 }
 
@@ -175,8 +175,8 @@ impl Decoded {
     }
 }
 
-/// The byte that a JSON escape stands for, and the length of the escape. A character beyond
-/// ASCII becomes byte 255, which no UTF-8 text contains.
+/// The byte that a JSON escape encodes, and the length of the escape. A character beyond ASCII
+/// becomes byte 255, which no UTF-8 text contains.
 fn json_escape(text: &[u8]) -> Option<(u8, usize)> {
     let byte = match text.get(1)? {
         sign @ (b'"' | b'\\' | b'/') => *sign,
@@ -195,7 +195,7 @@ fn json_escape(text: &[u8]) -> Option<(u8, usize)> {
     Some((byte, 2))
 }
 
-/// The names that HTML has for characters of keys, and for what may stand around them.
+/// The names that HTML has for characters of keys, and for those that may be around them.
 const HTML_NAMES: [(&[u8], u8); 28] = [
     (b"amp", b'&'),
     (b"AMP", b'&'),
@@ -230,8 +230,8 @@ const HTML_NAMES: [(&[u8], u8); 28] = [
 /// The longest character reference that is read, for the zeros that may come before a number.
 const MAX_HTML_REFERENCE: usize = 16;
 
-/// The byte that a character reference stands for, and its length. A character beyond ASCII
-/// becomes byte 255, as in [`json_escape`]. Browsers read numbers without the semicolon, too.
+/// The byte that a character reference encodes, and its length. A character beyond ASCII becomes
+/// byte 255, as in [`json_escape`]. Browsers read numbers without the semicolon, too.
 fn html_escape(text: &[u8]) -> Option<(u8, usize)> {
     let text = text.get(1..text.len().min(MAX_HTML_REFERENCE))?;
     let Some(number) = text.strip_prefix(b"#") else {
@@ -266,7 +266,7 @@ fn is_base64(byte: u8) -> bool {
 }
 
 fn decode_base64(run: &[u8], bytes: &mut Vec<u8>) {
-    // A single character behind the last whole group stands for no byte.
+    // A single character behind the last whole group encodes no byte.
     let length = run.len() - usize::from(run.len() % 4 == 1);
     // Fails for other characters only, which a run does not contain.
     let _ = BASE64.decode_vec(run.get(..length).unwrap_or_default(), bytes);

@@ -1,6 +1,6 @@
 //! Keys and tokens: [`Secret`], a type that cannot be printed, and [`Redactor`], which finds
-//! secrets in text before it is logged, recorded or sent. [`Token`] is a token that clients present.
-//! Of some tokens only a [`TokenHash`] is known.
+//! secrets in text before it is logged, recorded or sent. [`Token`] is a token that clients
+//! present. Of some tokens only a [`TokenHash`] is known.
 //!
 //! `redactor` searches for known secrets and, with `patterns`, for text that looks like one.
 //! `decoded` undoes JSON escapes, character references of HTML, percent-encoding, base64 and

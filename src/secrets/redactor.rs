@@ -43,10 +43,10 @@ const RUNS: [Encoding; 6] = [
 static MARKS: LazyLock<Regex> =
     LazyLock::new(|| constant_regex(r"(?-u)(?:\[redacted(?:-[0-9]+)?\])+"));
 
-/// Finds secrets in text: the known ones, and text that looks like a secret. It finds them
-/// as plain text, behind nested JSON escapes and character references of HTML, percent-encoded
-/// fully or in part, and in base64 or hexadecimal at any offset of the encoded text. A known secret is found even if its end
-/// is cut off.
+/// Finds secrets in text: the known ones, and text that looks like a secret. It finds them as plain
+/// text, behind nested JSON escapes and character references of HTML, percent-encoded fully or in
+/// part, and in base64 or hexadecimal at any offset of the encoded text. A known secret is found
+/// even if its end is cut off.
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Secret>,
