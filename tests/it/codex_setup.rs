@@ -121,7 +121,8 @@ async fn nothing_by_halves() {
     assert_eq!(files(home.path()), None);
 }
 
-/// What a user may have in `config.toml`: comments, the end of a line of Windows, no end of the last.
+/// What a user may have in `config.toml`: comments, the end of a line of Windows, no end of the
+/// last.
 const CONFIG: &str = "# mine\r\nmodel = \"gpt\" # fast\r\n\r\n[tui]\r\nseen = true\r\n\
     # further\r\n# settings\r\n# follow\r\n\r\n[projects.\"/home/me\"]\r\ntrust_level = \"trusted\"";
 

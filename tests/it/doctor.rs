@@ -1,4 +1,5 @@
-//! `respondent doctor`: what it measures of servers that it does not know, and the file that it writes.
+//! `respondent doctor`: what it measures of servers that it does not know, and the file that it
+//! writes.
 mod dialects;
 mod quirks;
 
@@ -120,7 +121,8 @@ async fn written_file(preset: Preset) {
 
     let proxy = Proxy::start_in_folder(folder, &setup).await;
     run_tool_loop(&proxy, "lab/scripted").await;
-    // How long an answer may be costs too much to measure; the loop asks for more than any model has.
+    // How long an answer may be costs too much to measure; the loop asks for more than any model
+    // has.
     let asks_too_much = |body: &str| body.contains("400000");
     for request in player.requests().split_off(requests.len()) {
         if asks_too_much(&request.body) {

@@ -87,7 +87,8 @@ fn no_two_types_share_a_name() {
     assert!(places.is_empty(), "{places:#?}");
 }
 
-/// The types that are small whatever is stored. Whoever adds one knows a bound for each of its texts.
+/// The types that are small whatever is stored. Whoever adds one knows a bound for each of its
+/// texts.
 const SMALL: [&str; 14] = [
     "(String , String)",
     "(UsageKey , UsageSum)",

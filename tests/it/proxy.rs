@@ -203,7 +203,8 @@ impl Setup {
             }
         };
         command.current_dir(folder).env_clear().env("HOME", folder);
-        // Nothing that a trial starts reaches the internet. Names that end in `invalid` never exist.
+        // Nothing that a trial starts reaches the internet. Names that end in `invalid` never
+        // exist.
         command
             .env("HTTPS_PROXY", "http://127.0.0.1:1")
             .env("NO_PROXY", "invalid");

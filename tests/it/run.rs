@@ -1,5 +1,5 @@
-//! `respondent run codex` with a program that plays Codex: the server, the settings and the signals.
-//! The real Codex is run by `tests/clients`.
+//! `respondent run codex` with a program that plays Codex: the server, the settings and the
+//! signals. The real Codex is run by `tests/clients`.
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

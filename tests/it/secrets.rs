@@ -489,7 +489,8 @@ async fn one_line() {
                 proxy.post_with(body, &headers).await;
                 turns += 1;
                 if player.requests().len() == before {
-                    // The request was refused before it was sent, so another turn must use the answer.
+                    // The request was refused before it was sent, so another turn must use the
+                    // answer.
                     proxy.post(&crate::faults::body()).await;
                     turns += 1;
                 }

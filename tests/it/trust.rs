@@ -158,8 +158,8 @@ async fn links() {
     .await;
 }
 
-/// The usual variable of a provider holds a key for the provider's own address. Without `api_key_env`
-/// another address does not get it, and the provider stays off.
+/// The usual variable of a provider holds a key for the provider's own address. Without
+/// `api_key_env` another address does not get it, and the provider stays off.
 async fn another_address() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let home = home();

@@ -106,8 +106,8 @@ struct TurnCase {
     output: Value,
     /// The expected output for Codex, if it differs.
     codex: Option<Value>,
-    /// The expected output of an upstream that speaks the Responses API, whose items stay as it made
-    /// them, if it differs.
+    /// The expected output of an upstream that speaks the Responses API, whose items stay as it
+    /// made them, if it differs.
     native: Option<Value>,
 }
 

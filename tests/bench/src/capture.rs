@@ -24,7 +24,8 @@ const ROWS: [(Measure, Comparison, Goal); 8] = [
 /// The name of each capture mode, and the arm that uses it.
 const MODES: [(&str, Arm); 2] = [("failures", Arm::Ours), ("all", Arm::All)];
 
-/// A line for each mode and a table in Markdown. Empty if the proxy without capture was not measured.
+/// A line for each mode and a table in Markdown. Empty if the proxy without capture was not
+/// measured.
 pub(crate) fn report(figures: &Figures) -> String {
     if figures.of(Measure::PacedCpu, Arm::Off).is_empty() {
         return String::new();

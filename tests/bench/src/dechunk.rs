@@ -1,5 +1,5 @@
-//! A decoder of the chunked transfer coding (RFC 9112, section 7.1) for a body that arrives in pieces
-//! of any size.
+//! A decoder of the chunked transfer coding (RFC 9112, section 7.1) for a body that arrives in
+//! pieces of any size.
 
 use thiserror::Error;
 

@@ -1,5 +1,5 @@
-//! The response body of a scripted stream: one chunk for each event, then the finish reason, the usage
-//! and `[DONE]`.
+//! The response body of a scripted stream: one chunk for each event, then the finish reason, the
+//! usage and `[DONE]`.
 
 use std::{
     convert::Infallible,
@@ -25,7 +25,8 @@ const FINISH: &[u8] = b"data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.compl
 const USAGE: &[u8] = b"data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1760000000,\"model\":\"bench\",\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":100,\"total_tokens\":200}}\n\n";
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// The size of the buffer from which rendered events are split off, so that a flood allocates rarely.
+/// The size of the buffer from which rendered events are split off, so that a flood allocates
+/// rarely.
 const POOL: usize = 32 * 1024;
 
 /// A response body that plays a [`Script`].
@@ -60,8 +61,8 @@ impl ScriptedBody {
         }
     }
 
-    /// Sets the time of the next burst. The times are fixed from the start of the stream, so that one
-    /// late burst does not delay the others.
+    /// Sets the time of the next burst. The times are fixed from the start of the stream, so that
+    /// one late burst does not delay the others.
     fn wait(&mut self, gap: Duration) {
         if gap.is_zero() {
             return;

@@ -36,7 +36,8 @@ pub(crate) fn responses(model: &str, size: usize) -> Value {
     })
 }
 
-/// The same session as a Chat Completions request. It carries no reasoning, so its outputs are longer.
+/// The same session as a Chat Completions request. It carries no reasoning, so its outputs are
+/// longer.
 pub(crate) fn chat(model: &str, size: usize) -> Value {
     fill_to_size(size, |output| {
         let mut messages = vec![

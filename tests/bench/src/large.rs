@@ -1,4 +1,5 @@
-//! The effect of a huge request on the latency of concurrent streams and on the memory of the server.
+//! The effect of a huge request on the latency of concurrent streams and on the memory of the
+//! server.
 
 use std::{
     path::PathBuf,
@@ -40,7 +41,8 @@ const EVENTS: u64 = 800;
 const TIMEOUT: Duration = Duration::from_mins(2);
 const SETTLE_TIME: Duration = Duration::from_millis(1500);
 
-/// Measures all servers and prints a table. Returns false if an event was lost or a request refused.
+/// Measures all servers and prints a table. Returns false if an event was lost or a request
+/// refused.
 pub(crate) async fn run(options: &LargeOptions) -> anyhow::Result<bool> {
     limits::ensure_open_files(400)?;
     let launcher = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;

@@ -4,9 +4,9 @@ use std::{fs, os::unix::process::CommandExt, process::Command};
 
 use anyhow::{Context, ensure};
 
-/// Makes sure that `need` files can be open. If the soft limit is lower, this program is started again
-/// by a shell that raises it to the hard limit, because safe Rust cannot raise it. The servers inherit
-/// the limit. Fails if the hard limit is lower than `need`.
+/// Makes sure that `need` files can be open. If the soft limit is lower, this program is started
+/// again by a shell that raises it to the hard limit, because safe Rust cannot raise it. The
+/// servers inherit the limit. Fails if the hard limit is lower than `need`.
 pub(crate) fn ensure_open_files(need: u64) -> anyhow::Result<()> {
     let limits = fs::read_to_string("/proc/self/limits")?;
     let (soft, hard) = open_files(&limits).context("no limit of open files")?;

@@ -111,8 +111,8 @@ pub(crate) async fn run_requests(
     run_all(streams, events, stagger).await
 }
 
-/// Asks for `count` concurrent streams of `script`, each on a WebSocket of its own. Their starts are
-/// spread evenly over `stagger`.
+/// Asks for `count` concurrent streams of `script`, each on a WebSocket of its own. Their starts
+/// are spread evenly over `stagger`.
 pub(crate) async fn run_sockets(
     target: Target,
     script: Script,
@@ -157,8 +157,8 @@ where
 }
 
 /// Sends a request `count` times in sequence on one connection. Each response must have one event.
-/// Waits for `pause` before each, so that what the server still does for one response does not delay
-/// the next.
+/// Waits for `pause` before each, so that what the server still does for one response does not
+/// delay the next.
 pub(crate) async fn run_in_sequence(
     target: Target,
     request: &[u8],
@@ -323,16 +323,16 @@ pub(crate) async fn first_event(target: Target, request: &[u8]) -> anyhow::Resul
     Ok(conn)
 }
 
-/// Whether a body is the small reply. If the proxy streams from the upstream although its client does
-/// not stream, the text is a marker instead.
+/// Whether a body is the small reply. If the proxy streams from the upstream although its client
+/// does not stream, the text is a marker instead.
 fn is_small_reply(body: &[u8]) -> bool {
     let mut markers = 0;
     marker::for_each(body, |_| markers += 1);
     markers == 1 || find(body, SMALL_TEXT.as_bytes()).is_some()
 }
 
-/// Sends small requests without streaming in sequence on each of `count` connections, for `time` and at
-/// least once on each connection.
+/// Sends small requests without streaming in sequence on each of `count` connections, for `time`
+/// and at least once on each connection.
 ///
 /// Returns the number of answered requests and the seconds they took.
 pub(crate) async fn run_small_requests(

@@ -1,13 +1,13 @@
-//! Measures the proxy and compares it with a bare pass-through. README.md describes how to run it and
-//! how to read its tables.
+//! Measures the proxy and compares it with a bare pass-through. README.md describes how to run it
+//! and how to read its tables.
 //!
-//! - Processes: [`upstream`], which plays a [`script`] as a response body of [`events`], and [`pass`].
-//!   [`server`] starts both, and the proxy.
+//! - Processes: [`upstream`], which plays a [`script`] as a response body of [`events`], and
+//!   [`pass`]. [`server`] starts both, and the proxy.
 //! - Loader: [`request`] and [`history`] build the requests; [`conn`], [`socket`], [`dechunk`],
 //!   [`scan`] and [`marker`] read the responses; [`load`] runs many of them.
 //! - Figures: [`clock`] and [`measure`] take them; [`report`] and [`capture`] print the tables.
-//! - Commands: [`run`], [`large`], [`store`], [`responses`] and [`plan`] (with the outputs of [`texts`]), and
-//!   [`needles`]. [`limits`] first raises the limit of open files.
+//! - Commands: [`run`], [`large`], [`store`], [`responses`] and [`plan`] (with the outputs of
+//!   [`texts`]), and [`needles`]. [`limits`] first raises the limit of open files.
 
 mod capture;
 mod clock;
@@ -185,8 +185,8 @@ async fn load_once(options: LoadOptions) -> anyhow::Result<bool> {
     Ok(faults == 0)
 }
 
-/// Ends the work at SIGINT and SIGTERM by returning an error, so that the handles of the servers are
-/// dropped and the servers stop.
+/// Ends the work at SIGINT and SIGTERM by returning an error, so that the handles of the servers
+/// are dropped and the servers stop.
 async fn until_signal(work: impl Future<Output = anyhow::Result<bool>>) -> anyhow::Result<bool> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

@@ -1,6 +1,6 @@
 //! The text of an event: its index in the stream and the time it was sent, such as
-//! `@00000042.1763764082000000000;`. A marker always has [`LEN`] bytes, and it stays readable when a
-//! proxy joins several texts into one event.
+//! `@00000042.1763764082000000000;`. A marker always has [`LEN`] bytes, and it stays readable when
+//! a proxy joins several texts into one event.
 
 use memchr::memchr;
 

@@ -74,8 +74,8 @@ pub(crate) async fn when_idle(pid: u32) -> anyhow::Result<Cpu> {
     Ok(last)
 }
 
-/// The sum of the user and system ticks, fields 14 and 15. They are counted from the end of the name,
-/// which may contain spaces.
+/// The sum of the user and system ticks, fields 14 and 15. They are counted from the end of the
+/// name, which may contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ').skip(11);

@@ -1,4 +1,5 @@
-//! The main table: the figures, their goals, and whether the machine was quiet enough for a verdict.
+//! The main table: the figures, their goals, and whether the machine was quiet enough for a
+//! verdict.
 
 use std::{collections::BTreeMap, fmt::Write};
 

@@ -48,7 +48,8 @@ impl Target {
         self.post(&self.turn("bench", false, "Say something short."))
     }
 
-    /// A streamed request with a long agent history of about `size` bytes. Its response has one event.
+    /// A streamed request with a long agent history of about `size` bytes. Its response has one
+    /// event.
     pub(crate) fn history_request(self, size: usize) -> Vec<u8> {
         let model = self.model(&Script::flood(1).to_string());
         self.post(&match self.wire {

@@ -49,8 +49,8 @@ const FLOOD_STREAMS: u32 = 32;
 const SMALL_CONNECTIONS: u32 = 32;
 const HISTORY_BYTES: usize = 2_000_000;
 const HELD_BYTES: usize = 1024;
-/// The number of blocks of single streams that each arm gets in a round. The differences are small, so
-/// the arms alternate.
+/// The number of blocks of single streams that each arm gets in a round. The differences are small,
+/// so the arms alternate.
 const BLOCKS: u32 = 5;
 /// A measurement that takes longer is considered to hang.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -107,7 +107,8 @@ pub(crate) fn proxy(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Measures everything and prints the report. Returns false if an event was lost or a request refused.
+/// Measures everything and prints the report. Returns false if an event was lost or a request
+/// refused.
 pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<bool> {
     let proxy = options.proxy_path()?;
     let sizes = options.sizes();
@@ -271,8 +272,8 @@ impl BenchRun {
 
     async fn histories(&mut self, servers: &[(Arm, Server)]) -> anyhow::Result<()> {
         let request = |server: &Server| server.target.history_request(HISTORY_BYTES);
-        // Capture allocates memory for the first requests until it reaches its limit, and reuses that
-        // memory afterwards. So the first requests are not measured.
+        // Capture allocates memory for the first requests until it reaches its limit, and reuses
+        // that memory afterwards. So the first requests are not measured.
         let filling = run_sequential(servers, request, self.sizes.histories).await?;
         for (arm, single) in filling {
             self.count("first long histories", arm, &single.tally);
@@ -288,8 +289,8 @@ impl BenchRun {
         Ok(())
     }
 
-    /// Measures a fresh process. In a used one, memory that was allocated earlier would hide the cost
-    /// of a stream.
+    /// Measures a fresh process. In a used one, memory that was allocated earlier would hide the
+    /// cost of a stream.
     async fn fresh_process(&mut self, arm: Arm) -> anyhow::Result<()> {
         let server = self.launcher.start(arm, self.upstream).await?;
         let cold = server.cold_start.as_secs_f64() * 1e3;

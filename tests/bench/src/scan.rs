@@ -26,8 +26,8 @@ pub(crate) struct Scanner {
 /// The counts of one stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct StreamCounts {
-    /// Markers in text deltas. Markers are counted instead of deltas, because a proxy may join several
-    /// upstream events into one delta.
+    /// Markers in text deltas. Markers are counted instead of deltas, because a proxy may join
+    /// several upstream events into one delta.
     pub(crate) events: u64,
     /// Markers that were not the next one of their stream, because events were lost, repeated or
     /// swapped.
@@ -80,8 +80,8 @@ impl Scanner {
         self.partial.extend_from_slice(piece);
     }
 
-    /// Reads a message of a WebSocket, which is an event. None of them is `[DONE]`: the terminal event
-    /// is the last one.
+    /// Reads a message of a WebSocket, which is an event. None of them is `[DONE]`: the terminal
+    /// event is the last one.
     pub(crate) fn message(&mut self, event: &[u8], now_ns: u64) {
         self.data(event, now_ns);
         self.counts.done = self.counts.completed + self.counts.failed;
@@ -106,8 +106,8 @@ impl Scanner {
                 self.counts.failed += u64::from(has(data, br#""error":"#));
                 self.text(data, now_ns);
             }
-            // The events that end a part, an item and the response repeat the text, so only the deltas
-            // count.
+            // The events that end a part, an item and the response repeat the text, so only the
+            // deltas count.
             ClientApi::Responses if has(data, br#""type":"response.output_text.delta""#) => {
                 self.text(data, now_ns);
             }

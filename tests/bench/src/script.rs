@@ -1,5 +1,5 @@
-//! The script of a stream of the upstream. It is encoded in the model name, the one field that every
-//! proxy passes on.
+//! The script of a stream of the upstream. It is encoded in the model name, the one field that
+//! every proxy passes on.
 //!
 //! `bench-e1000-d5000-b1-h0` means 1000 events, 5000 µs between two bursts of 1 event, and 0 ms of
 //! silence before the end of the stream. A part that is left out has its default.

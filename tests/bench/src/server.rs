@@ -40,7 +40,8 @@ pub(crate) struct Server {
 }
 
 impl Launcher {
-    /// `proxy` is the binary of the proxy. Without it only the upstream and the pass-through can start.
+    /// `proxy` is the binary of the proxy. Without it only the upstream and the pass-through can
+    /// start.
     pub(crate) fn new(proxy: Option<PathBuf>) -> anyhow::Result<Self> {
         Ok(Self {
             dir: TempDir::with_prefix("respondent-bench")?,
@@ -67,8 +68,8 @@ impl Launcher {
         }
     }
 
-    /// Starts a server and waits for its first response with status 200. `upstream` is the upstream of
-    /// a proxy or a pass-through.
+    /// Starts a server and waits for its first response with status 200. `upstream` is the upstream
+    /// of a proxy or a pass-through.
     pub(crate) async fn start(&self, arm: Arm, upstream: SocketAddr) -> anyhow::Result<Server> {
         let addr = free_addr()?;
         let mut command = Command::new(&self.own_binary);
@@ -124,8 +125,8 @@ impl Launcher {
         })
     }
 
-    /// Writes the configuration of a proxy. Each proxy has its own data folder, so that one that captures
-    /// does not find the files of another.
+    /// Writes the configuration of a proxy. Each proxy has its own data folder, so that one that
+    /// captures does not find the files of another.
     fn write_config(
         &self,
         arm: Arm,

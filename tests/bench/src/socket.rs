@@ -1,5 +1,5 @@
-//! A WebSocket (RFC 6455) that sends requests for responses, and takes the time of every read before
-//! it looks for frames.
+//! A WebSocket (RFC 6455) that sends requests for responses, and takes the time of every read
+//! before it looks for frames.
 
 use std::net::SocketAddr;
 
@@ -61,8 +61,8 @@ impl Socket {
         Ok(self.stream.write_all(frames).await?)
     }
 
-    /// Reads once, and passes the messages that are complete to `scanner`. Answers pings. Returns the
-    /// time of the read in ns.
+    /// Reads once, and passes the messages that are complete to `scanner`. Answers pings. Returns
+    /// the time of the read in ns.
     pub(crate) async fn read(&mut self, scanner: &mut Scanner) -> anyhow::Result<u64> {
         let read = self.stream.read(&mut self.buffer).await?;
         let at = now_ns();

@@ -1,5 +1,5 @@
-//! The cost of storing tool outputs on disk: the proxy with a store compared with the proxy without it,
-//! round by round.
+//! The cost of storing tool outputs on disk: the proxy with a store compared with the proxy without
+//! it, round by round.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -39,7 +39,8 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 /// The maximum ratio of the CPU time for each event, with the store divided by without it.
 const MAX_RATIO: f64 = 1.1;
 
-/// Measures both proxies and prints a table. Returns false if an event was lost or a request refused.
+/// Measures both proxies and prints a table. Returns false if an event was lost or a request
+/// refused.
 pub(crate) async fn run(options: &StoreOptions) -> anyhow::Result<bool> {
     limits::ensure_open_files(400)?;
     let launcher = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;
@@ -95,7 +96,8 @@ pub(crate) async fn run(options: &StoreOptions) -> anyhow::Result<bool> {
     Ok(exact)
 }
 
-/// The CPU time of the server for each event in us, until it is idle, and whether every event arrived.
+/// The CPU time of the server for each event in us, until it is idle, and whether every event
+/// arrived.
 async fn measure_round(server: &Server, round: u32, size: usize) -> anyhow::Result<(f64, bool)> {
     let script = Script::paced(EVENTS, GAP);
     let target = server.target;

@@ -1,5 +1,5 @@
-//! A Chat Completions upstream. The model name is the script of its stream, and it does as little work
-//! as possible besides.
+//! A Chat Completions upstream. The model name is the script of its stream, and it does as little
+//! work as possible besides.
 
 use std::{borrow::Cow, convert::Infallible, str::FromStr};
 

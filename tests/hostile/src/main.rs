@@ -161,8 +161,8 @@ fn run_plan(cases: &[Case], plan: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counts the instructions of each measurement, in as many processes as there are cores. Cases of one
-/// form follow each other and take about as long, so each process gets some of every form.
+/// Counts the instructions of each measurement, in as many processes as there are cores. Cases of
+/// one form follow each other and take about as long, so each process gets some of every form.
 fn count(plan: &[Measurement], self_test: bool) -> anyhow::Result<HashMap<Measurement, u64>> {
     let folder = tempfile::tempdir()?;
     let cores = available_parallelism()?.get();

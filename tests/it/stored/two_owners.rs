@@ -475,7 +475,8 @@ impl TwoOwners {
         Some((response, conversation))
     }
 
-    /// Does something with what an owner has made: what was deleted is answered like what never was.
+    /// Does something with what an owner has made: what was deleted is answered like what never
+    /// was.
     async fn use_own(&mut self, who: usize) {
         let Some((kind, route, thing)) = self.draw(who) else {
             return;

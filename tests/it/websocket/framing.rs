@@ -1,5 +1,5 @@
-//! Streams that were asked for or sent in unusual ways: with an offer of compression, in pieces of one
-//! byte, slowly. Each passes the strict checker.
+//! Streams that were asked for or sent in unusual ways: with an offer of compression, in pieces of
+//! one byte, slowly. Each passes the strict checker.
 
 use kit::player::{PlayerWire, ScriptedAnswer};
 use libtest_mimic::Trial;
@@ -68,7 +68,8 @@ async fn offers() {
     let player = repeating_player(PlayerWire::Chat, answer(steps)).await;
     let proxy = Proxy::start(&player).await;
     for extensions in OFFERS {
-        // That the answer names no extension, and that no frame has a reserved bit, is checked there.
+        // That the answer names no extension, and that no frame has a reserved bit, is checked
+        // there.
         let mut socket = Socket::open_with(&proxy, &offer(extensions)).await;
         for _ in 0..2 {
             let stream = socket.turn(&asks("hello", json!({}))).await;

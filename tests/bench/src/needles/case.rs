@@ -58,8 +58,8 @@ const QUESTIONS: [&str; 4] = [
 ];
 
 impl Recipe {
-    /// Recipes of these kinds and sizes, with a needle of each sort. The question of every third names
-    /// the subject.
+    /// Recipes of these kinds and sizes, with a needle of each sort. The question of every third
+    /// names the subject.
     pub(crate) fn all(kinds: &[NeedleKind], sizes: &[usize], runs: u32) -> Vec<Self> {
         let mut recipes = Vec::new();
         for run in 0..runs {

@@ -134,7 +134,8 @@ impl Generator for ChineseLog {
     }
 }
 
-/// The words of a log in one language: routine lines, then what a failure, an oddity and an instruction say.
+/// The words of a log in one language: routine lines, then what a failure, an oddity and an
+/// instruction say.
 struct Language {
     routine: [&'static str; 5],
     needles: [&'static str; 3],

@@ -1,9 +1,9 @@
 //! How often the line that matters is still visible in an output that was shortened.
 //!
-//! [`case`] makes the outputs: [`kind`] names the kinds, and the modules beside it generate them from
-//! the [`words`] of a [`scene`] by the choices of [`dice`]. [`real`] takes them from commands. [`rig`] sends
-//! each through the proxy, or [`planner`] plans it here, and [`peer`] sends it through another proxy;
-//! [`summary`] prints what was visible, and [`speed`] measures the time.
+//! [`case`] makes the outputs: [`kind`] names the kinds, and the modules beside it generate them
+//! from the [`words`] of a [`scene`] by the choices of [`dice`]. [`real`] takes them from commands.
+//! [`rig`] sends each through the proxy, or [`planner`] plans it here, and [`peer`] sends it
+//! through another proxy; [`summary`] prints what was visible, and [`speed`] measures the time.
 
 mod builds;
 mod case;
@@ -78,7 +78,8 @@ pub(crate) struct NeedlesOptions {
     /// Plan and encode the outputs in this process instead of sending them through the proxy
     #[arg(long, conflicts_with = "proxy")]
     in_process: bool,
-    /// Headroom, to print beside it what that shows, or `none` [default: headroom on the search path]
+    /// Headroom, to print beside it what that shows, or `none` [default: headroom on the search
+    /// path]
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
     /// Measure the time of planning instead, in this process

@@ -1,4 +1,5 @@
-//! Records of several lines, each with a name of its own, as files and commands of all sorts have them.
+//! Records of several lines, each with a name of its own, as files and commands of all sorts have
+//! them.
 
 use std::fmt::Write as _;
 
@@ -251,7 +252,8 @@ fn xml_attributes(record: &Record) -> String {
     )
 }
 
-/// Records with elements and with attributes, indented and on one line, with a declaration and without.
+/// Records with elements and with attributes, indented and on one line, with a declaration and
+/// without.
 pub(super) static XML: Format = Format {
     command: "curl -s http://inventory.internal/all",
     subject: Subject::Service,

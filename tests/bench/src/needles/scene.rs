@@ -1,5 +1,5 @@
-//! The cast of one output: the services, modules and people that its lines name again and again, and the
-//! phrases of which needles are made.
+//! The cast of one output: the services, modules and people that its lines name again and again,
+//! and the phrases of which needles are made.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Logs whose entries have stack traces below them, and lists of settings and measurements that have a line each.
+//! Logs whose entries have stack traces below them, and lists of settings and measurements that
+//! have a line each.
 
 use super::{
     kind::Generator,

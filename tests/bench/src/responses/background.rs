@@ -1,5 +1,5 @@
-//! Many background responses at once, each with a client that reads its events, beside as many streams
-//! in the foreground and through the pass-through.
+//! Many background responses at once, each with a client that reads its events, beside as many
+//! streams in the foreground and through the pass-through.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Loading the history of a chain of many turns, as a turn that continues it does, beside reading as
-//! many bytes from one file.
+//! Loading the history of a chain of many turns, as a turn that continues it does, beside reading
+//! as many bytes from one file.
 
 use std::{fs, path::Path, sync::Arc, time::Instant};
 

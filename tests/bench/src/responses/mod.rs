@@ -71,8 +71,8 @@ impl PartResult {
     }
 }
 
-/// Measures the parts and prints a table. Returns false if an event or an item was lost or a request
-/// refused.
+/// Measures the parts and prints a table. Returns false if an event or an item was lost or a
+/// request refused.
 pub(crate) async fn run(options: &ResponsesOptions) -> anyhow::Result<bool> {
     // Each viewer and each WebSocket has one socket here.
     limits::ensure_open_files(u64::from(viewers::VIEWERS.max(websocket::IDLE)) + 400)?;

@@ -1,5 +1,5 @@
-//! Cases in which cost must follow the size of the input. The program `respondent-linear` counts the
-//! instructions of each at one size and at four times that size.
+//! Cases in which cost must follow the size of the input. The program `respondent-linear` counts
+//! the instructions of each at one size and at four times that size.
 
 mod forms;
 mod inputs;

@@ -93,8 +93,8 @@ fn lacks_only_a_command(found: &RuleViolation) -> bool {
     found.rule == StreamRule::ItemShape && (is_empty("command") || is_empty("commands"))
 }
 
-/// Whether it concerns what only a Responses upstream can make. Items of its own tools are passed on
-/// with its bytes, and so are types that an SDK may not know yet.
+/// Whether it concerns what only a Responses upstream can make. Items of its own tools are passed
+/// on with its bytes, and so are types that an SDK may not know yet.
 fn is_of_the_upstream(found: &RuleViolation) -> bool {
     match found.rule {
         StreamRule::ForeignTypes => true,

@@ -162,7 +162,8 @@ pub enum RefusalRule {
     BadSchemaKimi,
     /// A schema of a tool outside of Gemini's subset of OpenAPI.
     BadSchemaGemini,
-    /// A schema of a tool whose root is not an object, or has `anyOf`, `oneOf`, `allOf`, `enum` or `not`.
+    /// A schema of a tool whose root is not an object, or has `anyOf`, `oneOf`, `allOf`, `enum` or
+    /// `not`.
     BadSchemaRoot,
     /// A Responses request that OpenAI refuses. Items that the player made must come back as it
     /// made them.

@@ -284,7 +284,8 @@ pub struct RepeatedSteps {
     pub steps: Vec<ScriptStep>,
 }
 
-/// Whether the steps say how the stream ends; otherwise finish reason, usage and `[DONE]` are added.
+/// Whether the steps say how the stream ends; otherwise finish reason, usage and `[DONE]` are
+/// added.
 pub(super) fn has_explicit_end(steps: &[ScriptStep]) -> bool {
     steps.iter().any(|step| match step {
         ScriptStep::Finish(_)

@@ -64,7 +64,8 @@ pub enum StreamRule {
     Logprobs,
     /// `annotations` is an array on text parts and holds the annotations of the events.
     Annotations,
-    /// Optional fields are absent, not null (reasoning `content`, `encrypted_content`, obfuscation).
+    /// Optional fields are absent, not null (reasoning `content`, `encrypted_content`,
+    /// obfuscation).
     AbsentNotNull,
     /// Reasoning is sent as raw text or as a summary, never both.
     OneReasoningStream,

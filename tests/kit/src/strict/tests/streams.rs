@@ -27,7 +27,8 @@ pub(super) fn response(status: &str, output: &[Value]) -> Value {
     })
 }
 
-/// A whole stream of these items, each with its events (without sequence numbers) and its done item.
+/// A whole stream of these items, each with its events (without sequence numbers) and its done
+/// item.
 pub(super) fn stream(status: &str, items: Vec<(Events, Value)>) -> Events {
     let mut events = vec![
         json!({"type": "response.created", "response": response("in_progress", &[])}),
