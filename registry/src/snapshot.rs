@@ -14,7 +14,7 @@ use crate::wire::Wire;
 
 /// The routes of one turn. The diagnostics of a turn contain one, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Settings")]
+#[serde(deny_unknown_fields)]
 pub struct RegistrySnapshot {
     /// The requested model name.
     pub asked: String,
@@ -32,7 +32,7 @@ pub struct RegistrySnapshot {
 /// One route with the settings of its provider. It contains no API key, but header and query
 /// values may be secrets.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct RouteSettings")]
+#[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
 pub struct RouteSnapshot {
     pub provider: String,

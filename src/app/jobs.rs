@@ -15,7 +15,7 @@ const MAX_LISTED: usize = 1_000;
 
 /// The background runs, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(tag = "object", rename = "job.list", expecting = "struct Jobs")]
+#[serde(tag = "object", rename = "job.list")]
 pub struct JobList {
     /// The runs.
     pub data: Vec<JobEntry>,

@@ -105,7 +105,6 @@ impl RefusalObserver for AppState {
 
 /// The body of `GET /healthz`.
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(expecting = "struct Health")]
 pub struct HealthReport {
     /// `ok`.
     pub status: Cow<'static, str>,

@@ -10,7 +10,7 @@ use crate::serve::error::{ErrorBody, SERVER_ERROR};
 
 /// The result of deleting everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(tag = "object", rename = "store.purged", expecting = "struct Purge")]
+#[serde(tag = "object", rename = "store.purged")]
 pub struct PurgeReport {
     /// Whether the write-ahead log is empty too. It is not if somebody else reads the database.
     pub complete: bool,

@@ -42,7 +42,6 @@ pub struct SearchResult {
 
 /// A line in a search result, or the shown part of a long line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Line")]
 pub struct FoundLine {
     /// The number of the line; the first line is 1.
     pub line: u64,

@@ -212,14 +212,12 @@ async fn run(program: &OsStr, arguments: &[&str]) -> Result<String, CatalogError
 }
 
 #[derive(Deserialize)]
-#[serde(expecting = "struct Listed")]
 struct PrintedModels {
     models: Vec<PrintedModel>,
 }
 
 /// The fields of Codex's `ModelInfo` that are needed here.
 #[derive(Deserialize)]
-#[serde(expecting = "struct ListedModel")]
 struct PrintedModel {
     slug: String,
     #[serde(default)]

@@ -16,7 +16,6 @@ const MAX_ROUTE_CHARS: usize = 23;
 
 /// The recorded turns of a server, or of its folder of bundles while it does not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Listing")]
 pub struct TurnListing {
     /// When the server started, in milliseconds since 1970; `None` if no server runs and
     /// the list was read from the folder.

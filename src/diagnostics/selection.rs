@@ -31,7 +31,6 @@ pub enum Selection {
 /// One recorded turn in a list, without any of its contents. It is an element of the
 /// JSON of `GET /diagnostics/turns`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Row")]
 pub struct ListedTurn {
     /// The id of the HTTP request.
     pub request_id: String,

@@ -22,7 +22,7 @@ const BEGINNING_BYTES: u64 = 1_000;
 const BEGINNING_CHARS: usize = 100;
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "struct Ask")]
+#[serde(deny_unknown_fields)]
 pub(super) struct ListArguments {
     limit: Option<usize>,
     session: Option<String>,

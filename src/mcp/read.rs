@@ -20,7 +20,7 @@ pub(super) const MAX_CHARS: usize = 30_000;
 const MAX_BYTES: usize = 36_000;
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "struct Ask")]
+#[serde(deny_unknown_fields)]
 pub(super) struct ReadArguments {
     id: String,
     from_line: Option<u64>,

@@ -28,7 +28,7 @@ const MAX_RECENT_BYTES: u64 = 128 << 20;
 const MAX_OF_EACH: usize = 10;
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "struct Ask")]
+#[serde(deny_unknown_fields)]
 pub(super) struct SearchArguments {
     query: String,
     id: Option<String>,

@@ -107,7 +107,6 @@ pub struct UnfinishedJob {
 
 /// A run, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Job")]
 pub struct JobEntry {
     /// The id of the response.
     pub id: String,

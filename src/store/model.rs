@@ -26,7 +26,7 @@ pub struct NewArtifact {
 
 /// Everything about an artifact but its text, as it is listed too.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(tag = "object", rename = "artifact", expecting = "struct Known")]
+#[serde(tag = "object", rename = "artifact")]
 pub struct ArtifactEntry {
     /// See [`NewArtifact::id`].
     pub id: String,
@@ -97,7 +97,7 @@ pub struct ArtifactFilter {
 
 /// The sum of what a sweep deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(tag = "object", rename = "artifact.sweep", expecting = "struct Sweep")]
+#[serde(tag = "object", rename = "artifact.sweep")]
 pub struct SweepResult {
     /// The number of deleted artifacts.
     pub artifacts: u64,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// The estimated and the counted tokens of one request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Weighed")]
+#[serde(deny_unknown_fields)]
 pub struct TokenCalibration {
     /// The full name of its route: provider and model.
     pub route: String,

@@ -31,7 +31,6 @@ pub struct RunningTurns {
 
 /// A turn that is running, as the status shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Running")]
 pub struct RunningTurnReport {
     /// The id of the HTTP request.
     pub request_id: String,

@@ -20,7 +20,7 @@ use crate::upstream::LargestAnswer;
 /// The part of the state of the process that one turn depends on, as it was before the turn. Not
 /// `Debug`, because it holds parts of the conversation.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default, expecting = "struct Given")]
+#[serde(deny_unknown_fields, default)]
 pub struct TurnState {
     /// What was learned about the models of the turn's routes.
     #[serde(rename = "lessons")]
@@ -88,7 +88,7 @@ impl TurnState {
 
 /// What was learned about one model.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Lesson")]
+#[serde(deny_unknown_fields)]
 pub struct ModelPatches {
     /// The provider's id.
     pub provider: String,

@@ -44,7 +44,6 @@ struct HealthState {
 
 /// How the last request to a provider went. Made for the status of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct LastRequest")]
 pub struct LastRequestReport {
     /// How long ago it failed or had its first content, in milliseconds.
     pub ago_ms: u64,

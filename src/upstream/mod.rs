@@ -226,7 +226,6 @@ impl Upstream {
 
 /// A provider that is on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Health")]
 pub struct ProviderReport {
     /// The provider's id.
     pub id: String,

@@ -17,7 +17,6 @@ const MAX_MARKS: usize = 512;
 /// was sent before stays as it was sent. Made from the newest requests of the session, when
 /// shortening has turned out to cost more than it saves; kept as long as the session is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct WholeFrom")]
 pub struct WholeFrom {
     /// The outputs that were sent before, sorted. A history without any of them began later, and
     /// all of it is sent whole.
@@ -32,7 +31,6 @@ pub struct WholeFrom {
 /// ends, and of the same of all outputs before it. So it says too that a history begins like
 /// another one: many clients count their calls, so that outputs of two histories are often alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(expecting = "struct OutputMark")]
 pub struct OutputMark(u64);
 
 impl OutputMark {

@@ -13,11 +13,7 @@ const MAX_TRANSFORMATIONS: usize = 100;
 
 /// How the prompt of a response compares with that of an earlier one: `prompt_cache_diagnostics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    expecting = "struct Diagnosed"
-)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum PromptCacheDiagnostics {
     /// It begins with the whole earlier prompt.
     CacheHit,

@@ -14,7 +14,7 @@ use axum::body::Body;
 
 /// One page of artifacts, in the form of `OpenAI`'s lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(tag = "object", rename = "list", expecting = "struct List")]
+#[serde(tag = "object", rename = "list")]
 pub struct ArtifactList {
     /// The artifacts, newest first.
     pub data: Vec<ArtifactEntry>,

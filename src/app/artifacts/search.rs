@@ -21,11 +21,7 @@ const MAX_BYTES: usize = 200_000;
 
 /// The matches of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(
-    tag = "object",
-    rename = "artifact.search",
-    expecting = "struct Matches"
-)]
+#[serde(tag = "object", rename = "artifact.search")]
 pub struct ArtifactMatches {
     /// The artifact.
     pub id: String,

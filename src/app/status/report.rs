@@ -14,7 +14,6 @@ pub const WEEK: i64 = 7;
 /// The state of a server, or of what it has left if it does not run. It contains nothing of a
 /// conversation.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(expecting = "struct Status")]
 pub struct StatusReport {
     /// The running server; `None` if none runs.
     pub server: Option<ServerReport>,
@@ -26,7 +25,6 @@ pub struct StatusReport {
 
 /// A running server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Server")]
 pub struct ServerReport {
     /// The version of the program.
     pub version: String,
@@ -50,7 +48,6 @@ pub struct ServerReport {
 
 /// What turns have used.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(expecting = "struct Usage")]
 pub struct UsageReport {
     /// Whether this is kept when the server ends.
     pub stored: bool,
@@ -62,7 +59,6 @@ pub struct UsageReport {
 
 /// What the turns of an owner with a model have used.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(expecting = "struct ModelSum")]
 pub struct ModelUsage {
     /// The owner.
     #[serde(default = "local_owner")]
@@ -95,7 +91,6 @@ pub struct ModelUsage {
 
 /// The files of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct Disk")]
 pub struct DiskReport {
     /// The data directory.
     pub data_dir: String,

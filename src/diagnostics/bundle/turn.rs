@@ -18,7 +18,7 @@ use crate::turn::TurnState;
 
 /// One turn, made from a recording or read from a bundle. Also the result of a replay.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Turn")]
+#[serde(deny_unknown_fields)]
 pub struct BundleTurn {
     /// The id of the HTTP request.
     pub request_id: String,
@@ -89,7 +89,7 @@ pub(in crate::diagnostics) fn is_local(owner: &str) -> bool {
 
 /// The client's request of a [`BundleTurn`].
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Request")]
+#[serde(deny_unknown_fields)]
 pub struct BundleRequest {
     /// Path and query of the URL.
     pub path: String,
@@ -102,7 +102,7 @@ pub struct BundleRequest {
 
 /// The response to the client of a [`BundleTurn`].
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Answer")]
+#[serde(deny_unknown_fields)]
 pub struct BundleResponse {
     /// The HTTP status; 0 if the client left before it was sent.
     pub status: u16,
@@ -117,7 +117,7 @@ pub struct BundleResponse {
 
 /// One request to a provider and the response to it.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Attempt")]
+#[serde(deny_unknown_fields)]
 pub struct BundleAttempt {
     /// When the attempt began.
     pub at_us: u64,
@@ -156,7 +156,7 @@ pub struct BundleAttempt {
 
 /// The head of a provider's response.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Head")]
+#[serde(deny_unknown_fields)]
 pub struct BundleResponseHead {
     /// When it arrived.
     pub at_us: u64,
@@ -180,7 +180,7 @@ pub struct BodyChunk {
 /// of what it sends are recorded. So it is run again, before redaction to be compared with the
 /// hashes, and after it to make what the bundle holds.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Rerun")]
+#[serde(deny_unknown_fields)]
 pub struct RerunReport {
     /// Why the turn could not be run again; what it sent is then omitted.
     pub failed: Option<String>,
@@ -192,7 +192,7 @@ pub struct RerunReport {
 
 /// A body that was not kept whole.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct Omitted")]
+#[serde(deny_unknown_fields)]
 pub struct OmittedPart {
     /// Its name: `request`, `attempt 1 request`, `attempt 1 answer` or `answer`.
     pub what: String,

@@ -43,7 +43,6 @@ pub(in crate::turn) struct FingerprintContext {
 
 /// Hashes of the client's parameters on which a provider's prompt cache can depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct CacheSettings")]
 pub(in crate::turn) struct CacheSettings([u64; 5]);
 
 impl CacheSettings {
@@ -78,7 +77,6 @@ impl CacheSettings {
 
 /// The hash of one part of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(expecting = "struct PartHash")]
 pub(super) struct PartHash {
     pub(super) hash: u64,
     /// The length of the part.

@@ -80,7 +80,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
 }
 
 #[derive(Deserialize)]
-#[serde(expecting = "struct Choice")]
+#[serde(expecting = "an object")]
 pub(super) struct ChunkChoice<'a> {
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,
