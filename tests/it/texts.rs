@@ -28,12 +28,21 @@ const COMPARED: [&str; 6] = [
     "output/classify/",
 ];
 
+/// The characters of a line of code, by rustfmt's default.
+const MAX_COMMENT_CHARS: usize = 100;
+
 pub fn trials() -> Vec<Trial> {
     vec![
         case("all texts for people are in one file", all_texts),
         case("no error text holds its source twice", || async {
             no_source_twice();
         }),
+        case(
+            "no comment line is longer than the lines of the code",
+            || async {
+                no_long_comment();
+            },
+        ),
     ]
 }
 
@@ -202,6 +211,29 @@ fn no_source_twice() {
         }
     }
     assert!(messages > 50, "{messages}");
+    assert_eq!(faults, [""; 0]);
+}
+
+/// rustfmt does not wrap comments. The rows of a table and lines that only have a link may be
+/// longer.
+fn no_long_comment() {
+    let mut faults = Vec::new();
+    let mut comments = 0;
+    for file in rust_files(&["src", "adapters", "registry", "tests"]) {
+        let code = fs::read_to_string(&file).unwrap();
+        for (index, line) in code.lines().enumerate() {
+            let Some(comment) = line.trim_start().strip_prefix("//") else {
+                continue;
+            };
+            comments += 1;
+            let text = comment.trim_start_matches(['/', '!']).trim_start();
+            let may_be_long = text.starts_with('|') || !text.contains(' ');
+            if !may_be_long && line.chars().count() > MAX_COMMENT_CHARS {
+                faults.push(format!("{}:{}", file.display(), index + 1));
+            }
+        }
+    }
+    assert!(comments > 1000, "{comments}");
     assert_eq!(faults, [""; 0]);
 }
 
