@@ -14,6 +14,7 @@ use crate::app::{AppState, routes};
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
 use crate::config::clients::Client;
+use crate::config::watch::POLL_INTERVAL;
 use crate::config::{ArtifactMode, Config, ConfigWatcher, Inputs, LoadPurpose, ResponseMode};
 use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
@@ -184,62 +185,40 @@ impl Server {
         if let Some(jobs) = &jobs {
             jobs.recover().await;
         }
-        let running = self.running_turns();
         let capture = self.app.capture.clone();
         let usage = self.app.usage.clone();
-        let memory = self.app.memory.clone();
-        let service = Arc::clone(&self.app.service);
-        let (settings, limited) = (Arc::clone(&self.settings), capture.clone());
-        let reloaded = jobs.clone();
-        let discovery = Arc::clone(&self.app.discovery);
-        let asking = Arc::clone(&discovery);
-        let applied = move |config: &Config| {
-            discovery.config_changed();
-            if let Some(jobs) = &reloaded {
-                jobs.webhooks_changed();
-            }
-            limited.apply_limits(config);
-            memory.set_limit(config.memory_limit());
-            memory.sharing().set(!config.clients.is_empty());
-            service.apply_limits(config);
-            service.slots().limits_changed();
-            let connections = settings.load().connections.clone();
-            match edge_settings(config, &memory, connections) {
-                Ok(new) => settings.store(Arc::new(new)),
-                Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
-            }
-        };
+        let running = self.running_turns();
         let live = self.watch.live();
-        let watched = self.watch.run(crate::config::watch::POLL_INTERVAL, applied);
+        let (app, settings) = (self.app.clone(), Arc::clone(&self.settings));
+        let watch = self.watch.run(POLL_INTERVAL, move |config| {
+            apply_config(config, &app, &settings);
+        });
         let responses = self.app.service.responses().clone();
-        let kept = clean_up(live, self.artifacts, responses, usage.clone());
-        let (told, spent) = (jobs.clone(), usage.clone());
+        let clean_up = clean_up(live, self.artifacts, responses, usage.clone());
+        let app = self.app.clone();
         let _tasks = [
-            AbortOnDropHandle::new(tokio::spawn(async move {
-                if let Some(jobs) = told {
+            spawn(watch),
+            spawn(clean_up),
+            spawn(async move {
+                if let Some(jobs) = app.jobs {
                     jobs.deliver_to_webhooks().await;
                 }
-            })),
-            AbortOnDropHandle::new(tokio::spawn(kept)),
-            AbortOnDropHandle::new(tokio::spawn(async move { asking.run().await })),
-            AbortOnDropHandle::new(tokio::spawn(async move { spent.keep_spent().await })),
-            AbortOnDropHandle::new(tokio::spawn(watched)),
-            AbortOnDropHandle::new(tokio::spawn(async move {
-                running.report_long_turns().await;
-            })),
+            }),
+            spawn(async move { app.discovery.run().await }),
+            spawn(async move { app.usage.keep_spent().await }),
+            spawn(async move { running.report_long_turns().await }),
         ];
         let edge = Edge::new(routes(&self.app), self.settings, self.app);
         let ending = self.shutdown.ending.clone();
-        let began = self.shutdown.drain.clone();
+        let drain = self.shutdown.drain.clone();
         let grace = self.shutdown.grace;
-        let over = async move {
-            began.cancelled().await;
+        let grace_period = spawn(async move {
+            drain.cancelled().await;
             tokio::time::sleep(grace).await;
-        };
-        let over = AbortOnDropHandle::new(tokio::spawn(over));
+        });
         serve::serve(self.listener, edge, limits, self.shutdown).await;
         if let Some(jobs) = jobs {
-            jobs.finish(ending, over).await;
+            jobs.finish(ending, grace_period).await;
         }
         usage.flush().await;
         tokio::task::spawn_blocking(move || capture.flush_at_end())
@@ -353,6 +332,29 @@ fn edge_settings(
         },
         connections,
     })
+}
+
+/// Passes a configuration that was reloaded to the parts of the server that keep settings of it.
+fn apply_config(config: &Config, app: &AppState, settings: &ArcSwap<EdgeSettings>) {
+    app.discovery.config_changed();
+    if let Some(jobs) = &app.jobs {
+        jobs.webhooks_changed();
+    }
+    app.capture.apply_limits(config);
+    app.memory.set_limit(config.memory_limit());
+    app.memory.sharing().set(!config.clients.is_empty());
+    app.service.apply_limits(config);
+    app.service.slots().limits_changed();
+    let connections = settings.load().connections.clone();
+    match edge_settings(config, &app.memory, connections) {
+        Ok(new) => settings.store(Arc::new(new)),
+        Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
+    }
+}
+
+/// Starts a task that ends when the handle is dropped.
+fn spawn(task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(task))
 }
 
 /// Deletes old recorded turns, responses and artifacts, and what is beyond the size limits: every
