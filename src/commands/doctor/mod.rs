@@ -211,7 +211,7 @@ async fn measure_unknown(
             target::with_key_headers(&config, id)
         } else if measured.is_wrong_wire && !places {
             places = true;
-            target::other_places(&config, id)?
+            target::candidate_endpoints(&config, id)?
         } else {
             break;
         };

@@ -1,4 +1,4 @@
-//! Finds out what is asked: the provider, where its API is, its models and its windows.
+//! Resolves the target of a measurement: the provider, its base URL, its models and their windows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::upstream::Upstreams;
 use crate::upstream::discovery::{DiscoveryError, ModelDetails, PATIENCE, discover};
 
 /// The ways to ask a server on this machine for the windows of its models.
-const LOCAL_WAYS: [Discovery; 4] = [
+const LOCAL_DISCOVERY: [Discovery; 4] = [
     Discovery::LlamaCpp,
     Discovery::LmStudio,
     Discovery::Ollama,
@@ -74,7 +74,7 @@ fn id_of(url: &str) -> String {
 
 /// Configurations with other base URLs and wires to try for a provider known only by its address:
 /// below `/v1`, and in another wire.
-pub(super) fn other_places(config: &Config, id: &str) -> anyhow::Result<Vec<Config>> {
+pub(super) fn candidate_endpoints(config: &Config, id: &str) -> anyhow::Result<Vec<Config>> {
     let Some(known) = config.registry.provider(id) else {
         return Ok(Vec::new());
     };
@@ -89,7 +89,7 @@ pub(super) fn other_places(config: &Config, id: &str) -> anyhow::Result<Vec<Conf
         for address in &addresses {
             let is_known = *wire == known.dialect.quirks.wire() && *address == known.base_url;
             if !is_known {
-                others.push(at_place(config, known, address, *wire)?);
+                others.push(at_endpoint(config, known, address, *wire)?);
             }
         }
     }
@@ -97,7 +97,7 @@ pub(super) fn other_places(config: &Config, id: &str) -> anyhow::Result<Vec<Conf
 }
 
 /// The configuration with this address and this wire for a provider.
-fn at_place(
+fn at_endpoint(
     config: &Config,
     known: &Provider,
     address: &str,
@@ -165,7 +165,7 @@ pub(super) async fn find_models(
     let is_local =
         reqwest::Url::parse(&provider.base_url).is_ok_and(|url| address::is_loopback(&url));
     if is_unknown && is_local {
-        for discovery in LOCAL_WAYS {
+        for discovery in LOCAL_DISCOVERY {
             let other = Provider {
                 discovery,
                 ..provider.clone()
@@ -173,8 +173,8 @@ pub(super) async fn find_models(
             let found = ask(config, &other).await;
             // A list may tell only for what window the model was made.
             let is_better = match (window_of(&found, model), window_of(&listed, model)) {
-                (Some(given), Some(listed)) => given < listed,
-                (given, None) => given.is_some(),
+                (Some(served), Some(listed)) => served < listed,
+                (served, None) => served.is_some(),
                 (None, Some(_)) => false,
             };
             if is_better {
@@ -258,7 +258,7 @@ fn is_unauthorized(listed: &Result<ModelSet, DiscoveryError>) -> bool {
     matches!(status, Some(401 | 403))
 }
 
-/// Whether there is no such address.
+/// Whether the address may be wrong: true for 404 and 405, and for a 200 that is no model list.
 fn is_absent(listed: &Result<ModelSet, DiscoveryError>) -> bool {
     let status = listed.as_ref().err().and_then(|error| error.status);
     matches!(status, Some(200 | 404 | 405))
