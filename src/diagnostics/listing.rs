@@ -66,10 +66,10 @@ impl TurnListing {
             format!(" since the server started at {}", http_date(started))
         });
         if self.turns.is_empty() {
-            return format!("no turn is kept{since}");
+            return format!("no turns are recorded{since}");
         }
         let count = self.turns.len();
-        let kept = if count == 1 { "turn is" } else { "turns are" };
+        let noun = if count == 1 { "turn is" } else { "turns are" };
         let hint = match select {
             Selection::Failed => "--last takes the newest",
             Selection::Last
@@ -79,14 +79,14 @@ impl TurnListing {
         };
         match select {
             Selection::Failed => {
-                format!("no turn has failed{since}; {count} other {kept} kept: {hint}")
+                format!("no turn has failed{since}; {count} other {noun} recorded: {hint}")
             }
             Selection::Last
             | Selection::Response(_)
             | Selection::Request(_)
             | Selection::Since(_) => {
                 format!(
-                    "there is no {}; {count} {kept} kept: {hint}",
+                    "there is no {}; {count} {noun} recorded: {hint}",
                     select.describe()
                 )
             }
@@ -203,15 +203,17 @@ mod tests {
     fn a_selection_without_a_match_is_explained() {
         let started = "since the server started at Sun, 06 Nov 1994 08:49:37 GMT";
         let none = listing(Vec::new()).explain_no_match(&Selection::Failed);
-        assert_eq!(none, format!("no turn is kept {started}"));
+        assert_eq!(none, format!("no turns are recorded {started}"));
         let one = listing(vec![row()]);
         assert_eq!(
             one.explain_no_match(&Selection::Failed),
-            format!("no turn has failed {started}; 1 other turn is kept: --last takes the newest")
+            format!(
+                "no turn has failed {started}; 1 other turn is recorded: --last takes the newest"
+            )
         );
         assert_eq!(
             one.explain_no_match(&Selection::Response("resp_2".into())),
-            "there is no turn with the response resp_2; 1 turn is kept: \
+            "there is no turn with the response resp_2; 1 turn is recorded: \
              `respondent bundle list` shows them"
         );
     }

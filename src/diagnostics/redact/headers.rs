@@ -21,15 +21,16 @@ const KEPT: &str = r"(?x)^(?:
         | x-respondent- | x-stainless- ) .*
     )$";
 
-/// Words that exclude a header name, whatever its prefix, unless it is about a limit.
-const TELLING: [&str; 5] = ["token", "key", "secret", "auth", "cookie"];
+/// A header whose name contains one of these is hidden even if it is listed above, except for the
+/// headers about limits.
+const SENSITIVE_WORDS: [&str; 5] = ["token", "key", "secret", "auth", "cookie"];
 
 static KEPT_NAMES: LazyLock<Regex> = LazyLock::new(|| constant_regex(KEPT));
 
 fn is_kept(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_listed = KEPT_NAMES.is_match(name.as_bytes());
-    is_listed && (name.contains("limit") || !TELLING.iter().any(|word| name.contains(word)))
+    is_listed && (name.contains("limit") || !SENSITIVE_WORDS.iter().any(|word| name.contains(word)))
 }
 
 impl Scrubber {

@@ -247,7 +247,7 @@ async fn no_match() {
     let (player, proxy) = server().await;
     let error = run(&proxy, "bundle create").await.fails(1);
     assert!(
-        error.contains("no turn is kept since the server started at "),
+        error.contains("no turns are recorded since the server started at "),
         "{error}"
     );
     good(&player, &proxy).await;
