@@ -1,5 +1,5 @@
-//! The prompts of the last responses as hashes, so that later prompts can be compared with them.
-//! The prompts of a growing history share one row of hashes.
+//! The prompts of the last responses as hashes, for `prompt_cache_diagnostics` after a restart. The
+//! prompts of a growing history share one row of hashes.
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -61,7 +61,7 @@ pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<()
     }
     let history = put_history(connection, prompt)?;
     let names = [&prompt.owner, &prompt.response];
-    let mut left = delete(connection, "owner = ?1 AND response = ?2", names)?;
+    let mut orphaned = delete(connection, "owner = ?1 AND response = ?2", names)?;
     let number = connection
         .prepare_cached(
             "INSERT INTO prompts
@@ -78,13 +78,13 @@ pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<()
             prompt.asks_for_summary,
             prompt.accessed
         ])?;
-    left.extend(delete(
+    orphaned.extend(delete(
         connection,
         "number IN (SELECT number FROM prompts WHERE owner = ?1 AND session = ?2
              ORDER BY number DESC LIMIT -1 OFFSET ?3)",
         params![prompt.owner, prompt.session, MAX_PROMPTS_OF_SESSION],
     )?);
-    left.extend(delete(
+    orphaned.extend(delete(
         connection,
         "number IN (SELECT number FROM prompts
              WHERE owner = (SELECT owner FROM prompts GROUP BY owner ORDER BY count(*) DESC LIMIT 1)
@@ -95,7 +95,7 @@ pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<()
         "DELETE FROM prompt_histories
          WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM prompts WHERE history = ?1)",
     )?;
-    for history in left {
+    for history in orphaned {
         unused.execute([history])?;
     }
     if number % SUM_EVERY == 0 {
@@ -104,7 +104,8 @@ pub(super) fn put(connection: &Connection, prompt: &AnsweredPrompt) -> Result<()
     Ok(())
 }
 
-/// Deletes the prompts that a condition holds for. Returns the histories that they had.
+/// Deletes the prompts that a condition holds for. Returns their histories, which other prompts may
+/// still use.
 fn delete(
     connection: &Connection,
     condition: &str,
