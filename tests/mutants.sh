@@ -969,13 +969,13 @@ row R42 "a recorded turn does not know it" src/turn/shared.rs \
 row R42 "what was shortened becomes whole" adapters/src/plan/bound_outputs/mod.rs \
   's/            last.map_or(0, |position| position + 1)/            last.map_or(0, |position| position * 0)/' \
   adapters r42_what_was_sent_stays_and_only_the_window_shortens_more
-row R42 "only the newest output of a history is known" adapters/src/plan/whole_from.rs \
+row R42 "only the newest output of a history is known" adapters/src/plan/unshortened_from.rs \
   's/        for back in 0..longest.unwrap_or_default() {/        for back in 0..longest.unwrap_or_default().min(1) {/' \
   adapters r42_a_history_that_goes_back_keeps_what_was_sent
 row R42 "an output is the same in another history" adapters/src/plan/bound_outputs/mod.rs \
   's/            let mark = OutputMark::of(item, before)?;/            let mark = OutputMark::of(item, before.and(None))?;/' \
   adapters r42_a_history_that_goes_back_keeps_what_was_sent
-row R42 "a history that may be older is whole" adapters/src/plan/whole_from.rs \
+row R42 "a history that may be older is whole" adapters/src/plan/unshortened_from.rs \
   's/known.unwrap_or(if self.is_partial { marks.len() } else { 0 })/known.unwrap_or(0)/' \
   adapters r42_a_history_that_may_be_older_is_not_changed
 row R42 "going back begins to count lost turns anew" src/turn/prefix/recent_requests.rs \

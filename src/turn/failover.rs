@@ -10,7 +10,7 @@ use std::sync::Arc;
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
-use adapters::plan::{Bounds, OutputPolicy, Plan, WholeFrom};
+use adapters::plan::{Bounds, OutputPolicy, Plan, UnshortenedFrom};
 use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::AnswerParams;
@@ -68,7 +68,7 @@ pub(super) struct Failover {
     /// The ids of the artifacts that could not be kept, neither on disk nor in memory.
     unkept: BTreeSet<String>,
     /// The point from which on the outputs of the session are sent whole, if they are.
-    whole: Option<WholeFrom>,
+    whole: Option<UnshortenedFrom>,
 }
 
 /// How a prompt compares with that of the response that the client named.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::hidden_rounds::HiddenRounds;
-use adapters::plan::WholeFrom;
+use adapters::plan::UnshortenedFrom;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use adapters::shared_text::SharedText;
 use hashlink::LinkedHashMap;
@@ -300,12 +300,12 @@ impl SessionMemory {
         session: &str,
         request: &Arc<RequestFingerprint>,
         is_lost: bool,
-    ) -> Option<WholeFrom> {
+    ) -> Option<UnshortenedFrom> {
         let mut from = None;
         self.change(owner, session, |session| {
             let lost = Arc::make_mut(&mut session.requests).count_lost(request, is_lost);
             if lost >= MAX_LOST_TURNS {
-                from = Some(WholeFrom::after(session.requests.outputs()));
+                from = Some(UnshortenedFrom::after(session.requests.outputs()));
             }
         });
         from

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::plan::WholeFrom;
+use adapters::plan::UnshortenedFrom;
 use parking_lot::Mutex;
 use registry::Route;
 use tokio::time::Instant;
@@ -111,13 +111,13 @@ impl SharedState {
     }
 
     /// The point from which on the outputs of a session are sent whole, if they are.
-    pub(super) fn whole_session(&self, owner: &Arc<str>, session: &str) -> Option<WholeFrom> {
+    pub(super) fn whole_session(&self, owner: &Arc<str>, session: &str) -> Option<UnshortenedFrom> {
         // The time does not change what a turn does, only how long the session is remembered.
         self.whole_sessions.get(owner, session, System.unix())
     }
 
     /// From here on the outputs of a session are sent whole.
-    pub(super) fn send_whole(&self, owner: &Arc<str>, session: &str, from: WholeFrom) {
+    pub(super) fn send_whole(&self, owner: &Arc<str>, session: &str, from: UnshortenedFrom) {
         self.whole_sessions.put(owner, session, from, System.unix());
     }
 

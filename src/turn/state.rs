@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use adapters::hidden_rounds::HiddenRounds;
-use adapters::plan::{OutputPolicy, Retention, WholeFrom};
+use adapters::plan::{OutputPolicy, Retention, UnshortenedFrom};
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use adapters::tools::ProxyTool;
@@ -59,7 +59,7 @@ pub struct TurnState {
     pub cache_diagnostics: Option<PromptCacheDiagnostics>,
     /// The point from which on the outputs of the session were sent whole, if they were.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub whole: Option<WholeFrom>,
+    pub whole: Option<UnshortenedFrom>,
     /// Whether the turn was stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,

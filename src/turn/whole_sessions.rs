@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use adapters::plan::WholeFrom;
+use adapters::plan::UnshortenedFrom;
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 
@@ -41,7 +41,7 @@ pub(super) struct WholeSessions {
 
 #[derive(Clone, Debug)]
 struct KnownSession {
-    from: WholeFrom,
+    from: UnshortenedFrom,
     /// When its use was last stored, in seconds since 1970; 0 if it was not.
     stored: u64,
 }
@@ -65,7 +65,7 @@ impl WholeSessions {
 
     /// The point from which on the outputs of a session are sent whole, if they are. Counts as a
     /// use of the session at the time `now`, in seconds since 1970.
-    pub(super) fn get(&self, owner: &Arc<str>, session: &str, now: u64) -> Option<WholeFrom> {
+    pub(super) fn get(&self, owner: &Arc<str>, session: &str, now: u64) -> Option<UnshortenedFrom> {
         let key = (Arc::clone(owner), session.into());
         let mut by_key = self.by_key.lock();
         let known = by_key.to_back(&key)?;
@@ -76,7 +76,7 @@ impl WholeSessions {
     }
 
     /// From here on the outputs of a session are sent whole.
-    pub(super) fn put(&self, owner: &Arc<str>, session: &str, from: WholeFrom, now: u64) {
+    pub(super) fn put(&self, owner: &Arc<str>, session: &str, from: UnshortenedFrom, now: u64) {
         let key = (Arc::clone(owner), session.into());
         let stored = if self.store(&key, &from, now) { now } else { 0 };
         let mut by_key = self.by_key.lock();
@@ -92,7 +92,7 @@ impl WholeSessions {
     }
 
     /// Whether the store takes the session now. If not, its next use tries again.
-    fn store(&self, (owner, session): &SessionKey, from: &WholeFrom, now: u64) -> bool {
+    fn store(&self, (owner, session): &SessionKey, from: &UnshortenedFrom, now: u64) -> bool {
         let Some(store) = self.store.get() else {
             return false;
         };
@@ -125,14 +125,14 @@ mod tests {
         Arc::new(Store::open(&DataDir::new(folder.path()), 0).unwrap())
     }
 
-    fn from(call: &str) -> WholeFrom {
+    fn from(call: &str) -> UnshortenedFrom {
         let body = format!(
             r#"{{"model":"m","input":[{{"type":"function_call_output","call_id":"{call}","output":"o"}}]}}"#
         );
         let source = TurnSource::new(body);
         let turn = source.turn().unwrap();
         let mark = OutputMark::of(&turn.items[0], None);
-        WholeFrom::after([mark.as_slice()])
+        UnshortenedFrom::after([mark.as_slice()])
     }
 
     #[test]

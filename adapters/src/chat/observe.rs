@@ -65,7 +65,7 @@ fn counts_reasoning_apart(document: &Value) -> bool {
     reasoning > 0 && total >= input.saturating_add(output).saturating_add(reasoning)
 }
 
-/// How reasoning arrives. Of several forms in one answer the last one here has the most.
+/// How reasoning arrives. If an answer uses several forms, the later variant wins: it carries more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ReasoningForm {
     Reasoning,

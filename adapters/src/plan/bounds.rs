@@ -3,7 +3,7 @@
 use registry::{Dialect, Model, Price, Window};
 use serde::{Deserialize, Serialize};
 
-use super::WholeFrom;
+use super::UnshortenedFrom;
 
 /// How much of a history may be sent to a model. A plan is a function of the turn and of
 /// these values alone.
@@ -24,9 +24,9 @@ pub struct Bounds {
     /// The price of a cached token in relation to one that is not cached; `None` if it is not
     /// known.
     pub cached_price: Option<f64>,
-    /// From where on outputs are shortened only if the window forces it; `None` if long ones are
-    /// shortened everywhere.
-    pub whole: Option<WholeFrom>,
+    /// The point in the session after which outputs are shortened only if the window forces it;
+    /// `None` if long ones are shortened everywhere.
+    pub unshortened_from: Option<UnshortenedFrom>,
 }
 
 /// How tool outputs are limited.
@@ -67,14 +67,17 @@ impl Bounds {
             outputs,
             retention,
             cached_price: model.price.as_ref().and_then(Price::cached_ratio),
-            whole: None,
+            unshortened_from: None,
         }
     }
 
-    /// The same bounds for a session whose outputs are sent whole from a point on.
+    /// The same bounds for a session whose outputs are not shortened after a point.
     #[must_use]
-    pub fn with_whole(self, whole: Option<WholeFrom>) -> Self {
-        Self { whole, ..self }
+    pub fn with_unshortened_from(self, unshortened_from: Option<UnshortenedFrom>) -> Self {
+        Self {
+            unshortened_from,
+            ..self
+        }
     }
 
     /// The same bounds for a provider with this dialect, which says whether the model

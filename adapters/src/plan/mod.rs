@@ -49,12 +49,12 @@ pub mod output;
 mod pairing;
 mod replacement;
 mod summary;
-mod whole_from;
+mod unshortened_from;
 
 pub use bounds::{Bounds, OutputPolicy, Retention};
 pub use cache::{CachedOutput, NoCache, PlanCache};
 pub use replacement::{Artifact, Replacement, ReplacementKind};
-pub use whole_from::{OutputMark, WholeFrom};
+pub use unshortened_from::{OutputMark, UnshortenedFrom};
 
 use call_ids::CallIdAllocator;
 use item_role::ItemRole;

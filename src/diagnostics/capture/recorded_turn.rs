@@ -242,7 +242,7 @@ impl RecordedTurn {
             outputs: self.state_before.outputs,
             retention: self.state_before.retention,
             cached_price: attempt.cached_price,
-            whole: self.state_before.whole.clone(),
+            unshortened_from: self.state_before.whole.clone(),
         };
         let unkept = &self.state_before.unkept;
         let plan = plan_with_unkept(&turn, &bounds, &NoCache, unkept);

@@ -254,7 +254,7 @@ async fn simulate(
         let price = route.model.price.clone().unwrap();
         let source = TurnSource::new(turn.body);
         let parsed = source.turn().unwrap();
-        let bounds = bounds(route, OutputPolicy::Adaptive).with_whole(whole.clone());
+        let bounds = bounds(route, OutputPolicy::Adaptive).with_unshortened_from(whole.clone());
         let sent = request(&parsed, &bounds, route, &cache);
         let forecast = memory.bill_forecast(&owner, "s", &sent.fingerprint, route);
         memory.put_request(&owner, "s", &sent.fingerprint, &number.to_string());

@@ -89,7 +89,7 @@ impl Failover {
         if !unkept.is_empty() {
             notes.add("output_not_kept", format!("{} outputs", unkept.len()));
         }
-        if bounds.whole.is_some() {
+        if bounds.unshortened_from.is_some() {
             notes.add("outputs_whole", "shortening cost more than it saved");
         }
         Ok(PreparedAttempt {
@@ -130,7 +130,7 @@ impl Failover {
         let (outputs, retention) = (self.config.context.outputs, shared.artifacts.retention());
         let bounds =
             Bounds::for_model(&route.model, outputs, retention).for_dialect(&route.dialect);
-        let bounds = bounds.with_whole(self.whole.clone());
+        let bounds = bounds.with_unshortened_from(self.whole.clone());
         let mut unkept = self.unkept.clone();
         unkept.extend(shared.artifacts.recorded_as_unkept().iter().cloned());
         PlannedTurn {

@@ -58,7 +58,7 @@ pub(in crate::turn) struct Originals {
 #[derive(Clone, Copy, Debug)]
 struct Original {
     hash: u64,
-    /// The bytes that it has more than what is sent of it.
+    /// How many bytes longer it is than what is sent of it.
     more: u64,
 }
 

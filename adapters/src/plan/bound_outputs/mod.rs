@@ -74,7 +74,7 @@ impl Plan {
         let forced = limits.forced();
         let (positions, marks): (Vec<_>, Vec<_>) = self.mark_outputs(turn).into_iter().unzip();
         // The place from which on outputs are sent whole: after the last one that was sent before.
-        let point = bounds.whole.as_ref().map(|from| {
+        let point = bounds.unshortened_from.as_ref().map(|from| {
             let last = from.sent_before(&marks).checked_sub(1);
             let last = last.and_then(|last| positions.get(last));
             last.map_or(0, |position| position + 1)

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::policy::{bounds, planned};
-use crate::plan::{Bounds, OutputPolicy, Plan, WholeFrom};
+use crate::plan::{Bounds, OutputPolicy, Plan, UnshortenedFrom};
 
 /// The most bytes by which the plan takes an item of these histories to be longer than it is.
 const FRAME: usize = 100;
@@ -26,8 +26,8 @@ fn history(lengths: &[usize]) -> Vec<Value> {
 fn whole_after_all(histories: &[Vec<Value>], bounds: &Bounds) -> Bounds {
     let plans = histories.iter().map(|items| planned(items, bounds));
     let marks: Vec<_> = plans.map(|plan| plan.output_marks).collect();
-    let from = WholeFrom::after(marks.iter().map(Vec::as_slice));
-    bounds.clone().with_whole(Some(from))
+    let from = UnshortenedFrom::after(marks.iter().map(Vec::as_slice));
+    bounds.clone().with_unshortened_from(Some(from))
 }
 
 fn whole_after(items: &[Value], bounds: &Bounds) -> Bounds {

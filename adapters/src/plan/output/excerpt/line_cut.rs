@@ -10,12 +10,12 @@ const MIN_LINE_PART: usize = 40;
 const MARKER_CHARS: usize = 34;
 
 /// Lines shown of a run that differs only in numbers.
-const SHOWN_ALIKE: usize = 2;
+const SHOWN_OF_RUN: usize = 2;
 
 /// Characters of the line that replaces those that are not shown.
 const FOLD_CHARS: usize = 30;
 
-/// Bytes of one run that are read before the rest is left for another run.
+/// Bytes of one run that are read before the cut ends there.
 const MAX_FOLDED_BYTES: usize = 64 * 1024;
 
 /// Some lines of the beginning or the end of a text.
@@ -164,7 +164,7 @@ fn cut_lines(
                 pattern: found,
                 ..Run::default()
             };
-        } else if run.shown >= SHOWN_ALIKE && cut.is_whole {
+        } else if run.shown >= SHOWN_OF_RUN && cut.is_whole {
             let goes_on = run.folded > 0
                 || left > FOLD_CHARS && {
                     let (next, behind) = end.split_line(rest);

@@ -13,16 +13,16 @@ const HASHED_END: usize = 256;
 /// No outputs are added to more marks than this; the last batch may exceed it.
 const MAX_MARKS: usize = 512;
 
-/// The point in a session from which on outputs are shortened only where the window forces it. What
+/// The point in a session after which outputs are shortened only where the window forces it. What
 /// was sent before stays as it was sent. Made from the newest requests of the session, when
 /// shortening has turned out to cost more than it saves; kept as long as the session is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct WholeFrom {
+pub struct UnshortenedFrom {
     /// The outputs that were sent before, sorted. A history without any of them began later, and
     /// all of it is sent whole.
     sent: Vec<OutputMark>,
-    /// More outputs were sent before. So a history without a known one may be an older one, and all
-    /// of it goes on being shortened.
+    /// The list was cut. A history without any of its outputs may be older than it, so it is still
+    /// shortened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_partial: bool,
 }
@@ -49,7 +49,7 @@ impl OutputMark {
     }
 }
 
-impl WholeFrom {
+impl UnshortenedFrom {
     /// The point after these histories of a session, each with the marks of its outputs in their
     /// order. If there are too many outputs, the newest ones of each history are known.
     pub fn after<'m>(histories: impl IntoIterator<Item = &'m [OutputMark]>) -> Self {
