@@ -226,8 +226,8 @@ impl Registry {
     }
 }
 
-/// The errors of one check. Mistakes and names of providers that are off are limited
-/// separately, so that neither hides the other, and only those that are told are explained.
+/// The errors of one check. Mistakes and names of providers that are off are limited separately, so
+/// that neither hides the other, and only those that are reported are explained.
 #[derive(Default)]
 struct ToldErrors {
     errors: Vec<RegistryError>,

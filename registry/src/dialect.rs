@@ -26,7 +26,7 @@ pub struct ModelFamily {
     /// The ids of the models.
     #[serde(rename = "match")]
     pub patterns: ModelPatterns,
-    /// The wire of these models; that of the provider if absent.
+    /// The wire of these models; the provider's wire if absent.
     pub wire: Option<Wire>,
     /// See [`Dialect::quirks`]; already merged with those of the provider.
     #[serde(default)]

@@ -26,8 +26,8 @@ pub struct Registry {
     /// Fallbacks, as (model name or [`EVERY_MODEL`], the model names to try instead, in
     /// order).
     pub fallbacks: Vec<(String, Vec<String>)>,
-    /// The ids of the providers whose addresses are in a configuration file that nobody has named.
-    /// No name of a model that is another's leads to them.
+    /// The ids of the providers whose addresses are in a configuration file that the user has not
+    /// named. The name of another provider's model never leads to them.
     pub strangers: Vec<String>,
     /// The models that the providers have listed themselves. What is configured comes first.
     pub discovered: Arc<DiscoveredModels>,
@@ -92,7 +92,7 @@ impl UnknownModel {
         )
     }
 
-    /// The message for somebody who typed the name on the command line.
+    /// The message for a user who typed the name on the command line.
     pub fn on_command_line(&self) -> String {
         let list = " `respondent models` lists the models.";
         format!("{}{}", self.fact(), self.hint.as_deref().unwrap_or(list))
@@ -156,13 +156,13 @@ impl Registry {
         })
     }
 
-    /// Whether the address of a provider is in a configuration file that nobody has named.
+    /// Whether the address of a provider is in a configuration file that the user has not named.
     pub fn is_stranger(&self, provider: &Provider) -> bool {
         self.strangers.contains(&provider.id)
     }
 
-    /// Whether a name may lead to a provider: one whose address nobody has chosen gets no name that
-    /// is that of another provider or of its model.
+    /// Whether a name may lead to a provider: one whose address the user has not chosen gets no
+    /// name of another provider or of its models.
     pub fn may_answer(&self, provider: &Provider, name: &str) -> bool {
         if !self.is_stranger(provider) {
             return true;
