@@ -134,7 +134,7 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
     for (anchor, round) in anchored {
         let first = round.add_insertions(&turn.items, anchor, &mut insertions);
         let (last, _) = anchor;
-        // One before the first shown item is that of a hidden one as well.
+        // One before the first shown item is also the index of a hidden item.
         let first = shown_before(&turn.items, first).map_or(0, |(index, _)| index);
         for item in turn.items.get_mut(first..last).unwrap_or_default() {
             item.is_told_elsewhere |= is_hosted(item) && !item.is_of_upstream();

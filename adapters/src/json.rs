@@ -91,8 +91,8 @@ pub fn unquote(json_string: &str) -> Option<&str> {
 }
 
 /// Passes the elements of a JSON list to `take`, one after the other, so that a long list needs no
-/// memory. Ends with the first error of `take`. The outer error is that of a text that is no list
-/// of such elements; those before the place of the error are passed.
+/// memory. Ends with the first error of `take`. The outer error means that the text is no list of
+/// such elements; those before the place of the error are passed.
 pub(crate) fn read_each<'a, T: Deserialize<'a>, E>(
     list: &'a str,
     take: impl FnMut(T) -> Result<(), E>,

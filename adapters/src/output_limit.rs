@@ -45,8 +45,8 @@ impl OutputLimit {
         })
     }
 
-    /// The limit, lowered to that of the model and to the room that the input
-    /// leaves in the window. A window whose size is only assumed does not lower it.
+    /// The limit, lowered to the limit of the model and to the room that the input leaves in the
+    /// window. A window whose size is only assumed does not lower it.
     pub(crate) fn fit(self, model: &Model, input: u64, notes: &mut Notes) -> u64 {
         let model_limit = model.max_output.unwrap_or(u64::MAX);
         let window = model.window();

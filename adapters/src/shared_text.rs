@@ -1,4 +1,4 @@
-//! A text that many hold and nobody changes.
+//! An immutable text with many holders.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct SharedText(Arc<dyn AsRef<str> + Send + Sync>);
 
 impl SharedText {
-    /// A text of somebody else.
+    /// A text that is kept alive by its owner.
     pub fn new(lent: Arc<impl AsRef<str> + Send + Sync + 'static>) -> Self {
         Self(lent)
     }

@@ -27,8 +27,8 @@ const LONG_LINE: usize = 1 << 20;
 pub struct SseEvent<'a> {
     /// Value of the last `event` field; `None` when absent or empty.
     pub name: Option<Cow<'a, str>>,
-    /// The `data` lines joined by LF. Borrowed from the chunk if the event has one
-    /// data line that lies in it whole, else from the decoder.
+    /// The `data` lines joined by LF. Borrowed from the chunk if the event has one data line that
+    /// is whole in it, else from the decoder.
     pub data: Cow<'a, str>,
 }
 
@@ -200,7 +200,7 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Processes a line that lies in the chunk.
+    /// Processes a line of the chunk.
     fn accept_line<'c>(
         &mut self,
         line: &'c [u8],
@@ -241,8 +241,8 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Processes the held line. It began in an earlier chunk, so no field of the
-    /// current event lies in this chunk yet.
+    /// Processes the held line. It began in an earlier chunk, so no field of the current event is
+    /// in this chunk yet.
     fn accept_held_line(&mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
         let mut line = std::mem::take(&mut self.line);
         let mut open = PendingEvent::default();

@@ -70,7 +70,7 @@ impl StopReason {
     /// The fault of a turn that ends for this reason.
     pub fn fault(self) -> Fault {
         match self {
-            // Nobody is left to read it.
+            // It has no reader.
             Self::ClientLeft => Fault::new(Kind::Internal, "The client has left."),
             Self::TurnTimeout => Fault::new(
                 Kind::TurnTimeout,

@@ -391,10 +391,10 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The whole item as JSON, with the fields that nobody here knows: as the client wrote it
-    /// or, for an item that replaced an `item_reference`, as it was stored. `None` for an item
-    /// that did not come from an object: the message of a string `input`, or a compaction item
-    /// that the proxy inserted. It may contain line ends between its tokens.
+    /// The whole item as JSON, with its unknown fields: as the client wrote it or, for an item that
+    /// replaced an `item_reference`, as it was stored. `None` for an item that did not come from an
+    /// object: the message of a string `input`, or a compaction item that the proxy inserted. It
+    /// may contain line ends between its tokens.
     pub fn raw(&self) -> Option<&'a str> {
         self.fields.locate(self.document?)
     }

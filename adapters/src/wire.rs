@@ -109,8 +109,8 @@ pub fn relayed_tools(quirks: &WireQuirks) -> EnumSet<RelayToolKind> {
     }
 }
 
-/// Applies a quirk patch to what is known of a model. A patch of another wire than that of the
-/// quirks changes nothing.
+/// Applies a quirk patch to what is known of a model. A patch of another wire than the quirks
+/// changes nothing.
 pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model) {
     match (patch, quirks) {
         (QuirkPatch::Model(patch), _) => patch.apply(model),

@@ -77,8 +77,8 @@ pub struct OllamaModel {
 }
 
 impl OllamaModel {
-    /// The model with this name, for which the server has loaded so much context. `None` if it
-    /// answers no prompts.
+    /// The model with this name; `loaded` is the context for which the server has loaded it. `None`
+    /// if it answers no prompts.
     pub fn to_model(self, name: &str, loaded: Option<u64>) -> Option<Model> {
         let mut model = reported_model(name).filter(|_| self.completes)?;
         model.images = self.images.unwrap_or(model.images);

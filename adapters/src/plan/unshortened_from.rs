@@ -28,8 +28,8 @@ pub struct UnshortenedFrom {
 }
 
 /// What an output is recognized by in later requests: a hash of its call id, its length and its
-/// ends, and of the same of all outputs before it. So it says too that a history begins like
-/// another one: many clients count their calls, so that outputs of two histories are often alike.
+/// ends, and of the same of all outputs before it. So it also says that a history begins like
+/// another one: many clients number their calls, so that two histories often have equal outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct OutputMark(u64);
 

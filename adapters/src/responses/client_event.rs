@@ -143,7 +143,7 @@ fn lane_name(name: Option<&RawValue>) -> Result<Option<String>, Fault> {
     })
 }
 
-/// The fault of a message that is no JSON object, the same as that of such a body.
+/// The fault of a message that is no JSON object, the same as for such a body.
 fn unreadable(text: &str) -> Fault {
     let source = TurnSource::new(text.to_owned());
     match source.turn() {

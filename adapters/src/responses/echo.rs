@@ -11,10 +11,10 @@ use crate::members::EditedObject;
 use crate::tools::left_out;
 use crate::turn::Turn;
 
-/// The members of a response that repeat the request, with the defaults of the API for what
-/// the client did not send: JSON on one line behind a comma. Tools that nobody runs are left out;
-/// those of the kinds `relayed` run at the upstream. They are in three pieces, between
-/// which the response says what it continues and how it is kept.
+/// The members of a response that repeat the request, with the defaults of the API for what the
+/// client did not send: JSON on one line behind a comma. Tools that are not run are left out; those
+/// of the kinds `relayed` run at the upstream. They are in three pieces, between which the response
+/// says what it continues and how it is kept.
 pub(super) fn parameters(turn: &Turn<'_>, relayed: EnumSet<RelayToolKind>) -> [Vec<u8>; 3] {
     let (sent, controls) = (&turn.echo, &turn.controls);
     let mut pieces = [Vec::new(), Vec::new(), Vec::new()];

@@ -37,8 +37,8 @@ impl FateRow {
         Self { what, fate, more }
     }
 
-    /// The names of the API that the row is about, each without its members and values: that of
-    /// `text.format` is `text`.
+    /// The names of the API that the row is about, each without its members and values: `text` for
+    /// `text.format`.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let code = self.what.split('`').skip(1).step_by(2);
         code.map(|code| code.split(['.', ':']).next().unwrap_or(code))

@@ -492,7 +492,7 @@ fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     }
 }
 
-/// The beginning of a name that somebody sent.
+/// The beginning of a name that a client sent.
 fn shown(name: &str) -> String {
     name.chars().take(80).collect()
 }

@@ -24,7 +24,8 @@ pub(crate) use self::refs::ReferenceRoom;
 /// The parameters of a tool that has none.
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-/// The schema rewritten by these rules, if it has to change. `room` is that of the request.
+/// The schema rewritten by these rules, if it has to change. `room` is shared by all schemas of the
+/// request.
 pub(crate) fn fit(
     raw: &RawValue,
     rules: EnumSet<SchemaRule>,

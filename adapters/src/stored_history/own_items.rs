@@ -12,7 +12,7 @@ use crate::turn::{Item, ItemKind};
 /// An item of a request, to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnItem {
-    /// Its id: that of the client, or one that is derived from the response.
+    /// Its id: the client's, or one that is derived from the response.
     pub id: String,
     /// The item, as the client wrote it, with the id.
     pub json: String,
@@ -68,7 +68,7 @@ pub fn items_to_store(items: &str, metadata: &str, owner_id: &str) -> Result<Vec
     })
 }
 
-/// The JSON of an item as the client wrote it; that of a text is a message.
+/// The JSON of an item as the client wrote it; a text becomes a message.
 fn json_of(item: &Item<'_>) -> String {
     match (item.raw(), item.plain_text()) {
         (Some(raw), _) => raw.to_owned(),
@@ -95,7 +95,7 @@ fn with_id(item: &Item<'_>, json: String, owner_id: &str, index: usize) -> (Stri
     (id, json)
 }
 
-/// Whether an id can be that of a stored item: 1 to 128 letters, digits, hyphens and underscores.
+/// Whether an id can belong to a stored item: 1 to 128 letters, digits, hyphens and underscores.
 fn is_item_id(id: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..=128).contains(&id.len()) && id.bytes().all(is_part)

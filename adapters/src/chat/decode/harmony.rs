@@ -29,7 +29,7 @@ const MAX_HEADER: usize = 300;
 pub(super) struct HarmonyParser {
     held: String,
     part: HarmonyPart,
-    /// Text was passed on. That of another message is a paragraph of its own.
+    /// Text was passed on. The text of another message is a new paragraph.
     has_text: bool,
 }
 
@@ -163,7 +163,7 @@ fn read_header(header: &str) -> HarmonyPart {
             name: name.strip_prefix("functions.").unwrap_or(name).to_owned(),
             arguments: String::new(),
         },
-        // The code of a tool that nobody runs here.
+        // The code of a tool that is not run here.
         Some(_) => HarmonyPart::Reasoning,
         None if is_channel("analysis") => HarmonyPart::Reasoning,
         None => HarmonyPart::Text,

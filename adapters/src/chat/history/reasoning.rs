@@ -192,9 +192,9 @@ fn first_after(indices: &[usize], index: usize) -> Option<usize> {
     indices.get(place).copied()
 }
 
-/// Whether the text is JSON that begins with this character, and may be copied into the body: the
-/// checksum of a blob keeps nobody from making one, so its JSON is checked as that of a request. A
-/// note names what does not pass.
+/// Whether the text is JSON that begins with this character, and may be copied into the body:
+/// anybody can make a blob with a correct checksum, so its JSON is checked like the JSON of a
+/// request. A note names what does not pass.
 fn is_sound_json(text: &str, first: char, notes: &mut Notes) -> bool {
     if text.is_empty() {
         return false;

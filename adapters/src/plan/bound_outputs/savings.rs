@@ -40,7 +40,7 @@ impl Savings {
         }
     }
 
-    /// Whether the session would still not be dearer than with nothing shortened if it sent this
+    /// Whether the session would still cost no more than with nothing shortened if it sent this
     /// request.
     pub(super) fn pay_for(&self, sizes: RequestSizes) -> bool {
         let Some(price) = self.cached_price else {

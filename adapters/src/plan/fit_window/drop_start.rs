@@ -11,10 +11,10 @@ const NOTICE_BYTES: usize = 2_000;
 /// Drops whole units from the start. System text, the newest summary and the newest user
 /// message stay.
 ///
-/// When a history does not fit, so much is dropped that it fills three quarters of the
-/// budget. Later requests find the same start again by replaying the requests that were
-/// made: one wherever an answer begins, and this one. So the start stays the same for
-/// many requests, and with it what the provider has cached.
+/// When a history does not fit, enough is dropped that the rest fills three quarters of the budget.
+/// Later requests find the same start again by replaying the requests that were made: one before
+/// each answer, and this one. So the start stays the same for many requests, and with it what the
+/// provider has cached.
 pub(super) fn drop_start(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     let budget = ByteBudget::for_answer(turn, bounds);
     let units = units(turn, plan, bounds, budget.limits, plan.sequence.len());

@@ -212,7 +212,7 @@ impl RelayDecoder {
         if self.slots.len() > MAX_ITEMS {
             return self.fail(too_many_items(), emit);
         }
-        // Nobody has seen its beginning.
+        // Its beginning has not been passed on.
         self.held_item.take_if(|(held, begun)| {
             let kind =
                 Members::read(begun).and_then(|begun| Some(begun.text("type")?.into_owned()));

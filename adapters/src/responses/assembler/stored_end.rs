@@ -22,7 +22,7 @@ pub struct EndedResponse {
 
 /// Ends a response. `head` is its JSON up to the bracket that begins the output, and `tail` begins
 /// with the bracket that ends it. Without an `error`, a code and a message, the response counts as
-/// cancelled. Nobody knows what it has cost.
+/// cancelled. Its cost is unknown.
 pub fn end_stored(head: &str, tail: &str, error: Option<(&str, &str)>) -> EndedResponse {
     let status = match error {
         Some(_) => ResponseStatus::Failed,

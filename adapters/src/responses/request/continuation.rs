@@ -85,7 +85,7 @@ pub fn conversation_not_found(id: &str) -> Fault {
     Fault::invalid("conversation", message).with_code(CONVERSATION_NOT_FOUND)
 }
 
-/// The beginning of an id that somebody sent.
+/// The beginning of an id that a client sent.
 fn shown_id(id: &str) -> String {
     id.chars().take(80).collect()
 }

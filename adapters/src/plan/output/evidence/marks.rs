@@ -17,7 +17,7 @@ const MESSAGE_BITS: Bits = 8 * BIT;
 const STANDING_OUT_BITS: Bits = 5 * BIT;
 /// What the only line with a sign gets in addition.
 const ONLY_BITS: Bits = 4 * BIT;
-/// A name such as `retry_limit` or `HttpClient`, which only somebody writes who means it.
+/// A name such as `retry_limit` or `HttpClient`, which is only written on purpose.
 const NAME_BITS: Bits = 14 * BIT;
 
 /// A sign says nothing if more lines have it than this allows, one in sixteen.

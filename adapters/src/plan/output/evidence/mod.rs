@@ -57,7 +57,7 @@ const STOP_BYTES: usize = 64 * 1024;
 /// candidates.
 const FIRST_BYTES: usize = 48 * 1024;
 
-/// Where the best units are alike in how surprising their words are, words count less than what is
+/// If the words of the best units are about equally surprising, words count less than what is
 /// looked for: this many units are compared, and the last of them gets this many bits.
 const USUAL_UNITS: usize = 8;
 const MAX_USUAL: Bits = 12 * BIT;

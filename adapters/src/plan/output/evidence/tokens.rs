@@ -259,7 +259,7 @@ impl<'t> Tokens<'t> {
             && let ([first, second], _) = block.as_chunks::<8>()
         {
             let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
-            // Without a branch, since nobody can foresee the length of a word.
+            // Without a branch, since the length of a word is unpredictable.
             let is_long = length > 8;
             let long = u64::from(is_long).wrapping_neg();
             let last = first ^ (first ^ second) & long;
@@ -338,7 +338,7 @@ impl<'t> Tokens<'t> {
         token
     }
 
-    /// Where the fraction of a number ends; that of a number below one tells its magnitude.
+    /// Where the fraction of a number ends; the fraction of a number below one tells its magnitude.
     #[inline(never)]
     fn fraction(&self, at: usize, end: usize, magnitude: &mut u64) -> usize {
         let rest = self.bytes.get(at + 1..end).unwrap_or_default();
@@ -374,7 +374,7 @@ impl<'t> Tokens<'t> {
             };
             let bytes = run.get(..hashed).unwrap_or(run).iter().enumerate();
             let hash = bytes.fold(3, |hash, (at, byte)| {
-                // Not a branch, since nobody can foresee it.
+                // Not a branch, since it would be unpredictable.
                 let letter = (digits >> at & 1).wrapping_sub(1);
                 hash & !letter | mix(hash, u64::from(byte | 0x20)) & letter
             });

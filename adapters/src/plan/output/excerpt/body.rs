@@ -149,7 +149,7 @@ impl ExcerptSource<'_> {
     /// characters for each.
     fn room_of_ends(&self, room: usize, style: ExcerptStyle) -> usize {
         match (style, self.measure.kind) {
-            // Text that nobody reads needs no long ends.
+            // Opaque text needs no long ends.
             (_, OutputKind::OpaqueToolOutput) => room.min(240),
             (ExcerptStyle::Adaptive, _) => room,
             (ExcerptStyle::Fixed, _) => room.min(1_200),
@@ -184,7 +184,7 @@ impl ExcerptSource<'_> {
         is_alike.then(|| evidence::pattern_of(self.text, self.form, (start, end)))
     }
 
-    /// The units between two bytes that are shown in so much room, in their order.
+    /// The units between two bytes that are shown in `room` characters, in their order.
     fn choose(&self, between: (usize, usize), room: usize) -> Vec<ShownUnit> {
         let mut shown: Vec<ShownUnit> = Vec::new();
         // A sixth is for the text around these units, where that says something.

@@ -246,7 +246,7 @@ fn cut_lines(
     cut
 }
 
-/// The maximum characters of one line where there is so much room.
+/// The maximum characters of one line in `room` characters.
 fn max_line_chars(room: usize) -> usize {
     (room / 2).clamp(80, 600)
 }

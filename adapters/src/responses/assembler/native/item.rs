@@ -150,7 +150,7 @@ impl NativeItem {
         is_own
     }
 
-    /// Takes the complete item. That of another type is none; the error names both.
+    /// Takes the complete item. An item of another type is an error that names both.
     pub(super) fn set_done(&mut self, item: String) -> Result<(), String> {
         let kind = |item: &str| {
             let members = Members::read(item)?;

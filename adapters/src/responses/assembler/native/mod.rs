@@ -397,7 +397,7 @@ impl Assembler {
         slot: u32,
     ) -> Option<String> {
         if item_type.is_output() {
-            // The id is that of its call.
+            // The id is its call's id.
             let id = members.text("call_id")?;
             return self.native.changed_call_ids.get(id.as_ref()).cloned();
         }

@@ -1,4 +1,4 @@
-//! The files that a diff changes, and the lines of it that nobody should miss.
+//! The files that a diff changes, and its most important lines.
 
 use super::{Spot, list, one_line, secrets, worth};
 use crate::plan::output::evidence::{BIT, Hunk};

@@ -59,7 +59,7 @@ pub(in crate::plan::output::excerpt) fn hit(line: &str) -> Option<Hit<'_>> {
     })
 }
 
-/// The hit in a line whose path is that of the hit before it.
+/// The hit in a line that has the same path as the hit before it.
 fn hit_in<'t>(line: &'t str, path: &str) -> Option<Hit<'t>> {
     let rest = line.strip_prefix(path).filter(|_| !path.is_empty())?;
     let rest = rest.strip_prefix(':')?;

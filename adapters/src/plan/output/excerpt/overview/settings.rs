@@ -92,8 +92,8 @@ pub(super) fn read(text: &str) -> Vec<Spot> {
     spots
 }
 
-/// The form of a value: that of a number is how many digits it has, that of others the signs
-/// between their words.
+/// The form of a value: the number of digits for a number, the signs between the words for other
+/// values.
 fn form(value: &[u8]) -> u64 {
     if value.iter().all(u8::is_ascii_digit) {
         return value.len() as u64;
