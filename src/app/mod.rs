@@ -127,7 +127,7 @@ async fn health(State(app): State<AppState>) -> Response<Body> {
     })
 }
 
-/// `GET /`, for somebody who opens the address in a browser.
+/// `GET /`, for a user who opens the address in a browser.
 async fn index(headers: HeaderMap) -> Response<Body> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let text = format!(

@@ -9,7 +9,7 @@ use crate::artifacts::owner::OwnerArtifacts;
 use crate::net::Owner;
 use crate::serve::error::internal;
 
-/// The owner of a request. A request that nobody has let in has none, and is not answered.
+/// The owner of a request. A request that was not let in has none, and is not answered.
 pub(super) struct RequestOwner(pub(super) Owner);
 
 impl<S: Send + Sync> FromRequestParts<S> for RequestOwner {

@@ -12,7 +12,7 @@ use crate::serve::error::{ErrorBody, SERVER_ERROR};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "object", rename = "store.purged")]
 pub struct PurgeReport {
-    /// Whether the write-ahead log is empty too. It is not if somebody else reads the database.
+    /// Whether the write-ahead log is empty too. It is not if another program reads the database.
     pub complete: bool,
 }
 

@@ -218,8 +218,8 @@ fn codex_info(at: usize, model: &CatalogEntry, instructions: &str) -> Value {
 /// it shows 258,400 and compacts at 244,800, whatever the model can hold.
 const SHOWN_PERCENT: u64 = 95;
 
-/// How many tokens of one tool output, at four bytes a token, Codex sends; it discards
-/// the rest, which nobody can store then.
+/// How many tokens of one tool output, at four bytes a token, Codex sends; it discards the rest, so
+/// that it cannot be stored.
 ///
 /// This server shortens outputs later for the model, so a higher number only preserves
 /// more of them. But it has a price: Codex counts what arrived since the last response,

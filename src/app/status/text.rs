@@ -23,7 +23,7 @@ const MAX_REASON_CHARS: usize = 39;
 const MAX_ROUTE_CHARS: usize = 25;
 
 impl StatusReport {
-    /// The report as text. `address` is that of the server, and `now` the moment that ages are
+    /// The report as text. `address` is the server's address, and `now` the moment that ages are
     /// relative to.
     pub fn text(&self, address: &str, now: SystemTime) -> String {
         let mut text = match &self.server {

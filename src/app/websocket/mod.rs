@@ -199,7 +199,7 @@ impl WebSocketSession {
         })
     }
 
-    /// Lets no further turns begin, those that wait neither.
+    /// Lets no further turns begin, not even those that wait.
     fn close(&mut self, end: SocketEnd) {
         self.closing = Some(end);
         for waiting in self.lanes.take_waiting() {
