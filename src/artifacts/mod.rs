@@ -362,7 +362,7 @@ impl Artifacts {
         slots.take(owner).await
     }
 
-    /// Waits until artifacts exceed the quota by so much that a sweep should not wait.
+    /// Waits until artifacts exceed the quota by enough that a sweep should not wait.
     pub async fn over_quota(&self) {
         match &self.0.disk {
             Some(disk) => disk.over_quota().await,
@@ -410,7 +410,7 @@ impl Artifacts {
     }
 
     /// Forgets all artifacts, in memory and on disk, with everything else in the store. False if
-    /// somebody else reads the files meanwhile, so that they still have it.
+    /// another program reads the files meanwhile, so that they still have it.
     pub async fn purge(&self) -> Result<bool, ArtifactError> {
         self.0.memory.sweep(u64::MAX);
         match &self.0.disk {
