@@ -80,7 +80,7 @@ pub enum CatalogError {
          be set with `instructions_file` in [codex]"
     )]
     NoPrompt,
-    /// Somebody else wrote a file of that name.
+    /// There is a file of that name that the setup has not written.
     #[error(
         "{} exists and was not written by `respondent codex setup`; move it elsewhere first",
         path.display()

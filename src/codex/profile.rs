@@ -17,7 +17,7 @@ const HEADER: &str =
 /// A profile that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// Somebody else wrote a profile of that name.
+    /// There is a profile of that name that the setup has not written.
     #[error(
         "{} exists and was not written by `respondent codex setup`; move it elsewhere first",
         path.display()
