@@ -54,7 +54,7 @@ pub async fn create(
     }
     let progress = Progress::begin("Collecting turns");
     let fetched = fetch::fetch(config, wanted).await?;
-    // Parse the bundle before writing it, so that nobody reports a turn with a broken file.
+    // Parse the bundle before writing it, so that no user reports a turn with a broken file.
     let bundle =
         Bundle::from_bytes(&fetched.bytes).context("what was to be written is not a bundle")?;
     drop(progress);

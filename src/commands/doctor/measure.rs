@@ -68,8 +68,8 @@ impl Known {
     }
 }
 
-/// Measures a model, `provider/model`, for which so much was used already. `with_overflow` sends a
-/// prompt that does not fit. The error says why there is no such model.
+/// Measures a model, `provider/model`. `used` is what was used for it already. `with_overflow`
+/// sends a prompt that does not fit. The error says why there is no such model.
 pub(super) async fn measure(
     mut config: Config,
     name: &str,

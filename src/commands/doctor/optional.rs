@@ -19,7 +19,7 @@ const STRICT: &str = "strict";
 const STRICT_TOOLS: &str = "strict_tools";
 
 /// Fields that are passed on to the providers that take them. Each belongs to the quirk of its
-/// name, but for that of functions.
+/// name, except for the one of functions.
 const SERVICES: [(&str, &str); 4] = [
     ("prompt_cache_key", "\"doctor\""),
     ("service_tier", "\"auto\""),

@@ -13,7 +13,7 @@ const SUBJECT_WIDTH: usize = 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CheckVerdict {
     Good,
-    /// It works, but somebody should know.
+    /// It works, but the user should know.
     Warning,
     Failed,
 }

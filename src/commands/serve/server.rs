@@ -37,7 +37,7 @@ use crate::upstream::discovery::keeper::DiscoveryKeeper;
 /// Why a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerKind {
-    /// Somebody started it. It needs its data directory for itself.
+    /// A user started it. It needs its data directory for itself.
     Permanent,
     /// For a program, with which it ends. It keeps artifacts in memory if another server uses the
     /// data directory.
