@@ -178,9 +178,9 @@ pub fn default_keys(
     Ok(None)
 }
 
-/// The weights of the keys in `keys`, or none. `weights` must be empty or have one entry for
-/// each configured key; entries of keys whose variable is unset are dropped. Of keys that were
-/// not read, nobody knows how many there are.
+/// The weights of the keys in `keys`, or none. `weights` must be empty or have one entry for each
+/// configured key; entries of keys whose variable is unset are dropped. The number of keys that
+/// were not read is unknown.
 pub fn key_weights(
     spec: &ProviderSpec,
     weights: &[u32],

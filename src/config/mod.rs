@@ -156,7 +156,7 @@ impl Config {
         self.server.memory.unwrap_or(usual)
     }
 
-    /// Whether requests need a token: that of the server, or that of a client.
+    /// Whether requests need a token: the server's or a client's.
     pub fn needs_token(&self) -> bool {
         self.server.token.is_some() || !self.clients.is_empty()
     }

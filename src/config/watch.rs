@@ -163,7 +163,7 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     Ok(new)
 }
 
-/// The mistake of an edit after which nobody would need a token any more. It may be half a file.
+/// The mistake of an edit after which no token would be needed any more. It may be half a file.
 fn opened(old: &Config) -> ConfigError {
     let token = old.server.token.is_some();
     let token = token.then(|| "the token of the server".to_owned());

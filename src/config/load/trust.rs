@@ -1,7 +1,7 @@
 //! What a configuration file may not do if it was found in the working directory. The author of the
 //! directory may have written it, so it runs no command, reads no other file, sends no key to an
-//! address of its own, has no webhooks, deletes nothing, lets nobody else in, and takes no name of
-//! a model from the provider that has it.
+//! address of its own, has no webhooks, deletes nothing, lets no client in, and takes no name of a
+//! model from the provider that has it.
 
 use registry::{EVERY_MODEL, Provider, ProviderSpec, builtin};
 use toml::Table;
@@ -68,7 +68,8 @@ const ALLOWED: [(&str, &[&str]); 9] = [
 ];
 
 impl ConfigLoader<'_> {
-    /// Refuses the settings outside of providers that a file must not have if nobody has named it.
+    /// Refuses the settings outside of providers that a file must not have if the user has not
+    /// named it.
     pub(super) fn distrust_settings(
         &mut self,
         main: &TomlFile,
@@ -171,7 +172,7 @@ impl ConfigLoader<'_> {
     }
 }
 
-/// The settings of a provider that a file must not have if nobody has named it: the key, and
+/// The settings of a provider that a file must not have if the user has not named it: the key, and
 /// what is refused.
 fn refused_settings(
     id: &str,
