@@ -71,7 +71,7 @@ pub enum BundleError {
         /// The problem.
         what: &'static str,
     },
-    /// Nobody waits for the bundle any more.
+    /// The client does not wait for the bundle any more.
     #[error("the work on the bundle was stopped")]
     Stopped,
     /// Compressing or encoding failed.

@@ -1,5 +1,5 @@
 //! Work on recorded turns for clients: one at a time, since each copies and runs turns again; it
-//! counts its memory, and ends soon when nobody waits for it any more.
+//! counts its memory, and ends soon when its client does not wait for it any more.
 
 use adapters::stop_flag::StopFlag;
 
@@ -12,8 +12,8 @@ use crate::net::memory::{MemoryFull, MemoryKind, MemoryShare, ProcessMemory, STE
 /// replay, and the redacted ones.
 const COPIES: usize = 6;
 
-/// The work of one request. Made by [`TurnCapture::run_work`]; the default one is that of a program
-/// of its own.
+/// The work of one request. Made by [`TurnCapture::run_work`]; the default one is for a program
+/// that does nothing else.
 pub struct CaptureWork {
     pub(super) stop: StopFlag,
     memory: MemoryShare,
@@ -59,7 +59,7 @@ impl TurnCapture {
 }
 
 impl CaptureWork {
-    /// An error if nobody waits for the work any more.
+    /// An error if the client does not wait for the work any more.
     pub(super) fn check(&self) -> Result<(), BundleError> {
         if self.stop.is_raised() {
             return Err(BundleError::Stopped);
@@ -80,7 +80,7 @@ impl CaptureWork {
     }
 }
 
-/// Work that nobody stops, in a budget without a limit.
+/// Work that is never stopped, in a budget without a limit.
 impl Default for CaptureWork {
     fn default() -> Self {
         Self {

@@ -177,7 +177,7 @@ fn hash_wrapped(text: &[u8], parts: &[Range<usize>]) -> Option<Edit> {
 
 /// Replaces the joined parts by a hash.
 fn hashed(text: &[u8], parts: &[Range<usize>]) -> Vec<Edit> {
-    // The only escape in base64 is that of a slash.
+    // The only character of base64 that may be escaped is the slash.
     let unescaped = |part: &Range<usize>| {
         let bytes = text.get(part.clone()).unwrap_or_default().iter();
         bytes.copied().filter(|byte| *byte != b'\\').collect()

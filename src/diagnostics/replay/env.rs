@@ -142,8 +142,8 @@ impl ReplayEnv {
     }
 }
 
-/// Gives the turns of a service their environment: [`ReplayEnv`] for the replayed turn,
-/// that of the system for turns before it.
+/// Gives the turns of a service their environment: [`ReplayEnv`] for the replayed turn, the
+/// system's environment for turns before it.
 pub(super) struct ReplayEnvFactory(pub(super) Arc<ReplayEnv>);
 
 impl TurnEnvironmentFactory for ReplayEnvFactory {

@@ -26,7 +26,7 @@ pub enum ReplayError {
     /// The response became far longer than the recorded one.
     #[error("the replay says far more than was recorded, and was stopped")]
     Endless,
-    /// Nobody wants the result any more.
+    /// The result is not wanted any more.
     #[error("the replay was stopped")]
     Stopped,
     /// The model that the turn should be sent to is not configured.
