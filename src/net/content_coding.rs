@@ -61,7 +61,7 @@ impl ContentCoding {
     }
 
     /// The coding of a body that begins with these bytes. Servers behind others lose the header of
-    /// a coding, or leave it on a body that somebody has decoded.
+    /// a coding, or leave it on a body that was decoded on the way.
     pub(crate) fn as_begun(self, begin: &[u8]) -> Self {
         const GZIP: &[u8] = b"\x1f\x8b";
         const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
@@ -279,7 +279,8 @@ fn unzstd(
 /// Bytes in memory, never more than a limit.
 struct BoundedBuffer {
     bytes: Vec<u8>,
-    /// The size that is expected, or the limit. Once much has arrived, so much is reserved.
+    /// The size that is expected, or the limit. This much is reserved once a large part has
+    /// arrived.
     expected: usize,
     limit: usize,
     /// Whether something did not fit.

@@ -1,4 +1,4 @@
-//! Fairness between owners: nobody takes the last part of what several owners share.
+//! Fairness between owners: no owner alone takes the last part of what several share.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

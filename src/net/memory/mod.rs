@@ -34,7 +34,7 @@ use super::fairness::Sharing;
 
 /// Shares are counted in steps of this many bytes, so that what is small costs nothing.
 pub(crate) const STEP: usize = 64 * 1024;
-/// A share of at most this part of the budget is small: that of a usual turn.
+/// A share of at most the budget divided by this is small, as that of a usual turn.
 const SMALL_PART: usize = 128;
 /// Small shares are granted to everybody until only this part of the budget is left.
 const LAST_PART: usize = 8;
@@ -335,7 +335,7 @@ impl MemoryShare {
         if self.memory.fits(bytes - before) {
             return Ok(());
         }
-        // Nothing became free, so nobody is told.
+        // Nothing became free, so no task is woken.
         self.count(before);
         self.check_size(bytes)?;
         Err(MemoryFull::InUse)
@@ -353,7 +353,7 @@ impl MemoryShare {
         Ok(())
     }
 
-    /// Whether nobody of the same owner waits.
+    /// Whether no other task of the same owner waits.
     fn is_first(&self) -> bool {
         self.memory.account.waiting.load(Ordering::Relaxed) == 0
     }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{MemoryKind, MemoryShare, OwnerAccount, ProcessMemory};
 
-/// The owners for whom somebody waits; the one whose turn it is comes first.
+/// The owners with waiting tasks; the one whose turn it is comes first.
 #[derive(Default)]
 pub(super) struct WaitingShares(VecDeque<(Arc<OwnerAccount>, VecDeque<WaitingShare>)>);
 
