@@ -351,7 +351,7 @@ fn allowed_origin(
     }
 }
 
-/// The refusal of an origin. The origin `null` can be that of any page, so it cannot be allowed.
+/// The refusal of an origin. Any page can have the origin `null`, so it cannot be allowed.
 fn foreign_origin(settings: &GuardSettings, origin: &HeaderValue) -> RefusedName {
     let origin = String::from_utf8_lossy(origin.as_bytes());
     let origin: String = origin.chars().take(MAX_NAME_LENGTH).collect();

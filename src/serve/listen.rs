@@ -33,8 +33,8 @@ use crate::net::ClientConnection;
 pub struct ListenLimits {
     /// Time for the head of a request to arrive, also on an idle connection.
     pub header_timeout: Duration,
-    /// Largest number of connections at once; others wait in the kernel's queue. When others
-    /// wait, those are closed on which nobody has sent a request that was accepted.
+    /// Largest number of connections at once; others wait in the kernel's queue. When others wait,
+    /// those without an accepted request are closed.
     pub connections: usize,
     /// How long a client may take no byte of a response before its connection ends.
     pub write_timeout: Duration,

@@ -145,7 +145,7 @@ impl WebSocket {
     /// nothing, the time limit of writes decides.
     fn look_after_client(&mut self) -> Result<(), SocketEnd> {
         if patience::is_late(self.timer.deadline(), Instant::now()) {
-            // Nobody has read what the client sent meanwhile.
+            // What the client sent meanwhile was not read.
             self.activity.begin_again();
         }
         let silent = self.activity.silent_for();
