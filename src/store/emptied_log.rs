@@ -1,5 +1,5 @@
-//! Empties the write-ahead log, so that what was deleted or replaced does not stay in it. Nobody
-//! waits for that: while somebody reads what is in the log, it is tried again later.
+//! Empties the write-ahead log, so that what was deleted or replaced does not stay in it. No task
+//! waits for that: while the log is read, it is tried again later.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use rusqlite::Connection;
 use super::error::StoreError;
 use super::lock_patience::LOCK_TIMEOUT;
 
-/// How long something that was replaced may stay in the log while nobody reads.
+/// How long something that was replaced may stay in a log without readers.
 const REPLACED_FOR: Duration = Duration::from_mins(1);
-/// The pause before a log that somebody reads is tried again.
+/// The pause before a log that is being read is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// When the log is to be emptied next. The writer has one.
@@ -30,7 +30,7 @@ impl LogSchedule {
         self.due.map(|due| due.saturating_duration_since(now))
     }
 
-    /// Empties the log. False if somebody reads, or another program checks the database: then it
+    /// Empties the log. False if there are readers, or another program checks the database: then it
     /// is to be tried again soon.
     pub(super) fn empty(
         &mut self,

@@ -63,7 +63,7 @@ pub enum StoreError {
         /// Why there is none.
         full: MemoryFull,
     },
-    /// It took too long, or nobody wanted its result any more.
+    /// It took too long, or its result was not wanted any more.
     #[error("it took too long")]
     Stopped,
     /// The writer thread has ended.

@@ -49,7 +49,7 @@ pub struct ResponseLimits {
 /// The result of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryStep {
-    /// How many responses were deleted because nobody used them for long.
+    /// How many responses were deleted because they were not used for long.
     pub unused: u64,
     /// How many of each owner were deleted because they were too many.
     pub over_limit: BTreeMap<String, u64>,

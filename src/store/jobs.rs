@@ -36,7 +36,7 @@ pub enum JobState {
 pub struct EventBatch {
     /// The `sequence_number` of the first one.
     pub first: u64,
-    /// That of the last one.
+    /// The number of the last one.
     pub last: u64,
     /// The JSON of the events, each followed by a line end, in UTF-8.
     pub documents: Bytes,
@@ -132,7 +132,7 @@ impl Store {
             .await
     }
 
-    /// Takes a queued run, so that nobody else runs it; false if it is not queued any more.
+    /// Takes a queued run, so that it is run once; false if it is not queued any more.
     pub async fn claim_job(
         &self,
         owner: &str,

@@ -410,7 +410,7 @@ impl Store {
     }
 
     /// Deletes everything that is stored, and shrinks the files. False if the write-ahead log could
-    /// not be emptied, because somebody else reads.
+    /// not be emptied, because another program reads.
     pub async fn purge(&self) -> Result<bool, StoreError> {
         let data_dir = self.data_dir.clone();
         self.run_writer(move |writer| {

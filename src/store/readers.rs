@@ -110,7 +110,7 @@ impl Readers {
             let value = read(&reading)?;
             Ok((value, reading.reserved()))
         });
-        // From here on the connection may be that of another read.
+        // From here on the connection may belong to another read.
         running.interrupt.lock().take();
         self.patience.end(&result);
         let (value, reserved) = result?;
@@ -148,7 +148,7 @@ struct RunningRead {
     interrupt: Mutex<Option<InterruptHandle>>,
 }
 
-/// Stops a read when nobody waits for it any more.
+/// Stops a read when its caller does not wait for it any more.
 struct StopWhenDropped(Arc<RunningRead>);
 
 impl Drop for StopWhenDropped {

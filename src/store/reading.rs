@@ -1,5 +1,5 @@
 //! One read of the database: it asks for memory before it takes anything into memory, and stops
-//! when nobody wants its result any more.
+//! when its result is not wanted any more.
 
 use std::cell::Cell;
 use std::ops::Deref;

@@ -80,7 +80,7 @@ pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// The address of a database that nobody changes meanwhile.
+/// The address of a database that is not changed meanwhile.
 fn unchanging_uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

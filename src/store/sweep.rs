@@ -180,7 +180,7 @@ pub(super) fn stored_bytes(connection: &Connection) -> Result<u64, StoreError> {
     Ok(select.query_row([], |row| row.get(0))?)
 }
 
-/// Deletes the references of an owner to a text, and the text if nobody else has it. Returns
+/// Deletes the references of an owner to a text, and the text if no other owner has it. Returns
 /// whether there were references, and whether the text was deleted.
 fn delete_of_owner(
     connection: &Connection,

@@ -14,7 +14,7 @@ pub(crate) struct TextPosition {
     pub first_line: u64,
 }
 
-/// Finds a range. One that lies beyond the end is empty and positioned at the end.
+/// Finds a range. One beyond the end is empty and positioned at the end.
 pub(crate) fn locate(text: &str, range: &ArtifactRange) -> TextPosition {
     let bytes = match range {
         ArtifactRange::Whole => 0..text.len(),

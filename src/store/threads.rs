@@ -2,7 +2,7 @@
 //!
 //! A thread only grows at its end. A response that continues another one is appended to its thread
 //! if that ends with it; else a new thread begins there, which has the other one as its parent. So
-//! each turn stores what is new in it, and a thread is trimmed to what somebody still refers to.
+//! each turn stores what is new in it, and a thread is trimmed to what is still referred to.
 
 use std::ops::Range;
 

@@ -52,8 +52,8 @@ impl ClockLag {
     }
 }
 
-/// Lets the time follow the clock after the server ran for so long, and returns it. It never goes
-/// back, but it is never ahead of the clock for those who delete.
+/// Lets the time follow the clock when the server starts or has run for `ran`, and returns it. It
+/// never goes back, but it is never ahead of the clock for those who delete.
 pub(super) fn advance(
     connection: &Connection,
     now: u64,

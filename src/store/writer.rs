@@ -224,7 +224,7 @@ impl WriterState {
         Ok(result)
     }
 
-    /// Empties the write-ahead log, or does that later if somebody reads. Returns whether it is
+    /// Empties the write-ahead log, or does that later if there are readers. Returns whether it is
     /// empty.
     pub(super) fn empty_log(&mut self) -> Result<bool, StoreError> {
         let result = self.log.empty(&self.connection, Instant::now());
