@@ -99,7 +99,7 @@ impl BackgroundRun {
     }
 }
 
-/// A log that nobody reads.
+/// A log without readers.
 struct UnreadLog;
 
 impl EventLog for UnreadLog {

@@ -58,7 +58,7 @@ pub struct TurnEnvironment {
     pub tools: Option<Arc<dyn ToolRunner>>,
 }
 
-/// Makes the environment of each turn: the real one, one with a recorder, or that of a replay.
+/// Makes the environment of each turn: the real one, one with a recorder, or one for a replay.
 pub trait TurnEnvironmentFactory: Send + Sync {
     /// Makes the environment of the turn that answers this request.
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment;

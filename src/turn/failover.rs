@@ -218,7 +218,7 @@ impl Failover {
     }
 
     /// Ends failover, because content has arrived on this route: remembers the request's
-    /// fingerprint, and the route as that of the session if it is not the preferred one.
+    /// fingerprint, and the route for the session if it is not the preferred one.
     pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt, response_id: &str) {
         let (shared, route) = (&self.shared, &attempt.route);
         let (owner, session) = (&self.owner, &self.session);

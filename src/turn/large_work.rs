@@ -1,5 +1,5 @@
-//! Long computations of a turn: they run without delaying other streams, and end soon when nobody
-//! wants their result any more.
+//! Long computations of a turn: they run without delaying other streams, and end soon when their
+//! result is not wanted any more.
 
 use std::time::Duration;
 

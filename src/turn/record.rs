@@ -33,7 +33,7 @@ mod report;
 /// Who stores what a turn has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpentStorage {
-    /// Nobody has: it is counted, and stored some seconds later.
+    /// It was counted only, and is stored some seconds later.
     Counted,
     /// It is stored with the response.
     WithResponse,
@@ -340,8 +340,8 @@ impl Record {
         self.fault = Some(fault.clone());
     }
 
-    /// The usage of the last upstream request. That of an answer that was cut off is what it had
-    /// used by then.
+    /// The usage of the last upstream request; for an answer that was cut off, what it had used
+    /// until then.
     fn last_usage(&self) -> Option<Usage> {
         self.usage.or(self.usage_so_far)
     }

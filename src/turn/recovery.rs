@@ -32,7 +32,7 @@ pub(super) struct RecoveryState {
     pub(super) max_retries: u32,
     /// How many requests of earlier turns have failed for the same prompt.
     pub(super) failed_before: u32,
-    /// The fault was that of the API key, and another key is usable.
+    /// The fault was about the API key, and another key is usable.
     pub(super) has_another_key: bool,
     /// This route is a fallback: another one failed before.
     pub(super) is_fallback: bool,
@@ -42,7 +42,7 @@ pub(super) struct RecoveryState {
     pub(super) jitter: f64,
 }
 
-/// Decides what to do after this fault. With a fallback at hand a provider gets one retry at most.
+/// Decides what to do after this fault. If there is a fallback, a provider gets one retry at most.
 pub(super) fn decide(fault: &Fault, state: RecoveryState) -> RecoveryAction {
     let max_retries = if state.has_fallback {
         state.max_retries.min(1)

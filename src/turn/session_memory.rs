@@ -335,8 +335,8 @@ impl SessionMemory {
     }
 
     /// Compares the prompt of a request with that of the response with this id, which may belong to
-    /// another session: what a client changes may be what its sessions are told apart by. `None` if
-    /// it is not remembered. A replay gets what was recorded.
+    /// another session: a client may change what its sessions are told apart by. `None` if it is
+    /// not remembered. A replay gets what was recorded.
     pub(super) fn cache_diagnostics(
         &self,
         owner: &Arc<str>,

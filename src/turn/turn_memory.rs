@@ -25,7 +25,7 @@ impl From<String> for ReceivedBody {
 /// when it ends.
 #[derive(Debug)]
 pub(super) struct TurnMemory {
-    /// The bodies: that of the client, and the one that is sent for it.
+    /// The bodies: the client's, and the one that is sent for it.
     request: MemoryShare,
     /// What the client's body counts; 0 if its recording counts it.
     client_body: usize,

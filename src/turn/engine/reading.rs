@@ -174,7 +174,7 @@ impl<S: Sink> Answer<'_, S> {
         let now = self.ctx.environment.clock.unix();
         let coalescer = self.coalescer.as_deref_mut();
         let coalescer = coalescer.filter(|_| round.hidden.is_none());
-        // Nobody reads the first events of a hidden answer, so they are not written.
+        // The first events of a hidden answer have no reader, so they are not written.
         let mut hidden_begun = true;
         let (assembler, events, begun) = match &mut round.hidden {
             Some(hidden) => (&mut hidden.assembler, &mut hidden.events, &mut hidden_begun),

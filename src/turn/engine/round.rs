@@ -95,7 +95,7 @@ impl Round {
         }
     }
 
-    /// The assembler that writes this round: its own, or that of the answer.
+    /// The assembler that writes this round: its own, or the answer's.
     pub(super) fn assembler<'r>(&'r self, of_answer: &'r Assembler) -> &'r Assembler {
         self.hidden.as_ref().map_or(of_answer, |it| &it.assembler)
     }

@@ -96,9 +96,9 @@ impl SessionRecords {
     }
 }
 
-/// The reasoning in the items of an answer by call id, as sealed baggage: that of the items, and of
-/// `origin` where an item has none. Each call gets the blobs between the call before it and itself,
-/// the last call also those after it; blobs are joined with spaces.
+/// The reasoning in the items of an answer by call id, as sealed baggage: the items' own, and that
+/// of `origin` where an item has none. Each call gets the blobs between the call before it and
+/// itself, the last call also those after it; blobs are joined with spaces.
 pub(super) fn reasoning_by_call<'i>(
     origin: &str,
     items: impl Iterator<Item = &'i [u8]>,
