@@ -235,7 +235,7 @@ fn quoted(words: &str) -> String {
     format!("\"{words}\"{end}")
 }
 
-/// What to do about an address that is not that of the API.
+/// What to do about an address that does not belong to the API.
 pub(super) fn address_remedy(path: &str) -> String {
     format!("Check its base_url: {path} is appended to it, and most end in /v1.")
 }

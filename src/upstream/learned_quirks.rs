@@ -1,9 +1,9 @@
 //! What the proxy learns about models: quirk patches from refusals of their providers, and how
 //! large requests and answers they had. In memory until the process ends.
 //!
-//! A refusal can be wrong, or quote what somebody else wrote. A patch that names a limit could
-//! make a model useless for every session, so limits are believed within bounds only and for a
-//! time; see [`LearnedQuirks::believes`].
+//! A refusal can be wrong, or quote a text from elsewhere. A patch that names a limit could make a
+//! model useless for every session, so limits are believed within bounds only and for a time; see
+//! [`LearnedQuirks::believes`].
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -23,7 +23,7 @@ enum TransportFailure {
     PlainServer,
     /// The certificate comes from an unknown authority.
     UntrustedCertificate,
-    /// The certificate is that of another server.
+    /// The certificate belongs to another server.
     CertificateOfAnother,
     /// The certificate cannot be used for another reason: it has expired, or is one of an
     /// authority.

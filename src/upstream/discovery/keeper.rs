@@ -21,7 +21,7 @@ const REFRESH: Duration = Duration::from_mins(5);
 const LOCAL_REFRESH: Duration = Duration::from_mins(1);
 /// After this time a provider that gave no list is asked again.
 const RETRY: Duration = Duration::from_secs(30);
-/// When somebody looks at the models, a list that is older is asked for again.
+/// When a client or user asks for the models, a list that is older is fetched again.
 const SHOWN_AGE: Duration = Duration::from_secs(2);
 /// How long the list of a provider that no longer answers is kept.
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -63,7 +63,7 @@ struct AskedProvider {
 }
 
 impl DiscoveryKeeper {
-    /// A keeper for the current configuration, which has asked nobody yet.
+    /// A keeper for the current configuration, which has asked no provider yet.
     pub fn new(config: Arc<ArcSwap<Config>>) -> Self {
         Self {
             config,
@@ -97,8 +97,9 @@ impl DiscoveryKeeper {
         self.wanted.notify_one();
     }
 
-    /// Somebody looks at the models: lists that are not fresh are asked for again, in the
-    /// background. Waits, at most `patience`, only for providers that were never asked.
+    /// Called when a client or user asks for the models: lists that are not fresh are fetched
+    /// again, in the background. Waits, at most `patience`, only for providers that were never
+    /// asked.
     pub async fn shown(&self, patience: Duration) {
         let now = Instant::now();
         let mut is_old = false;
