@@ -254,7 +254,7 @@ fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resu
         .enable_all()
         .build()?;
     // A file that has reached the limit of its size (`ulimit -f`) is a full disk: with a handler,
-    // which stays when nobody listens, the write fails, and the program does not end.
+    // which stays even without a listener, the write fails, and the program does not end.
     let exceeded = SignalKind::from_raw(Signal::XFSZ.as_raw());
     drop(runtime.block_on(async { signal(exceeded) })?);
     let result = runtime.block_on(command);

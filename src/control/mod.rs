@@ -211,7 +211,7 @@ impl ControlClient {
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(source)) => Err(match source.kind() {
-                // With port 0 the system chose the server's port, and nobody here knows which one.
+                // With port 0 the system chose the server's port, which is not known here.
                 std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::AddrNotAvailable => {
                     ControlError::NotRunning(address)
                 }

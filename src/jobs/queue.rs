@@ -358,7 +358,7 @@ impl SharedQueue {
         }
     }
 
-    /// Forgets the log of a run that has ended, once nobody has read it for a while.
+    /// Forgets the log of a run that has ended, once it has not been read for a while.
     async fn forget_later(&self, owner: Arc<str>, id: String) {
         let key = (owner, id);
         loop {

@@ -52,7 +52,7 @@ const MAX_CLIENT_CHARS: usize = 10;
 /// operator.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientColumn {
-    /// Whether somebody else owns something.
+    /// Whether an owner other than the operator has something.
     pub has_clients: bool,
 }
 
