@@ -139,111 +139,173 @@ fn cut_lines(
     end: TextEnd,
     pattern: impl Fn(usize, usize) -> Option<u64>,
 ) -> LineCut {
-    let mut cut = LineCut {
-        is_whole: true,
-        ..LineCut::default()
+    let mut cutter = LineCutter {
+        text,
+        room,
+        end,
+        pattern,
+        remaining: text,
+        left: room,
+        run: Run::default(),
+        lines: Vec::new(),
+        cut: LineCut {
+            is_whole: true,
+            ..LineCut::default()
+        },
     };
-    let mut lines: Vec<Cow<'_, str>> = Vec::new();
-    let mut rest = text;
-    let mut left = room;
-    let mut run = Run::default();
-    let place = |line: &str, others: &str| match end {
-        TextEnd::First => text.len() - others.len() - line.len(),
-        TextEnd::Last => others.len(),
-    };
-    let bare = |line: &'_ str| line.trim_end_matches(['\n', '\r']).len();
-    while !rest.is_empty() {
-        let (line, others) = end.split_line(rest);
-        let at = place(line, others);
-        rest = others;
-        let shown = line.get(..bare(line)).unwrap_or(line);
-        let found = pattern(at, at + shown.len());
-        if found.is_none() || found != run.pattern {
-            lines.extend(run.note().map(Cow::Owned));
-            run = Run {
-                pattern: found,
-                ..Run::default()
-            };
-        } else if run.shown >= SHOWN_OF_RUN && cut.is_whole {
-            let goes_on = run.folded > 0
-                || left > FOLD_CHARS && {
-                    let (next, behind) = end.split_line(rest);
-                    let at = place(next, behind);
-                    pattern(at, at + bare(next)) == found
-                };
-            if goes_on && run.folded_bytes > MAX_FOLDED_BYTES {
-                cut.is_whole = false;
-                break;
-            }
-            if goes_on {
-                if run.folded == 0 {
-                    left -= FOLD_CHARS;
-                }
-                run.folded += 1;
-                run.folded_bytes += line.len();
-                cut.bytes += line.len();
-                cut.patterns.extend(found);
-                continue;
-            }
+    while !cutter.remaining.is_empty() && cutter.take_line() {}
+    cutter.finish()
+}
+
+/// Takes lines from one end of a text, one after the other. Made for each end by [`cut_lines`].
+struct LineCutter<'t, P> {
+    text: &'t str,
+    room: usize,
+    end: TextEnd,
+    /// The pattern of the line between two bytes, if it may be folded.
+    pattern: P,
+    /// The lines that were not read yet.
+    remaining: &'t str,
+    /// The characters that may still be shown.
+    left: usize,
+    /// The run that the last line belongs to.
+    run: Run,
+    /// The lines to show, from this end on.
+    lines: Vec<Cow<'t, str>>,
+    cut: LineCut,
+}
+
+impl<'t, P: Fn(usize, usize) -> Option<u64>> LineCutter<'t, P> {
+    /// Folds the next line, or shows it whole or in part. False if there is no room for it.
+    fn take_line(&mut self) -> bool {
+        let (line, remaining) = self.end.split_line(self.remaining);
+        self.remaining = remaining;
+        let at = self.offset_of(line, remaining);
+        let shown = without_newline(line);
+        let pattern = (self.pattern)(at, at + shown.len());
+        if pattern.is_none() || pattern != self.run.pattern {
+            self.end_run();
+            self.run.pattern = pattern;
+        } else if self.run.shown >= SHOWN_OF_RUN && self.cut.is_whole && self.may_fold() {
+            return self.fold(line);
         }
-        let length = char_count_up_to(shown, left);
-        if length < left && length <= max_line_chars(room) {
-            run.shown += 1;
-            cut.chars += length + 1;
-            cut.patterns.extend(found);
-            cut.shown.push((at, at + line.len()));
-            left -= length + 1;
-            lines.push(shown.into());
-            if cut.is_whole {
-                cut.bytes += line.len();
-            }
+        let length = char_count_up_to(shown, self.left);
+        if length < self.left && length <= max_line_chars(self.room) {
+            self.push_whole(line, at, length);
+            true
         } else {
-            let most = left.min(max_line_chars(room) + MARKER_CHARS);
-            if most < MARKER_CHARS + MIN_LINE_PART {
-                cut.is_whole = false;
-                break;
-            }
+            self.push_part(line, at)
+        }
+    }
+
+    /// Where a line begins in the text, if these lines remain after it.
+    fn offset_of(&self, line: &str, remaining: &str) -> usize {
+        match self.end {
+            TextEnd::First => self.text.len() - remaining.len() - line.len(),
+            TextEnd::Last => remaining.len(),
+        }
+    }
+
+    /// Ends the run of the last line: a note tells how many of its lines are not shown.
+    fn end_run(&mut self) {
+        let run = std::mem::take(&mut self.run);
+        self.lines.extend(run.note().map(Cow::Owned));
+    }
+
+    /// Whether a further line of the run is folded. It is not if it is the last of the run and the
+    /// only one: a note would be no shorter.
+    fn may_fold(&self) -> bool {
+        if self.run.folded > 0 {
+            return true;
+        }
+        if self.left <= FOLD_CHARS {
+            return false;
+        }
+        let (next, behind) = self.end.split_line(self.remaining);
+        let at = self.offset_of(next, behind);
+        (self.pattern)(at, at + without_newline(next).len()) == self.run.pattern
+    }
+
+    /// Counts a line of the run that is not shown. False if too many of them were read.
+    fn fold(&mut self, line: &str) -> bool {
+        if self.run.folded_bytes > MAX_FOLDED_BYTES {
+            self.cut.is_whole = false;
+            return false;
+        }
+        if self.run.folded == 0 {
+            self.left -= FOLD_CHARS;
+        }
+        self.run.folded += 1;
+        self.run.folded_bytes += line.len();
+        self.cut.bytes += line.len();
+        self.cut.patterns.extend(self.run.pattern);
+        true
+    }
+
+    /// Shows a line with this number of characters.
+    fn push_whole(&mut self, line: &'t str, at: usize, length: usize) {
+        self.run.shown += 1;
+        self.cut.chars += length + 1;
+        self.cut.patterns.extend(self.run.pattern);
+        self.cut.shown.push((at, at + line.len()));
+        self.left -= length + 1;
+        self.lines.push(without_newline(line).into());
+        if self.cut.is_whole {
+            self.cut.bytes += line.len();
+        }
+    }
+
+    /// Shows the part of a line that is nearest to this end. False if there is no room for one.
+    fn push_part(&mut self, line: &str, at: usize) -> bool {
+        let most = self.left.min(max_line_chars(self.room) + MARKER_CHARS);
+        let has_room = most >= MARKER_CHARS + MIN_LINE_PART;
+        if has_room {
             let kept = most - MARKER_CHARS - 1;
+            let shown = without_newline(line);
             let length = shown.chars().count();
             let missing = length.saturating_sub(kept);
-            let (piece, marked) = match end {
+            let end = at + shown.len();
+            let (marked, range, bytes) = match self.end {
                 TextEnd::First => {
-                    let piece = first_chars(shown, kept);
-                    (piece, format!("{piece}… [{missing} more characters]"))
+                    let part = first_chars(shown, kept);
+                    let marked = format!("{part}… [{missing} more characters]");
+                    (marked, (at, at + part.len()), part.len())
                 }
                 TextEnd::Last => {
-                    let piece = last_chars(shown, kept);
-                    (piece, format!("[{missing} more characters] …{piece}"))
+                    let part = last_chars(shown, kept);
+                    let marked = format!("[{missing} more characters] …{part}");
+                    let bytes = part.len() + line.len() - shown.len();
+                    (marked, (end - part.len(), end), bytes)
                 }
             };
-            match end {
-                TextEnd::First => cut.shown.push((at, at + piece.len())),
-                TextEnd::Last => {
-                    let to = at + shown.len();
-                    cut.shown.push((to - piece.len(), to));
-                }
+            if self.cut.is_whole {
+                self.cut.bytes += bytes;
             }
-            if cut.is_whole {
-                cut.bytes += match end {
-                    TextEnd::First => piece.len(),
-                    TextEnd::Last => piece.len() + line.len() - shown.len(),
-                };
-            }
-            cut.is_whole = false;
-            cut.chars += kept.min(length);
-            left = left.saturating_sub(marked.chars().count() + 1);
-            lines.push(marked.into());
+            self.cut.shown.push(range);
+            self.cut.chars += kept.min(length);
+            self.left = self.left.saturating_sub(marked.chars().count() + 1);
+            self.lines.push(marked.into());
         }
+        self.cut.is_whole = false;
+        has_room
     }
-    lines.extend(run.note().map(Cow::Owned));
-    if end == TextEnd::Last {
-        lines.reverse();
+
+    /// The lines that were taken, in the order of the text.
+    fn finish(mut self) -> LineCut {
+        self.end_run();
+        if self.end == TextEnd::Last {
+            self.lines.reverse();
+        }
+        for line in &self.lines {
+            self.cut.text.push_str(line);
+            self.cut.text.push('\n');
+        }
+        self.cut
     }
-    for line in lines {
-        cut.text.push_str(&line);
-        cut.text.push('\n');
-    }
-    cut
+}
+
+fn without_newline(line: &str) -> &str {
+    line.trim_end_matches(['\n', '\r'])
 }
 
 /// The maximum characters of one line in `room` characters.
