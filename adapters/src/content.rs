@@ -237,8 +237,10 @@ impl<'a> MessageContent<'a> {
     }
 
     fn from_parts(fields: &[ContentPart<'a>], item: usize) -> Result<Self, Fault> {
-        let parts = fields.iter().enumerate();
-        let parts = parts.map(|(at, part)| read_part(part, at, item));
+        let parts = fields
+            .iter()
+            .enumerate()
+            .map(|(at, part)| read_part(part, at, item));
         Ok(Self {
             parts: parts.collect::<Result<_, _>>()?,
         })
@@ -393,8 +395,9 @@ fn read_part<'a>(part: &ContentPart<'a>, at: usize, item: usize) -> Result<Messa
             ))
         }
         (Some("input_audio"), _) => {
-            let audio = part.input_audio;
-            let audio = audio.and_then(|raw| serde_json::from_str::<AudioData<'a>>(raw.get()).ok());
+            let audio = part
+                .input_audio
+                .and_then(|raw| serde_json::from_str::<AudioData<'a>>(raw.get()).ok());
             let data = audio.as_ref().and_then(|audio| audio.data).or(part.data);
             let Some(data) = data.and_then(Text::from_raw) else {
                 return Err(invalid(

@@ -14,8 +14,12 @@ pub(crate) const GO_ON: &str = "Continue.";
 /// The fault of a request of whose input nothing is left. `notes` say what was left out.
 pub(crate) fn nothing_to_send(notes: &Notes) -> Fault {
     let is_about_input = |code: &str| code.ends_with("_skipped") || code == "empty_message_dropped";
-    let dropped = notes.iter().filter(|note| is_about_input(note.code));
-    let dropped: Vec<&str> = dropped.map(|note| note.detail.as_str()).take(8).collect();
+    let dropped: Vec<&str> = notes
+        .iter()
+        .filter(|note| is_about_input(note.code))
+        .map(|note| note.detail.as_str())
+        .take(8)
+        .collect();
     let why = match dropped.as_slice() {
         [] => "it has no message".to_owned(),
         dropped => format!("left out were: {}", dropped.join("; ")),

@@ -126,9 +126,10 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
             positions.entry(known).or_insert(position);
         }
     }
-    let anchored = rounds.iter();
-    let anchored = anchored.filter_map(|round| Some((round.anchor(&positions)?, round)));
-    let mut anchored: Vec<_> = anchored.collect();
+    let mut anchored: Vec<_> = rounds
+        .iter()
+        .filter_map(|round| Some((round.anchor(&positions)?, round)))
+        .collect();
     anchored.sort_by_key(|(anchor, _)| *anchor);
     let mut insertions = Vec::new();
     for (anchor, round) in anchored {

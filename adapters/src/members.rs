@@ -121,8 +121,10 @@ pub(crate) fn rewrite(
 ) {
     // A document of some megabytes is not copied as it grows, and takes no more than it has.
     let is_kept = |name: &str| changes.iter().all(|(changed, _)| *changed != name);
-    let kept = members.iter().filter(|(name, _)| is_kept(name));
-    let kept = kept.map(|(name, value)| name.len() + value.get().len());
+    let kept = members
+        .iter()
+        .filter(|(name, _)| is_kept(name))
+        .map(|(name, value)| name.len() + value.get().len());
     let changed = changes
         .iter()
         .filter_map(|(name, json)| Some(name.len() + json.as_ref()?.len()));

@@ -118,8 +118,10 @@ pub(super) fn header_line(id: &str, description: &str) -> String {
 /// The byte at which a page of this text ends: within the limits, and at a line end if
 /// there is one in its second half.
 fn page_end(text: &str, chars: usize) -> usize {
-    let by_chars = text.char_indices().nth(chars);
-    let by_chars = by_chars.map_or(text.len(), |(at, _)| at);
+    let by_chars = text
+        .char_indices()
+        .nth(chars)
+        .map_or(text.len(), |(at, _)| at);
     let max = text.floor_char_boundary(by_chars.min(MAX_BYTES));
     if max == text.len() {
         return max;

@@ -224,11 +224,14 @@ impl ConnectionTurn {
         });
         // A request that ran could be read.
         let bytes = self.source.size();
-        let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id));
-        let own = own.unwrap_or_default();
-        let own = own.into_iter().map(|item| item.json);
-        let output = response.output.iter();
-        let output = output.map(|(_, json)| String::from_utf8_lossy(json).into_owned());
+        let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id))
+            .unwrap_or_default()
+            .into_iter()
+            .map(|item| item.json);
+        let output = response
+            .output
+            .iter()
+            .map(|(_, json)| String::from_utf8_lossy(json).into_owned());
         let items: Vec<String> = own.chain(output).collect();
         let segment = HistorySegment::new(before, items.join(","), self.session, &counted);
         self.responses.keep(response.id.clone(), segment);

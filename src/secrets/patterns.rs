@@ -108,8 +108,10 @@ impl SecretPatterns {
     fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         for (regex, is_secret) in &self.shapes {
-            let values = regex.captures_iter(text).filter_map(|hit| hit.get(1));
-            let values = values.filter(|value| is_secret(value.as_bytes()));
+            let values = regex
+                .captures_iter(text)
+                .filter_map(|hit| hit.get(1))
+                .filter(|value| is_secret(value.as_bytes()));
             found.extend(values.map(|value| value.range()));
         }
         for hit in self.user_info.captures_iter(text) {

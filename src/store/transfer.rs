@@ -350,8 +350,10 @@ impl StoreImport<'_> {
             return Err(wrong("its items are in no order"));
         }
         check_response(response)?;
-        let thread = response.thread.map(|thread| self.thread(thread));
-        let thread = thread.transpose()?;
+        let thread = response
+            .thread
+            .map(|thread| self.thread(thread))
+            .transpose()?;
         if let Some(thread) = thread
             && threads::end(self.connection, thread)?.position < response.ends
         {

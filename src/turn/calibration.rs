@@ -95,9 +95,11 @@ impl TokenRatios {
     )]
     pub(super) fn correct(&self, route: &str, estimate: u64) -> u64 {
         let routes = self.0.lock();
-        let known = routes.get(route).map(|ratios| ratios.by_size.iter());
-        let known = known.into_iter().flatten().enumerate();
-        let known = known.filter_map(|(size, ratio)| Some((size, (*ratio)?)));
+        let known = routes
+            .get(route)
+            .into_iter()
+            .flat_map(|ratios| ratios.by_size.iter().enumerate())
+            .filter_map(|(size, ratio)| Some((size, (*ratio)?)));
         let nearest = known.min_by_key(|(size, _)| size.abs_diff(size_class(estimate)));
         nearest.map_or(estimate, |(_, ratio)| {
             (estimate as f64 * ratio).round() as u64

@@ -59,9 +59,12 @@ impl ResponseHeaders {
                 && name.as_str().len().max(value.len()) <= MAX_RATE_LIMIT_BYTES
                 && value.to_str().is_ok()
         };
-        let limits = upstream.iter().filter(is_passed_on).take(MAX_RATE_LIMITS);
-        let limits = limits.map(|(name, value)| (name.clone(), value.clone()));
-        let limits = limits.collect();
+        let limits = upstream
+            .iter()
+            .filter(is_passed_on)
+            .take(MAX_RATE_LIMITS)
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
         self.update(|content| content.rate_limits = limits);
     }
 

@@ -134,8 +134,11 @@ impl DecodedBody {
 
 /// The coding as the headers name it.
 fn declared_name(headers: &HeaderMap) -> String {
-    let names = headers.get_all(CONTENT_ENCODING).iter();
-    let names: Vec<_> = names.filter_map(|name| name.to_str().ok()).collect();
+    let names: Vec<_> = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .filter_map(|name| name.to_str().ok())
+        .collect();
     names.join(", ").chars().take(64).collect()
 }
 

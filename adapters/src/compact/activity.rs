@@ -42,8 +42,9 @@ pub(super) fn patched_files(item: &Item<'_>) -> Vec<String> {
         patch: Option<Cow<'a, str>>,
     }
     if item.kind == ItemKind::ApplyPatchCall {
-        let operation = item.operation();
-        let operation = operation.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let operation = item
+            .operation()
+            .and_then(|raw| serde_json::from_str(raw.get()).ok());
         return operation
             .and_then(|operation: PatchOperation| operation.path)
             .into_iter()

@@ -67,8 +67,10 @@ pub(crate) fn replace_covered_history<'a>(turn: &mut Turn<'a>, tail: &'a OnceLoc
     let from = counted.last().map(|(index, _)| index);
     replace_history(turn, Item::compaction(&blob), from.unwrap_or(at)..at);
     if from.is_none() {
-        let repeated = tail.get_or_init(|| repeated).iter();
-        let repeated = repeated.filter_map(|json| Item::hidden(json));
+        let repeated = tail
+            .get_or_init(|| repeated)
+            .iter()
+            .filter_map(|json| Item::hidden(json));
         let summary = turn
             .items
             .iter()
@@ -96,17 +98,25 @@ pub fn repeated_items(turn: &Turn<'_>, from: usize) -> Vec<String> {
         }
         (None, _) => None,
     };
-    let retained = turn.items.iter().skip(from);
-    let retained = retained.filter(|item| !item.is_system() && item.kind != ItemKind::Compaction);
-    let all: Vec<String> = retained.filter_map(json).collect();
+    let all: Vec<String> = turn
+        .items
+        .iter()
+        .skip(from)
+        .filter(|item| !item.is_system() && item.kind != ItemKind::Compaction)
+        .filter_map(json)
+        .collect();
     if all.iter().map(String::len).sum::<usize>() <= MAX_TAIL {
         return all;
     }
     let is_user = |item: &Item<'_>| item.kind == ItemKind::Message && item.role() == "user";
-    let calls = turn.items.iter().rev();
-    let calls = calls.take_while(|item| !item.kind.is_output() && !is_user(item));
-    let calls = calls.filter(|item| item.kind.is_call());
-    let mut calls: Vec<String> = calls.filter_map(json).collect();
+    let mut calls: Vec<String> = turn
+        .items
+        .iter()
+        .rev()
+        .take_while(|item| !item.kind.is_output() && !is_user(item))
+        .filter(|item| item.kind.is_call())
+        .filter_map(json)
+        .collect();
     calls.reverse();
     calls
 }

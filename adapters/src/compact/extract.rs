@@ -48,8 +48,10 @@ pub fn extract(turn: &Turn<'_>, plan: &Plan, max_chars: usize) -> String {
     let weights: usize = sections.iter().map(|section| section.weight).sum();
     let room = max_chars.saturating_sub(titles);
     // A section of weight n counts as n equal sections.
-    let weighted = sections.iter().zip(&needs);
-    let weighted = weighted.flat_map(|(section, need)| std::iter::repeat_n(*need, section.weight));
+    let weighted = sections
+        .iter()
+        .zip(&needs)
+        .flat_map(|(section, need)| std::iter::repeat_n(*need, section.weight));
     let share = fair_share(&weighted, room.saturating_sub(weights));
     let mut extract = HEADING.to_owned();
     for section in &sections {
@@ -128,8 +130,10 @@ fn user_messages<'a>(items: &[Item<'a>]) -> Vec<Cow<'a, str>> {
 
 /// The newest texts, one per line.
 fn message_lines(texts: &[Cow<'_, str>]) -> String {
-    let newest = texts.get(texts.len().saturating_sub(MAX_MESSAGES)..);
-    let newest = newest.unwrap_or_default().iter();
+    let newest = texts
+        .get(texts.len().saturating_sub(MAX_MESSAGES)..)
+        .unwrap_or_default()
+        .iter();
     let lines: Vec<String> = newest
         .map(|text| format!("- {}", activity::one_line(text, 500)))
         .collect();
@@ -241,8 +245,11 @@ fn last_errors(items: &[Item<'_>], plan: &Plan) -> String {
     /// the replacement is searched, if there is one.
     const MAX_OUTPUTS: usize = 40;
     const MAX_BYTES: usize = 1 << 20;
-    let outputs = items.iter().enumerate().rev();
-    let outputs = outputs.filter(|(_, item)| output::max_text_len(item) > 0);
+    let outputs = items
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, item)| output::max_text_len(item) > 0);
     let mut errors: Vec<String> = Vec::new();
     for (index, item) in outputs.take(MAX_OUTPUTS) {
         let found = match plan.replacement_text(index) {

@@ -122,9 +122,11 @@ fn text(sent: Option<&RawValue>) -> Cow<'static, str> {
 /// `tools`, with null for each field that the client left out of a function tool. Tools of other
 /// types are repeated as they came. `None` if nothing was left out.
 fn completed_tools(all: &str) -> Option<String> {
-    let tools: Vec<&RawValue> = serde_json::from_str(all).ok()?;
-    let tools = tools.into_iter().map(|tool| EditedObject::read(tool.get()));
-    let mut tools: Vec<EditedObject<'_>> = tools.collect::<Option<_>>()?;
+    let mut tools: Vec<EditedObject<'_>> = serde_json::from_str::<Vec<&RawValue>>(all)
+        .ok()?
+        .into_iter()
+        .map(|tool| EditedObject::read(tool.get()))
+        .collect::<Option<_>>()?;
     let mut changed = false;
     for tool in tools.iter_mut().filter(|tool| tool.is("type", "function")) {
         for key in ["description", "parameters", "strict"] {

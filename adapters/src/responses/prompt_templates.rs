@@ -274,10 +274,10 @@ impl TemplateText {
         let mut literal = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("{{") {
-            let found = after.split_once("}}");
-            let found = found.map(|(name, after)| (name.trim(), after));
-            let found =
-                found.filter(|(name, _)| !name.is_empty() && name.bytes().all(is_name_byte));
+            let found = after
+                .split_once("}}")
+                .map(|(name, after)| (name.trim(), after))
+                .filter(|(name, _)| !name.is_empty() && name.bytes().all(is_name_byte));
             literal.push_str(before);
             if let Some((name, after)) = found {
                 pieces.push(TemplatePiece::Literal(std::mem::take(&mut literal)));

@@ -123,8 +123,11 @@ impl Webhooks {
             let config = self.0.config.load_full();
             let mut pause = LONGEST_SLEEP;
             let served: HashSet<&String> = busy.values().collect();
-            let idle = config.webhooks.iter();
-            let idle: Vec<&Webhook> = idle.filter(|it| !served.contains(&it.name)).collect();
+            let idle: Vec<&Webhook> = config
+                .webhooks
+                .iter()
+                .filter(|it| !served.contains(&it.name))
+                .collect();
             for webhook in idle {
                 match self.due(&config, webhook).await {
                     Ok(Due::Now(deliveries)) => {

@@ -181,8 +181,10 @@ fn known_baggage<'o>(
     options: &ChatOptions<'o>,
 ) -> impl Iterator<Item = Baggage> + use<'o> {
     let id = turn.items.get(call).and_then(Item::call_id);
-    let blobs = id.and_then(|id| options.known_baggage?.get(id.as_ref()));
-    let blobs = blobs.map(String::as_str).unwrap_or_default();
+    let blobs = id
+        .and_then(|id| options.known_baggage?.get(id.as_ref()))
+        .map(String::as_str)
+        .unwrap_or_default();
     blobs.split(' ').filter_map(Baggage::open)
 }
 

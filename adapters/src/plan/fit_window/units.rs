@@ -201,8 +201,10 @@ impl UnitReader<'_, '_> {
             self.add_text(unit, index, TextRole::Arguments, bytes, 0);
         }
         if self.limits.keeps_media_and_reasoning {
-            let reasoning = answer.reasoning.iter();
-            let reasoning = reasoning.filter_map(|index| self.turn.items.get(*index));
+            let reasoning = answer
+                .reasoning
+                .iter()
+                .filter_map(|index| self.turn.items.get(*index));
             unit.frame += reasoning.map(reasoning_len).sum::<usize>();
         }
     }

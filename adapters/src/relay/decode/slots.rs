@@ -73,9 +73,13 @@ impl ItemSlots {
     /// The slots of the items that are not complete, in their order, with the position of
     /// each among all items.
     pub(super) fn take_open(&mut self) -> Vec<(usize, u32)> {
-        let open = self.ended.iter().enumerate().filter(|(_, ended)| !**ended);
-        let open = open.filter_map(|(at, _)| Some((at, u32::try_from(at).ok()?)));
-        let open: Vec<_> = open.collect();
+        let open: Vec<_> = self
+            .ended
+            .iter()
+            .enumerate()
+            .filter(|(_, ended)| !**ended)
+            .filter_map(|(at, _)| Some((at, u32::try_from(at).ok()?)))
+            .collect();
         self.ended.fill(true);
         open
     }

@@ -122,9 +122,11 @@ impl ExcerptSource<'_> {
         };
         let shown = ends.text(labels, &middle);
         let chars: usize = units.iter().map(|unit| unit.text.chars().count()).sum();
-        let ranges = units.iter().map(|unit| (unit.start, unit.end));
-        let ranges = ranges.chain(ends.first.shown.iter().copied());
-        let ranges = ranges.chain(ends.last.shown.iter().copied());
+        let ranges = units
+            .iter()
+            .map(|unit| (unit.start, unit.end))
+            .chain(ends.first.shown.iter().copied())
+            .chain(ends.last.shown.iter().copied());
         ExcerptBody {
             chars: chars + ends.first.chars + ends.last.chars,
             lines: line_cut::lines_in(text, ranges.collect()),
@@ -134,8 +136,10 @@ impl ExcerptSource<'_> {
 
     /// The searches that would find more than is shown.
     fn hints(&self, shown: &str, layout: ExcerptLayout) -> String {
-        let texts = self.queries.iter();
-        let texts = texts.filter_map(|it| it.text(shown, self.measure, layout.retention));
+        let texts = self
+            .queries
+            .iter()
+            .filter_map(|it| it.text(shown, self.measure, layout.retention));
         let mut hints = String::new();
         for text in texts {
             if hints.chars().count() + text.chars().count() <= layout.room / 6 {

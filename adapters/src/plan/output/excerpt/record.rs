@@ -248,8 +248,9 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
         .unwrap_or(odd);
     let in_record = || {
         meant.key_prefixes(text).find_map(|prefix| {
-            let lines = above().chain(below());
-            let lines = lines.filter(|line| line.bare(text).starts_with(prefix));
+            let lines = above()
+                .chain(below())
+                .filter(|line| line.bare(text).starts_with(prefix));
             named(text, &lines.collect::<Vec<_>>(), odd)
         })
     };
@@ -306,10 +307,13 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
 fn name_of_paragraph(text: &str, above: &[Line], odd: Line) -> Option<Line> {
     let is_name = |line: &&Line| line.is_unique(text);
     let mut lines: Vec<Line> = above.iter().rev().copied().collect();
-    let first = lines.first().filter(is_name).copied();
-    let first = first.filter(|line| !line.is_comment(text));
-    let below = std::iter::successors(odd.below(text), |line| line.below(text));
-    let below = below.take_while(|line| !line.is_blank(text) && !line.divides(text));
+    let first = lines
+        .first()
+        .filter(is_name)
+        .copied()
+        .filter(|line| !line.is_comment(text));
+    let below = std::iter::successors(odd.below(text), |line| line.below(text))
+        .take_while(|line| !line.is_blank(text) && !line.divides(text));
     lines.extend(below.take_while(|line| line.end - odd.start <= SEARCHED_BYTES));
     first
         .or_else(|| named(text, &lines, odd))
