@@ -113,14 +113,14 @@ use writer::{StoreWrite, WriterConnection, WriterState};
 use crate::net::LOCAL_OWNER;
 use crate::net::memory::{CountedValue, ProcessMemory};
 
-/// The most jobs that wait for the writer thread.
-const QUEUED_JOBS: usize = 64;
+/// The most writes that wait for the writer thread.
+const QUEUED_WRITES: usize = 64;
 
 /// An open database. The data directory stays locked until the store is dropped, and dropping it
 /// waits until everything that was queued is written.
 pub struct Store {
     data_dir: DataDir,
-    jobs: Option<mpsc::Sender<StoreWrite>>,
+    queue: Option<mpsc::Sender<StoreWrite>>,
     thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
     size: DatabaseSize,
@@ -256,18 +256,18 @@ impl Store {
         memory: &ProcessMemory,
     ) -> Result<Self, StoreError> {
         let readers = Readers::open(data_dir, memory.clone())?;
-        let (jobs, queue) = mpsc::channel(QUEUED_JOBS);
+        let (queue, queued) = mpsc::channel(QUEUED_WRITES);
         let size = DatabaseSize::default();
         let thread = writer::start(
             connection,
             data_dir.clone(),
             lock.clone(),
             size.clone(),
-            queue,
+            queued,
         )?;
         Ok(Self {
             thread: Some(thread),
-            jobs: Some(jobs),
+            queue: Some(queue),
             readers: Arc::new(readers),
             size,
             data_dir: data_dir.clone(),
@@ -279,30 +279,30 @@ impl Store {
 
     /// Queues a batch for the writer thread. Never blocks.
     pub fn write(&self, batch: ArtifactBatch) -> PendingWrite {
-        PendingWrite::queue(self.jobs.as_ref(), batch)
+        PendingWrite::queue(self.queue.as_ref(), batch)
     }
 
     /// Records that these references were shown to the model again. Returns them if the queue is
     /// full. Never blocks.
     pub fn mark_shown(&self, references: Vec<i64>, now: u64) -> Result<(), Vec<i64>> {
-        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
+        let Some(Ok(room)) = self.queue.as_ref().map(mpsc::Sender::try_reserve) else {
             return Err(references);
         };
-        let (job, _) = writer::job(move |writer| {
+        let (write, _) = writer::alone(move |writer| {
             writer.write(|writer| batch::mark_shown(&mut writer.connection, &references, now))
         });
-        room.send(job);
+        room.send(write);
         Ok(())
     }
 
     /// Records that an artifact was read. Waits for room in the queue, not for the disk.
     pub async fn mark_accessed(&self, owner: &str, id: &str, now: u64) {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        let (job, _) = writer::job(move |writer| {
+        let (write, _) = writer::alone(move |writer| {
             writer.write(|writer| batch::mark_accessed(&writer.connection, &owner, &id, now))
         });
-        if let Some(jobs) = &self.jobs {
-            jobs.send(job).await.ok();
+        if let Some(queue) = &self.queue {
+            queue.send(write).await.ok();
         }
     }
 
@@ -424,9 +424,9 @@ impl Store {
     /// Imports what was exported from another store. Ids that exist are skipped.
     pub async fn import(&self, owner: &str, file: PathBuf) -> Result<ImportCounts, TransferError> {
         let owner = owner.to_owned();
-        let (job, answer) =
-            writer::job(move |writer| transfer::import(&mut writer.connection, &owner, &file));
-        self.answer(job, answer).await?
+        let (write, answer) =
+            writer::alone(move |writer| transfer::import(&mut writer.connection, &owner, &file));
+        self.answer(write, answer).await?
     }
 
     /// Does one step of deleting responses that were not used for long. Steps are short, so that
@@ -477,8 +477,8 @@ impl Store {
         &self,
         change: impl Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (job, answer) = group_commit::change(change);
-        self.answer(job, answer).await?
+        let (write, answer) = group_commit::change(change);
+        self.answer(write, answer).await?
     }
 
     /// Writes something in the thread that writes, and waits for it.
@@ -486,8 +486,8 @@ impl Store {
         &self,
         write: impl FnOnce(&mut WriterState) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (job, answer) = writer::job(move |writer| writer.write(write));
-        self.answer(job, answer).await?
+        let (write, answer) = writer::alone(move |writer| writer.write(write));
+        self.answer(write, answer).await?
     }
 
     /// Makes a change like [`Self::change`] if the queue has room. Does not wait.
@@ -495,11 +495,11 @@ impl Store {
         &self,
         change: impl Fn(&Connection) -> Result<(), StoreError> + Send + 'static,
     ) -> bool {
-        let Some(Ok(room)) = self.jobs.as_ref().map(mpsc::Sender::try_reserve) else {
+        let Some(Ok(room)) = self.queue.as_ref().map(mpsc::Sender::try_reserve) else {
             return false;
         };
-        let (job, _) = group_commit::change(change);
-        room.send(job);
+        let (write, _) = group_commit::change(change);
+        room.send(write);
         true
     }
 
@@ -508,8 +508,8 @@ impl Store {
         &self,
         delete: impl Fn(&mut WriterState) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (job, answer) = writer::job(move |writer| writer.delete(delete));
-        self.answer(job, answer).await?
+        let (write, answer) = writer::alone(move |writer| writer.delete(delete));
+        self.answer(write, answer).await?
     }
 
     /// Deletes artifacts.
@@ -524,14 +524,14 @@ impl Store {
         .await
     }
 
-    /// Queues a job and waits for its result.
+    /// Queues a write and waits for its result.
     async fn answer<T>(
         &self,
-        job: StoreWrite,
+        write: StoreWrite,
         answer: oneshot::Receiver<T>,
     ) -> Result<T, StoreError> {
-        let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
-        jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        let queue = self.queue.as_ref().ok_or(StoreError::Closed)?;
+        queue.send(write).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)
     }
 
@@ -558,7 +558,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.queue = None;
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }

@@ -19,11 +19,11 @@ enum PendingState {
 }
 
 impl PendingWrite {
-    pub(super) fn queue(jobs: Option<&mpsc::Sender<StoreWrite>>, batch: ArtifactBatch) -> Self {
-        Self(match jobs.map(mpsc::Sender::try_reserve) {
+    pub(super) fn queue(queue: Option<&mpsc::Sender<StoreWrite>>, batch: ArtifactBatch) -> Self {
+        Self(match queue.map(mpsc::Sender::try_reserve) {
             Some(Ok(room)) => PendingState::Queued(send(room, batch)),
             Some(Err(_)) | None => {
-                PendingState::NotQueued(batch, jobs.map(mpsc::Sender::downgrade))
+                PendingState::NotQueued(batch, queue.map(mpsc::Sender::downgrade))
             }
         })
     }
@@ -37,11 +37,11 @@ impl PendingWrite {
         };
         let answer = match self.0 {
             PendingState::Queued(answer) => answer,
-            PendingState::NotQueued(batch, jobs) => {
-                let Some(jobs) = jobs.and_then(|jobs| jobs.upgrade()) else {
+            PendingState::NotQueued(batch, queue) => {
+                let Some(queue) = queue.and_then(|queue| queue.upgrade()) else {
                     return Err(closed(batch.artifacts));
                 };
-                match jobs.reserve().await {
+                match queue.reserve().await {
                     Ok(room) => send(room, batch),
                     Err(_) => return Err(closed(batch.artifacts)),
                 }
@@ -52,7 +52,7 @@ impl PendingWrite {
 }
 
 fn send(room: mpsc::Permit<'_, StoreWrite>, batch: ArtifactBatch) -> BatchAnswer {
-    let (job, answer) = writer::job(|writer| writer.write_batch(batch));
-    room.send(job);
+    let (write, answer) = writer::alone(|writer| writer.write_batch(batch));
+    room.send(write);
     answer
 }

@@ -45,7 +45,7 @@ pub(super) enum WriterConnection {
     Reading(Connection),
 }
 
-/// A job for the writer thread.
+/// A write that waits for the writer thread.
 pub(super) enum StoreWrite {
     /// Runs by itself.
     Alone(Box<dyn FnOnce(&mut WriterState) + Send>),
@@ -69,14 +69,14 @@ pub struct UnwrittenBatch {
     pub error: StoreError,
 }
 
-/// Starts the thread, which keeps `size` up to date. It ends when all senders of jobs are gone and
+/// Starts the thread, which keeps `size` up to date. It ends when all senders are gone and
 /// the queue is empty.
 pub(super) fn start(
     connection: WriterConnection,
     data_dir: DataDir,
     lock: Option<Arc<DataDirLock>>,
     size: DatabaseSize,
-    mut jobs: mpsc::Receiver<StoreWrite>,
+    mut queue: mpsc::Receiver<StoreWrite>,
 ) -> Result<JoinHandle<()>, StoreError> {
     size.update(&data_dir);
     let (connection, next_try) = match connection {
@@ -96,30 +96,30 @@ pub(super) fn start(
     let runtime = runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    let thread = thread::Builder::new().name("artifacts".to_owned());
+    let thread = thread::Builder::new().name("store".to_owned());
     Ok(thread.spawn(move || {
-        let mut next = runtime.block_on(next_job(&mut writer, &mut jobs));
-        while let Some(job) = next.take() {
+        let mut next = runtime.block_on(next_write(&mut writer, &mut queue));
+        while let Some(write) = next.take() {
             writer.try_to_write();
-            match job {
+            match write {
                 StoreWrite::Alone(work) => work(&mut writer),
                 StoreWrite::Shared(first) => {
                     let changes;
-                    (changes, next) = waiting_changes(first, &mut jobs);
+                    (changes, next) = waiting_changes(first, &mut queue);
                     group_commit::commit(&mut writer, changes);
                 }
             }
             size.update(&writer.data_dir);
             writer.log.written(Instant::now());
-            next = next.or_else(|| runtime.block_on(next_job(&mut writer, &mut jobs)));
+            next = next.or_else(|| runtime.block_on(next_write(&mut writer, &mut queue)));
         }
     })?)
 }
 
-/// Waits for a job, and empties the log whenever that is due.
-async fn next_job(
+/// Waits for a write, and empties the log whenever that is due.
+async fn next_write(
     writer: &mut WriterState,
-    jobs: &mut mpsc::Receiver<StoreWrite>,
+    queue: &mut mpsc::Receiver<StoreWrite>,
 ) -> Option<StoreWrite> {
     while let Some(pause) = writer.log.pause(Instant::now()) {
         if pause.is_zero() {
@@ -127,40 +127,40 @@ async fn next_job(
             if writer.empty_log().is_ok_and(|is_empty| is_empty) {
                 writer.data_dir.keep_reserve();
             }
-        } else if let Ok(job) = tokio::time::timeout(pause, jobs.recv()).await {
-            return job;
+        } else if let Ok(write) = tokio::time::timeout(pause, queue.recv()).await {
+            return write;
         }
     }
-    jobs.recv().await
+    queue.recv().await
 }
 
-/// This change and those that follow it in the queue, and the job behind them if it is there
-/// already.
+/// This change and those that follow it in the queue, and the write behind them if it is
+/// there already.
 fn waiting_changes(
     first: Box<dyn SharedChange>,
-    jobs: &mut mpsc::Receiver<StoreWrite>,
+    queue: &mut mpsc::Receiver<StoreWrite>,
 ) -> (Vec<Box<dyn SharedChange>>, Option<StoreWrite>) {
     let mut changes = vec![first];
     while changes.len() < MAX_CHANGES {
-        match jobs.try_recv() {
+        match queue.try_recv() {
             Ok(StoreWrite::Shared(change)) => changes.push(change),
-            Ok(job) => return (changes, Some(job)),
+            Ok(write) => return (changes, Some(write)),
             Err(_) => break,
         }
     }
     (changes, None)
 }
 
-/// A job, and where its result arrives.
-pub(super) fn job<T: Send + 'static>(
+/// A write that runs by itself, and where its result arrives.
+pub(super) fn alone<T: Send + 'static>(
     work: impl FnOnce(&mut WriterState) -> T + Send + 'static,
 ) -> (StoreWrite, oneshot::Receiver<T>) {
     let (reply, answer) = oneshot::channel();
-    let job = Box::new(move |writer: &mut WriterState| {
+    let write = Box::new(move |writer: &mut WriterState| {
         // The caller may no longer wait for the result.
         reply.send(work(writer)).ok();
     });
-    (StoreWrite::Alone(job), answer)
+    (StoreWrite::Alone(write), answer)
 }
 
 impl WriterState {
