@@ -70,7 +70,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name == LOCAL_OWNER {
         return Err(format!(
-            "a client may not be named {LOCAL_OWNER}, which stands for whoever runs the server"
+            "a client may not be named {LOCAL_OWNER}, which is the name of the operator"
         ));
     }
     if (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.bytes().all(fits) {

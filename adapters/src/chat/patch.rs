@@ -174,10 +174,10 @@ impl fmt::Display for ChatPatch {
                 "response_format is json_object at most"
             }
             Self::ResponseFormat(ResponseFormat::None) => "response_format is left out",
-            Self::SystemFirst => "the system message stands first",
+            Self::SystemFirst => "the system message comes first",
             Self::AnswerAfterTool => "an assistant message follows tool results",
             Self::MergeUser => "neighbouring user messages become one",
-            Self::ImageNeedsText => "text stands beside images",
+            Self::ImageNeedsText => "images come with text",
             Self::CallContent(_) => "a message with calls alone has another content",
             Self::CallIds(_) => "call ids have another form",
             Self::ToolNames => "tool messages name their tool",

@@ -112,12 +112,12 @@ impl MeasuringTurns {
         self.checks.push(match end {
             MeasuringTurnEnd::Limited => limited("overflow"),
             MeasuringTurnEnd::Failed(_) if is_understood => {
-                DoctorCheck::good("overflow", "a prompt that is too long is told as such")
+                DoctorCheck::good("overflow", "a prompt that is too long is refused as such")
             }
             MeasuringTurnEnd::Failed(message) => DoctorCheck::warning(
                 "overflow",
                 format!("A prompt that is too long is refused in words that are not understood: {message}"),
-                "Long sessions are compacted before the window is full all the same.",
+                "Long sessions are still compacted before the window is full.",
             ),
             MeasuringTurnEnd::Answered(_) | MeasuringTurnEnd::Endless => DoctorCheck::warning(
                 "overflow",
