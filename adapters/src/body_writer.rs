@@ -112,8 +112,8 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
         leaves_out
     }
 
-    /// Takes the last tools off a list that is too long for the provider, but for the one that has
-    /// to be called. Returns the names of those that the model does not get.
+    /// Takes the last tools off a list that is too long for the provider, except for the one that
+    /// has to be called. Returns the names of the tools that the model does not get.
     pub(crate) fn cut_tools<'t>(
         &mut self,
         tools: &mut Vec<&'t Tool<'a>>,

@@ -41,7 +41,7 @@ pub(crate) fn may_be(part: &ContentPart<'_>) -> bool {
 }
 
 fn is_svg(url: &Text<'_>) -> bool {
-    // The characters of the beginning need no escapes but for the slash.
+    // The only character of the beginning that needs an escape is the slash.
     let start = url.start(SVG.len() + 8);
     let start = start.trim_start().get(..SVG.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(SVG))

@@ -126,9 +126,9 @@ impl Price {
         ratio.is_finite().then(|| ratio.clamp(0.0, 1.0))
     }
 
-    /// The cost in US dollars of a request with `input` tokens, of which `cached` were read
-    /// from the provider's cache and `cache_write` written to it, and an answer with
-    /// `output` tokens. The tier that the input reaches applies to the whole request.
+    /// The cost in US dollars of a request with `input` tokens and an answer with `output` tokens.
+    /// `cached` of the input tokens were read from the provider's cache, and `cache_write` written
+    /// to it. The tier that the input reaches applies to the whole request.
     pub fn cost(&self, input: u64, cached: u64, cache_write: u64, output: u64) -> f64 {
         let tier = self.tiers.iter().rfind(|tier| input > tier.above);
         let (plain, read, out) = match tier {

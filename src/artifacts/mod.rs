@@ -425,7 +425,7 @@ impl Artifacts {
 }
 
 impl ArtifactCommit {
-    /// Takes the ids of the artifacts that are already known to be unkept: nobody can read them
+    /// Takes the ids of the artifacts that are already known to be unkept: they cannot be read
     /// back.
     pub fn take_unkept(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.unkept)

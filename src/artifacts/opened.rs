@@ -10,7 +10,7 @@ use futures_util::stream::{self, Stream};
 use super::owner::{OwnerArtifacts, ReadError};
 use crate::store::{ArtifactEntry, ArtifactRange, ArtifactText};
 
-/// The most bytes of a piece, but for the rest of a character.
+/// The most bytes of a piece, apart from the rest of a character.
 const PIECE_SIZE: u64 = 256 << 10;
 
 /// A range of an artifact. Made by [`OwnerArtifacts::open`]; it holds one piece of the text, or

@@ -26,7 +26,7 @@ use crate::store::{EventBatch, StoreError};
 /// How long a stream may be silent before a comment is sent, so that no proxy takes the connection
 /// for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The most bytes of events that are taken at once, but for a larger event.
+/// The most bytes of events that are taken at once, except for a larger event.
 const CHUNK_BYTES: usize = 32 << 10;
 /// Larger events are not copied to put them into a frame.
 const COPIED_BYTES: usize = 16 << 10;

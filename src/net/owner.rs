@@ -13,8 +13,8 @@ pub fn local_owner() -> String {
 
 /// The owner of a request: [`LOCAL_OWNER`], or the name of a client in the configuration.
 ///
-/// The HTTP edge puts it into the extensions of every request that it lets in, but for those that
-/// need no token.
+/// The HTTP edge puts it into the extensions of every request that it lets in, except for those
+/// that need no token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner(
     /// The name.

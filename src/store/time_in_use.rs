@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::error::StoreError;
 
-/// How far the time may follow the clock when a server starts, in seconds: starts cannot be told
-/// from jumps.
+/// How far the time may follow the clock when a server starts, in seconds: a long stop looks the
+/// same as a jump of the clock.
 const AT_START: u64 = 6 * 60 * 60;
 /// How much faster than the clock the time may go.
 const RATE: u64 = 24;

@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct StoredPrompts(OnceLock<Arc<Store>>);
 
-/// A comparison with a prompt in the store, under way while the upstream answers. Dropping it gives
-/// it up.
+/// A comparison with a prompt in the store, under way while the upstream answers. Dropping it ends
+/// it.
 pub(super) struct PendingComparison(JoinHandle<Option<PromptCacheDiagnostics>>);
 
 impl StoredPrompts {

@@ -1,5 +1,4 @@
-//! The body of a response of a provider, decoded. No coding is asked for, and some servers use one
-//! all the same.
+//! The body of a response of a provider, decoded. No coding is asked for, but some servers use one.
 
 use std::future::poll_fn;
 use std::pin::Pin;

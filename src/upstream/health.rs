@@ -52,8 +52,8 @@ pub struct LastRequestReport {
 }
 
 impl ProviderHealth {
-    /// How much longer turns that could also go to another provider avoid this one; `None` if it may
-    /// be asked.
+    /// How much longer turns that could also go to another provider avoid this one; `None` if it
+    /// may be asked.
     pub fn down_for(&self, now: Instant) -> Option<Duration> {
         let left = self.0.lock().down_until?.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)

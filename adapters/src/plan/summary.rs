@@ -6,8 +6,8 @@ use super::{Replacement, ReplacementKind};
 use crate::compaction_blob::{CompactionBlob, UNREADABLE_SUMMARY};
 use crate::turn::{ItemKind, Turn};
 
-/// Adds the text of each compaction item: its summary, or a constant sentence if another
-/// server made the item, whose content nobody else can read.
+/// Adds the text of each compaction item: its summary, or a constant sentence if another server
+/// made the item, whose content only that server can read.
 pub(super) fn insert_texts(turn: &Turn<'_>, replacements: &mut BTreeMap<usize, Replacement>) {
     for (index, item) in turn.items.iter().enumerate() {
         if item.kind != ItemKind::Compaction {

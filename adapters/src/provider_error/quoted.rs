@@ -30,8 +30,8 @@ pub fn quotes_limit(message: &str, patch: QuirkPatch, body: &[u8]) -> bool {
     is_stated
 }
 
-/// For each place where the number is in the message: the number with the words before it, as far
-/// as they have the same bytes in a JSON string.
+/// For each place where the number is in the message: the number with those words before it that
+/// have the same bytes in a JSON string.
 fn statements(message: &str, number: u64) -> impl Iterator<Item = &str> {
     numbers(message).filter_map(move |(start, end, value)| {
         if value != Some(number) {

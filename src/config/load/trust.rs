@@ -216,7 +216,7 @@ fn refused_settings(
         }
     }
     // What a service has by itself stays: whether it is on, what it is asked for, and its models,
-    // which nobody else gets.
+    // which no other provider gets.
     let is_service = gets_key || !usual.is_empty();
     for key in [
         "enabled",

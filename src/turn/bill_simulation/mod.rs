@@ -42,8 +42,8 @@ const TRACE_VARIABLE: &str = "RESPONDENT_TEST_TRACE";
 /// The sessions that are simulated unless the variable says otherwise.
 const SESSIONS: u64 = 20;
 
-/// The sum of the bills says something from so many sessions on: of fewer, those of one window or
-/// of one model decide it.
+/// The fewest sessions for which the sum of the bills says something: with fewer, the sessions of
+/// one window or of one model decide it.
 const MANY_SESSIONS: usize = 200;
 
 /// What all sessions may cost, in relation to nothing shortened.

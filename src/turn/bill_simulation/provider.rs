@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The tokens of an answer.
 const OUTPUT: u64 = 300;
 
-/// Tokens are longer or shorter in each part of a text with so many bytes.
+/// Tokens are longer or shorter in each part of a text with this many bytes.
 const NOISE_BYTES: usize = 1 << 14;
 
 pub(super) struct SimulatedProvider {
@@ -41,7 +41,7 @@ impl SimulatedProvider {
         }
     }
 
-    /// Answers a prompt, of which so many bytes begin an earlier one that was sent then.
+    /// Answers a prompt. Its first `shared` bytes begin an earlier one, which was sent at `last`.
     pub(super) fn answer(&self, prompt: &[u8], shared: usize, last: Option<Instant>) -> Usage {
         let is_fresh = last.is_some_and(|last| last.elapsed() <= self.cache.lifetime);
         let input = self.tokens(prompt);

@@ -35,8 +35,8 @@ impl<S: Sink> Answer<'_, S> {
         let idle = round.attempt.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.timing.commit_after;
         let mut reader = UpstreamReader::new(&round.attempt.route.dialect.quirks);
-        // `last_chunk` is when the provider sent something, moved on by the time in which nobody
-        // read it; `read_since` is when reading went on.
+        // `last_chunk` is when the provider sent something, moved on by the time in which it was
+        // not read; `read_since` is when reading went on.
         let mut last_chunk = Instant::now();
         let mut read_since = last_chunk;
         // When a complete answer ends whose connection stays open, and how much of it there was.

@@ -248,8 +248,8 @@ async fn probing(wire: PlayerWire) {
     assert_eq!(up.requests().len(), 2);
 }
 
-/// Accepting a background request sends nothing, nor does finding out that a history has to become a
-/// summary.
+/// Accepting a background request sends nothing, nor does finding out that a history has to become
+/// a summary.
 async fn work_that_sends_nothing(wire: PlayerWire) {
     let run = json!({"model": "up/m", "input": "go", "background": true});
     let mut long = turn("long");

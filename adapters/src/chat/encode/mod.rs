@@ -1,8 +1,8 @@
 //! Encodes a turn as the body of a Chat Completions request.
 //!
-//! The history is the last field but for the output limit; everything that stays
-//! the same precedes it. So two requests of a session share the longest possible
-//! prefix. Large strings are copied without being unescaped.
+//! The history is the last field before the output limit; everything that stays the same precedes
+//! it. So two requests of a session share the longest possible prefix. Large strings are copied
+//! without being unescaped.
 //!
 //! `parameters`, `effort`, `format` and `tools` each write one part of the body,
 //! and `history` writes the messages.

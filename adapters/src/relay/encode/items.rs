@@ -19,7 +19,7 @@ use crate::turn::{Item, ItemKind};
 const CLIENT_FIELD: &str = "internal_chat_message_metadata_passthrough";
 
 impl InputWriter<'_, '_> {
-    /// Writes an item of the upstream with its bytes, but for these changes.
+    /// Writes an item of the upstream with its bytes, except for these changes.
     pub(super) fn push_own(
         &mut self,
         item: &Item<'_>,

@@ -1,7 +1,7 @@
 //! Encodes a turn as the body of a Responses request.
 //!
-//! As on every wire the history is the last field but for the output limit, so that two
-//! requests of a session share the longest possible prefix.
+//! As on every wire, the history is the last field before the output limit, so that two requests of
+//! a session share the longest possible prefix.
 //!
 //! | module | contents |
 //! |---|---|

@@ -215,7 +215,7 @@ impl CallQueue {
     pub(super) fn finish(&mut self, complete: bool, out: &mut ItemOutput<'_>) {
         for mut call in self.take() {
             if call.is_withheld() {
-                // The answer ends here, so nobody would read the result.
+                // The answer ends here, so the result would not be read.
                 out.note("call_not_run", "the answer was cut off");
             } else if complete || call.is_complete() {
                 call.close("completed", out);

@@ -243,8 +243,8 @@ pub fn notice(measure: &OutputMeasure, is_instructions: bool, retention: Retenti
     )
 }
 
-/// The first block of an excerpt. Its first two lines are always there, the others as far
-/// as there is room.
+/// The first block of an excerpt. Its first two lines are always there, the others if there is
+/// room.
 fn description(
     measure: &OutputMeasure,
     call_id: &str,

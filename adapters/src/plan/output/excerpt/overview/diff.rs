@@ -107,7 +107,7 @@ impl ChangedFiles {
     fn read_header(&mut self, line: &str) -> bool {
         let line = line.trim_end_matches('\r');
         if let Some(paths) = line.strip_prefix("diff --git ") {
-            // Both paths are the same but for their first letter, unless the file was renamed.
+            // Both paths differ only in their first letter, unless the file was renamed.
             let new = paths.split_once(" b/").map_or(paths, |(_, new)| new);
             self.open(new);
         } else if let Some(old) = line.strip_prefix("--- ") {
