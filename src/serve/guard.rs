@@ -42,7 +42,7 @@ pub struct GuardSettings {
     pub redactor: Redactor,
 }
 
-/// The hash of the token of a client. The token itself is not known.
+/// The token of a client, known by its hash only.
 #[derive(Debug, Clone)]
 pub struct ClientToken {
     /// The name of the client, which owns what it stores.
