@@ -9,6 +9,7 @@ use registry::{EnumSet, Model, ToolChoiceMode};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::encode_options::EncodeOptions;
 use crate::json;
 use crate::media::MediaEstimate;
 use crate::notes::Notes;
@@ -17,7 +18,6 @@ use crate::schema::ReferenceRoom;
 use crate::text::Text;
 use crate::tools::{Tool, ToolChoice};
 use crate::turn::{Item, Turn};
-use crate::wire::EncodeOptions;
 
 /// A request body that is being written.
 pub(crate) struct BodyWriter<'o, 'a> {

@@ -302,3 +302,14 @@ impl<'a> Fragment<'a> {
         true
     }
 }
+
+/// How a piece of data arrived that a decoder gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataKind {
+    /// As a complete event, or a complete document.
+    Complete,
+    /// As an event named `error`.
+    ErrorEvent,
+    /// As the rest of the body, which may be truncated.
+    Trailing,
+}

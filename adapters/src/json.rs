@@ -12,6 +12,9 @@ use serde_json::value::RawValue;
 
 use crate::members::Members;
 
+/// The deepest nesting of arrays and objects in a request: twice what most JSON parsers allow.
+pub(crate) const MAX_DEPTH: usize = 256;
+
 mod unescape;
 
 pub use unescape::unescape;

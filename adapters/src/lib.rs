@@ -28,6 +28,7 @@ pub mod compaction_blob;
 mod content;
 mod effort;
 mod empty_input;
+mod encode_options;
 pub mod encoded;
 pub mod event;
 mod fair_share;

@@ -16,11 +16,12 @@ use std::mem::discriminant;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::chat::ChatPatch;
 pub use self::model::ModelPatch;
 pub use self::shared::{Parameter, SharedPatch};
-pub use crate::chat::patch::ChatPatch;
 pub use crate::effort::EffortLevels;
 
+mod chat;
 mod model;
 mod shared;
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use registry::WireQuirks;
 use serde_json::value::RawValue;
 
-use crate::event::Event;
+use crate::event::{DataKind, Event};
 use crate::fault::{Fault, Kind};
 use crate::quirk_patch::QuirkPatch;
 use crate::sse::{self, BOM};
@@ -21,17 +21,6 @@ use crate::wire::Decoder;
 pub struct UpstreamReader {
     framing: AnswerFraming,
     decoder: Decoder,
-}
-
-/// How a piece of data arrived that a decoder gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DataKind {
-    /// As a complete event, or a complete document.
-    Complete,
-    /// As an event named `error`.
-    ErrorEvent,
-    /// As the rest of the body, which may be truncated.
-    Trailing,
 }
 
 /// How the body is framed.

@@ -21,10 +21,12 @@ pub(crate) use self::hosted_search::HostedSearch;
 use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
-use crate::plan::UNKNOWN_TOOL;
 use crate::schema;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
+
+/// The tool name that is sent for a call without a name.
+pub const UNKNOWN_TOOL: &str = "unknown_tool";
 
 /// The longest function name that providers accept, in characters.
 const NAME_LIMIT: usize = 64;

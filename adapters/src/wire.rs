@@ -5,19 +5,19 @@
 //! [`registry::WireQuirks`], and an arm of each `match` here.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+
 use std::time::Duration;
 
-use registry::{Dialect, EnumSet, Model, RelayToolKind, WireQuirks};
+use registry::{EnumSet, Model, RelayToolKind, WireQuirks};
 
 use crate::chat::decode::ChatDecoder;
+pub use crate::encode_options::EncodeOptions;
 use crate::encoded::{self, Encoded};
-use crate::event::Event;
+use crate::event::{DataKind, Event};
 use crate::fault::{Fault, Kind, Retry};
 use crate::plan::Plan;
 use crate::provider_error;
 use crate::quirk_patch::{ChatPatch, QuirkPatch};
-use crate::reader::DataKind;
 use crate::relay::RelayDecoder;
 use crate::turn::Turn;
 use crate::{chat, relay};
@@ -32,38 +32,6 @@ pub struct WireRequest {
     pub headers: &'static [(&'static str, &'static str)],
     /// The body, and where its parts are.
     pub encoded: Encoded,
-}
-
-/// Everything that an encoder has to know besides the turn and its plan.
-#[derive(Clone, Copy, Debug)]
-pub struct EncodeOptions<'a> {
-    /// The wire with the quirks of the provider or model, and its fixed fields.
-    pub dialect: &'a Dialect,
-    /// The model's window, limits and abilities.
-    pub model: &'a Model,
-    /// The model's name in the request.
-    pub upstream_model: &'a str,
-    /// Provider and model of the route, as in
-    /// [`crate::baggage::Baggage::origin`]. Opaque reasoning data is sent back
-    /// only to the origin that made it.
-    pub origin: &'a str,
-    /// Sealed baggage ([`crate::baggage::Baggage::seal`]) by call id, for clients
-    /// that do not send reasoning items back. Several blobs of one call are
-    /// separated by spaces.
-    pub known_baggage: Option<&'a HashMap<String, String>>,
-}
-
-impl<'a> EncodeOptions<'a> {
-    /// Options with an empty origin and without known baggage.
-    pub fn new(dialect: &'a Dialect, model: &'a Model, upstream_model: &'a str) -> Self {
-        Self {
-            dialect,
-            model,
-            upstream_model,
-            origin: "",
-            known_baggage: None,
-        }
-    }
 }
 
 /// Encodes the request of a turn. Fails if an item cannot be sent, or the request would be too

@@ -27,7 +27,7 @@ use super::context::TurnContext;
 use super::observer::TurnObserver;
 use super::prefix::{BillForecast, PrefixReport, RequestFingerprint};
 use super::prepared::RoutedHistory;
-use super::record::{cost_of, redacted_route_name};
+use super::route::{cost_of, redacted_route_name};
 use super::shared::SharedState;
 use super::stored_prompts::PendingComparison;
 use super::whole_sessions::is_lost;

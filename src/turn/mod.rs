@@ -54,6 +54,7 @@ mod request;
 mod request_budget;
 mod respond;
 mod response_headers;
+mod route;
 mod running;
 mod service;
 mod session_memory;

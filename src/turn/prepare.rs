@@ -264,8 +264,8 @@ impl RoutedTurn<'_> {
         }
     }
 
-    /// An answer. A history that does not fit the window is compacted before it, another one that is
-    /// beyond the threshold of the request after it.
+    /// An answer. A history that does not fit the window is compacted before it; one that is beyond
+    /// the threshold of the request, after it.
     fn answer(self) -> Result<FirstStep, Fault> {
         let (ctx, turn) = (self.ctx, self.turn);
         let mut failover = Failover::new(ctx, &self.history);

@@ -24,8 +24,8 @@ use crate::net::blocking::is_handed_over;
 use crate::net::memory::{MemoryKind, MemoryShare};
 use crate::responses::{BusyConversation, HistoryBefore, LoadedHistory, memory_fault};
 
-/// A request that was received. Made for each one; it ends when the turn begins, when the request is
-/// queued, or when it was counted.
+/// A request that was received. Made for each one; it ends when the turn begins, when the request
+/// is queued, or when it was counted.
 pub(super) struct ReceivedRequest {
     pub(super) service: Arc<Service>,
     pub(super) config: Arc<Config>,
@@ -257,8 +257,8 @@ fn fill_in_prompt(
     filled.map(|_| ())
 }
 
-/// Whether the prompt of a request was filled in before: when a background response was accepted, or
-/// when a turn was recorded.
+/// Whether the prompt of a request was filled in before: when a background response was accepted,
+/// or when a turn was recorded.
 fn is_filled_in(ctx: &TurnContext, config: &Config) -> bool {
     ctx.run.is_some() || config.replay_origin.is_some()
 }

@@ -19,6 +19,7 @@ use super::observer::TurnObserver;
 use super::outcome::Outcome;
 use super::owner_limits::{OwnerSlot, check_day};
 use super::prefix::{BillForecast, PrefixReport};
+use super::route::{cost_of, redacted_route_name};
 use super::running::{RunningTurn, RunningTurns};
 use super::whole_sessions::MAX_LOST_TURNS;
 use crate::config::Config;
@@ -395,23 +396,6 @@ impl Record {
     fn fits_unshortened(&self) -> bool {
         self.earlier_fits && (self.last_usage().is_none() || self.forecast.fits_unshortened())
     }
-}
-
-/// The cost of a request in US dollars.
-pub(super) fn cost_of(price: &Price, usage: Usage) -> f64 {
-    price.cost(usage.input, usage.cached, usage.cache_write, usage.output)
-}
-
-/// The full name of a route without secrets: [`Route::full_name`]. The client chooses the name of a
-/// model that is not listed.
-pub(super) fn redacted_route_name(config: &Config, route: &Route) -> String {
-    let name = route.full_name();
-    if route.model.unlisted
-        && let Cow::Owned(redacted) = config.redactor().redact_known(&name)
-    {
-        return redacted;
-    }
-    name
 }
 
 /// Redacts the secrets in a fault's texts.

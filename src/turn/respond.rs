@@ -137,7 +137,7 @@ pub(super) struct BegunTurn {
 
 impl BegunTurn {
     /// Runs the turn to its end. Returns the document if its answer is one. An error means that
-    /// nothing was sent to the client. The turn is boxed, because it would be in the future of every
+    /// nothing was sent to the client. The turn is boxed, because it would be in the future of each
     /// stream twice.
     pub(super) async fn run<S: Sink>(
         self: Box<Self>,

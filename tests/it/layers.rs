@@ -1,5 +1,5 @@
-//! The structure of the code: the rooms of `src` import one another in one direction, and no two
-//! types of the workspace share a name.
+//! The structure of the code: the rooms of `src` and those of `adapters` import one another in one
+//! direction, and no two types of the workspace share a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,10 +26,26 @@ const LAYERS: [&[&str]; 9] = [
     &["control", "codex", "commands", "sandbox"],
 ];
 
+/// The rooms of `adapters` that are one: each reads the others.
+const ONE_ROOM: [&[&str]; 2] = [
+    &["json", "members"],
+    &[
+        "turn",
+        "tools",
+        "content",
+        "media",
+        "result_text",
+        "text_files",
+    ],
+];
+
 pub fn trials() -> Vec<Trial> {
     vec![
         case("layers::rooms_import_lower_layers_only", || async {
             rooms_import_lower_layers_only();
+        }),
+        case("layers::rooms_of_adapters_form_no_circle", || async {
+            rooms_of_adapters_form_no_circle();
         }),
         case("layers::no_two_types_share_a_name", || async {
             no_two_types_share_a_name();
@@ -41,32 +57,56 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn rooms_import_lower_layers_only() {
-    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let imports = imports_of("src");
     let mut faults = Vec::new();
-    for file in code_files(&["src"]) {
-        let path = file.strip_prefix(root().join("src")).unwrap();
-        let modules = module_path(path);
-        let Some(room) = modules.first() else {
-            // lib.rs and main.rs put the rooms together.
-            continue;
-        };
+    for (room, imported) in &imports {
         if layer_of(room).is_none() {
-            faults.push(format!("src/{}: {room} has no layer", path.display()));
+            faults.push(format!("{room} has no layer"));
         }
-        for imported in imported_rooms(&file, modules.len()) {
-            if imported == *room {
-                continue;
+        for other in imported {
+            if layer_of(other) > layer_of(room) {
+                faults.push(format!("{room} uses {other}"));
             }
-            if layer_of(&imported) > layer_of(room) {
-                faults.push(format!("src/{}: {room} uses {imported}", path.display()));
-            }
-            imports.entry(room.clone()).or_default().insert(imported);
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
+    assert_no_circle(&imports);
+}
+
+fn rooms_of_adapters_form_no_circle() {
+    let name = |room: &str| {
+        let group = ONE_ROOM.iter().find(|rooms| rooms.contains(&room));
+        group.map_or(room, |rooms| rooms[0]).to_owned()
+    };
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (room, imported) in imports_of("adapters/src") {
+        let room = name(&room);
+        let others = imported.iter().map(|other| name(other));
+        let others: Vec<String> = others.filter(|other| *other != room).collect();
+        imports.entry(room).or_default().extend(others);
+    }
+    assert_no_circle(&imports);
+}
+
+/// The rooms of a folder with those that each of them imports. `lib.rs` and `main.rs` put the rooms
+/// together and are none.
+fn imports_of(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in code_files(&[folder]) {
+        let modules = module_path(file.strip_prefix(root().join(folder)).unwrap());
+        if let Some(room) = modules.first() {
+            let imported = imported_rooms(&file, modules.len());
+            let others = imported.into_iter().filter(|other| other != room);
+            imports.entry(room.clone()).or_default().extend(others);
+        }
+    }
     assert!(imports.len() > 10, "{imports:?}");
+    imports
+}
+
+fn assert_no_circle(imports: &BTreeMap<String, BTreeSet<String>>) {
     for room in imports.keys() {
-        let reached = reachable(&imports, room);
+        let reached = reachable(imports, room);
         assert!(
             !reached.contains(room),
             "{room} imports itself: {imports:?}"

@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use registry::ChatQuirks;
 
+use crate::encode_options::EncodeOptions;
 use crate::media::{AcceptedFiles, AcceptedImages, AcceptedMedia};
-use crate::wire::EncodeOptions;
 
 /// What the encoder has to know besides the turn and its plan: [`EncodeOptions`] with the quirks
 /// of this wire.

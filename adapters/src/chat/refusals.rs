@@ -2,11 +2,11 @@
 
 use registry::{CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat};
 
-use super::patch::ChatPatch;
 use crate::provider_error::error::ProviderError;
 use crate::provider_error::find::{contains_any, find_word};
 use crate::provider_error::patches::parameters::{ParameterName, UNKNOWN};
 use crate::provider_error::patches::{self, limits, parameters, schema};
+use crate::quirk_patch::ChatPatch;
 use crate::quirk_patch::{Parameter, QuirkPatch};
 
 /// The patch for a refusal that is not a context overflow; `lower` is its text in lower case.

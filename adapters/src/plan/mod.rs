@@ -60,9 +60,6 @@ use call_ids::CallIdAllocator;
 use item_role::ItemRole;
 use pairing::{HistoryBlock, PairedCall, Pairing, ResultMatch};
 
-/// The tool name that is sent for a call without a name.
-pub const UNKNOWN_TOOL: &str = "unknown_tool";
-
 const REASON_EMPTY: &str = "it is empty";
 const REASON_NO_ANSWER: &str = "no answer follows it";
 const REASON_SAME_RESULT: &str = "its call has this result already";
@@ -109,7 +106,7 @@ pub enum Repair {
     /// The call or result is sent under this call id: its own is missing, longer than
     /// 64 characters, or used by another call.
     Id(String),
-    /// The call has no name and is sent as a call of [`UNKNOWN_TOOL`].
+    /// The call has no name and is sent as a call of [`UNKNOWN_TOOL`](crate::tools::UNKNOWN_TOOL).
     Nameless,
     /// The call has no result and gets one that says so.
     Interrupted,

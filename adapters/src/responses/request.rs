@@ -1,6 +1,7 @@
 //! Parses the body of `POST /v1/responses` into a [`Turn`] that borrows from it.
 
 mod continuation;
+mod limits;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -22,17 +23,12 @@ use crate::members::Members;
 use crate::purpose::Purpose;
 use crate::shared_text::SharedText;
 use crate::stop_flag::StopFlag;
-use crate::stored_history::limits;
 use crate::tools::{ProxyTool, ToolChoice};
 use crate::turn::{Continuation, Item, Turn};
 
 pub use self::continuation::{
     call_not_found, conversation_not_found, is_resource_id, response_not_found,
 };
-
-/// The deepest nesting of arrays and objects in a request: twice what most JSON parsers
-/// allow.
-pub(crate) const MAX_DEPTH: usize = 256;
 
 /// The documents that a [`Turn`] borrows from: the request body, and stored items that
 /// the body refers to.

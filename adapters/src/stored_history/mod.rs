@@ -5,14 +5,9 @@
 //! |---|---|
 //! | `select` | the items that are sent, by the mode of the configuration |
 //! | `own_items` | the items of a request, as they are stored and listed |
-//! | `limits` | how much text a request may add beside a stored history |
 
-pub(crate) mod limits;
 mod own_items;
 mod select;
 
 pub use own_items::{OwnItem, items_to_store, push_listed_item};
 pub use select::{HistoryMode, select};
-
-/// The most characters of assistant messages that a client sends beside a stored conversation.
-pub const MAX_FORGED_CHARS: usize = 5_000;

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::output_cache::OutputCache;
 use super::prefix::{FingerprintContext, Originals, RequestFingerprint};
-use super::record::cost_of;
+use super::route::cost_of;
 use super::session_memory::SessionMemory;
 use super::whole_sessions::is_lost;
 use mix::{AGENTS, MixedSession, SessionKind, priced_models};

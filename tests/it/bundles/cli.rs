@@ -373,7 +373,7 @@ async fn folder() {
     let error = run(&proxy, "bundle create --response resp_none")
         .await
         .fails(1);
-    assert!(error.contains("2 turns are kept"), "{error}");
+    assert!(error.contains("2 turns are recorded"), "{error}");
 }
 
 async fn mistakes() {

@@ -47,11 +47,11 @@ use self::sources::CitedPages;
 use self::text_calls::{TextCallParser, TextPiece};
 use self::think::{ThinkPiece, ThinkTagParser};
 use crate::chat::refusals::find_patch;
+use crate::event::DataKind;
 use crate::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::provider_error;
-use crate::reader::DataKind;
 
 /// Decodes one answer. Made for each upstream response; ends with [`Self::finish`]
 /// or [`Self::fail`].

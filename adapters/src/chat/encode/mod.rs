@@ -19,13 +19,13 @@ use registry::{ChatQuirks, EnumSet, MaxTokensField};
 use super::history;
 use super::options::ChatOptions;
 use crate::body_writer::BodyWriter;
+use crate::encode_options::EncodeOptions;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
 use crate::media::MediaEstimate;
 use crate::plan::Plan;
 use crate::tools::left_out;
 use crate::turn::Turn;
-use crate::wire::EncodeOptions;
 
 /// Encodes the request. Fails if an item cannot be sent, which is the client's
 /// fault.

@@ -12,7 +12,6 @@ use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::purpose::SummaryMode;
-use crate::responses::request::MAX_DEPTH;
 use crate::turn::{Item, Turn};
 
 /// The field of a message that has the text of its reasoning; `None` if reasoning is not sent in a
@@ -202,7 +201,7 @@ fn is_sound_json(text: &str, first: char, notes: &mut Notes) -> bool {
         return false;
     }
     let is_sound = text.starts_with(first)
-        && !json::is_deeper_than(text, MAX_DEPTH)
+        && !json::is_deeper_than(text, json::MAX_DEPTH)
         && !json::has_lone_surrogate(text)
         && serde_json::from_str::<&RawValue>(text).is_ok();
     if !is_sound {

@@ -20,12 +20,12 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use self::slots::{ItemSlots, MAX_ITEMS};
+use crate::event::DataKind;
 use crate::event::{Event, Fragment, NativeEvent, NativeText};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::members::Members;
 use crate::provider_error;
-use crate::reader::DataKind;
 use crate::relay::refusals::find_patch;
 
 /// Decodes one answer. Made for each upstream response; ends with the terminal event of the

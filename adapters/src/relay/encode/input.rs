@@ -7,6 +7,7 @@ use registry::{RelayQuirks, RelayToolKind};
 
 use crate::content::{MessageContent, MessagePart};
 use crate::empty_input::{EMPTY_MESSAGE, GO_ON, nothing_to_send};
+use crate::encode_options::EncodeOptions;
 use crate::encoded::ItemSpan;
 use crate::fault::Fault;
 use crate::json;
@@ -18,7 +19,6 @@ use crate::purpose::SummaryMode;
 use crate::result_text::{INTERRUPTED, push_output};
 use crate::text::Text;
 use crate::turn::{Item, ItemKind, Turn};
-use crate::wire::EncodeOptions;
 
 /// The largest item of a hosted tool that goes back, in bytes. The plan counts these items as
 /// text, or not at all.

@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use registry::RelayQuirks;
 
 use crate::body_writer::BodyWriter;
+use crate::encode_options::EncodeOptions;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
 use crate::json;
@@ -29,7 +30,6 @@ use crate::media::{AcceptedFiles, AcceptedImages, AcceptedMedia, MediaEstimate};
 use crate::plan::Plan;
 use crate::tools::left_out;
 use crate::turn::Turn;
-use crate::wire::EncodeOptions;
 
 /// Encodes the request. Fails if an item cannot be sent, which is the client's fault.
 pub(crate) fn encode(

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
+use super::TurnSource;
 use super::continuation::read_continuation;
-use super::{MAX_DEPTH, TurnSource};
 use crate::fault::Fault;
-use crate::json::{self, string_value};
+use crate::json::{self, MAX_DEPTH, string_value};
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::responses::parameters::{

@@ -55,6 +55,8 @@ pub(super) fn split_frames(body: &str, report: &mut ViolationReport) -> Vec<SseF
         report.at = Some(at);
         if block == "data: [DONE]" {
             report.add(StreamRule::DoneMarker, "[DONE] before the end");
+        } else if block.starts_with(": ") && !block.contains('\n') {
+            // A comment, with which the log of a run keeps its reader waiting.
         } else if let Some(frame) = one(block, report) {
             frames.push(frame);
         }

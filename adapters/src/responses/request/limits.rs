@@ -1,8 +1,10 @@
 //! How much text a request may add beside a stored history.
 
-use super::MAX_FORGED_CHARS;
 use crate::item_text::{content_size, message_text};
 use crate::turn::{Item, ItemKind, Turn};
+
+/// The most characters of assistant messages that a client sends beside a stored conversation.
+const MAX_FORGED_CHARS: usize = 5_000;
 
 /// Leaves assistant messages out of the items that a client sends beside a stored conversation, the
 /// oldest first, if they have more than [`MAX_FORGED_CHARS`] characters: the history is what is
