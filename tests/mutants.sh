@@ -216,10 +216,10 @@ row S47 "the sockets of one client take the last connections" src/serve/edge.rs 
   's/if !has_connection(&settings, &head, owner) {/if owner.is_empty() \&\& !has_connection(\&settings, \&head, owner) {/' it \
   "S47 idle sockets leave connections for another client"
 row S47 "whoever sends no request keeps the connection" src/serve/connections.rs \
-  's/connections.find(|(_, connection)| !connection.is_identified());/connections.find(|_| false);/' it \
+  's/connections.find(|(_, (_, connection))| !connection.is_identified());/connections.find(|_| false);/' it \
   "S47 connections without an accepted request give way to others"
 row S47 "a connection gives way although its owner is known" src/serve/connections.rs \
-  's/connections.find(|(_, connection)| !connection.is_identified());/connections.next();/' it \
+  's/connections.find(|(_, (_, connection))| !connection.is_identified());/connections.next();/' it \
   "S47 connections without an accepted request give way to others"
 row S47 "the searches of one client take the last place" src/artifacts/mod.rs \
   's/FairPlaces::new(CONCURRENT_SEARCHES, sharing.clone());/{ let _ = sharing; FairPlaces::new(CONCURRENT_SEARCHES, Sharing::default()) };/' lib \
