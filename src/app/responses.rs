@@ -22,7 +22,7 @@ pub(super) async fn create(
     turn::respond(&app.service, request, body).await
 }
 
-/// `POST /v1/responses/compact`. Dropped when the client goes away, as above.
+/// `POST /v1/responses/compact`. Dropped when the client goes away, like [`create`].
 pub(super) async fn compact(
     State(app): State<AppState>,
     RequestOwner(Owner(owner)): RequestOwner,
@@ -42,6 +42,7 @@ pub(super) async fn count_input_tokens(
     turn::input_tokens(&app.service, request, body).await
 }
 
+/// A request and its body, as the engine takes them.
 fn taken(
     endpoint: TurnEndpoint,
     owner: Arc<str>,

@@ -61,7 +61,7 @@ pub trait TurnObserver: Send + Sync {
 pub enum TurnEvent<'a> {
     /// The client's request arrived.
     ClientRequest {
-        /// Whose it is, where it was sent to, and its headers.
+        /// The request without its body.
         request: &'a TurnRequest,
         /// The decoded body. Cloning the `Arc` is cheap.
         body: &'a Arc<String>,

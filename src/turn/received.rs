@@ -1,5 +1,5 @@
-//! A request with its context, before it is parsed: what requests that run turns, are accepted for
-//! the background, or are only counted have in common.
+//! A request with its body and its context, before it is parsed. It runs a turn, waits for a run in
+//! the background, or only has its tokens counted.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl ReceivedRequest {
     }
 
     /// Loads what a request refers to: the history that it continues, and items. `turn` is its body
-    /// alone; `begins_turn` is true for a turn, which no other one may meet in its conversation.
+    /// alone. With `begins_turn` its conversation is reserved for it.
     pub(super) async fn load(
         &self,
         turn: &Turn<'_>,

@@ -1,4 +1,4 @@
-//! The requests that run turns, whatever they came through.
+//! The requests that run turns, over whatever connection they came.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub enum TurnEndpoint {
     Compact,
 }
 
-/// A request that runs a turn, without its body. Made by whoever takes it: the routes of HTTP, a
-/// WebSocket for each message, the queue of background responses, a replay, and the doctor.
+/// A request that runs a turn, without its body. Made by the HTTP handlers, by a WebSocket for each
+/// message, by the queue of background responses, by a replay, and by the doctor.
 #[derive(Clone, Debug)]
 pub struct TurnRequest {
     /// What it asks for.
@@ -25,9 +25,9 @@ pub struct TurnRequest {
     pub id: Arc<str>,
     /// Whose request it is.
     pub owner: Arc<str>,
-    /// What let it in.
+    /// The token that let it in.
     pub by: AdmittedBy,
-    /// Where it was sent to. Recordings have it; nothing depends on it.
+    /// Its path and query. They are recorded; nothing depends on them.
     pub uri: Uri,
     /// The headers of the client.
     pub headers: HeaderMap,

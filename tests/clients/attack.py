@@ -398,7 +398,7 @@ def many_large_bodies(folder):
 
 
 def run_alone(command, folder) -> tuple[int, float, int]:
-    """The exit code of a command, its seconds, and the most memory that it had, in MB."""
+    """The exit code of a command, its seconds, and its highest memory in MB, at least that of this program."""
     start = time.monotonic()
     child = subprocess.Popen(
         [kit.binary(), *map(str, command)], cwd=folder, env=kit.plain_env(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -26,7 +26,7 @@ const LAYERS: [&[&str]; 9] = [
     &["control", "codex", "commands", "sandbox"],
 ];
 
-/// The rooms of `adapters` that are one: each reads the others.
+/// The rooms of `adapters` that count as one, because they read one another.
 const ONE_ROOM: [&[&str]; 2] = [
     &["json", "members"],
     &[

@@ -50,7 +50,6 @@ pub(super) async fn connect(
         return upgrade_required();
     }
     let (head, _) = request.into_parts();
-
     let messages: BodyLimits = head.extensions.get().cloned().unwrap_or_default();
     let responses = ConnectionResponses::new(messages.max, messages.memory.clone());
     let limits = WebSocketLimits {

@@ -30,6 +30,9 @@ struct RawResponseObject<'a> {
     output: Vec<&'a RawValue>,
 }
 
+/// The comment that the events of a background run have while the run is silent.
+const RUN_GOES_ON: &str = ": the response goes on";
+
 pub(super) fn split_frames(body: &str, report: &mut ViolationReport) -> Vec<SseFrame> {
     report.require(!body.contains('\r'), StreamRule::Framing, || {
         "a carriage return".into()
@@ -55,8 +58,8 @@ pub(super) fn split_frames(body: &str, report: &mut ViolationReport) -> Vec<SseF
         report.at = Some(at);
         if block == "data: [DONE]" {
             report.add(StreamRule::DoneMarker, "[DONE] before the end");
-        } else if block.starts_with(": ") && !block.contains('\n') {
-            // A comment, with which the log of a run keeps its reader waiting.
+        } else if block == RUN_GOES_ON {
+            // No event: it keeps the connection alive.
         } else if let Some(frame) = one(block, report) {
             frames.push(frame);
         }
