@@ -1098,7 +1098,7 @@ row R61 "a server that has WebSockets switched off serves them" src/app/websocke
 row R61 "a connection goes on without its token" src/app/websocket/mod.rs \
   's/config.admits(&request.owner, request.by)/config.admits(\&request.owner, request.by) || true/' it \
   "R61 websocket: a connection ends with the token that opened it"
-row R60 "Codex learns of a forgotten response in a stream" src/turn/respond.rs \
+row R60 "Codex learns of a forgotten response in a stream" src/turn/received.rs \
   's/ && !is_forgotten;/ \&\& (!is_forgotten || true);/' it \
   "R60 websocket: Codex gets faults as failed responses"
 row R60 "an error message has no code" src/turn/sink.rs \

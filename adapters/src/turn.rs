@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use strum::EnumString;
 
 pub(crate) use self::item_fields::ItemFields;
+use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json::string_value;
 use crate::notes::Notes;
@@ -297,6 +298,22 @@ impl Turn<'_> {
     pub fn wants_compaction(&self) -> bool {
         let last = self.items.last();
         last.is_some_and(|item| item.kind == ItemKind::CompactionTrigger)
+    }
+
+    /// Refuses items that no provider could be sent: references to what is not stored, and contents
+    /// that cannot be read. An encoder refuses them too; this is for requests that are encoded later.
+    pub fn check_items(&self) -> Result<(), Fault> {
+        for (index, item) in self.items.iter().enumerate() {
+            if item.kind == ItemKind::ItemReference {
+                return Err(item.unresolved_reference(index));
+            }
+            if item.kind == ItemKind::Message {
+                MessageContent::read(item.content(), index)?;
+            } else if let Some(output) = item.output().filter(|_| item.kind.is_output()) {
+                MessageContent::read_output(output, index)?;
+            }
+        }
+        Ok(())
     }
 
     /// The ids of the `item_reference` items.

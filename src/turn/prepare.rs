@@ -135,7 +135,7 @@ pub(super) fn prepare(
         memory.keep_tools(&ctx.owner, &session.id, turn.echo.tools);
     }
     let first = match (purpose, trigger) {
-        (PreparedFor::Queue, _) => routed.queued(),
+        (PreparedFor::Queue, _) => routed.queued()?,
         (PreparedFor::Turn | PreparedFor::CompactEndpoint, Some(trigger)) => {
             routed.summary(trigger, tools)
         }
@@ -237,19 +237,20 @@ impl RoutedTurn<'_> {
     }
 
     /// The response of a run that waits, which asks no provider yet.
-    fn queued(self) -> FirstStep {
+    fn queued(self) -> Result<FirstStep, Fault> {
+        self.turn.check_items()?;
         let first_choice = self.history.routes.first();
         let relayed = first_choice.map(|route| wire::relayed_tools(&route.dialect.quirks));
         let params = AnswerParams {
             relayed_tools: relayed.unwrap_or_default(),
             ..Compaction::answer_params(&self.history.routes)
         };
-        FirstStep {
+        Ok(FirstStep {
             assembler: self.assembler(&self.ctx.response_identity(), params),
             step: Step::Nothing,
             tools: None,
             compaction: None,
-        }
+        })
     }
 
     /// A summary, which the request asks for.

@@ -7,15 +7,21 @@ use std::sync::Arc;
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
 use adapters::shared_text::SharedText;
-use adapters::stop_flag::StopFlag;
+use adapters::stop_flag::{StopFlag, StopReason};
 use adapters::turn::{Continuation, Turn};
 use axum::body::Body;
 use http::Response;
 
 use super::context::{TurnContext, TurnEnvironment};
+use super::observer::TurnEvent;
+use super::owner_limits::OwnerSlot;
+use super::prepare::{
+    ParsedRequest, PreparedFor, PreparedRequest, check_background, estimate_input_tokens,
+    failed_request, prepare,
+};
 use super::record::redact;
 use super::reply::ReplyBuilder;
-use super::request::TurnRequest;
+use super::request::{TurnEndpoint, TurnRequest};
 use super::response_headers::ResponseHeaders;
 use super::service::Service;
 use super::turn_memory::ReceivedBody;
@@ -23,6 +29,9 @@ use crate::config::Config;
 use crate::net::blocking::is_handed_over;
 use crate::net::memory::{MemoryKind, MemoryShare};
 use crate::responses::{BusyConversation, HistoryBefore, LoadedHistory, memory_fault};
+
+/// The code of the fault of a request that continues an unknown response.
+const NOT_FOUND: &str = "previous_response_not_found";
 
 /// A request that was received. Made for each one; it ends when the turn begins, when the request
 /// is queued, or when it was counted.
@@ -37,7 +46,7 @@ pub(super) struct ReceivedRequest {
     pub(super) memory: MemoryShare,
     pub(super) reply: ReplyBuilder,
     /// Whether its template could be filled in.
-    pub(super) filled: Result<(), Fault>,
+    filled: Result<(), Fault>,
 }
 
 impl ReceivedRequest {
@@ -78,8 +87,99 @@ impl ReceivedRequest {
         Self::new(service, config, request, ctx, body)
     }
 
+    /// Refuses a request whose template cannot be filled in, or whose owner has used up a limit of
+    /// the day.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        self.filled.clone()?;
+        self.service.check_day(&self.ctx.owner, &self.config)
+    }
+
+    /// Lets its turn begin, within the limits of its owner.
+    pub(super) fn admit(&self) -> Result<Option<OwnerSlot>, Fault> {
+        // A turn in the background is counted by its queue.
+        if self.ctx.run.is_some() {
+            return self.check().map(|()| None);
+        }
+        self.filled.clone()?;
+        self.service.admit(&self.ctx.owner, &self.config).map(Some)
+    }
+
+    /// Prepares its turn, with what it refers to.
+    pub(super) async fn prepare(&self, purpose: PreparedFor) -> Result<PreparedRequest, Fault> {
+        let (ctx, shared) = (&self.ctx, &self.service.shared);
+        let source = self.source();
+        let read = ctx.run_work(source.size(), || {
+            let read = source.read()?;
+            check_background(ctx, shared, &read, purpose)?;
+            Ok(read)
+        });
+        let read = read?;
+        let begins_turn = purpose != PreparedFor::CompactEndpoint;
+        let loaded = self.load(&read, begins_turn).await?;
+        self.parsed(&source, read, loaded, |parsed| prepare(parsed, purpose))
+    }
+
+    /// Estimates its input tokens.
+    pub(super) async fn estimate_tokens(&self) -> Result<u64, Fault> {
+        self.filled.clone()?;
+        let source = self.source();
+        let read = self.ctx.run_work(source.size(), || source.read())?;
+        let loaded = self.load(&read, false).await?;
+        self.parsed(&source, read, loaded, |parsed| {
+            estimate_input_tokens(&parsed)
+        })
+    }
+
+    /// Completes a body that was read with what was loaded for it, and goes on with that.
+    fn parsed<'r, T>(
+        &'r self,
+        source: &'r TurnSource,
+        read: Turn<'r>,
+        loaded: LoadedParts,
+        go_on: impl FnOnce(ParsedRequest<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let own_results = match read.continues {
+            Some(Continuation::Response(_)) => read.results(),
+            Some(Continuation::Conversation(_)) | None => Vec::new(),
+        };
+        let bytes = source.size().saturating_add(loaded.size());
+        let source = loaded.complete(source.clone());
+        self.ctx.run_work(bytes, || {
+            go_on(ParsedRequest {
+                ctx: &self.ctx,
+                config: &self.config,
+                shared: &self.service.shared,
+                turn: source.complete(read)?,
+                source: &source,
+                own_results,
+                loaded,
+            })
+        })
+    }
+
+    /// The answer to a request that cannot be prepared, if its client gets the fault in a stream.
+    pub(super) async fn streamed_failure(&self, fault: &Fault) -> Option<PreparedRequest> {
+        let ctx = &self.ctx;
+        match ctx.stop.reason() {
+            // The connection drops this future.
+            Some(StopReason::ClientLeft) => std::future::pending().await,
+            Some(StopReason::ShuttingDown) => ctx.observe(TurnEvent::ShuttingDown),
+            Some(StopReason::TurnTimeout) | None => {}
+        }
+        // A client sends everything again if it learns this as an error.
+        let is_forgotten = ctx.connection.is_some() && fault.code() == Some(NOT_FOUND);
+        let is_streamed = fault.is_reported_in_stream(ctx.caller.codex)
+            && self.request.endpoint != TurnEndpoint::Compact
+            && !is_forgotten;
+        if is_streamed || ctx.run.is_some() {
+            failed_request(ctx, &self.body, fault)
+        } else {
+            None
+        }
+    }
+
     /// The body as the source of a turn, without what it refers to.
-    pub(super) fn source(&self) -> TurnSource {
+    fn source(&self) -> TurnSource {
         let source = TurnSource::from_shared(Arc::clone(&self.body))
             .with_stop_flag(self.ctx.stop.clone())
             .with_least_effort(self.ctx.caller.brief);
@@ -92,11 +192,7 @@ impl ReceivedRequest {
 
     /// Loads what a request refers to: the history that it continues, and items. `turn` is its body
     /// alone. With `begins_turn` its conversation is reserved for it.
-    pub(super) async fn load(
-        &self,
-        turn: &Turn<'_>,
-        begins_turn: bool,
-    ) -> Result<LoadedParts, Fault> {
+    async fn load(&self, turn: &Turn<'_>, begins_turn: bool) -> Result<LoadedParts, Fault> {
         let mut loaded = LoadedParts::default();
         if let Some(continues) = &turn.continues {
             self.load_history(continues, begins_turn, &mut loaded)
@@ -191,7 +287,7 @@ impl LoadedParts {
     }
 
     /// The request with all of it.
-    pub(super) fn complete(&self, source: TurnSource) -> TurnSource {
+    fn complete(&self, source: TurnSource) -> TurnSource {
         let mut source = source;
         if let Some(history) = &self.history {
             source = source

@@ -7,9 +7,6 @@ use std::time::Duration;
 use adapters::fault::Fault;
 use adapters::json;
 use adapters::responses::event_buffer::EventBuffer;
-use adapters::responses::request::TurnSource;
-use adapters::stop_flag::StopReason;
-use adapters::turn::{Continuation, Turn};
 use axum::body::Body;
 use http::Response;
 use tokio::time::Instant;
@@ -18,12 +15,8 @@ use super::background::{self, AcceptedRun, BackgroundQueue, BackgroundRun, Respo
 use super::context::TurnContext;
 use super::engine::{self, Answer, Step, StreamTiming};
 use super::observer::TurnEvent;
-use super::owner_limits::OwnerSlot;
-use super::prepare::{
-    ParsedRequest, PreparedFor, PreparedRequest, check_background, estimate_input_tokens,
-    failed_request, prepare,
-};
-use super::received::{LoadedParts, ReceivedRequest, refuse};
+use super::prepare::{PreparedFor, PreparedRequest};
+use super::received::{ReceivedRequest, refuse};
 use super::record::Record;
 use super::reply::ReplyBuilder;
 use super::request::{TurnEndpoint, TurnRequest};
@@ -37,8 +30,6 @@ use crate::responses::response_text;
 /// How long after the limit of a turn its client may take no byte of the stream. It gets the last
 /// event in this time.
 const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
-/// The code of the fault of a request that continues an unknown response.
-const NOT_FOUND: &str = "previous_response_not_found";
 
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(
@@ -78,7 +69,7 @@ pub async fn run_in_background(
 
 /// Checks a request for a background answer and hands it to the queue. It is no turn yet.
 async fn accept(received: ReceivedRequest, queue: &dyn BackgroundQueue) -> Response<Body> {
-    let prepared = match received.check_day() {
+    let prepared = match received.check() {
         Ok(()) => received.prepare(PreparedFor::Queue).await,
         Err(fault) => Err(fault),
     };
@@ -239,97 +230,6 @@ pub(super) async fn begin(
     Ok((Box::new(turn), reply))
 }
 
-impl ReceivedRequest {
-    /// Refuses a request of an owner who has used up a limit of the day.
-    fn check_day(&self) -> Result<(), Fault> {
-        self.filled.clone()?;
-        self.service.check_day(&self.ctx.owner, &self.config)
-    }
-
-    /// Lets its turn begin, within the limits of its owner.
-    fn admit(&self) -> Result<Option<OwnerSlot>, Fault> {
-        // A turn in the background is counted by its queue.
-        if self.ctx.run.is_some() {
-            return self.check_day().map(|()| None);
-        }
-        self.filled.clone()?;
-        self.service.admit(&self.ctx.owner, &self.config).map(Some)
-    }
-
-    /// Prepares its turn, with what it refers to.
-    async fn prepare(&self, purpose: PreparedFor) -> Result<PreparedRequest, Fault> {
-        let (ctx, shared) = (&self.ctx, &self.service.shared);
-        let source = self.source();
-        let read = ctx.run_work(source.size(), || {
-            let read = source.read()?;
-            check_background(ctx, shared, &read, purpose)?;
-            Ok(read)
-        });
-        let read = read?;
-        let begins_turn = purpose != PreparedFor::CompactEndpoint;
-        let loaded = self.load(&read, begins_turn).await?;
-        self.parsed(&source, read, loaded, |parsed| prepare(parsed, purpose))
-    }
-
-    /// Estimates its input tokens.
-    async fn estimate_tokens(&self) -> Result<u64, Fault> {
-        let source = self.source();
-        let read = self.ctx.run_work(source.size(), || source.read())?;
-        let loaded = self.load(&read, false).await?;
-        self.parsed(&source, read, loaded, |parsed| {
-            estimate_input_tokens(&parsed)
-        })
-    }
-
-    /// Completes a body that was read with what was loaded for it, and goes on with that.
-    fn parsed<'r, T>(
-        &'r self,
-        source: &'r TurnSource,
-        read: Turn<'r>,
-        loaded: LoadedParts,
-        go_on: impl FnOnce(ParsedRequest<'_>) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
-        let own_results = match read.continues {
-            Some(Continuation::Response(_)) => read.results(),
-            Some(Continuation::Conversation(_)) | None => Vec::new(),
-        };
-        let bytes = source.size().saturating_add(loaded.size());
-        let source = loaded.complete(source.clone());
-        self.ctx.run_work(bytes, || {
-            go_on(ParsedRequest {
-                ctx: &self.ctx,
-                config: &self.config,
-                shared: &self.service.shared,
-                turn: source.complete(read)?,
-                source: &source,
-                own_results,
-                loaded,
-            })
-        })
-    }
-
-    /// The answer to a request that cannot be prepared, if its client gets the fault in a stream.
-    async fn streamed_failure(&self, fault: &Fault) -> Option<PreparedRequest> {
-        let ctx = &self.ctx;
-        match ctx.stop.reason() {
-            // The connection drops this future.
-            Some(StopReason::ClientLeft) => std::future::pending().await,
-            Some(StopReason::ShuttingDown) => ctx.observe(TurnEvent::ShuttingDown),
-            Some(StopReason::TurnTimeout) | None => {}
-        }
-        // A client sends everything again if it learns this as an error.
-        let is_forgotten = ctx.connection.is_some() && fault.code() == Some(NOT_FOUND);
-        let is_streamed = fault.is_reported_in_stream(ctx.caller.codex)
-            && self.request.endpoint != TurnEndpoint::Compact
-            && !is_forgotten;
-        if is_streamed || ctx.run.is_some() {
-            failed_request(ctx, &self.body, fault)
-        } else {
-            None
-        }
-    }
-}
-
 /// Answers `POST /v1/responses/input_tokens`: an estimate of the input tokens of a turn with this
 /// body, which follows OpenAI's count and what the model has counted before. Nothing is sent or
 /// stored.
@@ -340,11 +240,7 @@ pub async fn input_tokens(
 ) -> Response<Body> {
     let config = service.config.load_full();
     let received = ReceivedRequest::without_turn(service, config, request, body);
-    let estimated = match received.filled.clone() {
-        Ok(()) => received.estimate_tokens().await,
-        Err(fault) => Err(fault),
-    };
-    match estimated {
+    match received.estimate_tokens().await {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
             received.reply.json(json.into_bytes())

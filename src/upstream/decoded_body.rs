@@ -74,7 +74,7 @@ impl DecodedBody {
                 return Poll::Ready(Ok(None));
             };
             if let BodyCoding::Unseen(declared) = self.coding {
-                self.coding = self.begin(declared, &bytes)?;
+                self.coding = self.coding_of(declared, &bytes)?;
             }
             match &mut self.coding {
                 BodyCoding::Coded(coded) => coded.rest = bytes,
@@ -86,16 +86,16 @@ impl DecodedBody {
     }
 
     /// How a body that begins with these bytes is read.
-    fn begin(
+    fn coding_of(
         &mut self,
         declared: Result<ContentCoding, CodingError>,
-        begin: &[u8],
+        first: &[u8],
     ) -> Result<BodyCoding, Fault> {
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
         let coding = match declared {
-            Ok(coding) => coding.as_begun(begin),
+            Ok(coding) => coding.as_begun(first),
             // The body of an event stream or a document.
-            Err(_) if begin.iter().take(16).all(is_text) => ContentCoding::Identity,
+            Err(_) if first.iter().take(16).all(is_text) => ContentCoding::Identity,
             Err(error) => return Err(coding_fault(&self.name, error)),
         };
         if coding == ContentCoding::Identity {

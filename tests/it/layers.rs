@@ -63,9 +63,9 @@ fn rooms_import_lower_layers_only() {
         if layer_of(room).is_none() {
             faults.push(format!("{room} has no layer"));
         }
-        for other in imported {
+        for (other, file) in imported {
             if layer_of(other) > layer_of(room) {
-                faults.push(format!("{room} uses {other}"));
+                faults.push(format!("{file} uses {other}"));
             }
         }
     }
@@ -78,25 +78,32 @@ fn rooms_of_adapters_form_no_circle() {
         let group = ONE_ROOM.iter().find(|rooms| rooms.contains(&room));
         group.map_or(room, |rooms| rooms[0]).to_owned()
     };
-    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut imports = RoomImports::new();
     for (room, imported) in imports_of("adapters/src") {
         let room = name(&room);
-        let others = imported.iter().map(|other| name(other));
-        let others: Vec<String> = others.filter(|other| *other != room).collect();
-        imports.entry(room).or_default().extend(others);
+        for (other, file) in imported {
+            let other = name(&other);
+            if other != room {
+                imports.entry(room.clone()).or_default().insert(other, file);
+            }
+        }
     }
     assert_no_circle(&imports);
 }
 
-/// The rooms of a folder with those that each of them imports. `lib.rs` and `main.rs` put the rooms
-/// together and are none.
-fn imports_of(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+/// The rooms that each room imports, with a file that does it.
+type RoomImports = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The imports of the rooms of a folder. `lib.rs` and `main.rs` put the rooms together and are none.
+fn imports_of(folder: &str) -> RoomImports {
+    let mut imports = RoomImports::new();
     for file in code_files(&[folder]) {
         let modules = module_path(file.strip_prefix(root().join(folder)).unwrap());
         if let Some(room) = modules.first() {
-            let imported = imported_rooms(&file, modules.len());
-            let others = imported.into_iter().filter(|other| other != room);
+            let shown = file.strip_prefix(root()).unwrap().display().to_string();
+            let imported = imported_rooms(&file, modules.len()).into_iter();
+            let others = imported.filter(|other| other != room);
+            let others = others.map(|other| (other, shown.clone()));
             imports.entry(room.clone()).or_default().extend(others);
         }
     }
@@ -104,7 +111,7 @@ fn imports_of(folder: &str) -> BTreeMap<String, BTreeSet<String>> {
     imports
 }
 
-fn assert_no_circle(imports: &BTreeMap<String, BTreeSet<String>>) {
+fn assert_no_circle(imports: &RoomImports) {
     for room in imports.keys() {
         let reached = reachable(imports, room);
         assert!(
@@ -256,11 +263,11 @@ fn layer_of(room: &str) -> Option<usize> {
 }
 
 /// All rooms that a room imports, directly or through others.
-fn reachable(imports: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+fn reachable(imports: &RoomImports, from: &str) -> BTreeSet<String> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from.to_owned()];
     while let Some(room) = open.pop() {
-        for next in imports.get(&room).into_iter().flatten() {
+        for next in imports.get(&room).into_iter().flat_map(BTreeMap::keys) {
             if reached.insert(next.clone()) {
                 open.push(next.clone());
             }

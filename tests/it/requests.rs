@@ -217,7 +217,11 @@ async fn refused() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     for (request, param, code) in invalid_requests() {
-        for request in [streaming(&request), request.clone()] {
+        let mut run = request.clone();
+        if run.get("background").is_none() {
+            run["background"] = true.into();
+        }
+        for request in [streaming(&request), request.clone(), run] {
             if request["stream"] == "yes" || (param == "stream" && request["stream"] == true) {
                 continue;
             }
