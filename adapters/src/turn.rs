@@ -300,8 +300,9 @@ impl Turn<'_> {
         last.is_some_and(|item| item.kind == ItemKind::CompactionTrigger)
     }
 
-    /// Refuses items that no provider could be sent: references to what is not stored, and contents
-    /// that cannot be read. An encoder refuses them too; this is for requests that are encoded later.
+    /// Refuses items that could be sent to no provider: references to what is not stored, and
+    /// contents that cannot be read. An encoder refuses them too; this is for requests that are
+    /// encoded later.
     pub fn check_items(&self) -> Result<(), Fault> {
         for (index, item) in self.items.iter().enumerate() {
             if item.kind == ItemKind::ItemReference {

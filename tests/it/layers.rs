@@ -94,7 +94,8 @@ fn rooms_of_adapters_form_no_circle() {
 /// The rooms that each room imports, with a file that does it.
 type RoomImports = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The imports of the rooms of a folder. `lib.rs` and `main.rs` put the rooms together and are none.
+/// The imports of the rooms of a folder. `lib.rs` and `main.rs` put the rooms together and are no
+/// rooms.
 fn imports_of(folder: &str) -> RoomImports {
     let mut imports = RoomImports::new();
     for file in code_files(&[folder]) {
