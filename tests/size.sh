@@ -18,7 +18,7 @@ count() {
         /^ *$/ || /^ *\/\// { next }
         {
             split(FILENAME, path, "/")
-            room = path[1] == "src" ? path[1] "/" path[2] : path[1] "/" path[3]
+            room = path[1] == "src" || path[2] == "excerpts" ? path[1] "/" path[2] : path[1] "/" path[3]
             sub(/\.rs$/, "", room)
             lines[room]++
         }
@@ -27,7 +27,7 @@ count() {
 }
 
 mapfile -t sources < <(
-    find src adapters/src registry/src -name '*.rs' ! -name tests.rs ! -path '*/tests/*' | sort
+    find src adapters/src adapters/excerpts/src registry/src -name '*.rs' ! -name tests.rs ! -path '*/tests/*' | sort
 )
 rooms=$(count "${sources[@]}" | sort -rn)
 echo "$rooms" | awk '{ printf "%6d  %s\n", $1, $2; all += $1 } END { printf "%6d  lines of code\n", all }'

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::output_kind::OutputKind;
 use crate::sealed;
+use excerpts::OutputKind;
 
 const VERSION: &str = "rsc1";
 

@@ -29,8 +29,6 @@
 //! that a recorder stores with a turn and a replay restores.
 
 mod background;
-#[cfg(test)]
-mod bill_simulation;
 mod calibration;
 mod caller;
 mod compact;

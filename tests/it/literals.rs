@@ -54,7 +54,7 @@ fn no_code_names_a_provider() {
     assert!(ids.iter().any(|id| id == registry::SANDBOX), "{ids:?}");
     let mut found = Vec::new();
     let mut used = 0;
-    for file in rust_files(&["src", "adapters/src"]) {
+    for file in rust_files(&["src", "adapters/src", "adapters/excerpts/src"]) {
         let text = fs::read_to_string(&file).unwrap();
         let name = file
             .strip_prefix(root())
@@ -130,7 +130,7 @@ fn end_of_string(text: &str) -> Option<usize> {
 }
 
 fn dependencies_run_one_way() {
-    let workspace = ["respondent", "registry", "adapters", "kit"];
+    let workspace = ["respondent", "registry", "adapters", "excerpts", "kit"];
     let internal = |folder: &str| -> Vec<String> {
         let names = dependencies(folder);
         names
@@ -139,10 +139,11 @@ fn dependencies_run_one_way() {
             .collect()
     };
     assert_eq!(internal("registry"), Vec::<String>::new());
-    assert_eq!(internal("adapters"), ["registry"]);
+    assert_eq!(internal("adapters/excerpts"), Vec::<String>::new());
+    assert_eq!(internal("adapters"), ["excerpts", "registry"]);
     assert_eq!(internal("."), ["adapters", "registry"]);
     assert_eq!(internal("tests/kit"), ["adapters", "registry"]);
-    for folder in ["registry", "adapters"] {
+    for folder in ["registry", "adapters", "adapters/excerpts"] {
         for name in dependencies(folder) {
             assert!(
                 !IMPURE.contains(&name.as_str()),
@@ -155,7 +156,7 @@ fn dependencies_run_one_way() {
 /// Players, strict presets and golden cases belong to the kit, which the program does not depend
 /// on: none of its types is defined in the code that is shipped.
 fn the_program_holds_no_test_server() {
-    for folder in [".", "registry", "adapters"] {
+    for folder in [".", "registry", "adapters", "adapters/excerpts"] {
         for name in ["kit", "respondent-kit"] {
             assert!(!dependencies(folder).iter().any(|own| own == name));
         }
@@ -172,7 +173,12 @@ fn the_program_holds_no_test_server() {
     ] {
         assert!(types.contains(name), "the kit has no {name}");
     }
-    let shipped = types_of(&["src", "adapters/src", "registry/src"]);
+    let shipped = types_of(&[
+        "src",
+        "adapters/src",
+        "adapters/excerpts/src",
+        "registry/src",
+    ]);
     let shared: Vec<_> = types.intersection(&shipped).collect();
     assert!(
         shared.is_empty(),

@@ -64,7 +64,12 @@ async fn all_texts() {
         let _ = writeln!(text, "{message}\n");
     }
     let mut files = 0;
-    for file in rust_files(&["src", "adapters/src", "registry/src"]) {
+    for file in rust_files(&[
+        "src",
+        "adapters/src",
+        "adapters/excerpts/src",
+        "registry/src",
+    ]) {
         let name = file.strip_prefix(root()).unwrap().display().to_string();
         let sentences = sentences(&file);
         let is_compared = COMPARED.iter().any(|part| name.contains(part));
@@ -195,7 +200,12 @@ fn collect(tokens: TokenStream, found: &mut BTreeSet<String>) {
 fn no_source_twice() {
     let mut faults = Vec::new();
     let mut messages = 0;
-    for file in rust_files(&["src", "adapters/src", "registry/src"]) {
+    for file in rust_files(&[
+        "src",
+        "adapters/src",
+        "adapters/excerpts/src",
+        "registry/src",
+    ]) {
         let code = fs::read_to_string(&file).unwrap();
         for (message, fields) in error_messages(&syn::parse_file(&code).unwrap()) {
             messages += 1;

@@ -1,5 +1,6 @@
 //! The limits that a plan has to keep to.
 
+use excerpts::Retention;
 use registry::{Dialect, Model, Price, Window};
 use serde::{Deserialize, Serialize};
 
@@ -42,19 +43,6 @@ pub enum OutputPolicy {
     /// Not at all.
     #[default]
     Whole,
-}
-
-/// Where the whole text of a shortened output is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Retention {
-    /// On disk.
-    Disk,
-    /// In memory, until the program ends or needs the memory for other outputs.
-    Memory,
-    /// Nowhere.
-    #[default]
-    Nothing,
 }
 
 impl Bounds {

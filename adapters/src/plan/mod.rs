@@ -51,8 +51,9 @@ mod replacement;
 mod summary;
 mod unshortened_from;
 
-pub use bounds::{Bounds, OutputPolicy, Retention};
+pub use bounds::{Bounds, OutputPolicy};
 pub use cache::{CachedOutput, NoCache, PlanCache};
+pub use excerpts::Retention;
 pub use replacement::{Artifact, Replacement, ReplacementKind};
 pub use unshortened_from::{OutputMark, UnshortenedFrom};
 
@@ -69,12 +70,11 @@ const REASON_SAME_RESULT: &str = "its call has this result already";
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// The action for each item, in the order of the turn's items.
-    #[serde(rename = "steps")]
     pub actions: Vec<ItemAction>,
     /// The entries that are sent, in order.
     pub sequence: Vec<SequenceEntry>,
     /// Texts that are sent instead of an item's own, by the index of the item.
-    #[serde(rename = "shown", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub replacements: BTreeMap<usize, Replacement>,
     /// The shortened instructions, if the turn's own are too long.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,6 @@ use super::output::{OutputKind, OutputMeasure};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replacement {
     /// How the text was made.
-    #[serde(rename = "form")]
     pub kind: ReplacementKind,
     /// The text: for an output or a message the text itself, for a call its `arguments`,
     /// one JSON object.
@@ -32,7 +31,6 @@ pub enum ReplacementKind {
     Page,
     /// A message, an output or arguments with the middle left out, because the request
     /// does not fit the window.
-    #[serde(rename = "cut")]
     Shortened,
     /// The summary that a compaction item holds.
     Summary,

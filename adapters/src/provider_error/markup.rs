@@ -1,7 +1,7 @@
 //! The words of a body that is no JSON: a line of text, or a web page.
 
 use super::error::truncate;
-use crate::html::{VisiblePart, visible_parts};
+use excerpts::html::{VisiblePart, visible_parts};
 
 /// How much of a page is read, in characters.
 const MAX_READ: usize = 8_000;

@@ -1,8 +1,7 @@
 //! The Responses API, which clients speak.
 //!
 //! [`request`] parses a request body with `request_body` (its top level), `parameters` and
-//! `tool_choice`; [`fates`] lists what becomes of its parts. [`assembler`] writes the events of the
-//! answer into an [`event_buffer::EventBuffer`]; [`response_object`] is the response around the
+//! `tool_choice`. [`assembler`] writes the events of the answer into an [`event_buffer::EventBuffer`]; [`response_object`] is the response around the
 //! output, with the parameters that `echo` repeats and what [`prompt_cache`] says of the prompt.
 //! [`client_event`] reads the messages of a WebSocket, [`prompt_templates`] fills in what the
 //! `prompt` of a request names, [`patch`] repairs the input of `apply_patch` calls, and
@@ -13,7 +12,6 @@ pub mod client_event;
 pub mod compaction_response;
 mod echo;
 pub mod event_buffer;
-pub mod fates;
 mod parameters;
 pub mod patch;
 pub mod prompt_cache;

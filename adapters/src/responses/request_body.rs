@@ -7,7 +7,6 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::fates::is_ignored;
 use super::parameters::refuse_chat_parameter;
 use crate::fault::Fault;
 use crate::stop_flag::StopFlag;
@@ -17,6 +16,9 @@ use crate::turn::{Item, ItemFields};
 /// The most items of a request. The longest sessions have a few thousand: a window of a million
 /// tokens holds no more than fifty thousand calls and results of the shortest form.
 pub(super) const MAX_ITEMS: usize = 100_000;
+
+/// The parameters that are left out without a note, because they mean nothing to a provider.
+const IGNORED: [&str; 2] = ["client_metadata", "stream_options"];
 
 /// At most this many unknown parameters are listed in the notes of the turn.
 const MAX_NAMED_UNKNOWN: usize = 8;
@@ -73,7 +75,7 @@ macro_rules! body {
                         let refusal = value.and_then(|value| refuse_chat_parameter(other, value));
                         if refusal.is_some() {
                             self.chat_parameter = self.chat_parameter.take().or(refusal);
-                        } else if self.unknown.len() < MAX_NAMED_UNKNOWN && !is_ignored(other) {
+                        } else if self.unknown.len() < MAX_NAMED_UNKNOWN && !IGNORED.contains(&other) {
                             self.unknown.push(other.chars().take(64).collect());
                         }
                         self.unread.extend(value);
@@ -229,7 +231,13 @@ impl<'de> Visitor<'de> for InputSeed<'de, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use kit::request_docs::{self, DocumentedPart};
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::responses::request::TurnSource;
     use crate::stop_flag::StopReason;
 
     #[test]
@@ -244,5 +252,58 @@ mod tests {
         let whole = error_at(&stop);
         stop.raise(StopReason::ClientLeft);
         assert!(error_at(&stop) < whole);
+    }
+
+    #[test]
+    fn s0_uf_every_parameter_that_is_read_is_documented_and_no_other() {
+        let parts = request_docs::parameters();
+        let listed: BTreeSet<&str> = parts.iter().flat_map(DocumentedPart::names).collect();
+        let mut read: BTreeSet<&str> = RequestBody::NAMES.iter().copied().collect();
+        read.insert("input");
+        read.extend(IGNORED);
+        let refused = parts.iter().filter(|part| part.fate == "refused");
+        read.extend(refused.flat_map(DocumentedPart::names));
+        assert_eq!(listed, read);
+    }
+
+    /// The codes of the notes of a request with this parameter.
+    fn notes(parameter: &str, value: &Value) -> Vec<String> {
+        let body = json!({"model": "m", "input": "x", parameter: value});
+        let source = TurnSource::new(body.to_string());
+        let turn = source.turn().unwrap();
+        turn.notes.iter().map(|note| note.code.to_owned()).collect()
+    }
+
+    #[test]
+    fn s0_uf_a_parameter_is_left_out_as_documented() {
+        for part in request_docs::parameters() {
+            for name in part.names().filter(|_| part.fate == "ignored") {
+                assert!(notes(name, &json!({"a": 1})).is_empty(), "{name}");
+            }
+            for name in part.names().filter(|_| part.fate == "refused") {
+                let body = json!({"model": "m", "input": "x", name: [{"a": 1}]});
+                let fault = TurnSource::new(body.to_string()).turn().unwrap_err();
+                assert_eq!(fault.param.as_deref(), Some(name));
+                assert_eq!(fault.code(), Some("unsupported_parameter"));
+            }
+        }
+        assert_eq!(notes("moderation", &json!({})), ["parameter_ignored"]);
+        assert_eq!(notes("new", &json!(1)), ["parameter_unknown"]);
+    }
+
+    #[test]
+    fn s0_uf_a_tool_is_left_out_as_documented() {
+        for part in request_docs::tools() {
+            for kind in part.names() {
+                let member = json!([{"type": "function", "name": "f"}]);
+                let tool =
+                    json!({"type": kind, "name": "n", "tools": member, "execution": "client"});
+                let expected: &[&str] = match part.fate.as_str() {
+                    "noted" => &["tool_dropped"],
+                    _ => &[],
+                };
+                assert_eq!(notes("tools", &json!([tool])), expected, "{kind}");
+            }
+        }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 /// Options of `large`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LargeOptions {
-    /// The proxy's binary [default: release/respondent in this program's target folder]
+    /// The proxy's binary [default: respondent beside this program]
     #[arg(long, value_name = "FILE")]
     proxy: Option<PathBuf>,
     /// The size of the tool output, MB

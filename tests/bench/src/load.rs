@@ -388,7 +388,7 @@ mod tests {
     async fn upstream_and_pass() -> [Target; 2] {
         let (first, second) = (listener().await, listener().await);
         let addrs = [&first, &second].map(|listener| listener.local_addr().unwrap());
-        tokio::spawn(upstream::serve(first, None));
+        tokio::spawn(upstream::serve(first));
         tokio::spawn(pass::serve(second, addrs[0]));
         addrs.map(|addr| Target {
             addr,

@@ -7,7 +7,7 @@
 //!   [`scan`] and [`marker`] read the responses; [`load`] runs many of them.
 //! - Figures: [`clock`] and [`measure`] take them; [`report`] and [`capture`] print the tables.
 //! - Commands: [`run`], [`large`], [`store`], [`responses`] and [`plan`] (with the outputs of
-//!   [`texts`]), and [`needles`]. [`limits`] first raises the limit of open files.
+//!   [`texts`]). [`limits`] first raises the limit of open files.
 
 mod capture;
 mod clock;
@@ -20,7 +20,6 @@ mod limits;
 mod load;
 mod marker;
 mod measure;
-mod needles;
 mod pass;
 mod plan;
 mod report;
@@ -93,8 +92,6 @@ enum Command {
     Responses(responses::ResponsesOptions),
     /// Measure what planning and encoding histories costs, in this process
     Plan(plan::PlanOptions),
-    /// Measure how often the line that matters is still visible in a long output
-    Needles(needles::NeedlesOptions),
 }
 
 #[derive(Debug, clap::Args)]
@@ -124,7 +121,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let exact = match BenchCli::parse().command {
         Command::Upstream { listen } => {
             let listener = TcpListener::bind(listen).await?;
-            upstream::serve(listener, None).await.map(|()| true)?
+            upstream::serve(listener).await.map(|()| true)?
         }
         Command::Pass { listen, upstream } => {
             let listener = TcpListener::bind(listen).await?;
@@ -132,7 +129,6 @@ async fn main() -> anyhow::Result<ExitCode> {
         }
         Command::Load(options) => load_once(options).await?,
         Command::Large(options) => until_signal(large::run(&options)).await?,
-        Command::Needles(options) => until_signal(needles::run(&options)).await?,
         Command::Plan(options) => plan::run(&options)?,
         Command::Store(options) => until_signal(store::run(&options)).await?,
         Command::Responses(options) => until_signal(responses::run(&options)).await?,

@@ -31,6 +31,10 @@ pub(crate) struct PlanOptions {
     /// The window of the model, tokens
     #[arg(long, default_value_t = 262_144)]
     window: u64,
+    /// Measure one output of 8 MB of each kind that respondent-needles makes instead, with words
+    /// and places that this number chooses
+    #[arg(long, value_name = "SEED", conflicts_with = "megabytes")]
+    needles: Option<u64>,
 }
 
 /// The number of bytes to process in one measurement, so that it is long enough.
@@ -39,7 +43,7 @@ const WORK_BYTES: usize = 100_000_000;
 const HISTORY_BYTES: usize = 10_000_000;
 
 /// The head of the table that [`PlanBench::measure`] prints rows of.
-pub(crate) const HEAD: &str = "| history | body, MB | reading, ms | plan, ms | encode, ms | plan + encode, MB/s |\n|---|---|---|---|---|---|";
+const HEAD: &str = "| history | body, MB | reading, ms | plan, ms | encode, ms | plan + encode, MB/s |\n|---|---|---|---|---|---|";
 
 /// Measures each kind of history and prints a table. The result is always true.
 pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<bool> {
@@ -50,6 +54,9 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<bool> {
         options.rounds, options.window
     ));
     print_line(HEAD);
+    if let Some(seed) = options.needles {
+        return bench.measure_needles(seed);
+    }
     let huge = usize::try_from(options.megabytes)? * 1_000_000;
     // These outputs together stay below half of the window.
     let whole: Vec<String> = (0..70)
@@ -73,7 +80,7 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<bool> {
 }
 
 /// Measures how long planning and encoding take for a model.
-pub(crate) struct PlanBench {
+struct PlanBench {
     rounds: u32,
     model: Model,
     dialect: Dialect,
@@ -81,7 +88,7 @@ pub(crate) struct PlanBench {
 }
 
 impl PlanBench {
-    pub(crate) fn new(rounds: u32, window: u64) -> Self {
+    fn new(rounds: u32, window: u64) -> Self {
         let model = Model {
             window: Some(window),
             ..Model::unlisted("m")
@@ -97,17 +104,22 @@ impl PlanBench {
         }
     }
 
-    /// The body of the upstream request for a Responses request.
-    pub(crate) fn encoded(&self, body: String) -> anyhow::Result<Vec<u8>> {
-        let source = TurnSource::new(body);
-        let turn = source.turn()?;
-        let options = EncodeOptions::new(&self.dialect, &self.model, "m");
-        let request = encode(&turn, &plan(&turn, &self.bounds), &options)?;
-        Ok(request.encoded.body)
+    /// Measures an output of each kind of respondent-needles, and many of them in one session.
+    fn measure_needles(&self, seed: u64) -> anyhow::Result<bool> {
+        let mixed: Vec<String> = (0..)
+            .flat_map(|run| respondent_needles::samples(40_000, seed + run))
+            .map(|(_, output)| output)
+            .take(100)
+            .collect();
+        self.measure("100 outputs of 40 KB", &mixed)?;
+        for (kind, output) in respondent_needles::samples(8_000_000, seed) {
+            self.measure(&format!("8 MB: {kind}"), &[output])?;
+        }
+        Ok(true)
     }
 
     /// Measures a session with these outputs, and prints a row.
-    pub(crate) fn measure(&self, name: &str, outputs: &[String]) -> anyhow::Result<()> {
+    fn measure(&self, name: &str, outputs: &[String]) -> anyhow::Result<()> {
         let source = TurnSource::new(body(outputs));
         let turn = source.turn()?;
         let planned = plan(&turn, &self.bounds);

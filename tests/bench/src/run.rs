@@ -18,7 +18,7 @@ use crate::{
 /// Options of `run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunOptions {
-    /// The proxy's binary [default: release/respondent in this program's target folder]
+    /// The proxy's binary [default: respondent beside this program]
     #[arg(long, value_name = "FILE")]
     proxy: Option<PathBuf>,
     /// Measure the pass-through alone, to check the rig
@@ -90,20 +90,17 @@ impl RunOptions {
     }
 }
 
-/// The path of the proxy's binary: the given one, or the release build in the target folder of this
-/// program.
+/// The path of the proxy's binary: the given one, or that in the folder of this program.
 pub(crate) fn proxy(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let path = match named {
         Some(path) => path.clone(),
-        None => std::env::current_exe()?
-            .ancestors()
-            .nth(2)
-            .context("this program lies in no target folder")?
-            .join("release/respondent"),
+        None => std::env::current_exe()?.with_file_name("respondent"),
     };
     path.canonicalize().with_context(|| {
         let path = path.display();
-        format!("no proxy at {path}; build it (`cargo build --release`) or name it (`--proxy`)")
+        format!(
+            "no proxy at {path}; build it (`cargo build --profile dist`) or name it (`--proxy`)"
+        )
     })
 }
 

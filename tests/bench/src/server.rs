@@ -24,8 +24,6 @@ pub(crate) struct Launcher {
     dir: TempDir,
     own_binary: PathBuf,
     proxy: Option<PathBuf>,
-    /// The window of the proxy's model, tokens, if it is not the one of an unknown model.
-    window: Option<u64>,
     /// The data folder of the proxy, if it is not a new one.
     data_dir: Option<PathBuf>,
 }
@@ -47,7 +45,6 @@ impl Launcher {
             dir: TempDir::with_prefix("respondent-bench")?,
             own_binary: std::env::current_exe()?,
             proxy,
-            window: None,
             data_dir: None,
         })
     }
@@ -56,14 +53,6 @@ impl Launcher {
     pub(crate) fn with_data_dir(self, data_dir: PathBuf) -> Self {
         Self {
             data_dir: Some(data_dir),
-            ..self
-        }
-    }
-
-    /// Gives the model of the proxies this window.
-    pub(crate) fn with_window(self, tokens: u64) -> Self {
-        Self {
-            window: Some(tokens),
             ..self
         }
     }
@@ -136,12 +125,6 @@ impl Launcher {
         let port = addr.port();
         let path = self.dir.path().join(format!("{port}.toml"));
         let capture = arm.config();
-        let window = match self.window {
-            Some(tokens) => {
-                format!("\n[[providers.bench.models]]\nid = \"bench\"\nwindow = {tokens}\n")
-            }
-            None => String::new(),
-        };
         let data_dir = match &self.data_dir {
             Some(data_dir) => data_dir.clone(),
             None => format!("data-{port}").into(),
@@ -149,7 +132,7 @@ impl Launcher {
         let data_dir = data_dir.display();
         let text = format!(
             "[server]\nlisten = \"{addr}\"\ndata_dir = \"{data_dir}\"\n\n{capture}\n\
-             [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n{window}"
+             [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n"
         );
         fs::write(&path, text)?;
         Ok(path)

@@ -20,7 +20,7 @@ use crate::{
 /// Options of `store`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreOptions {
-    /// The proxy's binary [default: release/respondent in this program's target folder]
+    /// The proxy's binary [default: respondent beside this program]
     #[arg(long, value_name = "FILE")]
     proxy: Option<PathBuf>,
     /// Rounds; the median counts

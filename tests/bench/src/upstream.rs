@@ -14,7 +14,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use tokio::{net::TcpListener, sync::mpsc::UnboundedSender};
+use tokio::net::TcpListener;
 
 use crate::{events::ScriptedBody, script::Script};
 
@@ -34,31 +34,23 @@ struct BenchRequest<'a> {
     stream: bool,
 }
 
-/// Serves until the process ends. The bodies of requests go to `bodies` as well.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    bodies: Option<UnboundedSender<Bytes>>,
-) -> anyhow::Result<()> {
+/// Serves until the process ends.
+pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     loop {
         let Ok((socket, _)) = listener.accept().await else {
             continue;
         };
         socket.set_nodelay(true)?;
-        let bodies = bodies.clone();
         tokio::spawn(async move {
-            let service = service_fn(|request| answer(request, bodies.as_ref()));
             // A client that disconnects ends only its own connection.
             let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(socket), service)
+                .serve_connection(TokioIo::new(socket), service_fn(answer))
                 .await;
         });
     }
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    bodies: Option<&UnboundedSender<Bytes>>,
-) -> Result<BenchResponse, Infallible> {
+async fn answer(request: Request<Incoming>) -> Result<BenchResponse, Infallible> {
     if request.method() == Method::GET {
         return Ok(whole(StatusCode::OK, Bytes::from_static(b"{}")));
     }
@@ -66,10 +58,6 @@ async fn answer(
         return Ok(refusal("the body ended early"));
     };
     let body = body.to_bytes();
-    if let Some(bodies) = bodies {
-        // The receiver is gone only at the end of the run.
-        let _ = bodies.send(body.clone());
-    }
     Ok(match serde_json::from_slice::<BenchRequest<'_>>(&body) {
         Ok(ask) if ask.stream => match Script::from_str(&ask.model) {
             Ok(script) => stream(script),

@@ -5,11 +5,13 @@
 //! - [`golden`]: one turn as a folder of files, and what must come out of it
 //! - [`drive`]: a whole answer through the adapters, without a network
 //! - [`session`]: a long session of a coding agent as data
+//! - [`request_docs`]: what the documentation says of each part of a request
 //! - [`tools`]: scripted tools that run in the proxy
 
 pub mod drive;
 pub mod golden;
 pub mod player;
+pub mod request_docs;
 pub mod session;
 pub mod strict;
 pub mod tools;

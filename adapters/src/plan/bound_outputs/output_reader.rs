@@ -40,7 +40,7 @@ impl<'t> OutputReader<'t> {
         }
         let stop = self.stop;
         let text = self.text(index, item)?;
-        let measure = Arc::new(output::measure_until(text, stop)?);
+        let measure = Arc::new(excerpts::measure_until(text, &|| stop.is_raised())?);
         let is_read_back = output::is_read_back(text);
         let entry = CachedOutput::Measure(Arc::clone(&measure), is_read_back);
         self.cache.put(key, entry);

@@ -53,7 +53,8 @@ pub(super) fn replacement<'t>(
             let style = limits.excerpt_style;
             let settings = (cap, call_id, wanted, style, retention);
             let text = reader.render(output.item, item, settings, |text| {
-                let source = ExcerptSource::until_stopped(text, &measure, wanted, &turn.stop);
+                let stop = || turn.stop.is_raised();
+                let source = ExcerptSource::until_stopped(text, &measure, wanted, &stop);
                 fit(cap, |chars| {
                     source.excerpt(call_id, chars, style, retention)
                 })

@@ -1,0 +1,30 @@
+//! Tool outputs as text: their kind and size, and the shorter texts that are sent to a model instead
+//! of them.
+//!
+//! [`measure()`] classifies and measures a text, and [`ExcerptSource`], [`notice`] and [`first_page`]
+//! make the shorter texts. All of them depend on their arguments alone, so that the same output is
+//! always shortened to the same bytes, which caches of prompts need.
+
+mod classify;
+mod codex_header;
+mod elements;
+mod evidence;
+mod excerpt;
+pub mod html;
+mod markup;
+mod measure;
+mod output_kind;
+mod paths;
+mod places;
+mod read_back;
+mod retention;
+
+pub use codex_header::CodexHeader;
+pub use evidence::Wanted;
+pub use excerpt::{
+    ExcerptSource, ExcerptStyle, MAX_EXCERPT_CHARS, SHORTENED_MARK, notice, read_hint,
+};
+pub use measure::{OutputMeasure, artifact_id, measure, measure_until};
+pub use output_kind::OutputKind;
+pub use read_back::{first_page, is_read_back, read_back_heading};
+pub use retention::Retention;
