@@ -14,19 +14,12 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use super::caller::CALLER_HEADERS;
 use super::sink::{EventLog, LogFuture};
 use crate::net::AdmittedBy;
 use crate::net::memory::MemoryShare;
 use crate::responses::BusyConversation;
 use crate::store::{NewResponse, ResponseText};
-
-/// The headers of a request that decide how its turn runs.
-const KEPT_HEADERS: [&str; 4] = [
-    "originator",
-    "user-agent",
-    "thread-id",
-    "x-codex-turn-metadata",
-];
 
 /// Takes the requests for background answers and runs them later. Part of the service; a replay has
 /// none.
@@ -114,9 +107,9 @@ impl EventLog for UnreadLog {
 
 /// The headers that decide how a turn runs, as JSON.
 pub(super) fn kept_headers(headers: &HeaderMap) -> String {
-    let kept = KEPT_HEADERS.into_iter().filter_map(|name| {
+    let kept = CALLER_HEADERS.iter().filter_map(|name| {
         let value = headers.get(name)?.to_str().ok()?;
-        Some((name, value))
+        Some((name.as_str(), value))
     });
     let kept: Vec<(&str, &str)> = kept.collect();
     serde_json::to_string(&kept).unwrap_or_else(|_| "[]".to_owned())

@@ -69,14 +69,26 @@ struct CodexTurnMetadata {
 }
 
 /// The headers with which Codex marks the requests of its helpers.
-const HELPER_HEADERS: [HeaderName; 2] = [
-    HeaderName::from_static("x-openai-subagent"),
-    HeaderName::from_static("x-openai-memgen-request"),
-];
+const HELPER_HEADERS: [HeaderName; 2] = [SUBAGENT, MEMGEN_REQUEST];
+const SUBAGENT: HeaderName = HeaderName::from_static("x-openai-subagent");
+const MEMGEN_REQUEST: HeaderName = HeaderName::from_static("x-openai-memgen-request");
 const ORIGINATOR: HeaderName = HeaderName::from_static("originator");
 const THREAD_ID: HeaderName = HeaderName::from_static("thread-id");
 const SESSION_ID: HeaderName = HeaderName::from_static("session-id");
 const PARENT_THREAD_ID: HeaderName = HeaderName::from_static("x-codex-parent-thread-id");
+
+/// The headers from which [`Caller::from_headers`] makes the client of a turn. A background
+/// response keeps them until it runs.
+pub(super) const CALLER_HEADERS: [HeaderName; 8] = [
+    USER_AGENT,
+    ORIGINATOR,
+    THREAD_ID,
+    SESSION_ID,
+    PARENT_THREAD_ID,
+    TURN_METADATA,
+    SUBAGENT,
+    MEMGEN_REQUEST,
+];
 
 /// How the sources of threads end that exist for a few words.
 const BRIEF_SOURCES: [&str; 4] = ["title", "name", "commit_message", "suggestions"];
@@ -228,6 +240,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::turn::background::{kept_headers, restored_headers};
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs
@@ -310,6 +323,21 @@ mod tests {
         ]));
         let sessions: Vec<_> = caller.sessions().collect();
         assert_eq!(sessions, ["own", "parent", "root"]);
+    }
+
+    #[test]
+    fn a_background_response_keeps_what_makes_its_caller() {
+        for name in CALLER_HEADERS {
+            let value = match name.as_str() {
+                CODEX_METADATA => r#"{"turn_id":"t1","thread_source":"subagent"}"#,
+                _ => "codex_exec",
+            };
+            let headers = HeaderMap::from_iter([(name.clone(), HeaderValue::from_static(value))]);
+            let caller = Caller::from_headers(&headers);
+            assert_ne!(caller, Caller::default(), "{name}");
+            let restored = restored_headers(&kept_headers(&headers));
+            assert_eq!(Caller::from_headers(&restored), caller, "{name}");
+        }
     }
 
     #[test]
