@@ -53,7 +53,6 @@ pub struct Fault {
     pub cause: Option<Box<str>>,
     /// The change of quirks that keeps the provider from refusing the request for
     /// the same reason, if the refusal was understood.
-    #[serde(rename = "mend")]
     pub patch: Option<QuirkPatch>,
     /// The limit of failed requests for this prompt is reached, so the client should not send it
     /// again by itself.

@@ -53,8 +53,8 @@ impl UpstreamReader {
 
     /// What the answer showed about its model, once it has ended: a quirk patch, and whether it
     /// applies to the model.
-    pub fn lesson(&self) -> Option<(QuirkPatch, bool)> {
-        self.decoder.lesson()
+    pub fn observed_patch(&self) -> Option<(QuirkPatch, bool)> {
+        self.decoder.observed_patch()
     }
 
     /// Whether the answer has its token counts behind its finish reason. Only its end can follow.

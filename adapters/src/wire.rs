@@ -136,7 +136,7 @@ impl Decoder {
     }
 
     /// A quirk patch about which this answer shows something, and whether it applies to the model.
-    pub(crate) fn lesson(&self) -> Option<(QuirkPatch, bool)> {
+    pub(crate) fn observed_patch(&self) -> Option<(QuirkPatch, bool)> {
         match self {
             Self::Chat(decoder) => {
                 let begins_inside = decoder.begins_inside_thinking()?;

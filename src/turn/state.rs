@@ -23,7 +23,6 @@ use crate::upstream::LargestAnswer;
 #[serde(deny_unknown_fields, default)]
 pub struct TurnState {
     /// What was learned about the models of the turn's routes.
-    #[serde(rename = "lessons")]
     pub model_patches: Vec<ModelPatches>,
     /// The items that the request refers to: JSON by item id.
     pub items: BTreeMap<String, String>,
@@ -41,7 +40,7 @@ pub struct TurnState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<String>,
     /// The token count of the session's previous request, if this request may be compacted.
-    #[serde(rename = "weighed", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<TokenCalibration>,
     /// What the client did not see of the earlier answers that this request continues.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -72,7 +71,6 @@ pub struct TurnState {
     /// How tool outputs were bounded.
     pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.
-    #[serde(rename = "keeping")]
     pub retention: Retention,
     /// The ids of the shortened outputs for which there was no room there.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -95,7 +93,6 @@ pub struct ModelPatches {
     /// The provider's name of the model.
     pub model: String,
     /// The patches, in the order in which they were learned.
-    #[serde(rename = "mends")]
     pub patches: Vec<QuirkPatch>,
     /// The most that it had answered, by which a limit is believed or not.
     #[serde(default, skip_serializing_if = "LargestAnswer::is_none")]

@@ -12,10 +12,8 @@ pub enum ChatPatch {
     /// The name of the parameter for the output limit.
     MaxTokensField(MaxTokensField),
     /// Which assistant messages must carry their `reasoning_content`.
-    #[serde(rename = "reasoning")]
     RequireReasoning(ReasoningRequired),
     /// Calls must carry the signature that came with them.
-    #[serde(rename = "signatures")]
     RequireSignatures,
     /// The signatures that came with calls are not accepted: they belong to another
     /// key, or are damaged.
@@ -41,7 +39,6 @@ pub enum ChatPatch {
     /// Tool messages must name their tool.
     ToolNames,
     /// Requests with tools must not be streamed.
-    #[serde(rename = "whole_calls")]
     NoCallStreaming,
     /// Answers begin inside thinking: they have a closing tag and no opening one.
     ThinkingUnopened,

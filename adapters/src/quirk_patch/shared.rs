@@ -14,7 +14,6 @@ pub enum SharedPatch {
     /// The effort level is not accepted.
     NoEffort,
     /// An optional parameter is not accepted.
-    #[serde(rename = "without")]
     OmitParameter(Parameter),
     /// Values of `tool_choice` that are not accepted.
     WithoutToolChoice(EnumSet<ToolChoiceMode>),

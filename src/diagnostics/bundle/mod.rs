@@ -53,7 +53,7 @@ pub struct Bundle {
 }
 
 /// The format version that is written, and the only one that can be read.
-const FORMAT_VERSION: u64 = 2;
+const FORMAT_VERSION: u64 = 3;
 /// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Maximum size of the unpacked tar in bytes.

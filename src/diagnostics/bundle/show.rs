@@ -133,7 +133,7 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
         );
     }
     let learned = turn.state_before.model_patches.iter();
-    let lessons = learned.map(|learned| {
+    let patches = learned.map(|learned| {
         let patches: Vec<String> = learned.patches.iter().map(ToString::to_string).collect();
         format!(
             "{}/{}: {}",
@@ -142,7 +142,7 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
             patches.join("; ")
         )
     });
-    page.list("lessons", lessons);
+    page.list("learned patches", patches);
     page.field(
         "program",
         format_args!("{}, configuration {}", turn.version, turn.config_digest),

@@ -65,7 +65,6 @@ pub struct BundleTurn {
     pub heartbeats_between_attempts: Vec<usize>,
     /// The state of the server before the turn: learned quirks, stored items, the health of
     /// the providers.
-    #[serde(rename = "given")]
     pub state_before: TurnState,
     /// Clock readings that differ from the one before: the number of earlier readings,
     /// and seconds since 1970.

@@ -353,7 +353,7 @@ fn every_text_of_a_turn_is_scrubbed() {
 /// Puts a text into each field of the state of a turn.
 fn fill_state(turn: &mut BundleTurn) {
     let state = serde_json::json!({
-        "lessons": [{"provider": "p", "model": "m", "mends": []}],
+        "model_patches": [{"provider": "p", "model": "m", "patches": []}],
         "items": {"msg_1": "x"},
         "baggage": {"call_1": "x"},
         "moved_to": "x",

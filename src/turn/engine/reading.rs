@@ -224,7 +224,7 @@ impl<S: Sink> Answer<'_, S> {
             round.attempt.upstream.health().record_success();
             self.record.provider_down(false);
         }
-        if ended && let Some((patch, is_true)) = reader.lesson() {
+        if ended && let Some((patch, is_true)) = reader.observed_patch() {
             let (failover, route) = (&round.failover, &round.attempt.route);
             if is_true {
                 failover.learn_patch(route, patch);

@@ -81,7 +81,7 @@ const HOSTILE: &[Hostile] = &[
             route["base_url"] = json!(format!("http://user:pass@{elsewhere}/v1"));
             turn["attempts"][0]["url"] = json!(format!("http://{elsewhere}/"));
             turn["request"]["path"] = json!(format!("http://{elsewhere}/v1/responses"));
-            turn["given"]["moved_to"] = json!(format!("{elsewhere}/m"));
+            turn["state_before"]["moved_to"] = json!(format!("{elsewhere}/m"));
         },
         codes: &[0, 1],
     },
@@ -125,8 +125,8 @@ const HOSTILE: &[Hostile] = &[
         what: "keys that rest for a century",
         change: |turn, _| {
             let rest = 100_u64 * 364 * 24 * 3_600_000;
-            turn["given"]["providers"][0]["keys_rest_ms"] = json!(vec![rest; 10_000]);
-            turn["given"]["providers"][0]["down_ms"] = json!(rest);
+            turn["state_before"]["providers"][0]["keys_rest_ms"] = json!(vec![rest; 10_000]);
+            turn["state_before"]["providers"][0]["down_ms"] = json!(rest);
         },
         codes: &[0, 1],
     },

@@ -300,7 +300,7 @@ pub fn describe_fault(fault: &Fault) -> String {
         "code": fault.code(),
         "param": fault.param,
         "retry": retry,
-        "mend": fault.patch.map(|mend| mend.to_string()),
+        "patch": fault.patch.map(|patch| patch.to_string()),
     });
     format!("{fault:#}")
 }

@@ -86,7 +86,7 @@ impl Comparison {
         self.text("settings: heartbeat_ms", heartbeats);
         let pauses = turns.map(|turn| turn.commit_after_ms);
         self.text("settings: commit_after_ms", pauses);
-        self.data("given", turns.map(|turn| &turn.state_before));
+        self.data("state_before", turns.map(|turn| &turn.state_before));
         let stop = |turn: &BundleTurn| turn.ending_us.map(|_| "ended by the program's stop");
         self.optional_text("ending", turns.map(stop));
         self.data("omitted", turns.map(|turn| &turn.omitted));

@@ -48,7 +48,7 @@ fn turn() -> BundleTurn {
         blob("earlier thoughts")
     )
     .into_bytes();
-    turn.plan = br#"{"steps":["keep",{"repair":["moved"]},"keep"],"sequence":[{"message":0},{"result":1}]}"#.to_vec();
+    turn.plan = br#"{"actions":["keep",{"repair":["moved"]},"keep"],"sequence":[{"message":0},{"result":1}]}"#.to_vec();
     for attempt in &mut turn.attempts {
         attempt.body = br#"{"model":"one","messages":[{"role":"user","content":"hello"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","content":"done","tool_call_id":"call_1"}],"temperature":1.0}"#.to_vec();
     }
@@ -355,7 +355,7 @@ fn what_decides_comes_before_what_follows() {
                     "settings: routes[0].model.window",
                     "settings: routes[0].dialect.quirks.merge_user",
                     "settings: routes[0].timeouts.connect",
-                    "given: lessons[0]",
+                    "state_before: model_patches[0]",
                     "client request: header content-type",
                     "client request: input[0].content",
                     "attempt 1: key",

@@ -80,7 +80,7 @@ async fn every_lesson() {
                 .filter(|turn| turn["outcome"] == "completed")
                 .flat_map(|turn| turn["attempts"].as_array().unwrap().clone())
                 .filter(|attempt| attempt["route"] == *route)
-                .filter_map(|attempt| name(&attempt["fault"]["mend"]))
+                .filter_map(|attempt| name(&attempt["fault"]["patch"]))
                 .collect();
             assert_eq!(learned, [row.lesson], "{route}");
         }
@@ -103,13 +103,13 @@ async fn strict(name: &str, define: fn(&Preset, &str) -> (String, String)) {
     recording.assert_replays(&format!("strict-{name}")).await;
 }
 
-/// The name of a lesson in a bundle; for `without`, followed by the parameter.
+/// The name of a lesson in a bundle; for `omit_parameter`, followed by the parameter.
 fn name(mend: &Value) -> Option<String> {
     match mend.as_object()?.values().next()? {
         Value::String(name) => Some(name.clone()),
         Value::Object(mend) => {
             let (name, what) = mend.iter().next()?;
-            let what = what.as_str().filter(|_| name == "without");
+            let what = what.as_str().filter(|_| name == "omit_parameter");
             Some(what.map_or_else(|| name.clone(), |what| format!("{name} {what}")))
         }
         _ => None,
@@ -124,10 +124,12 @@ fn complete() {
         serde_names::<ChatPatch>(),
     ];
     let parameters = serde_names::<Parameter>();
-    let parameters = parameters.iter().map(|name| format!("without {name}"));
+    let parameters = parameters
+        .iter()
+        .map(|name| format!("omit_parameter {name}"));
     let names = patches.concat().into_iter().map(str::to_owned);
     let mut all: BTreeSet<String> = names.chain(parameters).collect();
-    assert!(all.remove("without"));
+    assert!(all.remove("omit_parameter"));
     // An answer shows this, and no refusal.
     assert!(all.remove("thinking_unopened"));
     let taught: BTreeSet<String> = rows().iter().map(|row| row.lesson.to_owned()).collect();

@@ -164,7 +164,7 @@ fn reasoning() -> Vec<Row> {
     second["input"].as_array_mut().unwrap().push(result);
     vec![
         row(
-            "reasoning",
+            "require_reasoning",
             looped(&[]),
             misses("reasoning_content", "tool_calls", "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"),
         ),
@@ -175,7 +175,7 @@ fn reasoning() -> Vec<Row> {
         )
         .with("reasoning_replay = \"reasoning_content\""),
         row(
-            "signatures",
+            "require_signatures",
             looped(&[]),
             misses("thought_signature", "tool_calls", "Function call is missing a thought_signature in functionCall parts."),
         ),
@@ -206,7 +206,7 @@ fn reasoning() -> Vec<Row> {
         .with("reasoning_control = \"enable_thinking\"")
         .model("reasoning = [\"none\", \"high\"]"),
         row(
-            "without reasoning_summary",
+            "omit_parameter reasoning_summary",
             turn(json!({"reasoning": {"effort": "high", "summary": "auto"}})),
             refuses("\"summary\":\"auto\"", "Unsupported parameter: 'reasoning.summary' is not supported with the 'm' model."),
         )
@@ -233,12 +233,12 @@ fn parameters() -> Vec<Row> {
     });
     vec![
         row(
-            "without penalties",
+            "omit_parameter penalties",
             turn(json!({"presence_penalty": 0.5})),
             refuses("presence_penalty", "Unknown parameter: 'presence_penalty'."),
         ),
         row(
-            "without logprobs",
+            "omit_parameter logprobs",
             turn(json!({"top_logprobs": 2})),
             refuses(
                 "logprobs",
@@ -246,7 +246,7 @@ fn parameters() -> Vec<Row> {
             ),
         ),
         row(
-            "without parallel_tool_calls",
+            "omit_parameter parallel_tool_calls",
             tools(json!({"parallel_tool_calls": false})),
             refuses(
                 "parallel_tool_calls",
@@ -254,7 +254,7 @@ fn parameters() -> Vec<Row> {
             ),
         ),
         row(
-            "without strict",
+            "omit_parameter strict",
             strict,
             refuses(
                 "\"strict\"",
@@ -263,7 +263,7 @@ fn parameters() -> Vec<Row> {
         )
         .with("strict_tools = true"),
         row(
-            "without stream_options",
+            "omit_parameter stream_options",
             turn(json!({})),
             refuses(
                 "stream_options",
@@ -271,7 +271,7 @@ fn parameters() -> Vec<Row> {
             ),
         ),
         row(
-            "without prompt_cache_key",
+            "omit_parameter prompt_cache_key",
             turn(json!({"prompt_cache_key": "k"})),
             refuses(
                 "prompt_cache_key",
@@ -280,19 +280,19 @@ fn parameters() -> Vec<Row> {
         )
         .with("prompt_cache_key = true"),
         row(
-            "without cache_control",
+            "omit_parameter cache_control",
             turn(json!({"instructions": "Be brief."})),
             refuses("cache_control", "property 'cache_control' is unsupported"),
         )
         .with("cache_control = true"),
         row(
-            "without service_tier",
+            "omit_parameter service_tier",
             turn(json!({"service_tier": "flex"})),
             refuses("service_tier", "property 'service_tier' is unsupported"),
         )
         .with("service_tier = true"),
         row(
-            "without verbosity",
+            "omit_parameter verbosity",
             turn(json!({"text": {"verbosity": "low"}})),
             refuses("verbosity", "Unsupported parameter: 'verbosity'"),
         )
@@ -333,7 +333,7 @@ fn parameters() -> Vec<Row> {
             ),
         ),
         row(
-            "whole_calls",
+            "no_call_streaming",
             tools(json!({})),
             refuses("\"stream\":true", "Cannot use tools with stream"),
         ),
