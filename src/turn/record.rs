@@ -21,7 +21,7 @@ use super::owner_limits::{OwnerSlot, check_day};
 use super::prefix::{BillForecast, PrefixReport};
 use super::route::{cost_of, redacted_route_name};
 use super::running::{RunningTurn, RunningTurns};
-use super::whole_sessions::MAX_LOST_TURNS;
+use super::session_memory::MAX_LOST_TURNS;
 use crate::config::Config;
 use crate::log::SafeText;
 use crate::metrics::spent::{Spending, spent_row};

@@ -24,7 +24,6 @@ use tokio::time::Instant;
 
 use super::calibration::TokenCalibration;
 use super::prefix::{BillForecast, PrefixReport, RecentRequests, RequestFingerprint, StoredPrompt};
-use super::whole_sessions::MAX_LOST_TURNS;
 
 mod records;
 
@@ -45,6 +44,8 @@ const TOOLS_LIMIT: usize = 1 << 20;
 const COMPARED_SESSIONS: usize = 256;
 /// How long a failed request counts against a client that repeats it.
 const FAILURES_LIFETIME: Duration = Duration::from_mins(10);
+/// A session is sent whole after this many lost turns in a row.
+pub(super) const MAX_LOST_TURNS: u8 = 3;
 /// The bytes that a session takes besides its keys and values: its place in the maps.
 const SESSION_BASE: usize = 512;
 

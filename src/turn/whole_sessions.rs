@@ -15,9 +15,6 @@ use parking_lot::Mutex;
 use super::session_memory::SessionKey;
 use crate::store::{MAX_WHOLE_SESSIONS, Store, StoreError, WholeSession};
 
-/// A session is sent whole after this many lost turns in a row.
-pub(super) const MAX_LOST_TURNS: u8 = 3;
-
 /// A turn loses if it costs more than this times what it would have cost with nothing shortened.
 /// Both are sums of rounded counts.
 const LOST_RATIO: f64 = 1.001;

@@ -116,7 +116,7 @@ impl ProviderError {
     /// Reads a whole reply.
     pub(super) fn from_body(text: &str) -> Self {
         Self::from_json(text, MAX_DEPTH).unwrap_or_else(|| Self {
-            message: markup::words(text),
+            message: truncate(&markup::words(text)),
             ..Self::default()
         })
     }
@@ -174,7 +174,7 @@ impl ProviderError {
 
     fn from_text(text: &str) -> Self {
         let message = if text.trim_start().starts_with('<') {
-            markup::words(text)
+            truncate(&markup::words(text))
         } else {
             truncate(text)
         };
@@ -370,7 +370,7 @@ fn trailing_number(message: &str) -> Option<u32> {
 }
 
 /// The start of a text that is too long for a message.
-pub(super) fn truncate(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.char_indices().nth(MAX_MESSAGE) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,6 +1,5 @@
 //! The words of a body that is no JSON: a line of text, or a web page.
 
-use super::error::truncate;
 use excerpts::html::{VisiblePart, visible_parts};
 
 /// How much of a page is read, in characters.
@@ -36,11 +35,11 @@ pub(super) fn words(text: &str) -> String {
     }
     let (title, rest) = (one_line(&title), one_line(&rest));
     let is_message = !rest.is_empty() && rest.chars().nth(MAX_PAGE_TEXT).is_none();
-    truncate(if is_message || title.is_empty() {
-        &rest
+    if is_message || title.is_empty() {
+        rest
     } else {
-        &title
-    })
+        title
+    }
 }
 
 fn one_line(text: &str) -> String {

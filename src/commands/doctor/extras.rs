@@ -5,14 +5,12 @@ use registry::ToolChoiceMode;
 use serde_json::{Value, json};
 
 use super::measure::{MeasuringTurnEnd, MeasuringTurns, limited};
-use super::optional::ProbeFields;
+use super::optional::{ProbeFields, SHORT_OUTPUT};
 use super::prompts;
 use super::report::DoctorCheck;
 
 /// More output tokens than any model has.
 const TOO_MUCH_OUTPUT: u64 = 10_000_000;
-/// The most tokens of an answer of one word, reasoning included.
-pub(super) const SHORT_OUTPUT: u64 = 1_000;
 /// A prompt for a larger window would be too large for most servers.
 const MAX_OVERFLOW: u64 = 2_000_000;
 

@@ -6,13 +6,15 @@ use adapters::provider_error::find_word;
 use adapters::quirk_patch::{EffortLevels, ModelPatch, QuirkPatch};
 use serde_json::{Value, json};
 
-use super::extras::SHORT_OUTPUT;
 use super::measure::{MeasuringTurnEnd, MeasuringTurns, limited};
 use super::prompts;
 use super::report::DoctorCheck;
 
 /// Fields of a request, as (name, JSON text).
 pub(super) type ProbeFields = Vec<(&'static str, &'static str)>;
+
+/// The most tokens of an answer of one word, reasoning included.
+pub(super) const SHORT_OUTPUT: u64 = 1_000;
 
 /// The name of the member of a function that is no field of the request, and of its quirk.
 const STRICT: &str = "strict";

@@ -56,7 +56,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::env::{ReplayEnv, TurnProgress, connect_failure};
+use super::env::{ReplayEnv, TIMER_MARGIN, TurnProgress, connect_failure};
 use super::error::ReplayError;
 use super::upstream::{EXTRA_ATTEMPT_BODY, ReplayUpstream, UpstreamConnection};
 use crate::diagnostics::bundle::{BundleAttempt, BundleResponseHead, BundleTurn};
@@ -75,9 +75,6 @@ const LONG_WAIT: Duration = Duration::from_hours(1);
 /// How much later than recorded a heartbeat may come: timers have a resolution of
 /// milliseconds.
 const HEARTBEAT_LATENESS: Duration = Duration::from_millis(3);
-/// How long before a timer is due time stops, if the timer did not fire in the
-/// recording.
-pub(super) const TIMER_MARGIN: Duration = Duration::from_millis(2);
 /// The longest delay between head and body of an error response: the engine waits ten
 /// seconds for it.
 const MAX_ERROR_BODY_DELAY_US: u64 = 9_900_000;

@@ -10,7 +10,6 @@ use adapters::stop_flag::StopFlag;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::driver::TIMER_MARGIN;
 use super::tools::RecordedTools;
 use crate::clock::{Clock, Random, System};
 use crate::config::Config;
@@ -18,6 +17,10 @@ use crate::diagnostics::bundle::BundleTurn;
 use crate::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
 use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
 use crate::turn::{TurnEvent, TurnObserver};
+
+/// How long before a timer is due time stops, if the timer did not fire in the
+/// recording.
+pub(super) const TIMER_MARGIN: Duration = Duration::from_millis(2);
 
 /// How far the replayed turn is, as its observer saw it.
 #[derive(Clone, Copy, Default)]

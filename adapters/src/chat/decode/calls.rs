@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use super::chunk::{CallDelta, scalar};
+use super::chunk::{CallDelta, MAX_CALLS, scalar};
 use crate::arguments::ArgumentsScan;
 use crate::event::{Event, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
@@ -14,9 +14,6 @@ use crate::json;
 
 /// The most bytes of arguments that are held for a call without a name.
 const MAX_NAMELESS_ARGUMENTS: usize = 1 << 20;
-
-/// The most calls of one answer.
-pub(super) const MAX_CALLS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct StreamedCalls {

@@ -9,9 +9,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::calls::MAX_CALLS;
 use crate::event::Fragment;
 use crate::json;
+
+/// The most calls of one answer.
+pub(super) const MAX_CALLS: usize = 10_000;
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Deserialize)]
