@@ -212,6 +212,12 @@ impl Fault {
         Self::of_provider(Kind::BadReply, "sent a tool call without a name.")
     }
 
+    /// The turn ended because the program has a defect: a panic was caught.
+    pub fn defect() -> Self {
+        let message = "Respondent ran into a defect while it answered this request.";
+        Self::new(Kind::Internal, message)
+    }
+
     /// A malformed client request; `param` names the parameter.
     pub fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self {

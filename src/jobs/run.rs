@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use adapters::fault::Fault;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -76,10 +77,9 @@ pub(super) async fn run(
     // A panic ends the turn; what it has stored as ended stays.
     AssertUnwindSafe(turn).catch_unwind().await.ok();
     if !log.has_ended() {
-        let message = "Respondent ran into a defect while it answered this request.";
-        shared
-            .end_waiting(waiting, Some(("server_error", message)))
-            .await;
+        let defect = Fault::defect();
+        let error = Some((defect.response_code(false), defect.message.as_str()));
+        shared.end_waiting(waiting, error).await;
     }
 }
 

@@ -15,7 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use adapters::fault::{Fault, Kind};
+use adapters::fault::Fault;
 use adapters::stop_flag::StopReason;
 use futures_util::FutureExt;
 
@@ -96,8 +96,7 @@ pub(super) async fn run<S: Sink>(
         },
         Err(_) => {
             answer.events.discard_open_event();
-            let message = "Respondent ran into a defect while it answered this request.";
-            Fault::new(Kind::Internal, message)
+            Fault::defect()
         }
     };
     answer.fail(fault).await.map(|()| None)

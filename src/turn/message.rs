@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use adapters::fault::{Fault, Kind};
+use adapters::fault::Fault;
 use adapters::responses::client_event::CreateEvent;
 use futures_util::FutureExt as _;
 
@@ -52,9 +52,7 @@ async fn run_message(
 ) -> Result<(), Fault> {
     let panicked = AssertUnwindSafe(answer_message(&service, request, &mut sink)).catch_unwind();
     if panicked.await.is_err() {
-        let message = "Respondent ran into a defect while it answered this request.";
-        let fault = Fault::new(Kind::Internal, message);
-        sink.refuse(&fault, false).await;
+        sink.refuse(&Fault::defect(), false).await;
     }
     Ok(())
 }
