@@ -8,7 +8,8 @@
 //! | `respond` | runs one turn, as a `stream` or as a whole; `reply` makes the HTTP response |
 //! | `message` | runs the turn of a message of a WebSocket |
 //! | `caller` | the client, and the session that the turn belongs to |
-//! | `prepare` | parses and routes the request; the result is a `prepared` turn or a compaction |
+//! | `prepare` | parses and routes the request; the result is a turn or a compaction |
+//! | `routed_history` | a request with its routes, of which `prepared` makes rounds |
 //! | `failover` | chooses the route, plans the turn and encodes the upstream request |
 //! | `compact` | replaces a history with a summary, which it gets by running the engine |
 //! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
@@ -53,6 +54,7 @@ mod request_budget;
 mod respond;
 mod response_headers;
 mod route;
+mod routed_history;
 mod running;
 mod service;
 mod session_memory;

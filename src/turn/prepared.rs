@@ -1,6 +1,4 @@
-//! The routed client request, from which the rounds of a turn are made.
-
-use std::sync::Arc;
+//! The rounds of a turn are made from its [`RoutedHistory`].
 
 use adapters::fault::{Fault, Kind};
 use adapters::purpose::Purpose;
@@ -10,40 +8,18 @@ use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
 use registry::Route;
 
-use super::caller::Session;
 use super::context::TurnContext;
 use super::engine::Round;
 use super::failover::{Failover, PreparedAttempt};
 use super::observer::TurnEvent;
+use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
 use crate::config::Config;
 
 /// The most bytes of text that an answer may have.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// A client request with its session and the routes that can answer it. A compaction makes
-/// several requests of it, one for each purpose.
-#[derive(Clone)]
-pub(super) struct RoutedHistory {
-    pub(super) config: Arc<Config>,
-    pub(super) shared: Arc<SharedState>,
-    pub(super) source: TurnSource,
-    pub(super) session: Session,
-    /// See [`Caller::prompt`](super::caller::Caller::prompt).
-    pub(super) prompt: u64,
-    /// The first choice and its fallbacks.
-    pub(super) routes: Vec<Route>,
-}
-
 impl RoutedHistory {
-    /// The full name of the first choice.
-    pub(super) fn preferred_route(&self) -> String {
-        self.routes
-            .first()
-            .map(Route::full_name)
-            .unwrap_or_default()
-    }
-
     /// Prepares a round with this history for another purpose, and an assembler for it in case
     /// the client does not see its answer.
     pub(super) fn prepare(

@@ -7,7 +7,7 @@ use adapters::turn::Turn;
 
 use crate::store::NewArtifact;
 use crate::turn::context::TurnContext;
-use crate::turn::prepared::RoutedHistory;
+use crate::turn::routed_history::RoutedHistory;
 
 /// Stores the outputs of a history that may be needed when it is gone. Returns the summary's list
 /// of them, together with the outputs that earlier summaries listed.

@@ -36,7 +36,7 @@ pub(super) use trigger::CompactionTrigger;
 
 use super::caller::TurnKind;
 use super::engine::{Answer, Step};
-use super::prepared::RoutedHistory;
+use super::routed_history::RoutedHistory;
 use super::sink::Sink;
 
 /// A request that needs a compaction, alone, before its answer or after it.

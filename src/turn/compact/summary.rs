@@ -20,7 +20,7 @@ use super::{retained, summary_checks};
 use crate::turn::context::TurnContext;
 use crate::turn::engine::{Answer, Round};
 use crate::turn::failover::learn_patch;
-use crate::turn::prepared::RoutedHistory;
+use crate::turn::routed_history::RoutedHistory;
 use crate::turn::sink::Sink;
 
 /// The most characters of an extract, unless an eighth of the window is less.

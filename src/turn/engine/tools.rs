@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Answer, Step};
 use crate::turn::observer::TurnEvent;
-use crate::turn::prepared::RoutedHistory;
+use crate::turn::routed_history::RoutedHistory;
 use crate::turn::sink::Sink;
 use crate::turn::tool_runner::{ToolResult, ToolRunner};
 
