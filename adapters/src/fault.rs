@@ -380,6 +380,117 @@ mod tests {
         }
     }
 
+    /// The kind in each line of a table, and the rest of the line.
+    fn by_kind(table: &str) -> impl Iterator<Item = (Kind, &str)> {
+        assert_eq!(table.lines().count(), 21);
+        table.lines().map(|line| {
+            let (name, answers) = line.split_once(' ').unwrap();
+            (serde_json::from_value(name.into()).unwrap(), answers)
+        })
+    }
+
+    /// Who caused it, whether a retry can help, type and code of the body, and the code of a failed
+    /// response, with that for Codex if it is another.
+    const CODES: &str = "\
+invalid_request client never invalid_request_error - invalid_prompt
+model_not_found client never invalid_request_error model_not_found invalid_prompt
+context_length client never invalid_request_error context_length_exceeded context_length_exceeded
+authentication upstream never authentication_error invalid_api_key invalid_prompt
+permission upstream never permission_error permission_denied invalid_prompt
+refused upstream never invalid_request_error - invalid_prompt
+content_filter upstream never invalid_request_error content_filter invalid_prompt
+rate_limit upstream soon rate_limit_error rate_limit_exceeded rate_limit_exceeded
+quota upstream never insufficient_quota insufficient_quota insufficient_quota/invalid_prompt
+overloaded upstream soon server_error server_is_overloaded server_is_overloaded/server_error
+unavailable upstream soon server_error upstream_error server_error
+unreachable upstream soon server_error upstream_unreachable server_error
+timeout upstream never server_error upstream_timeout server_error
+turn_timeout proxy never server_error turn_timeout server_error
+cut upstream soon server_error upstream_cut server_error
+bad_reply upstream soon server_error upstream_bad_reply server_error
+busy client soon invalid_request_error conversation_locked server_error
+client_limit client soon rate_limit_error rate_limit_exceeded rate_limit_exceeded
+storage proxy soon server_error storage_error server_error
+draining proxy never server_error server_shutting_down server_error
+internal proxy never server_error internal_error server_error/invalid_prompt";
+
+    #[test]
+    fn each_kind_has_its_codes() {
+        for (kind, codes) in by_kind(CODES) {
+            let fault = Fault::new(kind, "x");
+            let retry = match fault.retry {
+                Retry::Never => "never",
+                Retry::Soon | Retry::After(_) => "soon",
+            };
+            let (other, codex) = (fault.response_code(false), fault.response_code(true));
+            let code = fault.code().unwrap_or("-");
+            let side = fault.side().name();
+            let mut found = [side, retry, fault.error_type(), code, other].join(" ");
+            if codex != other {
+                found = format!("{found}/{codex}");
+            }
+            assert_eq!(found, codes, "{kind:?}");
+        }
+    }
+
+    /// The status for others and for Codex as the kind is by itself, after a 451 that stays, after a
+    /// 503 that may pass, and with a long pause; then whether each of the last three is final.
+    const STATUSES: &str = "\
+invalid_request 400/400 400/400 400/400 400/400 final - -
+model_not_found 404/404 404/404 404/404 404/404 final - -
+context_length 400/400 400/400 400/400 400/400 final - -
+authentication 401/400 401/400 401/400 401/400 final - -
+permission 403/400 403/400 403/400 403/400 final - -
+refused 400/400 451/400 502/502 400/400 final - -
+content_filter 400/400 400/400 400/400 400/400 final - -
+rate_limit 429/429 429/429 429/429 429/400 final - final
+quota 429/429 429/429 429/429 429/429 final - -
+overloaded 503/503 503/503 503/503 503/503 final - -
+unavailable 502/502 502/502 503/502 502/502 final - -
+unreachable 502/502 502/502 502/502 502/502 final - -
+timeout 504/504 504/504 504/504 504/504 - - -
+turn_timeout 504/504 504/504 504/504 504/504 - - -
+cut 502/502 502/502 502/502 502/502 final - -
+bad_reply 502/502 502/502 502/502 502/502 final - -
+busy 409/409 409/409 409/409 409/409 final - -
+client_limit 429/429 429/400 429/429 429/400 final - final
+storage 503/503 503/503 503/503 503/503 - - -
+draining 503/503 503/503 503/503 503/503 - - -
+internal 500/400 500/400 500/400 500/400 final - -";
+
+    #[test]
+    fn each_kind_has_its_statuses() {
+        let long = Retry::After(MAX_CODEX_PAUSE * 2);
+        for (kind, expected) in by_kind(STATUSES) {
+            let fault = Fault::new(kind, "x");
+            let with = |retry, upstream_status| Fault {
+                retry,
+                upstream_status,
+                ..fault.clone()
+            };
+            let others = [
+                with(Retry::Never, Some(451)),
+                with(Retry::Soon, Some(503)),
+                with(long, None),
+            ];
+            let status = |fault: &Fault| format!("{}/{}", fault.status(false), fault.status(true));
+            let statuses = [&fault].into_iter().chain(&others).map(status);
+            let is_final = |fault: &Fault| {
+                let word = if fault.is_final() { "final" } else { "-" };
+                word.to_owned()
+            };
+            let found: Vec<String> = statuses.chain(others.iter().map(is_final)).collect();
+            assert_eq!(found.join(" "), expected, "{kind:?}");
+            for fault in others {
+                let gave_up = Fault {
+                    gave_up: true,
+                    ..fault
+                };
+                assert!(gave_up.is_final(), "{kind:?}");
+            }
+        }
+    }
+
     #[test]
     fn codex_stops_at_final_faults_and_repeats_others() {
         let fault = |kind| Fault::new(kind, "x");

@@ -1,4 +1,4 @@
-//! Decides what the engine does after a fault, while the client has no content yet.
+//! Decides what follows a fault while the client has no content yet.
 
 use std::time::Duration;
 
@@ -126,6 +126,33 @@ fn another_provider_may_answer(kind: Kind, is_fallback: bool) -> bool {
     }
 }
 
+/// Whether a smaller request without tools may succeed after this fault.
+pub(super) fn a_smaller_request_may_succeed(kind: Kind) -> bool {
+    match kind {
+        Kind::InvalidRequest
+        | Kind::ContextLength
+        | Kind::Refused
+        | Kind::ContentFilter
+        | Kind::RateLimit
+        | Kind::Overloaded
+        | Kind::Unavailable
+        | Kind::Timeout
+        | Kind::Cut
+        | Kind::BadReply
+        | Kind::Internal => true,
+        Kind::ModelNotFound
+        | Kind::Authentication
+        | Kind::Permission
+        | Kind::Quota
+        | Kind::Unreachable
+        | Kind::TurnTimeout
+        | Kind::Busy
+        | Kind::ClientLimit
+        | Kind::Storage
+        | Kind::Draining => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +171,50 @@ mod tests {
         Fault {
             retry: Retry::After(Duration::from_secs(seconds)),
             ..Fault::new(Kind::RateLimit, "slow down")
+        }
+    }
+
+    /// When another provider may answer after each kind, and whether a smaller request of a summary
+    /// may succeed.
+    const DECISIONS: &str = "\
+invalid_request never smaller
+model_not_found from-fallback -
+context_length from-fallback smaller
+authentication always -
+permission from-fallback -
+refused never smaller
+content_filter never smaller
+rate_limit always smaller
+quota always -
+overloaded always smaller
+unavailable always smaller
+unreachable always -
+timeout always smaller
+turn_timeout never -
+cut always smaller
+bad_reply always smaller
+busy never -
+client_limit never -
+storage never -
+draining never -
+internal never smaller";
+
+    #[test]
+    fn each_kind_has_its_decisions() {
+        assert_eq!(DECISIONS.lines().count(), 21);
+        for line in DECISIONS.lines() {
+            let (name, expected) = line.split_once(' ').unwrap();
+            let kind: Kind = serde_json::from_value(name.into()).unwrap();
+            let another = |is_fallback| another_provider_may_answer(kind, is_fallback);
+            let failover = match (another(false), another(true)) {
+                (true, true) => "always",
+                (false, true) => "from-fallback",
+                (false, false) => "never",
+                (true, false) => unreachable!("a fallback is followed by others"),
+            };
+            let may_succeed = a_smaller_request_may_succeed(kind);
+            let smaller = if may_succeed { "smaller" } else { "-" };
+            assert_eq!(format!("{failover} {smaller}"), expected, "{name}");
         }
     }
 

@@ -292,3 +292,121 @@ async fn an_error_or_a_cancelled_request_releases_the_permit() {
     assert!(asking.await.unwrap_err().is_cancelled());
     assert!(upstream.try_acquire_permit().is_some());
 }
+
+/// What the status of the server says of the last request after each kind of fault, and whether
+/// three of them are an outage.
+const REASONS: &str = "\
+invalid_request | it refused the request
+model_not_found | it has no such model
+context_length | the input was too long
+authentication | it does not accept the key
+permission | it refuses access with this key
+refused | it refused the request
+content_filter | its content filter blocked the request
+rate_limit | it limits the rate of requests
+quota | no credit or quota is left
+overloaded | it is overloaded | outage
+unavailable | it refused the request | outage
+unreachable | it cannot be reached | outage
+timeout | it did not answer in time | outage
+turn_timeout |
+cut | its answer broke off
+bad_reply | its answer could not be read
+busy |
+client_limit |
+storage |
+draining |
+internal |";
+
+#[tokio::test(start_paused = true)]
+async fn each_kind_of_fault_has_a_reason() {
+    assert_eq!(REASONS.lines().count(), 21);
+    for line in REASONS.lines() {
+        let mut columns = line.split('|').map(str::trim);
+        let name = columns.next().unwrap();
+        let kind: Kind = serde_json::from_value(name.into()).unwrap();
+        let fault = Fault::new(kind, "x");
+        let health = ProviderHealth::default();
+        health.note_failure(&fault);
+        let last = health.last_request(Instant::now());
+        let reason = last.and_then(|last| last.failure).unwrap_or_default();
+        assert_eq!(Some(reason.as_str()), columns.next(), "{name}");
+        for _ in 0..3 {
+            health.record_failure(&fault);
+        }
+        let is_down = health.down_for(Instant::now()).is_some();
+        assert_eq!(is_down, columns.next() == Some("outage"), "{name}");
+        let answered = Fault {
+            upstream_status: Some(507),
+            ..fault
+        };
+        health.note_failure(&answered);
+        let last = health.last_request(Instant::now());
+        let by_status = last.and_then(|last| last.failure).unwrap_or_default();
+        let has_status = ["invalid_request", "refused", "unavailable"].contains(&name);
+        let expected: &str = if has_status {
+            "it answered with status 507"
+        } else {
+            &reason
+        };
+        assert_eq!(by_status, expected, "{name}");
+    }
+}
+
+/// What a message says of each kind of fault with the status 500, and what to do about it.
+const MESSAGES: &str = "\
+invalid_request | The provider 'lab' refused the request. |
+model_not_found | The provider 'lab' has no model 'm'. \
+    | Check the name of the model, and whether your key may use it.
+context_length | The input is too long for the model 'm' of the provider 'lab'. \
+    | Shorten the input, or use a model with a larger window.
+authentication | The provider 'lab' does not accept the key from api_key in the configuration. \
+    | Correct api_key in the section [providers.lab].
+permission | The provider 'lab' refuses access with the key from api_key in the configuration. \
+    | Check what this key may do at the provider, or give another one.
+refused | The provider 'lab' refused the request. |
+content_filter | The content filter of the provider 'lab' blocked the request. |
+rate_limit | The provider 'lab' limits the rate of requests. |
+quota | The account of the provider 'lab' has no credit or quota left \
+    (key from api_key in the configuration). \
+    | Check your plan and billing at the provider, or give another key.
+overloaded | The provider 'lab' is overloaded. | Try again later, or use another model.
+unavailable | The provider 'lab' failed. | The fault is the provider's: try again later.
+unreachable | The provider 'lab' failed. |
+timeout | The provider 'lab' gave up on the request. |
+turn_timeout | The provider 'lab' failed. |
+cut | The provider 'lab' failed. |
+bad_reply | The provider 'lab' sent a web page in place of an answer. \
+    | Check its base_url: /chat/completions is appended to it, and most end in /v1.
+busy | The provider 'lab' failed. |
+client_limit | The provider 'lab' failed. |
+storage | The provider 'lab' failed. |
+draining | The provider 'lab' failed. |
+internal | The provider 'lab' failed. |";
+
+#[test]
+fn each_kind_of_fault_has_a_message() {
+    assert_eq!(MESSAGES.lines().count(), 21);
+    let upstream = two_keys();
+    let request = FailedRequest {
+        upstream: &upstream,
+        path: "/chat/completions",
+        model: "m",
+        key: upstream.keys().choose(0),
+        is_answered: false,
+        failed: 1,
+    };
+    for line in MESSAGES.lines() {
+        let mut columns = line.split('|').map(str::trim);
+        let name = columns.next().unwrap();
+        let mut fault = Fault {
+            upstream_status: Some(500),
+            ..Fault::new(serde_json::from_value(name.into()).unwrap(), "x")
+        };
+        request.explain(&mut fault);
+        let (event, remedy) = (columns.next().unwrap(), columns.next().unwrap());
+        let answered = "POST https://lab.example/v1/chat/completions answered 500: \"x\".";
+        let expected = format!("{event} {answered} {remedy}");
+        assert_eq!(fault.message, expected.trim_end(), "{name}");
+    }
+}

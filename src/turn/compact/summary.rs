@@ -20,6 +20,7 @@ use super::{retained, summary_checks};
 use crate::turn::context::TurnContext;
 use crate::turn::engine::{Answer, Round};
 use crate::turn::failover::learn_patch;
+use crate::turn::recovery::a_smaller_request_may_succeed;
 use crate::turn::routed_history::RoutedHistory;
 use crate::turn::sink::Sink;
 
@@ -114,7 +115,7 @@ impl Summarizer<'_> {
                         let RoutedHistory { shared, config, .. } = self.history;
                         learn_patch(shared, config, &route, patch);
                     }
-                    if !is_worth_another_request(fault.kind) {
+                    if !a_smaller_request_may_succeed(fault.kind) {
                         fault.kind.name().clone_into(&mut attempts.failure);
                         break;
                     }
@@ -247,33 +248,6 @@ impl Summarizer<'_> {
                 ..Bounds::none()
             },
         }
-    }
-}
-
-/// Whether a smaller request without tools may succeed after this fault.
-fn is_worth_another_request(kind: Kind) -> bool {
-    match kind {
-        Kind::InvalidRequest
-        | Kind::ContextLength
-        | Kind::Refused
-        | Kind::ContentFilter
-        | Kind::RateLimit
-        | Kind::Overloaded
-        | Kind::Unavailable
-        | Kind::Timeout
-        | Kind::Cut
-        | Kind::BadReply
-        | Kind::Internal => true,
-        Kind::ModelNotFound
-        | Kind::Authentication
-        | Kind::Permission
-        | Kind::Quota
-        | Kind::Unreachable
-        | Kind::TurnTimeout
-        | Kind::Busy
-        | Kind::ClientLimit
-        | Kind::Storage
-        | Kind::Draining => false,
     }
 }
 
