@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::kind::{FaultSide, Kind, Retry};
+pub use self::kind::{FaultClass, FaultSide, Kind, Retry};
 use self::kind::{INVALID_PROMPT, SERVER_ERROR};
 use crate::quirk_patch::QuirkPatch;
 
@@ -106,7 +106,7 @@ impl Fault {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            retry: kind.consequences().1,
+            retry: kind.retry(),
             message: message.into(),
             statement: None,
             param: None,
@@ -176,33 +176,14 @@ impl Fault {
 
     /// Who caused the fault; follows from the kind alone.
     pub fn side(&self) -> FaultSide {
-        self.kind.consequences().0
+        self.kind.side()
     }
 
     /// Whether the client should not send the same request again by itself. After a
     /// timeout or the end of the process it may.
     pub fn is_final(&self) -> bool {
-        match self.kind {
-            Kind::Timeout | Kind::TurnTimeout | Kind::Draining | Kind::Storage => self.gave_up,
-            Kind::RateLimit | Kind::ClientLimit if self.exceeds_codex_pause() => true,
-            Kind::InvalidRequest
-            | Kind::ModelNotFound
-            | Kind::ContextLength
-            | Kind::Authentication
-            | Kind::Permission
-            | Kind::Refused
-            | Kind::ContentFilter
-            | Kind::RateLimit
-            | Kind::Quota
-            | Kind::Overloaded
-            | Kind::Unavailable
-            | Kind::Unreachable
-            | Kind::Cut
-            | Kind::BadReply
-            | Kind::Busy
-            | Kind::ClientLimit
-            | Kind::Internal => self.gave_up || self.retry == Retry::Never,
-        }
+        let is_permanent = self.retry == Retry::Never && !self.kind.may_be_repeated();
+        self.gave_up || is_permanent || (self.kind.is_limit() && self.exceeds_codex_pause())
     }
 
     /// The HTTP status if nothing has been sent to the client yet.
@@ -212,31 +193,16 @@ impl Fault {
     /// [`Self::is_reported_in_stream`]; where there is none, it gets permanent faults as
     /// 400 and a failing provider as 502.
     pub fn status(&self, codex: bool) -> u16 {
-        match self.kind {
-            Kind::InvalidRequest if self.code() == Some(CONVERSATION_NOT_FOUND) => 404,
-            Kind::InvalidRequest | Kind::ContextLength | Kind::ContentFilter => 400,
-            Kind::Authentication | Kind::Permission | Kind::Internal if codex => 400,
-            Kind::ModelNotFound => 404,
-            Kind::Authentication => 401,
-            Kind::Permission => 403,
-            Kind::Refused => match self.upstream_status {
-                Some(status @ (402..=428 | 430..=499)) if !codex => status,
-                Some(500..) => 502,
-                _ => 400,
-            },
-            Kind::RateLimit if codex && self.exceeds_codex_pause() => 400,
+        match (self.kind, self.upstream_status) {
+            (Kind::InvalidRequest, _) if self.code() == Some(CONVERSATION_NOT_FOUND) => 404,
+            (Kind::Refused, Some(status @ (402..=428 | 430..=499))) if !codex => status,
+            (Kind::Refused, Some(500..)) => 502,
+            (Kind::Unavailable, Some(status @ 500..=599)) if !codex => status,
+            (Kind::Authentication | Kind::Permission | Kind::Internal, _) if codex => 400,
+            (Kind::RateLimit, _) if codex && self.exceeds_codex_pause() => 400,
             // Codex would wait for as long as a 429 says, without showing anything.
-            Kind::ClientLimit if codex && self.is_final() => 400,
-            Kind::Busy => 409,
-            Kind::RateLimit | Kind::Quota | Kind::ClientLimit => 429,
-            Kind::Overloaded | Kind::Draining | Kind::Storage => 503,
-            Kind::Unavailable => match self.upstream_status {
-                Some(status @ 500..=599) if !codex => status,
-                _ => 502,
-            },
-            Kind::Unreachable | Kind::Cut | Kind::BadReply => 502,
-            Kind::Timeout | Kind::TurnTimeout => 504,
-            Kind::Internal => 500,
+            (Kind::ClientLimit, _) if codex && self.is_final() => 400,
+            (kind, _) => kind.status(),
         }
     }
 
@@ -249,18 +215,17 @@ impl Fault {
     /// JSON of a 400, and nothing of a 429 or a 500. It has words of its own for a full
     /// window, and shows the message of a model that does not exist.
     pub fn is_reported_in_stream(&self, codex: bool) -> bool {
-        codex && !matches!(self.kind, Kind::ContextLength | Kind::ModelNotFound)
+        codex && self.kind.class() != FaultClass::Model
     }
 
     /// The `error.type` of the HTTP body.
     pub fn error_type(&self) -> &'static str {
-        self.kind.consequences().2
+        self.kind.error_type()
     }
 
     /// The `error.code` of the HTTP body.
     pub fn code(&self) -> Option<&str> {
-        let own = Some(self.kind.consequences().3).filter(|code| !code.is_empty());
-        self.code.as_deref().or(own)
+        self.code.as_deref().or(self.kind.code())
     }
 
     /// The `error.code` of a failed response object. On `invalid_prompt` Codex
@@ -268,7 +233,7 @@ impl Fault {
     /// `rate_limit_exceeded` it retries. For an exhausted quota and an overloaded server
     /// it has words of its own, which say less than the message.
     pub fn response_code(&self, codex: bool) -> &'static str {
-        let usual = self.kind.consequences().4;
+        let usual = self.kind.response_code();
         // The model may answer differently next time.
         let may_differ = self.kind == Kind::Refused && self.retry != Retry::Never;
         if self.kind == Kind::ContextLength {
@@ -287,8 +252,9 @@ impl Fault {
     pub fn client_message(&self) -> Cow<'_, str> {
         match (self.kind, self.retry) {
             // Codex does not understand a pause with minutes, such as `6m0s`.
-            (Kind::RateLimit | Kind::ClientLimit, Retry::After(pause))
-                if !(self.kind == Kind::ClientLimit && self.is_final())
+            (kind, Retry::After(pause))
+                if kind.is_limit()
+                    && !(kind == Kind::ClientLimit && self.is_final())
                     && (!self.message.contains("try again in") || pause.as_secs() >= 60) =>
             {
                 format!(
@@ -328,7 +294,7 @@ impl Fault {
     pub fn retry_after(&self) -> Option<u64> {
         match (self.kind, self.retry) {
             (_, Retry::After(pause)) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
-            (Kind::RateLimit | Kind::ClientLimit, Retry::Soon) => Some(DEFAULT_RATE_LIMIT_PAUSE),
+            (kind, Retry::Soon) if kind.is_limit() => Some(DEFAULT_RATE_LIMIT_PAUSE),
             (Kind::Busy | Kind::Storage, Retry::Soon) => Some(1),
             (_, Retry::Never | Retry::Soon) => None,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adapters::fault::{Fault, FaultSide, Kind, Retry};
+use adapters::fault::{Fault, FaultClass, FaultSide, Kind, Retry};
 
 use crate::upstream::SHORT_COOLDOWN;
 
@@ -103,53 +103,22 @@ fn retry_pause(fault: &Fault, state: RecoveryState) -> Option<Duration> {
 /// have a smaller window than the client expects, or may not be available to this account; then
 /// the next fallback is tried.
 fn another_provider_may_answer(kind: Kind, is_fallback: bool) -> bool {
-    match kind {
-        Kind::Authentication
-        | Kind::RateLimit
-        | Kind::Quota
-        | Kind::Overloaded
-        | Kind::Unavailable
-        | Kind::Unreachable
-        | Kind::Timeout
-        | Kind::Cut
-        | Kind::BadReply => true,
-        Kind::ModelNotFound | Kind::ContextLength | Kind::Permission => is_fallback,
-        Kind::InvalidRequest
-        | Kind::Refused
-        | Kind::ContentFilter
-        | Kind::TurnTimeout
-        | Kind::Busy
-        | Kind::ClientLimit
-        | Kind::Storage
-        | Kind::Draining
-        | Kind::Internal => false,
+    match kind.class() {
+        FaultClass::Access => is_fallback || kind != Kind::Permission,
+        FaultClass::RateLimit | FaultClass::Outage | FaultClass::Answer => true,
+        FaultClass::Model => is_fallback,
+        FaultClass::Request | FaultClass::Server => false,
     }
 }
 
 /// Whether a smaller request without tools may succeed after this fault.
 pub(super) fn a_smaller_request_may_succeed(kind: Kind) -> bool {
-    match kind {
-        Kind::InvalidRequest
-        | Kind::ContextLength
-        | Kind::Refused
-        | Kind::ContentFilter
-        | Kind::RateLimit
-        | Kind::Overloaded
-        | Kind::Unavailable
-        | Kind::Timeout
-        | Kind::Cut
-        | Kind::BadReply
-        | Kind::Internal => true,
-        Kind::ModelNotFound
-        | Kind::Authentication
-        | Kind::Permission
-        | Kind::Quota
-        | Kind::Unreachable
-        | Kind::TurnTimeout
-        | Kind::Busy
-        | Kind::ClientLimit
-        | Kind::Storage
-        | Kind::Draining => false,
+    match kind.class() {
+        FaultClass::Request | FaultClass::RateLimit | FaultClass::Answer => true,
+        FaultClass::Model => kind == Kind::ContextLength,
+        FaultClass::Outage => kind != Kind::Unreachable,
+        FaultClass::Access => false,
+        FaultClass::Server => kind == Kind::Internal,
     }
 }
 

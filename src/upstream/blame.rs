@@ -4,7 +4,7 @@
 //! the remedy. It is made of the provider's settings, the origin of its keys and the fault alone,
 //! so that a replay makes the same message.
 
-use adapters::fault::{Fault, Kind, Statement};
+use adapters::fault::{Fault, FaultClass, Kind, Statement};
 use http::Method;
 use registry::Provider;
 
@@ -84,91 +84,94 @@ impl FailedRequest<'_> {
         let id = &self.upstream.provider().id;
         let model = self.model;
         let key = self.key_phrase();
-        match fault.kind {
-            Kind::Authentication => match &key {
+        let kind = fault.kind;
+        match kind.class() {
+            FaultClass::Access if kind == Kind::Authentication => match &key {
                 Some(key) => format!("The provider '{id}' does not accept the key from {key}."),
                 None => format!("The provider '{id}' asks for a key, and none is configured."),
             },
-            Kind::Permission => match &key {
+            FaultClass::Access if kind == Kind::Permission => match &key {
                 Some(key) => format!("The provider '{id}' refuses access with the key from {key}."),
                 None => format!("The provider '{id}' refuses access, and no key is configured."),
             },
-            Kind::Quota => match &key {
+            FaultClass::Access => match &key {
                 Some(key) => format!(
                     "The account of the provider '{id}' has no credit or quota left (key from {key})."
                 ),
                 None => format!("The provider '{id}' has no quota left for you."),
             },
-            Kind::RateLimit => format!("The provider '{id}' limits the rate of requests."),
-            Kind::Overloaded => format!("The provider '{id}' is overloaded."),
-            Kind::ModelNotFound => format!("The provider '{id}' has no model '{model}'."),
-            Kind::ContextLength => {
+            FaultClass::RateLimit => format!("The provider '{id}' limits the rate of requests."),
+            FaultClass::Model if kind == Kind::ContextLength => {
                 format!("The input is too long for the model '{model}' of the provider '{id}'.")
             }
-            Kind::ContentFilter => {
+            FaultClass::Model => format!("The provider '{id}' has no model '{model}'."),
+            FaultClass::Request if kind == Kind::ContentFilter => {
                 format!("The content filter of the provider '{id}' blocked the request.")
             }
-            Kind::Timeout => format!("The provider '{id}' gave up on the request."),
-            Kind::BadReply => {
-                format!("The provider '{id}' sent a web page in place of an answer.")
-            }
-            Kind::Refused if is_wrong_address(status, &fault.message) => {
+            FaultClass::Request
+                if kind == Kind::Refused && is_wrong_address(status, &fault.message) =>
+            {
                 format!("The provider '{id}' has no such address.")
             }
-            Kind::Refused | Kind::InvalidRequest => {
-                format!("The provider '{id}' refused the request.")
+            FaultClass::Request => format!("The provider '{id}' refused the request."),
+            FaultClass::Outage if kind == Kind::Overloaded => {
+                format!("The provider '{id}' is overloaded.")
             }
-            Kind::Unavailable
-            | Kind::Unreachable
-            | Kind::TurnTimeout
-            | Kind::Cut
-            | Kind::Busy
-            | Kind::ClientLimit
-            | Kind::Storage
-            | Kind::Draining
-            | Kind::Internal => format!("The provider '{id}' failed."),
+            FaultClass::Outage if kind == Kind::Timeout => {
+                format!("The provider '{id}' gave up on the request.")
+            }
+            FaultClass::Answer if kind == Kind::BadReply => {
+                format!("The provider '{id}' sent a web page in place of an answer.")
+            }
+            FaultClass::Outage | FaultClass::Answer | FaultClass::Server => {
+                format!("The provider '{id}' failed.")
+            }
         }
     }
 
     /// What to do.
     fn remedy(&self, fault: &Fault, status: u16) -> String {
-        match fault.kind {
-            Kind::Authentication => self.key_remedy("to a valid key", "Put a valid key"),
-            Kind::Permission => {
-                "Check what this key may do at the provider, or give another one.".to_owned()
+        let kind = fault.kind;
+        let remedy = match kind.class() {
+            FaultClass::Access if kind == Kind::Authentication => {
+                return self.key_remedy("to a valid key", "Put a valid key");
             }
-            Kind::Quota => {
-                "Check your plan and billing at the provider, or give another key.".to_owned()
+            FaultClass::Access if kind == Kind::Permission => {
+                "Check what this key may do at the provider, or give another one."
             }
-            Kind::Overloaded => "Try again later, or use another model.".to_owned(),
-            Kind::ModelNotFound => {
-                "Check the name of the model, and whether your key may use it.".to_owned()
+            FaultClass::Access => {
+                "Check your plan and billing at the provider, or give another key."
             }
-            Kind::ContextLength => {
-                "Shorten the input, or use a model with a larger window.".to_owned()
+            FaultClass::Model if kind == Kind::ContextLength => {
+                "Shorten the input, or use a model with a larger window."
             }
-            Kind::BadReply => address_remedy(self.path),
-            Kind::Refused if wants_tls(&fault.message) => {
-                "Write https:// in its base_url.".to_owned()
+            FaultClass::Model => "Check the name of the model, and whether your key may use it.",
+            FaultClass::Request if kind == Kind::Refused && wants_tls(&fault.message) => {
+                "Write https:// in its base_url."
             }
-            Kind::Refused if is_wrong_address(status, &fault.message) => address_remedy(self.path),
-            Kind::Unavailable if status == 501 => address_remedy(self.path),
-            Kind::Unavailable => "The fault is the provider's: try again later.".to_owned(),
-            // The pause is told when it is known, see `Fault::client_message`.
-            Kind::RateLimit
-            | Kind::Refused
-            | Kind::InvalidRequest
-            | Kind::ContentFilter
-            | Kind::Unreachable
-            | Kind::Timeout
-            | Kind::TurnTimeout
-            | Kind::Cut
-            | Kind::Busy
-            | Kind::ClientLimit
-            | Kind::Storage
-            | Kind::Draining
-            | Kind::Internal => String::new(),
-        }
+            FaultClass::Request
+                if kind == Kind::Refused && is_wrong_address(status, &fault.message) =>
+            {
+                return address_remedy(self.path);
+            }
+            FaultClass::Outage if kind == Kind::Overloaded => {
+                "Try again later, or use another model."
+            }
+            FaultClass::Outage if kind == Kind::Unavailable && status == 501 => {
+                return address_remedy(self.path);
+            }
+            FaultClass::Outage if kind == Kind::Unavailable => {
+                "The fault is the provider's: try again later."
+            }
+            FaultClass::Answer if kind == Kind::BadReply => return address_remedy(self.path),
+            // The pause of a limit is told when it is known, see `Fault::client_message`.
+            FaultClass::RateLimit
+            | FaultClass::Request
+            | FaultClass::Outage
+            | FaultClass::Answer
+            | FaultClass::Server => "",
+        };
+        remedy.to_owned()
     }
 
     /// Where the key came from, as the end of a phrase: `MY_API_KEY`.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use adapters::fault::{Fault, Kind, Retry};
+use adapters::fault::{Fault, FaultClass, Kind, Retry};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -97,25 +97,8 @@ impl ProviderHealth {
 
     /// Records that the provider failed. Faults that are not signs of an outage do not count.
     pub fn record_failure(&self, fault: &Fault) {
-        match fault.kind {
-            Kind::Unreachable | Kind::Unavailable | Kind::Overloaded | Kind::Timeout => {}
-            Kind::InvalidRequest
-            | Kind::ModelNotFound
-            | Kind::ContextLength
-            | Kind::Authentication
-            | Kind::Permission
-            | Kind::Refused
-            | Kind::ContentFilter
-            | Kind::RateLimit
-            | Kind::Quota
-            | Kind::Cut
-            | Kind::BadReply
-            | Kind::TurnTimeout
-            | Kind::Busy
-            | Kind::ClientLimit
-            | Kind::Storage
-            | Kind::Draining
-            | Kind::Internal => return,
+        if fault.kind.class() != FaultClass::Outage {
+            return;
         }
         let now = Instant::now();
         let mut state = self.0.lock();
@@ -149,34 +132,34 @@ impl ProviderHealth {
 /// Why a request failed, as a clause without anything that the provider or the client said; `None`
 /// if the provider had no part in it.
 fn reason(fault: &Fault) -> Option<String> {
-    let reason = match fault.kind {
-        Kind::Unreachable => {
+    let by_status = || match fault.upstream_status {
+        Some(status) => format!("it answered with status {status}"),
+        None => "it refused the request".to_owned(),
+    };
+    let kind = fault.kind;
+    let reason = match kind.class() {
+        FaultClass::Server => return None,
+        FaultClass::Request if kind == Kind::ContentFilter => {
+            "its content filter blocked the request"
+        }
+        FaultClass::Request => return Some(by_status()),
+        FaultClass::Model if kind == Kind::ContextLength => "the input was too long",
+        FaultClass::Model => "it has no such model",
+        FaultClass::Access if kind == Kind::Authentication => "it does not accept the key",
+        FaultClass::Access if kind == Kind::Permission => "it refuses access with this key",
+        FaultClass::Access => "no credit or quota is left",
+        FaultClass::RateLimit => "it limits the rate of requests",
+        FaultClass::Outage if kind == Kind::Unreachable => {
             // The messages about connections are ours and name the server alone.
             let cause = fault.message.split_once("cannot be reached: ");
             let cause = cause.and_then(|(_, cause)| cause.split_once(". "));
             cause.map_or("it cannot be reached", |(cause, _)| cause)
         }
-        Kind::Timeout => "it did not answer in time",
-        Kind::Overloaded => "it is overloaded",
-        Kind::Authentication => "it does not accept the key",
-        Kind::Permission => "it refuses access with this key",
-        Kind::Quota => "no credit or quota is left",
-        Kind::RateLimit => "it limits the rate of requests",
-        Kind::ModelNotFound => "it has no such model",
-        Kind::ContextLength => "the input was too long",
-        Kind::ContentFilter => "its content filter blocked the request",
-        Kind::Cut => "its answer broke off",
-        Kind::BadReply => "its answer could not be read",
-        Kind::Unavailable | Kind::Refused | Kind::InvalidRequest => match fault.upstream_status {
-            Some(status) => return Some(format!("it answered with status {status}")),
-            None => "it refused the request",
-        },
-        Kind::TurnTimeout
-        | Kind::Busy
-        | Kind::ClientLimit
-        | Kind::Storage
-        | Kind::Draining
-        | Kind::Internal => return None,
+        FaultClass::Outage if kind == Kind::Timeout => "it did not answer in time",
+        FaultClass::Outage if kind == Kind::Overloaded => "it is overloaded",
+        FaultClass::Outage => return Some(by_status()),
+        FaultClass::Answer if kind == Kind::Cut => "its answer broke off",
+        FaultClass::Answer => "its answer could not be read",
     };
     Some(reason.to_owned())
 }
