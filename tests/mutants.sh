@@ -598,13 +598,13 @@ row S3-4.2b "the terminal event is written before the response" src/jobs/log.rs 
   's/if events.is_ending || events.written/if events.written/' \
   lib s3_4_2b_the_last_events_are_written_with_the_response
 row S3-4.2b "the last events are not written" src/jobs/log.rs \
-  's/webhooks, response, batch).await {/webhooks, response, EventBatch::default()).await {/' \
+  's/webhooks, response, batch, false).await {/webhooks, response, EventBatch::default(), false).await {/' \
   lib s3_4_2b_the_last_events_are_written_with_the_response
 row S3-0d "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
   's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \
   it "S3-0d an event is told again after the program was killed"
 row S3-0d "the end of a response is not told" src/store/jobs.rs \
-  's/deliveries::create(connection, number, &webhooks, now_ms \/ 1_000)/deliveries::create(connection, number, \&[], now_ms \/ 1_000)/' \
+  's/deliveries::create(connection, number, &job.webhooks, job.now_ms/deliveries::create(connection, number, \&[], job.now_ms/' \
   it "S3-0d each end of a background response is told in a signed event"
 row S3-0d "the signature leaves out the time" src/jobs/webhooks/message.rs \
   's/format!("{id}.{timestamp}.{body}")/format!("{id}..{body}")/' \

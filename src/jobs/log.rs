@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::webhooks::Webhooks;
 use crate::clock::System;
 use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory};
-use crate::store::{EventBatch, NewResponse, Store, StoreError, StoredOrigin};
+use crate::store::{EndedJob, EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
 
 /// Runs write at multiples of this time, so that one commit is enough for all of them. In
@@ -281,7 +281,7 @@ impl JobLog {
         let _writing = self.writing.lock().await;
         let batch = self.events.lock().unwritten();
         let last = batch.last;
-        match store_end(&self.store, &self.webhooks, response, batch).await {
+        match store_end(&self.store, &self.webhooks, response, batch, false).await {
             Ok(()) => self.events.lock().mark_written(last),
             // The response was deleted meanwhile. What it has used still counts.
             Err(StoreError::Gone) => {
@@ -316,18 +316,24 @@ pub(super) async fn store_end(
     webhooks: &Webhooks,
     response: &Arc<NewResponse>,
     last: EventBatch,
+    was_interrupted: bool,
 ) -> Result<(), StoreError> {
-    let now_ms = System.unix_ms();
     let id = response.id.clone();
-    let names = webhooks.names_for(response.status);
-    let finish = |response, last| store.finish_job(response, last, names.clone(), now_ms);
-    let refused = match finish(Arc::clone(response), last.clone()).await {
+    let ended = EndedJob {
+        response: Arc::clone(response),
+        events: last,
+        was_interrupted,
+        webhooks: webhooks.names_for(response.status),
+        now_ms: System.unix_ms(),
+    };
+    let refused = match store.finish_job(ended.clone()).await {
         Err(StoreError::Gone) => {
             let alone = NewResponse {
                 origin: StoredOrigin::Nothing,
                 ..NewResponse::clone(response)
             };
-            finish(Arc::new(alone), last).await?
+            let response = Arc::new(alone);
+            store.finish_job(EndedJob { response, ..ended }).await?
         }
         ended => ended?,
     };

@@ -23,7 +23,7 @@ use crate::store::{
 use crate::turn::ResponseIdentity;
 
 /// What the client reads of a run that the end of the process has ended.
-pub(super) const INTERRUPTED: &str = "The server ended while it answered this request, so the answer is not complete: send the request again.";
+const INTERRUPTED: &str = "The server ended while it answered this request, so the answer is not complete: send the request again.";
 
 impl JobQueue {
     /// Takes up the runs that an earlier process has left. Nothing of them is lost if this fails:
@@ -143,7 +143,7 @@ impl SharedQueue {
             ..NewResponse::without_items(&job.owner, &job.id, created, text, status, now)
         };
         let last = EventBatch::new(first, last.documents().map(|event| event.json()));
-        store_end(&self.store, &self.webhooks, &Arc::new(response), last).await
+        store_end(&self.store, &self.webhooks, &Arc::new(response), last, true).await
     }
 
     /// Reads the events of a run that are on the disk, some at a time.

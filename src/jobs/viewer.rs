@@ -17,7 +17,6 @@ use tokio::time::timeout;
 
 use super::log::{JobLog, LogWatch};
 use super::queue::SharedQueue;
-use super::recovery::INTERRUPTED;
 use crate::net::AdmittedBy;
 use crate::net::memory::{CountedValue, MemoryFull};
 use crate::responses::storage_fault;
@@ -132,6 +131,12 @@ impl ViewerState {
         store.events_after(&self.owner, &self.id, after).await
     }
 
+    /// Whether the process ended before the run did.
+    async fn was_interrupted(&self) -> bool {
+        let found = self.queue.store.was_interrupted(&self.owner, &self.id);
+        found.await.unwrap_or(false)
+    }
+
     /// Reads the next events from the disk.
     async fn read_stored(&mut self) -> Result<(), StoreError> {
         let after = self.next.checked_sub(1);
@@ -170,7 +175,7 @@ impl ViewerState {
     /// The end of a stream from the disk. A client may have seen events that were not written
     /// before the process ended; it still gets the terminal event, as the next one.
     async fn end_of_stored(&mut self) -> Bytes {
-        if self.has_sent {
+        if self.has_sent || !self.was_interrupted().await {
             return self.end("");
         }
         let mut last = None;
@@ -181,7 +186,7 @@ impl ViewerState {
             last = line.map(|line| (batch.last, line.to_owned()));
         }
         match last {
-            Some((number, document)) if number < self.next && document.contains(INTERRUPTED) => {
+            Some((number, document)) if number < self.next => {
                 let from = format!("\"sequence_number\":{number}");
                 let to = format!("\"sequence_number\":{}", self.next);
                 self.end(&document.replacen(&from, &to, 1))

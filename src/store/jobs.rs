@@ -105,6 +105,21 @@ pub struct UnfinishedJob {
     pub text: ResponseText,
 }
 
+/// The end of a run.
+#[derive(Clone, Debug)]
+pub struct EndedJob {
+    /// The final response.
+    pub response: Arc<NewResponse>,
+    /// Its last events.
+    pub events: EventBatch,
+    /// The process ended before the run did: clients may have seen events that were not written.
+    pub was_interrupted: bool,
+    /// The webhooks that are told of it.
+    pub webhooks: Vec<String>,
+    /// Now, in milliseconds since 1970.
+    pub now_ms: u64,
+}
+
 /// A run, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct JobEntry {
@@ -179,27 +194,23 @@ impl Store {
         appended.await?.ok_or(StoreError::Gone)
     }
 
-    /// Stores the end of a background response, with its last events and a delivery to each of
-    /// these webhooks. Returns the webhooks for which too many deliveries wait already.
-    pub async fn finish_job(
-        &self,
-        response: Arc<NewResponse>,
-        events: EventBatch,
-        webhooks: Vec<String>,
-        now_ms: u64,
-    ) -> Result<Vec<String>, StoreError> {
+    /// Stores the end of a background response, with a delivery to each of its webhooks. Returns
+    /// the webhooks for which too many deliveries wait already.
+    pub async fn finish_job(&self, job: EndedJob) -> Result<Vec<String>, StoreError> {
         let finished = self.change(move |connection| {
+            let response = &job.response;
             let Some(number) = number_of(connection, &response.owner, &response.id)? else {
                 return Ok(None);
             };
-            append(connection, number, &events)?;
-            finish(connection, number, &response)?;
+            append(connection, number, &job.events)?;
+            finish(connection, number, response)?;
             let mut end = connection.prepare_cached(
-                "UPDATE jobs SET state = 'ended', ended = ?2, request = NULL, headers = NULL
+                "UPDATE jobs SET state = 'ended', ended = ?2, interrupted = ?3, request = NULL,
+                     headers = NULL
                  WHERE response = ?1",
             )?;
-            end.execute(params![number, now_ms])?;
-            deliveries::create(connection, number, &webhooks, now_ms / 1_000).map(Some)
+            end.execute(params![number, job.now_ms, job.was_interrupted])?;
+            deliveries::create(connection, number, &job.webhooks, job.now_ms / 1_000).map(Some)
         });
         finished.await?.ok_or(StoreError::Gone)
     }
@@ -268,6 +279,16 @@ impl Store {
         .await
     }
 
+    /// Whether the process ended before a run of this owner did.
+    pub async fn was_interrupted(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
+        let id = id.to_owned();
+        self.read_small(owner, move |reading, owner| {
+            let mut select = reading.prepare_cached(SELECT_INTERRUPTED)?;
+            Ok(select.exists([id.as_str(), owner])?)
+        })
+        .await
+    }
+
     /// The next events of a response with numbers above `after`, or from the first one on; `None`
     /// at the end of the log. Not all of them, so that a long log is read in pieces.
     pub async fn events_after(
@@ -314,6 +335,10 @@ pub(super) const SELECT_EVENTS: &str = "SELECT first, last, documents FROM event
 const SELECT_JOB: &str = "SELECT responses.id, jobs.state, responses.status, jobs.queued,
         jobs.started, jobs.ended, jobs.owner
      FROM jobs JOIN responses ON responses.number = jobs.response";
+
+const SELECT_INTERRUPTED: &str = "SELECT 1
+     FROM jobs JOIN responses ON responses.number = jobs.response
+     WHERE responses.id = ?1 AND jobs.owner = ?2 AND interrupted = 1";
 
 /// Those that have not ended.
 const SELECT_UNFINISHED_IDS: &str = "SELECT jobs.owner, responses.id

@@ -87,7 +87,7 @@ pub use deliveries::WaitingDelivery;
 pub use error::{OpenError, StoreError, UnusableStore};
 pub use expiry::{ExpiryStep, ResponseLimits};
 pub use inspection::{OwnerContents, StoreContents, StoreReading};
-pub use jobs::{EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
+pub use jobs::{EndedJob, EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
 pub use model::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
 };

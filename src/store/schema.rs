@@ -12,7 +12,7 @@ use super::lock_patience::LOCK_TIMEOUT;
 use super::page_caches::{self, READER_CACHE, WRITER_CACHE};
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
@@ -24,6 +24,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("009.sql"),
     include_str!("010.sql"),
     include_str!("011.sql"),
+    include_str!("012.sql"),
 ];
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
@@ -153,7 +154,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "11"),
+            ("user_version", "12"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))
@@ -203,6 +204,42 @@ pub(super) mod tests {
                 .unwrap();
             assert_eq!(version, MIGRATIONS.len());
         }
+    }
+
+    #[test]
+    fn runs_that_an_older_version_has_ended_as_interrupted_count_as_such() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection
+            .pragma_update(None, "foreign_keys", false)
+            .unwrap();
+        for migration in &MIGRATIONS[..11] {
+            connection.execute_batch(migration).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 11).unwrap();
+        let words = "The server ended while it answered this request, so the answer is not \
+            complete: send the request again.";
+        for (number, status, message) in [
+            (1, "failed", words),
+            (2, "failed", "The provider failed."),
+            (3, "completed", words),
+        ] {
+            let head = format!("{{\"error\":{{\"message\":\"{message}\"}},\"output\":[");
+            let response =
+                "INSERT INTO responses VALUES (?1, 'resp_' || ?1, 'local', NULL, 0, 0, 0,
+                                ?2, 1, ?3, ']', 1, 0, 0, 0, 0)";
+            let values = rusqlite::params![number, status, head];
+            connection.execute(response, values).unwrap();
+            let job = "INSERT INTO jobs (response, owner, state, queued)
+                       VALUES (?1, 'local', 'ended', 0)";
+            connection.execute(job, [number]).unwrap();
+        }
+        migrate(&mut connection).unwrap();
+        let mut select = connection
+            .prepare("SELECT interrupted FROM jobs ORDER BY response")
+            .unwrap();
+        let found = select.query_map([], |row| row.get(0)).unwrap();
+        let found: Vec<bool> = found.map(Result::unwrap).collect();
+        assert_eq!(found, [true, false, false]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{OWNER, number, response, text};
 use crate::net::Owner;
 use crate::store::responses::text_bytes;
 use crate::store::{
-    DataDir, EventBatch, JobState, NewJob, NewResponse, ResponseText, Store, StoreError,
+    DataDir, EndedJob, EventBatch, JobState, NewJob, NewResponse, ResponseText, Store, StoreError,
     StoredOrigin, count_rows,
 };
 
@@ -50,17 +50,46 @@ impl TestStore {
 
     async fn finish(&self, id: &str, last: EventBatch) {
         let ended = response(id, StoredOrigin::Nothing, &["in"], &["out"]);
-        let webhooks = vec!["hook".to_owned()];
-        let refused = self
-            .store
-            .finish_job(ended.into(), last, webhooks, 3_000)
-            .await;
-        assert!(refused.unwrap().is_empty());
+        let refused = self.store.finish_job(EndedJob {
+            webhooks: vec!["hook".to_owned()],
+            ..end_of(ended, last)
+        });
+        assert!(refused.await.unwrap().is_empty());
     }
 
     async fn state(&self, id: &str) -> Option<JobState> {
         let job = self.store.job(OWNER, id).await.unwrap();
         job.map(|job| job.state)
+    }
+}
+
+/// The end of a run that ran to its end.
+fn end_of(response: NewResponse, events: EventBatch) -> EndedJob {
+    EndedJob {
+        response: response.into(),
+        events,
+        was_interrupted: false,
+        webhooks: Vec::new(),
+        now_ms: 3_000,
+    }
+}
+
+#[tokio::test]
+async fn only_a_run_that_was_interrupted_counts_as_such() {
+    let test = TestStore::new();
+    for (id, was_interrupted) in [("r1", true), ("r2", false)] {
+        test.accept(id).await;
+        test.claim(id).await;
+        assert!(!test.store.was_interrupted(OWNER, id).await.unwrap());
+        let ended = response(id, StoredOrigin::Nothing, &["in"], &["out"]);
+        let end = EndedJob {
+            was_interrupted,
+            ..end_of(ended, events(2..3))
+        };
+        test.store.finish_job(end).await.unwrap();
+        let found = test.store.was_interrupted(OWNER, id).await.unwrap();
+        assert_eq!(found, was_interrupted);
+        assert!(!test.store.was_interrupted("another", id).await.unwrap());
     }
 }
 
@@ -185,12 +214,8 @@ async fn a_run_and_its_events_go_with_their_response() {
     let ended = NewResponse {
         ..response("r1", StoredOrigin::Nothing, &["in"], &["out"])
     };
-    assert!(
-        test.store
-            .finish_job(ended.into(), events(3..4), Vec::new(), 1)
-            .await
-            .is_err()
-    );
+    let finished = test.store.finish_job(end_of(ended, events(3..4)));
+    assert!(finished.await.is_err());
     assert_eq!(count_rows(&test.data_dir, "items"), 0);
 }
 

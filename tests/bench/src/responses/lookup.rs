@@ -6,7 +6,10 @@ use anyhow::{Context, ensure};
 use respondent::{
     clock::{Clock, System},
     net::LOCAL_OWNER,
-    store::{DataDir, EventBatch, NewItem, NewJob, NewResponse, ResponseText, Store, StoredOrigin},
+    store::{
+        DataDir, EndedJob, EventBatch, NewItem, NewJob, NewResponse, ResponseText, Store,
+        StoredOrigin,
+    },
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -160,8 +163,15 @@ async fn fill(store: &Store) -> anyhow::Result<()> {
             spent: None,
         };
         store.create_job(new).await?;
+        let end = EndedJob {
+            response: ended.into(),
+            events: events(16, 1),
+            was_interrupted: false,
+            webhooks: Vec::new(),
+            now_ms: now * 1_000,
+        };
         store
-            .finish_job(ended.into(), events(16, 1), Vec::new(), now * 1_000)
+            .finish_job(end)
             .await
             .context("a run cannot be stored")?;
     }
