@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::{BackgroundRun, ResponseIdentity};
 use super::caller::Caller;
+use super::director::TurnDirector;
 use super::observer::{TurnEvent, TurnObserver};
 use super::tool_runner::ToolRunner;
 use crate::clock::{Clock, Random, System};
@@ -44,8 +45,8 @@ pub struct TurnContext {
     pub environment: TurnEnvironment,
 }
 
-/// The clock, the randomness, the observer and the tools of a turn. It has no other source of them,
-/// so that a replay can replace them.
+/// The clock, the randomness and the tools of a turn, and who observes and directs it. It has no
+/// other source of them, so that a replay can replace them.
 #[derive(Clone)]
 pub struct TurnEnvironment {
     /// The wall clock.
@@ -54,6 +55,8 @@ pub struct TurnEnvironment {
     pub random: Arc<dyn Random>,
     /// Observes the turn, if anyone does.
     pub observer: Option<Arc<dyn TurnObserver>>,
+    /// Directs the turn, if it is a replay or a measurement.
+    pub director: Option<Arc<dyn TurnDirector>>,
     /// Runs tools in the proxy, if there are any.
     pub tools: Option<Arc<dyn ToolRunner>>,
 }
@@ -69,13 +72,14 @@ pub trait TurnEnvironmentFactory: Send + Sync {
     }
 }
 
-/// The clock and the randomness of the system; nobody observes.
+/// The clock and the randomness of the system; nobody observes or directs.
 impl Default for TurnEnvironment {
     fn default() -> Self {
         Self {
             clock: Arc::new(System),
             random: Arc::new(System),
             observer: None,
+            director: None,
             tools: None,
         }
     }
@@ -93,6 +97,11 @@ impl TurnContext {
         if let Some(observer) = &self.environment.observer {
             observer.on_event(event);
         }
+    }
+
+    /// Who directs the turn, if anyone does.
+    pub(super) fn director(&self) -> Option<&dyn TurnDirector> {
+        self.environment.director.as_deref()
     }
 
     /// A new resource id: the prefix, `_`, and 128 random bits in hexadecimal.

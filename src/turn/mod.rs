@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `service` | what all turns need: configuration, metrics, `shared` state |
-//! | `context` | who asks, and the clock, randomness and `observer` of one turn |
+//! | `context` | who asks, and the clock, randomness, `observer` and `director` of one turn |
 //! | `request` | what runs a turn, whatever it came through; `received` is it with its body and context |
 //! | `respond` | runs one turn, as a `stream` or as a whole; `reply` makes the HTTP response |
 //! | `message` | runs the turn of a message of a WebSocket |
@@ -34,6 +34,7 @@ mod calibration;
 mod caller;
 mod compact;
 mod context;
+mod director;
 mod engine;
 mod failover;
 mod large_work;
@@ -75,6 +76,7 @@ pub use background::{
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
 pub use context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
+pub use director::TurnDirector;
 pub use message::{MessageRequest, message_turn};
 pub use observer::{TurnEvent, TurnObserver};
 pub use outcome::Outcome;

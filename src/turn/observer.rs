@@ -1,9 +1,8 @@
-//! The events of a turn for its observer. A recorder implements [`TurnObserver`] to capture a turn,
-//! a replay to drive one. Nothing here may wait: events are sent from the path of the answer.
+//! The events of a turn for its observer, such as a recorder. Nothing here may wait: events are
+//! sent from the path of the answer.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::fault::Fault;
@@ -24,37 +23,6 @@ use crate::upstream::{AttemptEvent, KeyIndex, Upstream, UpstreamRequest};
 pub trait TurnObserver: Send + Sync {
     /// Called for each event, in the order in which they happen.
     fn on_event(&self, event: TurnEvent<'_>);
-
-    /// The fault with which the coming attempt fails before the provider answers, and after how
-    /// long. `None` sends the request. It is asked once for each attempt. A replay returns one,
-    /// because a bundle may hold failures that a server on loopback cannot produce, such as a name
-    /// that does not resolve; a measurement does when it may send no more requests.
-    fn injected_failure(&self) -> Option<(Duration, Fault)> {
-        None
-    }
-
-    /// Whether time passes in steps, as it was recorded, so that no timer is late.
-    fn sets_time(&self) -> bool {
-        false
-    }
-
-    /// The length in bytes of the next chunk of the upstream's body. `None` takes chunks as the
-    /// transport delivers them. Only a replay returns one, to cut the body where it was cut before.
-    fn next_chunk_len(&self) -> Option<usize> {
-        None
-    }
-
-    /// Whether the engine is to send a heartbeat before it ends its current wait. True in a replay
-    /// only: a write to the store, for which the recorded turn waited, takes no time there.
-    fn waits_for_heartbeat(&self) -> bool {
-        false
-    }
-
-    /// How long to wait before the next attempt. Only a replay returns a pause: it prepares
-    /// requests faster than the recorded turn did, and heartbeats would come at other places.
-    fn pause_before_attempt(&self) -> Option<Duration> {
-        None
-    }
 }
 
 /// Something that happened in a turn.

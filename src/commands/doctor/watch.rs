@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::clock::System;
 use crate::config::Config;
-use crate::turn::{TurnEnvironment, TurnEnvironmentFactory, TurnEvent, TurnObserver};
+use crate::turn::{TurnDirector, TurnEnvironment, TurnEnvironmentFactory, TurnEvent, TurnObserver};
 
 /// At most this many requests are sent for one model.
 pub(super) const MAX_REQUESTS: usize = 12;
@@ -124,6 +124,7 @@ impl TurnEnvironmentFactory for Watching {
             clock: Arc::new(System),
             random: Arc::new(System),
             observer: Some(Arc::new(Self(Arc::clone(&self.0)))),
+            director: Some(Arc::new(Self(Arc::clone(&self.0)))),
             tools: None,
         }
     }
@@ -147,7 +148,9 @@ impl TurnObserver for Watching {
             _ => {}
         }
     }
+}
 
+impl TurnDirector for Watching {
     fn injected_failure(&self) -> Option<(Duration, Fault)> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_allowed = seen.count_request();

@@ -83,6 +83,7 @@ impl Recorder {
             clock: Arc::clone(&recorder) as _,
             random: Arc::clone(&recorder) as _,
             observer: Some(recorder),
+            director: live.director,
             tools: live.tools,
         }
     }

@@ -39,7 +39,7 @@
 //! - A shutdown, or a client that leaves, happens at its recorded time during an
 //!   `advance_to`.
 //! - An error response is read whole by the engine, so it is sent in one step. A
-//!   connection that failed is not played: the observer reports it to the engine.
+//!   connection that failed is not played: the director of the turn reports it.
 //! - The recording decides not only about times but also about the order of events. A
 //!   heartbeat that was recorded before a chunk is waited for; one that was not is
 //!   prevented by stopping shortly before it is due. While recording, a busy machine

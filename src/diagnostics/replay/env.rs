@@ -1,5 +1,5 @@
-//! The environment of a replayed turn: clock, randomness and connection failures as
-//! recorded, and an observer that reports the progress of the turn to the driver.
+//! The environment of a replayed turn: clock and randomness as recorded, a director that
+//! lets the turn go as it did, and an observer that reports its progress to the driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,7 @@ use crate::clock::{Clock, Random, System};
 use crate::config::Config;
 use crate::diagnostics::bundle::BundleTurn;
 use crate::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
-use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
-use crate::turn::{TurnEvent, TurnObserver};
+use crate::turn::{TurnDirector, TurnEnvironment, TurnEnvironmentFactory, TurnEvent, TurnObserver};
 
 /// How long before a timer is due time stops, if the timer did not fire in the
 /// recording.
@@ -43,7 +42,7 @@ pub(super) struct TurnProgress {
 }
 
 /// The state that the replayed turn and its driver share: the recording, the progress, and the
-/// new recording once the turn is over.
+/// new recording once the turn is over. It directs the replayed turn.
 pub(super) struct ReplayEnv {
     recorded: Arc<BundleTurn>,
     progress: Mutex<TurnProgress>,
@@ -164,6 +163,7 @@ impl TurnEnvironmentFactory for ReplayEnvFactory {
             clock: Arc::clone(&readings) as _,
             random: readings,
             observer: None,
+            director: Some(Arc::clone(env) as _),
             tools: RecordedTools::of(&env.recorded),
         };
         let budget = Arc::new(MemoryBudget::default());
@@ -191,9 +191,12 @@ impl TurnObserver for ObservedRecorder {
         self.env.update_progress(&event);
         self.recorder.on_event(event);
     }
+}
 
+/// The turn goes as it was recorded.
+impl TurnDirector for ReplayEnv {
     fn injected_failure(&self) -> Option<(Duration, Fault)> {
-        connect_failure(&self.env.recorded, self.env.progress().attempts_begun)
+        connect_failure(&self.recorded, self.progress().attempts_begun)
     }
 
     fn sets_time(&self) -> bool {
@@ -201,9 +204,9 @@ impl TurnObserver for ObservedRecorder {
     }
 
     fn next_chunk_len(&self) -> Option<usize> {
-        let progress = self.env.progress();
+        let progress = self.progress();
         let attempt = progress.attempts_begun.checked_sub(1)?;
-        let attempt = self.env.recorded.attempts.get(attempt)?;
+        let attempt = self.recorded.attempts.get(attempt)?;
         attempt
             .pieces
             .get(progress.upstream_chunks)
@@ -211,9 +214,9 @@ impl TurnObserver for ObservedRecorder {
     }
 
     fn waits_for_heartbeat(&self) -> bool {
-        let progress = self.env.progress();
+        let progress = self.progress();
         // During an attempt the driver waits for the recorded heartbeats.
-        let heartbeats = &self.env.recorded.heartbeats_between_attempts;
+        let heartbeats = &self.recorded.heartbeats_between_attempts;
         progress.attempts_over == progress.attempts_begun
             && heartbeats.binary_search(&progress.client_chunks).is_ok()
     }
@@ -221,7 +224,7 @@ impl TurnObserver for ObservedRecorder {
     /// The recorded time between the last chunk for the client and the attempt, less what has
     /// passed. It ends before the next heartbeat is due, because none was recorded here.
     fn pause_before_attempt(&self) -> Option<Duration> {
-        let (progress, recorded) = (self.env.progress(), &self.env.recorded);
+        let (progress, recorded) = (self.progress(), &self.recorded);
         let attempt = recorded.attempts.get(progress.attempts_begun)?;
         let sent = progress.client_chunks.checked_sub(1)?;
         let sent_us = recorded.answer.pieces.get(sent)?.at_us;

@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `env` | clock, randomness and observer of the replayed turn |
+//! | `env` | clock, randomness, director and observer of the replayed turn |
 //! | `upstream` | the provider, on loopback |
 //! | `tools` | the tools that ran in the proxy: what they returned |
 //! | `driver` | keeps the two in lock-step with the recording |

@@ -19,6 +19,7 @@ use crate::net::memory;
 use crate::responses::{self, ConnectionTurn, StoredTurn};
 use crate::store::NewResponse;
 use crate::turn::context::TurnContext;
+use crate::turn::director::TurnDirector;
 use crate::turn::observer::TurnEvent;
 use crate::turn::record::{Record, SpentStorage};
 use crate::turn::response_headers::ResponseHeaders;
@@ -156,8 +157,8 @@ impl<'a, S: Sink> Answer<'a, S> {
         if self.waits_for_heartbeat() {
             self.wait_with_heartbeat(ready(())).await?;
         }
-        let observer = self.ctx.environment.observer.as_ref();
-        if let Some(pause) = observer.and_then(|observer| observer.pause_before_attempt()) {
+        let director = self.ctx.director();
+        if let Some(pause) = director.and_then(TurnDirector::pause_before_attempt) {
             self.wait_with_heartbeat(sleep(pause)).await?;
         }
         Ok(())
@@ -165,8 +166,8 @@ impl<'a, S: Sink> Answer<'a, S> {
 
     /// Whether a replay is to send a heartbeat before it goes on.
     fn waits_for_heartbeat(&self) -> bool {
-        let observer = self.ctx.environment.observer.as_ref();
-        S::STREAMS && self.begun && observer.is_some_and(|observer| observer.waits_for_heartbeat())
+        let director = self.ctx.director();
+        S::STREAMS && self.begun && director.is_some_and(TurnDirector::waits_for_heartbeat)
     }
 
     /// The fault of a turn that has to end for this reason.

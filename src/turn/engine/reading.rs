@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Answer, Round};
 use crate::net::patience;
+use crate::turn::director::TurnDirector;
 use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
 use crate::upstream::UpstreamResponse;
@@ -52,11 +53,7 @@ impl<S: Sink> Answer<'_, S> {
                 .min(ctx.deadline)
         ));
         loop {
-            let chunk_len = ctx
-                .environment
-                .observer
-                .as_ref()
-                .and_then(|observer| observer.next_chunk_len());
+            let chunk_len = ctx.director().and_then(TurnDirector::next_chunk_len);
             let chunk = tokio::select! {
                 biased;
                 () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
@@ -71,8 +68,7 @@ impl<S: Sink> Answer<'_, S> {
                 () = &mut timer => {
                     self.check_deadline()?;
                     let now = Instant::now();
-                    let observer = ctx.environment.observer.as_ref();
-                    let is_replay = observer.is_some_and(|observer| observer.sets_time());
+                    let is_replay = ctx.director().is_some_and(TurnDirector::sets_time);
                     if !is_replay && patience::is_late(timer.deadline(), now) {
                         last_chunk += now - read_since;
                     }

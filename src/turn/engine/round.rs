@@ -10,6 +10,7 @@ use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use tokio::time::{Instant, sleep};
 
 use super::Answer;
+use crate::turn::director::TurnDirector;
 use crate::turn::failover::{Failover, PreparedAttempt, PromptComparison};
 use crate::turn::observer::TurnEvent;
 use crate::turn::recovery::{self, RecoveryAction, RecoveryState};
@@ -306,12 +307,8 @@ impl<S: Sink> Answer<'_, S> {
     }
 
     async fn send_and_read(&mut self, round: &mut Round) -> Result<(), Fault> {
-        let injected = self
-            .ctx
-            .environment
-            .observer
-            .as_ref()
-            .and_then(|observer| observer.injected_failure());
+        let director = self.ctx.director();
+        let injected = director.and_then(TurnDirector::injected_failure);
         if let Some((after, fault)) = &injected
             && fault.kind == Kind::Overloaded
         {
