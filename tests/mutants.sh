@@ -711,11 +711,11 @@ row S0-2c "a text has no limit" adapters/src/stored_history/select.rs \
 row S0-2b "the whole history is sent as text" adapters/src/stored_history/select.rs \
   's/messages.take(max_messages)/messages.take(max_messages + 99)/' \
   it "S0-2b S0-6a mode text sends the last twenty messages"
-row S3-4.1b "pieces wait for the next one" src/turn/engine/reading.rs \
-  's/^                if timer.deadline() > at {/                if false {/' it \
+row S3-4.1b "pieces wait for the next one" src/turn/engine/read_timer.rs \
+  's/^            if self.sleep.deadline() > at {/            if false {/' it \
   "S3-4.1b pieces that wait are sent although nothing follows"
-row S3-4.1b "pieces are sent once" src/turn/engine/reading.rs \
-  's/let next = next.min(flush_at.unwrap_or(next));/let _ = flush_at;/' it \
+row S3-4.1b "pieces are sent once" src/turn/engine/read_timer.rs \
+  's/let next = next.min(self.flush_at.unwrap_or(next));/let _ = self.flush_at;/' it \
   "S3-4.1b pieces that wait are sent although nothing follows"
 row S3-4.1c "any number of pieces are joined" adapters/src/coalescer.rs \
   's/^const MAX_PIECES: usize = 10;/const MAX_PIECES: usize = 1000;/' \
@@ -849,7 +849,7 @@ row R25 "everything is read after a refusal" src/serve/listen.rs \
   's/^const LINGER_BYTES: usize = 64 << 20;/const LINGER_BYTES: usize = 64 << 40;/' \
   it "R25 a body that goes on after its refusal is cut off"
 row R7 "a turn may take for ever" src/turn/engine/reading.rs \
-  's/^                    self.check_deadline()?;/                    let _ = Self::check_deadline;/' \
+  's/^        self.check_deadline()?;/        let _ = Self::check_deadline;/' \
   it "R7 a turn that goes on for ever ends at turn_timeout"
 row R8 "the preparation of a turn goes on when its client has left" src/turn/large_work.rs \
   's/is_some_and(ClientConnection::has_left)/is_some_and(|_| false)/' \
@@ -925,7 +925,7 @@ row R32 "memory has no limit" src/net/memory/mod.rs \
   's/^        if self.memory.fits(bytes - before) {/        if true {/' \
   it "R32 a body beyond the memory of the process is refused"
 row R32 "the memory of bodies is not given back" src/turn/engine/reading.rs \
-  's/^                self.memory.free_bodies();/                let _ = crate::turn::turn_memory::TurnMemory::free_bodies;/' \
+  's/^            self.memory.free_bodies();/            let _ = crate::turn::turn_memory::TurnMemory::free_bodies;/' \
   it "R32 the memory of a turn is counted until it is not needed any more"
 row R36 "others can look into the folder of a run" src/commands/run/mod.rs \
   's/Permissions::from_mode(0o700)/Permissions::from_mode(0o755)/' \

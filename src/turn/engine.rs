@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `answer` | what lives for the whole answer: events, heartbeats, record |
 //! | `round` | one upstream answer within it: attempts, retries, patches, failover |
-//! | `reading` | reads the body of an upstream answer |
+//! | `reading` | reads the body of an upstream answer; `read_timer` is when it is not waited for |
 //! | `tools` | between two rounds: runs the calls of tools that run in the proxy |
 //!
 //! The commit point: until the first event goes out, a fault is returned and becomes an HTTP
@@ -23,6 +23,7 @@ use super::compact::Compaction;
 use super::sink::Sink;
 
 mod answer;
+mod read_timer;
 mod reading;
 mod round;
 mod tools;

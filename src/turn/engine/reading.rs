@@ -2,17 +2,16 @@
 //! ends a silent answer.
 
 use std::pin::pin;
-use std::time::Duration;
 
 use adapters::event::Event;
 use adapters::fault::{Fault, Kind};
 use adapters::reader::UpstreamReader;
 use adapters::stop_flag::StopReason;
 use bytes::Bytes;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use super::read_timer::ReadTimer;
 use super::{Answer, Round};
-use crate::net::patience;
 use crate::turn::director::TurnDirector;
 use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
@@ -20,12 +19,6 @@ use crate::upstream::UpstreamResponse;
 
 /// The most bytes of an answer that are decoded before other streams have their turn.
 const PIECE: usize = 128 * 1024;
-/// How long the pieces of a text wait for more in a background answer.
-const COALESCE_FOR: Duration = Duration::from_millis(100);
-/// How long after the finish reason the token counts may come.
-const COUNTS_AFTER_FINISH: Duration = Duration::from_secs(1);
-/// How long after the token counts the end of the stream may come.
-const END_AFTER_COUNTS: Duration = Duration::from_millis(100);
 
 impl<S: Sink> Answer<'_, S> {
     pub(super) async fn read_answer(
@@ -33,25 +26,10 @@ impl<S: Sink> Answer<'_, S> {
         round: &mut Round,
         mut answer: UpstreamResponse,
     ) -> Result<(), Fault> {
-        let idle = round.attempt.upstream.provider().timeouts.idle;
-        let commit_at = Instant::now() + self.timing.commit_after;
-        let mut reader = UpstreamReader::new(&round.attempt.route.dialect.quirks);
-        // `last_chunk` is when the provider sent something, moved on by the time in which it was
-        // not read; `read_since` is when reading went on.
-        let mut last_chunk = Instant::now();
-        let mut read_since = last_chunk;
-        // When a complete answer ends whose connection stays open, and how much of it there was.
-        let mut end_at: Option<(Instant, usize)> = None;
         let ctx = self.ctx;
+        let mut timer = self.read_timer(round);
+        let mut reader = UpstreamReader::new(&round.attempt.route.dialect.quirks);
         let mut shutdown = pin!(ctx.shutdown.cancelled());
-        let heartbeat = self.timing.heartbeat;
-        let mut flush_at = None;
-        let mut timer = pin!(sleep_until(
-            self.next_heartbeat(commit_at)
-                .min(last_chunk + heartbeat)
-                .min(last_chunk + idle)
-                .min(ctx.deadline)
-        ));
         loop {
             let chunk_len = ctx.director().and_then(TurnDirector::next_chunk_len);
             let chunk = tokio::select! {
@@ -59,48 +37,16 @@ impl<S: Sink> Answer<'_, S> {
                 () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
                 // Not when the timer is due: an answer with always more to read would keep it from
                 // being looked at.
-                chunk = answer.read(chunk_len), if last_chunk < timer.deadline() => match chunk {
+                chunk = answer.read(chunk_len), if timer.allows_reading() => match chunk {
                     Ok(chunk) => chunk,
                     // After the finish reason only token counts can be missing.
                     Err(_) if reader.is_complete() => None,
                     Err(fault) => return Err(fault),
                 },
-                () = &mut timer => {
-                    self.check_deadline()?;
-                    let now = Instant::now();
-                    let is_replay = ctx.director().is_some_and(TurnDirector::sets_time);
-                    if !is_replay && patience::is_late(timer.deadline(), now) {
-                        last_chunk += now - read_since;
-                    }
-                    if flush_at.is_some_and(|at| now >= at) {
-                        flush_at = None;
-                        self.flush_pieces()?;
-                        self.send_round(round).await;
-                    }
-                    let silence_ends = end_at.map_or(last_chunk + idle, |(at, _)| at);
-                    if now >= silence_ends {
-                        if !reader.is_complete() {
-                            let predicate = format!("was silent for {} seconds.", idle.as_secs());
-                            return Err(Fault::of_provider(Kind::Timeout, predicate));
-                        }
-                        self.decode_chunk(round, &mut reader, None)?;
-                        self.end_round(round);
-                        self.send_round(round).await;
+                () = timer.due() => {
+                    if self.do_what_is_due(round, &mut reader, &mut timer).await? {
                         return Ok(());
                     }
-                    if S::STREAMS && now >= self.next_heartbeat(commit_at) {
-                        self.send_heartbeat().await;
-                    }
-                    // Sending may have taken as long as the client wanted.
-                    read_since = Instant::now();
-                    last_chunk += read_since - now;
-                    let mut next = end_at.map_or(last_chunk + idle, |(at, _)| at);
-                    if S::STREAMS {
-                        let heartbeat = read_since + heartbeat;
-                        next = next.min(self.next_heartbeat(commit_at)).min(heartbeat);
-                    }
-                    let next = next.min(flush_at.unwrap_or(next));
-                    timer.as_mut().reset(next.min(ctx.deadline));
                     continue;
                 }
             };
@@ -109,64 +55,145 @@ impl<S: Sink> Answer<'_, S> {
                 Some(bytes) => ctx.observe(TurnEvent::UpstreamBody(bytes)),
                 None => ctx.observe(TurnEvent::UpstreamEnd),
             }
-            let mut rest = chunk;
-            loop {
-                let piece = rest
-                    .as_mut()
-                    .map(|rest| rest.split_to(rest.len().min(PIECE)));
-                if self.decode_chunk(round, &mut reader, piece.as_ref())? {
-                    // Before the last event is sent: the client may disconnect when it has that
-                    // event, which drops this future.
-                    answer.drain();
-                    self.end_round(round);
-                    self.send_round(round).await;
-                    return Ok(());
-                }
-                self.memory
-                    .set_answer(self.assembler.received_bytes() + reader.held_bytes());
-                self.send_round(round).await;
-                if rest.as_ref().is_none_or(Bytes::is_empty) {
-                    break;
-                }
-                // Other streams on this thread have their turn.
-                tokio::task::yield_now().await;
+            if self.decode_chunk(round, &mut reader, chunk).await? {
+                // Before the last event is sent: the client may disconnect when it has that event,
+                // which drops this future.
+                answer.drain();
+                self.finish_round(round).await;
+                return Ok(());
             }
-            last_chunk = Instant::now();
-            read_since = last_chunk;
-            if !self.coalescer.as_ref().is_some_and(|it| it.is_waiting()) {
-                flush_at = None;
-            } else if flush_at.is_none() {
-                let at = last_chunk + COALESCE_FOR;
-                flush_at = Some(at);
-                // The timer stays as it is when the pieces go earlier: to set it again for each
-                // event would cost more than to wake now and then for nothing.
-                if timer.deadline() > at {
-                    timer.as_mut().reset(at);
-                }
-            }
+            timer.arrived(self.coalescer.as_ref().is_some_and(|it| it.is_waiting()));
             if reader.is_complete() {
-                // Content behind a finish reason shows that it was none yet.
                 let received = round.assembler(&self.assembler).received_bytes();
-                let mut end = match end_at {
-                    Some((end, before)) if before == received => end,
-                    Some(_) | None => last_chunk + idle.min(COUNTS_AFTER_FINISH),
-                };
-                if reader.has_counts() {
-                    end = end.min(last_chunk + END_AFTER_COUNTS);
-                }
-                end_at = Some((end, received));
-                timer.as_mut().reset(end.min(ctx.deadline));
+                timer.completed(received, reader.has_counts());
             }
         }
     }
 
-    /// Decodes a piece of the answer, or its end. True when the answer is complete.
-    fn decode_chunk(
+    /// The timer of an answer that begins to be read.
+    fn read_timer(&self, round: &Round) -> ReadTimer {
+        let now = Instant::now();
+        let idle = round.attempt.upstream.provider().timeouts.idle;
+        let commit_at = now + self.timing.commit_after;
+        let heartbeat = self.next_heartbeat(commit_at);
+        let first = heartbeat.min(now + self.timing.heartbeat);
+        ReadTimer::new(idle, commit_at, self.ctx.deadline, now, first)
+    }
+
+    /// Does what the timer was set for: ends a turn that takes too long or a silent answer, or
+    /// sends what waits or a heartbeat. True if the answer was complete, and has ended.
+    async fn do_what_is_due(
         &mut self,
         round: &mut Round,
         reader: &mut UpstreamReader,
-        chunk: Option<&Bytes>,
+        timer: &mut ReadTimer,
     ) -> Result<bool, Fault> {
+        self.check_deadline()?;
+        let now = Instant::now();
+        if !self.ctx.director().is_some_and(TurnDirector::sets_time) {
+            timer.excuse_lateness(now);
+        }
+        if timer.take_flush(now) {
+            self.flush_pieces()?;
+            self.send_round(round).await;
+        }
+        if now >= timer.silence_ends() {
+            if !reader.is_complete() {
+                return Err(timer.silence_fault());
+            }
+            self.decode_piece(round, reader, None)?;
+            self.finish_round(round).await;
+            return Ok(true);
+        }
+        if S::STREAMS && now >= self.next_heartbeat(timer.commit_at) {
+            self.send_heartbeat().await;
+        }
+        let read_since = timer.read_on(now);
+        let heartbeat = S::STREAMS.then(|| {
+            let next = self.next_heartbeat(timer.commit_at);
+            next.min(read_since + self.timing.heartbeat)
+        });
+        timer.set(heartbeat);
+        Ok(false)
+    }
+
+    /// Decodes a chunk of the answer, or its end, and sends what comes of it. True when the answer
+    /// is complete; then its last events are not sent yet.
+    async fn decode_chunk(
+        &mut self,
+        round: &mut Round,
+        reader: &mut UpstreamReader,
+        mut rest: Option<Bytes>,
+    ) -> Result<bool, Fault> {
+        loop {
+            let piece = rest
+                .as_mut()
+                .map(|rest| rest.split_to(rest.len().min(PIECE)));
+            if self.decode_piece(round, reader, piece.as_ref())? {
+                return Ok(true);
+            }
+            self.memory
+                .set_answer(self.assembler.received_bytes() + reader.held_bytes());
+            self.send_round(round).await;
+            if rest.as_ref().is_none_or(Bytes::is_empty) {
+                return Ok(false);
+            }
+            // Other streams on this thread have their turn.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Ends a round whose answer is complete, and sends its last events.
+    async fn finish_round(&mut self, round: &mut Round) {
+        self.end_round(round);
+        self.send_round(round).await;
+    }
+
+    /// Decodes a piece of the answer, or its end. True when the answer is complete.
+    fn decode_piece(
+        &mut self,
+        round: &mut Round,
+        reader: &mut UpstreamReader,
+        piece: Option<&Bytes>,
+    ) -> Result<bool, Fault> {
+        let failed = self.assemble(round, reader, piece)?;
+        let assembler = round.assembler(&self.assembler);
+        let is_complete = assembler.final_status().is_some() || assembler.awaits_end();
+        let ended = is_complete || assembler.awaits_tools();
+        let is_shown = assembler.has_shown();
+        // An answer that cannot be used is asked for again unless the client has something of it:
+        // calls and white space may have been held back.
+        if failed
+            .as_ref()
+            .is_some_and(|fault| fault.kind == Kind::BadReply)
+        {
+            round.has_content = is_shown;
+        }
+        if (is_shown || ended) && !round.attempt.request.body.is_empty() {
+            self.content_has_begun(round);
+        }
+        if ended && let Some((patch, is_true)) = reader.observed_patch() {
+            let (failover, route) = (&round.failover, &round.attempt.route);
+            if is_true {
+                failover.learn_patch(route, patch);
+            } else {
+                failover.forget_patch(route, patch);
+            }
+        }
+        match failed {
+            Some(fault) => Err(fault),
+            None => Ok(ended),
+        }
+    }
+
+    /// Passes the events of a piece to the assembler of the round. Returns the fault of an event, if
+    /// there is one; what is behind it is not read.
+    fn assemble(
+        &mut self,
+        round: &mut Round,
+        reader: &mut UpstreamReader,
+        piece: Option<&Bytes>,
+    ) -> Result<Option<Fault>, Fault> {
         let now = self.ctx.environment.clock.unix();
         let coalescer = self.coalescer.as_deref_mut();
         let coalescer = coalescer.filter(|_| round.hidden.is_none());
@@ -191,47 +218,27 @@ impl<S: Sink> Answer<'_, S> {
         };
         let read = if let Some(coalescer) = coalescer {
             let mut emit = |event: Event<'_>| coalescer.push(event, &mut take);
-            feed(reader, chunk, &mut emit)
+            feed(reader, piece, &mut emit)
         } else {
-            feed(reader, chunk, &mut take)
+            feed(reader, piece, &mut take)
         };
         self.record.usage_so_far = Some(assembler.usage_so_far());
-        read?;
-        // The first content, not an opened stream, shows that the provider works.
-        let is_complete = assembler.final_status().is_some() || assembler.awaits_end();
-        let ended = is_complete || assembler.awaits_tools();
-        let is_shown = assembler.has_shown();
-        // An answer that cannot be used is asked for again unless the client has something of it:
-        // calls and white space may have been held back.
-        if failed
-            .as_ref()
-            .is_some_and(|fault| fault.kind == Kind::BadReply)
-        {
-            round.has_content = is_shown;
+        read.map(|()| failed)
+    }
+
+    /// The first content of a round, not an opened stream, shows that the provider works: the
+    /// request is not sent again.
+    fn content_has_begun(&mut self, round: &mut Round) {
+        round.attempt.request.body = Bytes::new();
+        let response = round.assembler(&self.assembler).response();
+        let response_id = response.id.clone();
+        round.failover.commit_route(&round.attempt, &response_id);
+        let may_go_on = self.tools.is_some() || self.compaction.is_some();
+        if !may_go_on && round.hidden.is_none() && self.stored.is_none() {
+            self.memory.free_bodies();
         }
-        if (is_shown || ended) && !round.attempt.request.body.is_empty() {
-            round.attempt.request.body = Bytes::new();
-            let response_id = &assembler.response().id;
-            round.failover.commit_route(&round.attempt, response_id);
-            let may_go_on = self.tools.is_some() || self.compaction.is_some();
-            if !may_go_on && round.hidden.is_none() && self.stored.is_none() {
-                self.memory.free_bodies();
-            }
-            round.attempt.upstream.health().record_success();
-            self.record.provider_down(false);
-        }
-        if ended && let Some((patch, is_true)) = reader.observed_patch() {
-            let (failover, route) = (&round.failover, &round.attempt.route);
-            if is_true {
-                failover.learn_patch(route, patch);
-            } else {
-                failover.forget_patch(route, patch);
-            }
-        }
-        match failed {
-            Some(fault) => Err(fault),
-            None => Ok(ended),
-        }
+        round.attempt.upstream.health().record_success();
+        self.record.provider_down(false);
     }
 
     /// Writes the pieces of text that wait for more.
@@ -270,10 +277,10 @@ impl<S: Sink> Answer<'_, S> {
 /// Decodes a piece of the answer, or its end.
 fn feed(
     reader: &mut UpstreamReader,
-    chunk: Option<&Bytes>,
+    piece: Option<&Bytes>,
     emit: &mut impl FnMut(Event<'_>),
 ) -> Result<(), Fault> {
-    match chunk {
+    match piece {
         Some(bytes) => reader.feed(bytes, emit),
         None => reader.end(emit),
     }
