@@ -937,7 +937,7 @@ row R37 "a day has any number of models" src/store/usage.rs \
   's/models_of_day(&transaction, &key)? >= MAX_MODELS_A_DAY/models_of_day(\&transaction, \&key)? == u64::MAX/' \
   lib r37_the_rows_of_a_day_and_the_days_are_limited
 row R37 "usage ends with the server" src/commands/serve/server.rs \
-  's/^        usage.flush().await;/        let _ = usage;/' \
+  's/^        app.usage.flush().await;/        let _ = app.usage;/' \
   it "R37 usage outlives the server"
 row R40 "a request unshortened may fill the whole window" src/turn/prefix/recent_requests.rs \
   's/input.tokens <= window.max_input()/input.tokens <= window.tokens/' \

@@ -91,21 +91,8 @@ impl Server {
             .cloned();
         let usage = UsageLog::new(metrics.usage(), metrics.spent().clone(), opened.clone());
         usage.restore_spent().await;
-        let artifacts_on_disk = config.artifacts.mode == ArtifactMode::Disk;
-        let responses = match &store {
-            Some(Err(error)) if config.stores_responses() => {
-                tracing::warn!("responses are not stored: {error}");
-                ResponseStore::unusable(&error.to_string())
-            }
-            _ => ResponseStore::new(opened.clone().filter(|_| config.stores_responses())),
-        };
-        let artifacts = Artifacts::open(
-            &config.artifacts,
-            store.filter(|_| artifacts_on_disk),
-            Arc::new(System),
-            metrics.artifacts(),
-            memory.sharing(),
-        );
+        let responses = response_store(&config, store.as_ref());
+        let artifacts = open_artifacts(&config, store, &metrics, &memory);
         let shutdown = Shutdown::new(config.server.grace);
         let capture = TurnCapture::default();
         let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
@@ -120,26 +107,17 @@ impl Server {
         if let Some(store) = &opened {
             service.keep_prompts(store);
             service.keep_whole_sessions(store).await;
-        }
-        if let Some(store) = &opened {
             memory.add_store(MemoryKind::Memories, store.cache_bytes());
         }
         service.count_memory(&memory);
-        service.apply_limits(&config);
         capture.count_memory(&memory);
         let discovered = Arc::clone(&config.registry.discovered);
         memory.add_store(MemoryKind::Memories, move || discovered.bytes());
+        service.apply_limits(&config);
         let service = Arc::new(service);
-        let jobs = service.responses().store().cloned().map(|store| {
-            let drain = shutdown.drain.clone();
-            Arc::new(JobQueue::new(Arc::clone(&service), store, &memory, drain))
-        });
-        if let Some(jobs) = &jobs {
-            service.run_background_in(Arc::downgrade(jobs) as _);
-        }
         let app = AppState {
+            jobs: job_queue(&service, &memory, &shutdown),
             service,
-            jobs,
             capture,
             started_ms: now_ms(),
             memory,
@@ -175,52 +153,38 @@ impl Server {
 
     /// Answers requests. Returns when the shutdown is complete and all turns have ended.
     pub async fn run(self) {
-        let config = self.config();
+        let Self {
+            listener,
+            watch,
+            settings,
+            app,
+            artifacts,
+            shutdown,
+            _sandbox,
+        } = self;
+        let config = watch.live().load_full();
         let limits = ListenLimits {
             header_timeout: config.server.header_timeout,
             connections: config.server.max_connections,
             ..ListenLimits::default()
         };
-        let jobs = self.app.jobs.clone();
-        if let Some(jobs) = &jobs {
+        if let Some(jobs) = &app.jobs {
             jobs.recover().await;
         }
-        let capture = self.app.capture.clone();
-        let usage = self.app.usage.clone();
-        let running = self.running_turns();
-        let live = self.watch.live();
-        let (app, settings) = (self.app.clone(), Arc::clone(&self.settings));
-        let watch = self.watch.run(POLL_INTERVAL, move |config| {
-            apply_config(config, &app, &settings);
-        });
-        let responses = self.app.service.responses().clone();
-        let clean_up = clean_up(live, self.artifacts, responses, usage.clone());
-        let app = self.app.clone();
-        let _tasks = [
-            spawn(watch),
-            spawn(clean_up),
-            spawn(async move {
-                if let Some(jobs) = app.jobs {
-                    jobs.deliver_to_webhooks().await;
-                }
-            }),
-            spawn(async move { app.discovery.run().await }),
-            spawn(async move { app.usage.keep_spent().await }),
-            spawn(async move { running.report_long_turns().await }),
-        ];
-        let edge = Edge::new(routes(&self.app), self.settings, self.app);
-        let ending = self.shutdown.ending.clone();
-        let drain = self.shutdown.drain.clone();
-        let grace = self.shutdown.grace;
+        let _tasks = spawn_tasks(watch, artifacts, &app, &settings);
+        let edge = Edge::new(routes(&app), settings, app.clone());
+        let (ending, drain) = (shutdown.ending.clone(), shutdown.drain.clone());
+        let grace = shutdown.grace;
         let grace_period = spawn(async move {
             drain.cancelled().await;
             tokio::time::sleep(grace).await;
         });
-        serve::serve(self.listener, edge, limits, self.shutdown).await;
-        if let Some(jobs) = jobs {
+        serve::serve(listener, edge, limits, shutdown).await;
+        if let Some(jobs) = &app.jobs {
             jobs.finish(ending, grace_period).await;
         }
-        usage.flush().await;
+        app.usage.flush().await;
+        let capture = app.capture.clone();
         tokio::task::spawn_blocking(move || capture.flush_at_end())
             .await
             .ok();
@@ -298,6 +262,53 @@ fn open_store(
     }
 }
 
+/// Where responses are stored, if the configuration stores them.
+fn response_store(
+    config: &Config,
+    store: Option<&Result<Arc<Store>, UnusableStore>>,
+) -> ResponseStore {
+    if !config.stores_responses() {
+        return ResponseStore::new(None);
+    }
+    match store {
+        Some(Err(error)) => {
+            tracing::warn!("responses are not stored: {error}");
+            ResponseStore::unusable(&error.to_string())
+        }
+        Some(Ok(store)) => ResponseStore::new(Some(Arc::clone(store))),
+        None => ResponseStore::new(None),
+    }
+}
+
+/// The artifacts of the server, in the store if the configuration keeps them on disk.
+fn open_artifacts(
+    config: &Config,
+    store: Option<Result<Arc<Store>, UnusableStore>>,
+    metrics: &Metrics,
+    memory: &ProcessMemory,
+) -> Artifacts {
+    Artifacts::open(
+        &config.artifacts,
+        store.filter(|_| config.artifacts.mode == ArtifactMode::Disk),
+        Arc::new(System),
+        metrics.artifacts(),
+        memory.sharing(),
+    )
+}
+
+/// The queue of background responses, if responses are stored.
+fn job_queue(
+    service: &Arc<Service>,
+    memory: &ProcessMemory,
+    shutdown: &Shutdown,
+) -> Option<Arc<JobQueue>> {
+    let store = service.responses().store().cloned()?;
+    let drain = shutdown.drain.clone();
+    let jobs = Arc::new(JobQueue::new(Arc::clone(service), store, memory, drain));
+    service.run_background_in(Arc::downgrade(&jobs) as _);
+    Some(jobs)
+}
+
 fn client_token((name, client): (&Arc<str>, &Client)) -> ClientToken {
     ClientToken {
         name: Arc::clone(name),
@@ -350,6 +361,35 @@ fn apply_config(config: &Config, app: &AppState, settings: &ArcSwap<EdgeSettings
         Ok(new) => settings.store(Arc::new(new)),
         Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
     }
+}
+
+/// Starts what a server does beside answering requests. It ends when the handles are dropped.
+fn spawn_tasks(
+    watch: ConfigWatcher,
+    artifacts: Artifacts,
+    app: &AppState,
+    settings: &Arc<ArcSwap<EdgeSettings>>,
+) -> [AbortOnDropHandle<()>; 6] {
+    let responses = app.service.responses().clone();
+    let clean_up = clean_up(watch.live(), artifacts, responses, app.usage.clone());
+    let running = Arc::clone(&app.service.running);
+    let (reloaded, settings) = (app.clone(), Arc::clone(settings));
+    let watch = watch.run(POLL_INTERVAL, move |config| {
+        apply_config(config, &reloaded, &settings);
+    });
+    let app = app.clone();
+    [
+        spawn(watch),
+        spawn(clean_up),
+        spawn(async move {
+            if let Some(jobs) = app.jobs {
+                jobs.deliver_to_webhooks().await;
+            }
+        }),
+        spawn(async move { app.discovery.run().await }),
+        spawn(async move { app.usage.keep_spent().await }),
+        spawn(async move { running.report_long_turns().await }),
+    ]
 }
 
 /// Starts a task that ends when the handle is dropped.
