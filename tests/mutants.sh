@@ -927,6 +927,9 @@ row R32 "memory has no limit" src/net/memory/mod.rs \
 row R32 "the memory of bodies is not given back" src/turn/engine/reading.rs \
   's/^            self.memory.free_bodies();/            let _ = crate::turn::turn_memory::TurnMemory::free_bodies;/' \
   it "R32 the memory of a turn is counted until it is not needed any more"
+row R32 "what a connection keeps of a turn does not count" src/turn/engine/reading.rs \
+  's/self.stored.is_some() || self.connection.is_some();/self.stored.is_some();/' \
+  it "R32 websocket: a body counts as long as its connection needs it"
 row R36 "others can look into the folder of a run" src/commands/run/mod.rs \
   's/Permissions::from_mode(0o700)/Permissions::from_mode(0o755)/' \
   it "R36 Codex runs with a server that ends with it"

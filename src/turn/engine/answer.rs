@@ -58,7 +58,7 @@ pub(in crate::turn) struct Answer<'a, S> {
     /// What is stored when the answer ends.
     pub(super) stored: Option<Box<StoredTurn>>,
     /// What its connection keeps when it ends.
-    connection: Option<Box<ConnectionTurn>>,
+    pub(super) connection: Option<Box<ConnectionTurn>>,
 }
 
 /// What an answer is written with. Made when the turn is prepared.

@@ -234,7 +234,8 @@ impl<S: Sink> Answer<'_, S> {
         let response_id = response.id.clone();
         round.failover.commit_route(&round.attempt, &response_id);
         let may_go_on = self.tools.is_some() || self.compaction.is_some();
-        if !may_go_on && round.hidden.is_none() && self.stored.is_none() {
+        let keeps_request = self.stored.is_some() || self.connection.is_some();
+        if !may_go_on && round.hidden.is_none() && !keeps_request {
             self.memory.free_bodies();
         }
         round.attempt.upstream.health().record_success();

@@ -48,6 +48,10 @@ pub fn trials() -> Vec<Trial> {
             "R62 websocket: a warm-up asks no provider, and is continued",
             warmed_up,
         ),
+        case(
+            "R32 websocket: a body counts as long as its connection needs it",
+            counted,
+        ),
     ]
 }
 
@@ -256,4 +260,22 @@ async fn warmed_up() {
         .create(&json!({"generate": false, "input": "no model"}))
         .await;
     assert_eq!(socket.error(400).await, "missing_required_parameter");
+}
+
+async fn counted() {
+    const BODY: f64 = 4_000_000.0;
+    let player = provider(&[]).await;
+    player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
+    let setup = Setup::new().tables("[capture]\nmode = \"off\"\n[artifacts]\nmode = \"off\"");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let used = || proxy.metric("respondent_memory_bytes", "kind=\"requests\"");
+    let mut socket = Socket::open(&proxy).await;
+    socket.create(&first(&"word ".repeat(800_000))).await;
+    socket.until("response.output_text.delta").await;
+    let bytes = used().await;
+    assert!(bytes >= BODY, "{bytes}");
+    drop(socket);
+    while used().await > 0.0 {
+        tokio::task::yield_now().await;
+    }
 }
