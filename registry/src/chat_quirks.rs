@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
-use strum::VariantArray;
 
 use crate::enum_set::EnumSet;
+use crate::shared_quirks::{SchemaRule, SystemRole, ToolChoiceMode};
 
 /// The quirks of a provider or a model family. The default is what every Chat Completions
 /// server accepts. The fields are the keys of `[quirks]` in TOML.
@@ -146,19 +146,6 @@ pub enum MaxTokensField {
     None,
 }
 
-/// The role of system and developer messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SystemRole {
-    /// `system`
-    #[default]
-    System,
-    /// `developer`
-    Developer,
-    /// `user`, for models without a system role; the text is labelled.
-    User,
-}
-
 /// Where system messages are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -195,54 +182,6 @@ pub enum CallIds {
     NineAlphanumeric,
     /// At most 64 letters, digits, `_` and `-`.
     Word,
-}
-
-/// A value of `tool_choice` other than `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, VariantArray)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolChoiceMode {
-    /// `"none"`
-    None,
-    /// `"required"`
-    Required,
-    /// `{"type": "function", …}`
-    Named,
-}
-
-/// A rule for the JSON schema of a tool's parameters. The rules are applied in this order: each
-/// leaves what the later ones can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, VariantArray)]
-#[serde(rename_all = "snake_case")]
-pub enum SchemaRule {
-    /// `$ref` is replaced by the schema it refers to.
-    InlineRefs,
-    /// A schema with `$ref` has no other keys.
-    LoneRefs,
-    /// No `$schema`, `$id`, `$comment` and other metadata.
-    NoMetaKeys,
-    /// `oneOf` becomes `anyOf`.
-    AnyOfOnly,
-    /// `items` is one schema, and every array has it.
-    OneItemSchema,
-    /// Every property has a `type`.
-    TypedProperties,
-    /// `const` becomes an `enum` with one value.
-    NoConst,
-    /// The values of `enum` are non-empty strings and `type` is `string`; `enum` is removed
-    /// from other schemas.
-    StringEnums,
-    /// `type` is a string: a list becomes `anyOf`, or `nullable`.
-    SingleType,
-    /// `type` moves from beside `anyOf` into its branches.
-    TypeInBranches,
-    /// No `additionalProperties`.
-    NoAdditionalProperties,
-    /// `required` names only existing properties.
-    KnownRequired,
-    /// No `pattern`, which the grammar compiler of a server may not support.
-    NoPatterns,
-    /// No bounds such as `minLength`, `maxItems` and `minimum`.
-    NoBounds,
 }
 
 /// The strictest `response_format` that a provider accepts.

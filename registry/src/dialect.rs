@@ -8,13 +8,29 @@ use crate::lists::Pairs;
 use crate::wire::{QuirksTable, Wire, WireQuirks};
 
 /// How requests to a model are written and its answers are read.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Dialect {
     /// The wire, and the differences from the plain protocol.
     pub quirks: WireQuirks,
     /// Extra fields of every request body, as (name, JSON text).
     pub body: Vec<(String, String)>,
+}
+
+impl Dialect {
+    /// Reads a dialect of this wire from what `Serialize` wrote.
+    pub(crate) fn from_json(wire: Wire, json: serde_json::Value) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct StoredDialect {
+            quirks: serde_json::Value,
+            body: Vec<(String, String)>,
+        }
+        let stored: StoredDialect = serde_json::from_value(json)?;
+        Ok(Self {
+            quirks: WireQuirks::from_json(wire, stored.quirks)?,
+            body: stored.body,
+        })
+    }
 }
 
 /// Models of a provider with a dialect of their own; a table of `[[families]]` in TOML. Its

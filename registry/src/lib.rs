@@ -9,6 +9,7 @@
 //! | [`wire`] | [`Wire`], and [`WireQuirks`]: a wire with its quirks |
 //! | [`chat_quirks`] | how a provider differs from plain Chat Completions |
 //! | [`relay_quirks`] | how a provider differs from OpenAI's own Responses API |
+//! | [`shared_quirks`] | the values of quirks that several wires have |
 //! | [`dialect`] | [`Dialect`]: quirks and extra body fields; [`ModelFamily`]: those of some models |
 //! | [`model`] | [`Model`], [`Price`] and [`Window`] |
 //! | [`discovery`] | the models that providers list themselves |
@@ -33,6 +34,7 @@ pub mod model;
 pub mod provider;
 pub mod relay_quirks;
 pub mod serde_names;
+pub mod shared_quirks;
 pub mod snapshot;
 pub mod suggest;
 pub mod wire;
@@ -40,8 +42,7 @@ pub mod wire;
 pub use builtin::{SANDBOX, build};
 pub use chat_quirks::{
     CallContent, CallIds, ChatQuirks, ExtraContentReplay, MaxTokensField, ReasoningControl,
-    ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole,
-    ThinkTags, ToolChoiceMode,
+    ReasoningReplay, ReasoningRequired, ResponseFormat, SystemPlace, ThinkTags,
 };
 pub use check::{RegistryError, UnresolvedName};
 pub use dialect::{Dialect, ModelFamily, ModelPatterns};
@@ -52,5 +53,6 @@ pub use model::{Model, Price, Window, WindowSource};
 pub use provider::{PromptCache, Provider, ProviderSpec, Timeouts};
 pub use relay_quirks::{RelayQuirks, RelayToolKind};
 pub use serde_names::serde_names;
+pub use shared_quirks::{SchemaRule, SystemRole, ToolChoiceMode};
 pub use snapshot::{RegistrySnapshot, RouteSnapshot};
 pub use wire::{QuirksTable, Wire, WireQuirks};

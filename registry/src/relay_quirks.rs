@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 use strum::{EnumString, VariantArray};
 
-use crate::chat_quirks::{SchemaRule, ToolChoiceMode};
 use crate::enum_set::EnumSet;
+use crate::shared_quirks::{SchemaRule, ToolChoiceMode};
 
 /// The quirks of a provider or a model family that speaks the Responses API. The default is
 /// what OpenAI's own endpoint accepts. The fields are the keys of `[quirks]` in TOML.

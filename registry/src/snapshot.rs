@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::dialect::{Dialect, ModelPatterns};
 use crate::discovery::Discovery;
@@ -32,12 +34,12 @@ pub struct RegistrySnapshot {
 /// One route with the settings of its provider. It contains no API key, but header and query
 /// values may be secrets.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
 pub struct RouteSnapshot {
     pub provider: String,
     pub name: String,
-    /// The wire of `dialect`.
+    /// The wire of `dialect`, which does not name it.
     pub wire: Wire,
     pub base_url: String,
     pub upstream_model: String,
@@ -48,6 +50,7 @@ pub struct RouteSnapshot {
     /// See [`Model::reported`], which a stored model does not tell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reported: bool,
+    #[serde(skip_deserializing)]
     pub dialect: Dialect,
     pub key_required: bool,
     pub key_header: Option<String>,
@@ -128,6 +131,24 @@ impl RegistrySnapshot {
             registry.fallbacks.push((EVERY_MODEL.to_owned(), others));
         }
         registry
+    }
+}
+
+impl<'de> Deserialize<'de> for RouteSnapshot {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut json = Map::deserialize(from)?;
+        let dialect = json
+            .remove("dialect")
+            .ok_or_else(|| D::Error::missing_field("dialect"))?;
+        let mut route = Self::deserialize(Value::Object(json)).map_err(D::Error::custom)?;
+        route.dialect = Dialect::from_json(route.wire, dialect).map_err(D::Error::custom)?;
+        Ok(route)
+    }
+}
+
+impl Serialize for RouteSnapshot {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, to)
     }
 }
 
@@ -266,6 +287,48 @@ mod tests {
                     before.resolved_by == ResolvedBy::Default
                 );
             }
+        }
+    }
+
+    /// The quirks that both wires have are not enough to tell their wire.
+    #[test]
+    fn quirks_are_read_for_the_wire_beside_them() {
+        let hall = toml::from_str::<ProviderSpec>("wire = \"responses\"\npassthrough = true");
+        let registry = Registry {
+            providers: vec![Arc::new(hall.unwrap().to_provider("hall"))],
+            ..Registry::default()
+        };
+        let snapshot = RegistrySnapshot::new("hall/x", &routes(&registry, "hall/x", false));
+        let stored = serde_json::to_value(&snapshot).unwrap();
+        let read = |change: &dyn Fn(&mut Value)| {
+            let mut stored = stored.clone();
+            change(&mut stored["routes"][0]);
+            serde_json::from_value::<RegistrySnapshot>(stored)
+                .map(|read| read.routes[0].dialect.quirks.wire())
+                .map_err(|error| error.to_string())
+        };
+        let shared = serde_json::json!({"strict_tools": false});
+        assert_eq!(
+            read(&|route| route["dialect"]["quirks"] = shared.clone()),
+            Ok(Wire::Responses)
+        );
+        for (change, expected) in [
+            (
+                &(|route: &mut Value| route["wire"] = "chat".into()) as &dyn Fn(&mut Value),
+                "unknown field `tools`",
+            ),
+            (
+                &|route| route["dialect"]["mood"] = 1.into(),
+                "unknown field `mood`",
+            ),
+            (&|route| route["mood"] = 1.into(), "unknown field `mood`"),
+            (
+                &|route| route.as_object_mut().unwrap().remove("dialect").map_or((), drop),
+                "missing field `dialect`",
+            ),
+        ] {
+            let error = read(change).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 

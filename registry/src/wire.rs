@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 use toml::{Table, Value};
 
-use crate::chat_quirks::{ChatQuirks, ToolChoiceMode};
+use crate::chat_quirks::ChatQuirks;
 use crate::enum_set::EnumSet;
 use crate::relay_quirks::RelayQuirks;
 use crate::serde_names::serde_names;
+use crate::shared_quirks::ToolChoiceMode;
 
 /// The protocol of an API.
 #[derive(
@@ -42,7 +43,8 @@ impl Wire {
     }
 }
 
-/// A wire with its quirks: how a provider or a model family differs from the plain protocol.
+/// A wire with its quirks: how a provider or a model family differs from the plain protocol. Stored
+/// quirks do not name their wire: it stands beside them, and [`Self::from_json`] needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum WireQuirks {
@@ -53,6 +55,14 @@ pub enum WireQuirks {
 }
 
 impl WireQuirks {
+    /// Reads quirks of this wire from what `Serialize` wrote. Those of another wire are an error.
+    pub fn from_json(wire: Wire, json: serde_json::Value) -> serde_json::Result<Self> {
+        match wire {
+            Wire::Chat => serde_json::from_value(json).map(Self::Chat),
+            Wire::Responses => serde_json::from_value(json).map(Self::Responses),
+        }
+    }
+
     /// The wire without its quirks.
     pub fn wire(&self) -> Wire {
         match self {
@@ -117,25 +127,6 @@ impl WireQuirks {
             Self::Chat(quirks) => Some(quirks),
             Self::Responses(_) => None,
         }
-    }
-}
-
-/// Quirks are stored with all keys of their wire, so it is the one that knows the most of them.
-impl<'de> Deserialize<'de> for WireQuirks {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let json = serde_json::Map::deserialize(from)?;
-        let known = |wire: Wire| {
-            let names = wire.quirk_names();
-            json.keys()
-                .filter(|key| names.contains(&key.as_str()))
-                .count()
-        };
-        if known(Wire::Chat) >= known(Wire::Responses) {
-            serde_json::from_value(json.into()).map(Self::Chat)
-        } else {
-            serde_json::from_value(json.into()).map(Self::Responses)
-        }
-        .map_err(D::Error::custom)
     }
 }
 

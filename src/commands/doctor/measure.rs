@@ -11,7 +11,7 @@ use adapters::wire;
 use arc_swap::ArcSwap;
 use axum::body::Body;
 use http_body_util::BodyExt as _;
-use registry::{Dialect, Model, Provider, Route};
+use registry::{Dialect, Model, Provider, Route, WireQuirks};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -62,7 +62,7 @@ impl Known {
         if let Some(quirk) = quirks.get_mut(key) {
             *quirk = value;
         }
-        if let Ok(quirks) = serde_json::from_value(quirks) {
+        if let Ok(quirks) = WireQuirks::from_json(self.dialect.quirks.wire(), quirks) {
             self.dialect.quirks = quirks;
         }
     }
