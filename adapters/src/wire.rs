@@ -8,16 +8,18 @@ use std::borrow::Cow;
 
 use std::time::Duration;
 
-use registry::{EnumSet, Model, RelayToolKind, WireQuirks};
+use registry::{EnumSet, Model, RelayToolKind, Wire, WireQuirks};
 
 use crate::chat::decode::ChatDecoder;
+pub use crate::chat::reasoning_fields::ReasoningField;
+use crate::effort::EffortLevels;
 pub use crate::encode_options::EncodeOptions;
 use crate::encoded::{self, Encoded};
 use crate::event::{DataKind, Event};
 use crate::fault::{Fault, Kind, Retry};
 use crate::plan::Plan;
 use crate::provider_error;
-use crate::quirk_patch::{ChatPatch, QuirkPatch};
+use crate::quirk_patch::{ChatPatch, Parameter, QuirkPatch};
 use crate::relay::RelayDecoder;
 use crate::turn::Turn;
 use crate::{chat, relay};
@@ -32,6 +34,14 @@ pub struct WireRequest {
     pub headers: &'static [(&'static str, &'static str)],
     /// The body, and where its parts are.
     pub encoded: Encoded,
+}
+
+/// What the address of the endpoint ends with: a base URL that ends so names too much.
+pub fn endpoint(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Chat => chat::PATH,
+        Wire::Responses => relay::PATH,
+    }
 }
 
 /// Encodes the request of a turn. Fails if an item cannot be sent, or the request would be too
@@ -90,6 +100,36 @@ pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model
         }
         (QuirkPatch::Chat(patch), WireQuirks::Chat(quirks)) => patch.apply(quirks),
         (QuirkPatch::Chat(_), WireQuirks::Responses(_)) => {}
+    }
+}
+
+/// The quirk that says whether a parameter is sent; `None` for one that the wire does not have.
+pub fn parameter_quirk(parameter: Parameter, quirks: &mut WireQuirks) -> Option<&mut bool> {
+    match quirks {
+        WireQuirks::Chat(quirks) => chat::patch::parameter_quirk(parameter, quirks),
+        WireQuirks::Responses(quirks) => relay::patch::parameter_quirk(parameter, quirks),
+    }
+}
+
+/// The fields that may steer the reasoning of a provider, the most frequent first; none if it is
+/// known how that is done.
+pub fn reasoning_fields(quirks: &WireQuirks) -> &'static [ReasoningField] {
+    match quirks {
+        WireQuirks::Chat(quirks) => chat::reasoning_fields::candidates(quirks),
+        WireQuirks::Responses(_) => &[],
+    }
+}
+
+/// Sets how reasoning is requested of a provider that takes this field, or has listed its effort
+/// levels in a refusal. Returns the levels of the model; `None` if nothing is known of either.
+pub fn adopt_reasoning_field(
+    quirks: &mut WireQuirks,
+    field: Option<&ReasoningField>,
+    listed: Option<EffortLevels>,
+) -> Option<Vec<String>> {
+    match quirks {
+        WireQuirks::Chat(quirks) => chat::reasoning_fields::adopt(quirks, field, listed),
+        WireQuirks::Responses(_) => None,
     }
 }
 

@@ -323,7 +323,13 @@ mod tests {
             ),
             (&|route| route["mood"] = 1.into(), "unknown field `mood`"),
             (
-                &|route| route.as_object_mut().unwrap().remove("dialect").map_or((), drop),
+                &|route| {
+                    route
+                        .as_object_mut()
+                        .unwrap()
+                        .remove("dialect")
+                        .map_or((), drop)
+                },
                 "missing field `dialect`",
             ),
         ] {

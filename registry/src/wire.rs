@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 use toml::{Table, Value};
 
-use crate::chat_quirks::ChatQuirks;
+use crate::chat_quirks::{ChatQuirks, ReasoningReplay, ReasoningRequired, SystemPlace};
 use crate::enum_set::EnumSet;
 use crate::relay_quirks::RelayQuirks;
 use crate::serde_names::serde_names;
-use crate::shared_quirks::ToolChoiceMode;
+use crate::shared_quirks::{SchemaRule, SystemRole, ToolChoiceMode};
 
 /// The protocol of an API.
 #[derive(
@@ -110,6 +110,48 @@ impl WireQuirks {
         match self {
             Self::Chat(quirks) => quirks.tool_choice,
             Self::Responses(quirks) => quirks.tool_choice,
+        }
+    }
+
+    /// The rules that the schema of a tool's parameters must follow.
+    pub fn schema(&self) -> EnumSet<SchemaRule> {
+        match self {
+            Self::Chat(quirks) => quirks.schema,
+            Self::Responses(quirks) => quirks.schema,
+        }
+    }
+
+    /// The role of system and developer messages; `None` for a wire that has a field for
+    /// instructions.
+    pub fn system_role(&self) -> Option<SystemRole> {
+        match self {
+            Self::Chat(quirks) => Some(quirks.system_role),
+            Self::Responses(_) => None,
+        }
+    }
+
+    /// Where system messages are allowed; `None` for a wire that allows them anywhere.
+    pub fn system_place_mut(&mut self) -> Option<&mut SystemPlace> {
+        match self {
+            Self::Chat(quirks) => Some(&mut quirks.system_place),
+            Self::Responses(_) => None,
+        }
+    }
+
+    /// How reasoning is sent back, and where it is required; `None` for a wire whose items carry
+    /// it.
+    pub fn reasoning_form(&self) -> Option<(ReasoningReplay, ReasoningRequired)> {
+        match self {
+            Self::Chat(quirks) => Some((quirks.reasoning_replay, quirks.reasoning_required)),
+            Self::Responses(_) => None,
+        }
+    }
+
+    /// Whether messages may contain files.
+    pub fn files_mut(&mut self) -> &mut bool {
+        match self {
+            Self::Chat(quirks) => &mut quirks.files,
+            Self::Responses(quirks) => &mut quirks.files,
         }
     }
 

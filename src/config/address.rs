@@ -4,8 +4,11 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use adapters::wire;
+use registry::Wire;
 use reqwest::Url;
 use serde::de::{self, Deserializer, Unexpected, Visitor};
+use strum::VariantArray as _;
 
 use crate::secrets::Secret;
 
@@ -65,7 +68,8 @@ pub fn endpoint_in_base_url(base_url: &str) -> Option<&'static str> {
         let before = base_url.strip_suffix(end);
         before.is_some_and(|before| before.ends_with("/v1"))
     };
-    let endpoint = ["/chat/completions", "/responses"].into_iter().find(ends);
+    let mut endpoints = Wire::VARIANTS.iter().map(|wire| wire::endpoint(*wire));
+    let endpoint = endpoints.find(ends);
     endpoint.or_else(|| ["/completions", "/models"].into_iter().find(below_version))
 }
 

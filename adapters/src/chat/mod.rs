@@ -11,6 +11,8 @@
 //! | `decode` | reads chunks and whole answers |
 //! | `refusals` | the quirk patches that refusals lead to |
 //! | `patch` | what such a patch changes |
+//! | `observe` | the quirks that an answer shows |
+//! | `reasoning_fields` | the fields that may steer reasoning |
 
 pub(crate) mod decode;
 pub(crate) mod encode;
@@ -20,6 +22,7 @@ pub(crate) mod observe;
 mod options;
 mod parts;
 pub(crate) mod patch;
+pub(crate) mod reasoning_fields;
 pub(crate) mod refusals;
 
 /// The path of the endpoint below a provider's base URL.

@@ -92,7 +92,7 @@ fn without_thinking_switch(control: ReasoningControl) -> ReasoningControl {
 }
 
 /// The quirk that says whether a parameter is sent; `None` for one that this wire does not have.
-fn parameter_quirk(parameter: Parameter, quirks: &mut ChatQuirks) -> Option<&mut bool> {
+pub(crate) fn parameter_quirk(parameter: Parameter, quirks: &mut ChatQuirks) -> Option<&mut bool> {
     Some(match parameter {
         Parameter::Penalties => &mut quirks.penalties,
         Parameter::Logprobs => &mut quirks.logprobs,

@@ -13,18 +13,11 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
             quirks.reasoning_text = false;
         }
         SharedPatch::NoEffort => quirks.effort = false,
-        SharedPatch::OmitParameter(parameter) => match parameter {
-            Parameter::Penalties => quirks.penalties = false,
-            Parameter::Logprobs => quirks.logprobs = false,
-            Parameter::ParallelToolCalls => quirks.parallel_tool_calls = false,
-            Parameter::Strict => quirks.strict_tools = false,
-            Parameter::PromptCacheKey => quirks.prompt_cache_key = false,
-            Parameter::ServiceTier => quirks.service_tier = false,
-            Parameter::Verbosity => quirks.verbosity = false,
-            Parameter::ReasoningSummary => quirks.reasoning_summary = false,
-            // A request of this wire never has them.
-            Parameter::StreamOptions | Parameter::CacheControl => {}
-        },
+        SharedPatch::OmitParameter(parameter) => {
+            if let Some(quirk) = parameter_quirk(parameter, quirks) {
+                *quirk = false;
+            }
+        }
         SharedPatch::WithoutToolChoice(values) => {
             quirks.tool_choice = quirks.tool_choice.difference(values);
         }
@@ -36,6 +29,21 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
         SharedPatch::NoAgentMessages => quirks.agent_messages = false,
         SharedPatch::Schema(rules) => quirks.schema = quirks.schema.union(rules),
     }
+}
+
+/// The quirk that says whether a parameter is sent; `None` for one that this wire does not have.
+pub(crate) fn parameter_quirk(parameter: Parameter, quirks: &mut RelayQuirks) -> Option<&mut bool> {
+    Some(match parameter {
+        Parameter::Penalties => &mut quirks.penalties,
+        Parameter::Logprobs => &mut quirks.logprobs,
+        Parameter::ParallelToolCalls => &mut quirks.parallel_tool_calls,
+        Parameter::Strict => &mut quirks.strict_tools,
+        Parameter::PromptCacheKey => &mut quirks.prompt_cache_key,
+        Parameter::ServiceTier => &mut quirks.service_tier,
+        Parameter::Verbosity => &mut quirks.verbosity,
+        Parameter::ReasoningSummary => &mut quirks.reasoning_summary,
+        Parameter::StreamOptions | Parameter::CacheControl => return None,
+    })
 }
 
 #[cfg(test)]

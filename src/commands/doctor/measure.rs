@@ -11,7 +11,8 @@ use adapters::wire;
 use arc_swap::ArcSwap;
 use axum::body::Body;
 use http_body_util::BodyExt as _;
-use registry::{Dialect, Model, Provider, Route, WireQuirks};
+use registry::{Dialect, Model, Provider, ReasoningReplay, ReasoningRequired, Route, WireQuirks};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -53,17 +54,6 @@ impl Known {
         Self {
             dialect: Dialect::clone(&route.dialect),
             model: Model::clone(&route.model),
-        }
-    }
-
-    /// Sets a quirk, named as in a provider file, if the wire has it.
-    pub(super) fn set_quirk(&mut self, key: &str, value: Value) {
-        let mut quirks = serde_json::to_value(self.dialect.quirks).unwrap_or_default();
-        if let Some(quirk) = quirks.get_mut(key) {
-            *quirk = value;
-        }
-        if let Ok(quirks) = WireQuirks::from_json(self.dialect.quirks.wire(), quirks) {
-            self.dialect.quirks = quirks;
         }
     }
 }
@@ -312,6 +302,18 @@ impl MeasuringTurns {
         self.set_known(&known);
     }
 
+    /// The quirks that are known now.
+    pub(super) fn quirks(&self) -> WireQuirks {
+        self.known().dialect.quirks
+    }
+
+    /// Changes the quirks that are known.
+    pub(super) fn change_quirks(&self, change: impl FnOnce(&mut WireQuirks)) {
+        let mut known = self.known();
+        change(&mut known.dialect.quirks);
+        self.set_known(&known);
+    }
+
     /// Makes this the settings of the provider.
     pub(super) fn set_known(&self, known: &Known) {
         self.service.config.rcu(|config| {
@@ -399,33 +401,38 @@ fn dialect_checks(known: &Known, so_far: &[DoctorCheck]) -> Vec<DoctorCheck> {
     {
         return Vec::new();
     }
-    let quirks = super::file::quirks(&known.dialect.quirks);
-    let text = |key: &str| match quirks.get(key)? {
-        toml::Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    };
+    let quirks = &known.dialect.quirks;
     let mut checks = Vec::new();
-    if let (Some(form), Some(required)) = (text("reasoning_replay"), text("reasoning_required")) {
-        let found = match (form.as_str(), required.as_str()) {
-            ("none", _) => "it is not sent back".to_owned(),
-            (form, "never") => format!("it goes back as {form}"),
-            (form, required) => format!("it must go back as {form} ({required})"),
+    if let Some((form, required)) = quirks.reasoning_form() {
+        let found = match (form, required) {
+            (ReasoningReplay::None, _) => "it is not sent back".to_owned(),
+            (form, ReasoningRequired::Never) => format!("it goes back as {}", in_file(form)),
+            (form, required @ (ReasoningRequired::Calls | ReasoningRequired::Always)) => {
+                let (form, required) = (in_file(form), in_file(required));
+                format!("it must go back as {form} ({required})")
+            }
         };
         checks.push(DoctorCheck::good("reasoning", found));
     }
-    if let Some(role) = text("system_role") {
-        checks.push(DoctorCheck::good(
-            "roles",
-            format!("instructions have the role {role}"),
-        ));
+    if let Some(role) = quirks.system_role() {
+        let found = format!("instructions have the role {}", in_file(role));
+        checks.push(DoctorCheck::good("roles", found));
     }
-    if let Some(schema) = text("schema") {
-        let found = if schema == "[]" {
-            "schemas are sent as they are".to_owned()
-        } else {
-            format!("schemas are rewritten: {schema}")
-        };
-        checks.push(DoctorCheck::good("schema", found));
-    }
+    let schema = quirks.schema();
+    let found = if schema.is_empty() {
+        "schemas are sent as they are".to_owned()
+    } else {
+        format!("schemas are rewritten: {}", in_file(schema))
+    };
+    checks.push(DoctorCheck::good("schema", found));
     checks
+}
+
+/// The value of a quirk as it is in a provider file, without the quotes of a string.
+fn in_file(value: impl Serialize) -> String {
+    match toml::Value::try_from(value) {
+        Ok(toml::Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
 }

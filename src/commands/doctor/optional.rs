@@ -3,31 +3,40 @@
 //! the meaning of a request has to show an effect.
 
 use adapters::provider_error::find_word;
-use adapters::quirk_patch::{EffortLevels, ModelPatch, QuirkPatch};
+use adapters::quirk_patch::{ModelPatch, Parameter, QuirkPatch};
+use adapters::wire::{self, ReasoningField};
 use serde_json::{Value, json};
 
 use super::measure::{MeasuringTurnEnd, MeasuringTurns, limited};
 use super::prompts;
 use super::report::DoctorCheck;
 
-/// Fields of a request, as (name, JSON text).
-pub(super) type ProbeFields = Vec<(&'static str, &'static str)>;
+/// Fields that a request is sent with to see whether they are taken.
+pub(super) type ProbeFields = Vec<ProbeField>;
 
 /// The most tokens of an answer of one word, reasoning included.
 pub(super) const SHORT_OUTPUT: u64 = 1_000;
 
-/// The name of the member of a function that is no field of the request, and of its quirk.
-const STRICT: &str = "strict";
-const STRICT_TOOLS: &str = "strict_tools";
+/// A field of a request, with its value as JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProbeField {
+    /// A parameter that is passed on to the providers that take it.
+    Parameter(Parameter, &'static str),
+    /// A field that may steer reasoning.
+    Reasoning(&'static ReasoningField, &'static str),
+}
 
-/// Fields that are passed on to the providers that take them. Each belongs to the quirk of its
-/// name, except for the one of functions.
-const SERVICES: [(&str, &str); 4] = [
-    ("prompt_cache_key", "\"doctor\""),
-    ("service_tier", "\"auto\""),
-    ("verbosity", "\"medium\""),
-    (STRICT, "true"),
+/// The parameters that are tried. The member of a function is no field of the request: its quirk
+/// sends it.
+const SERVICES: [ProbeField; 4] = [
+    ProbeField::Parameter(Parameter::PromptCacheKey, "\"doctor\""),
+    ProbeField::Parameter(Parameter::ServiceTier, "\"auto\""),
+    ProbeField::Parameter(Parameter::Verbosity, "\"medium\""),
+    STRICT,
 ];
+
+/// `strict` of a function.
+const STRICT: ProbeField = ProbeField::Parameter(Parameter::Strict, "true");
 
 /// After more refusals of further fields none is sent any more, so that other requests are left.
 const MAX_REFUSALS: usize = 3;
@@ -35,55 +44,45 @@ const MAX_REFUSALS: usize = 3;
 /// How many of the fields that steer reasoning are tried first.
 const FREQUENT: usize = 2;
 
-/// The fields that steer reasoning, with the values that turn it off and on. Those that most
-/// providers have come first, and are tried first.
-const CONTROLS: [(&str, &str, &str, &str); 5] = [
-    (
-        "thinking",
-        "thinking",
-        r#"{"type":"disabled"}"#,
-        r#"{"type":"enabled"}"#,
-    ),
-    ("reasoning_effort", "effort", "\"none\"", "\"high\""),
-    ("enable_thinking", "enable_thinking", "false", "true"),
-    (
-        "reasoning",
-        "reasoning",
-        r#"{"enabled":false}"#,
-        r#"{"effort":"high"}"#,
-    ),
-    (
-        "chat_template_kwargs",
-        "template_switch",
-        r#"{"enable_thinking":false}"#,
-        r#"{"enable_thinking":true}"#,
-    ),
-];
+impl ProbeField {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Parameter(parameter, _) => parameter.name(),
+            Self::Reasoning(field, _) => field.name,
+        }
+    }
+}
 
 impl MeasuringTurns {
-    /// Whether the wire has this quirk with this value.
-    pub(super) fn has_quirk(&self, key: &str, value: &Value) -> bool {
-        let quirks = serde_json::to_value(self.known().dialect.quirks).unwrap_or_default();
-        quirks.get(key) == Some(value)
+    /// Whether the quirk of this parameter leaves it out.
+    fn leaves_out(&self, parameter: Parameter) -> bool {
+        let mut quirks = self.quirks();
+        wire::parameter_quirk(parameter, &mut quirks).is_some_and(|is_sent| !*is_sent)
     }
 
-    /// Sets a quirk that the wire has.
-    pub(super) fn set_quirk(&self, key: &str, value: Value) {
-        let mut known = self.known();
-        known.set_quirk(key, value);
-        self.set_known(&known);
+    fn set_parameter(&self, parameter: Parameter, is_sent: bool) {
+        self.change_quirks(|quirks| {
+            if let Some(quirk) = wire::parameter_quirk(parameter, quirks) {
+                *quirk = is_sent;
+            }
+        });
     }
 
     /// The fields that the parameters are sent with: those that the quirks leave out so far.
     pub(super) fn service_fields(&self) -> ProbeFields {
-        let is_off = |(name, _): &(&str, &str)| self.has_quirk(quirk_of(name), &json!(false));
+        let is_off = |field: &ProbeField| match field {
+            ProbeField::Parameter(parameter, _) => self.leaves_out(*parameter),
+            ProbeField::Reasoning(..) => false,
+        };
         SERVICES.into_iter().filter(is_off).collect()
     }
 
     /// Makes it known that these fields were taken.
     pub(super) fn keep_services(&self, taken: &ProbeFields) {
-        for (name, _) in taken {
-            self.set_quirk(quirk_of(name), json!(true));
+        for field in taken {
+            if let ProbeField::Parameter(parameter, _) = field {
+                self.set_parameter(*parameter, true);
+            }
         }
     }
 
@@ -97,18 +96,18 @@ impl MeasuringTurns {
         fields: &mut ProbeFields,
     ) -> MeasuringTurnEnd {
         let fixed = self.known().dialect.body;
-        fields.retain(|(name, _)| fixed.iter().all(|(other, _)| other != name));
+        fields.retain(|field| fixed.iter().all(|(other, _)| other != field.name()));
         for refusals in 1.. {
-            let with_strict = fields.iter().any(|(name, _)| *name == STRICT);
+            let with_strict = fields.contains(&STRICT);
             self.send_fields(&fixed, fields);
             let end = self.ask_again(input, max_output, more).await;
-            if with_strict && self.has_quirk(STRICT_TOOLS, &json!(false)) {
+            if with_strict && self.leaves_out(Parameter::Strict) {
                 // A refusal has said so, and was understood.
-                fields.retain(|(name, _)| *name != STRICT);
+                fields.retain(|field| *field != STRICT);
             }
             self.send_fields(&fixed, &[]);
             if with_strict {
-                self.set_quirk(STRICT_TOOLS, json!(false));
+                self.set_parameter(Parameter::Strict, false);
             }
             match end {
                 MeasuringTurnEnd::Failed(_) if !fields.is_empty() => {}
@@ -123,7 +122,7 @@ impl MeasuringTurns {
                 self.effort_levels = Some(levels);
             }
             let before = fields.len();
-            fields.retain(|(name, _)| find_word(&refusal.body, name).is_none());
+            fields.retain(|field| find_word(&refusal.body, field.name()).is_none());
             if fields.len() == before || refusals > MAX_REFUSALS {
                 fields.clear();
             }
@@ -132,15 +131,21 @@ impl MeasuringTurns {
     }
 
     /// Sends these fields with every request, besides those that are configured.
-    fn send_fields(&self, fixed: &[(String, String)], fields: &[(&'static str, &'static str)]) {
+    fn send_fields(&self, fixed: &[(String, String)], fields: &[ProbeField]) {
         let mut known = self.known();
         known.dialect.body = fixed.to_vec();
-        for (name, json) in fields {
-            if *name == STRICT {
-                known.set_quirk(STRICT_TOOLS, json!(true));
-            } else {
-                let field = ((*name).to_owned(), (*json).to_owned());
-                known.dialect.body.push(field);
+        for field in fields {
+            match field {
+                ProbeField::Parameter(Parameter::Strict, _) => {
+                    let quirks = &mut known.dialect.quirks;
+                    if let Some(is_sent) = wire::parameter_quirk(Parameter::Strict, quirks) {
+                        *is_sent = true;
+                    }
+                }
+                ProbeField::Parameter(_, json) | ProbeField::Reasoning(_, json) => {
+                    let field = (field.name().to_owned(), (*json).to_owned());
+                    known.dialect.body.push(field);
+                }
             }
         }
         self.set_known(&known);
@@ -149,7 +154,8 @@ impl MeasuringTurns {
     /// Which field steers reasoning: with it, reasoning no longer arrives that arrived before, or
     /// the other way round, or a refusal lists its levels.
     pub(super) async fn check_reasoning_control(&mut self) {
-        if !self.has_quirk("reasoning_control", &json!("none")) {
+        let fields = wire::reasoning_fields(&self.quirks());
+        if fields.is_empty() {
             return;
         }
         // How reasoning arrives is known only after the first answer.
@@ -157,14 +163,15 @@ impl MeasuringTurns {
             let found = "not measured, because only some answers have reasoning";
             return self.checks.push(DoctorCheck::good("effort", found));
         };
-        let value = |(name, _, off, on)| (name, if usual { off } else { on });
-        let all: ProbeFields = CONTROLS.into_iter().map(value).collect();
-        let (frequent, rare) = all.split_at(FREQUENT);
-        let mut left = frequent.to_vec();
+        let probe = |field: &'static ReasoningField| {
+            ProbeField::Reasoning(field, if usual { field.off } else { field.on })
+        };
+        let mut rare: ProbeFields = fields.iter().map(probe).collect();
+        let mut left: ProbeFields = rare.drain(..FREQUENT.min(rare.len())).collect();
         let mut is_changed = self.is_changed_by(&mut left, usual).await;
         let mut saw_usual = is_changed == Some(false);
         if saw_usual && self.effort_levels.is_none() {
-            left = rare.to_vec();
+            left = rare;
             is_changed = self.is_changed_by(&mut left, usual).await;
         }
         if is_changed != Some(true) {
@@ -189,8 +196,7 @@ impl MeasuringTurns {
         if is_changed.is_none() && self.seen().is_limited {
             return self.checks.push(limited("effort"));
         }
-        let field = left.first().map(|(name, _)| *name);
-        self.keep_reasoning_control(field);
+        self.keep_reasoning_control(left.first().copied());
     }
 
     /// Asks a small question with these fields. Returns whether reasoning arrives that does not
@@ -206,26 +212,17 @@ impl MeasuringTurns {
     }
 
     /// Makes it known that this field steers reasoning, with the levels that a refusal has listed.
-    fn keep_reasoning_control(&mut self, field: Option<&'static str>) {
-        let listed = self.effort_levels.map(EffortLevels::names);
-        let listed: Vec<String> = listed.into_iter().flatten().map(str::to_owned).collect();
-        let switch = || vec!["none".to_owned(), "high".to_owned()];
-        let of_field = CONTROLS.iter().find(|(name, ..)| Some(*name) == field);
-        let (control, levels) = match of_field.map(|(_, control, ..)| *control) {
-            Some("thinking") if !listed.is_empty() => {
-                let off = ["none".to_owned()].into_iter();
-                let on = listed.into_iter().filter(|level| level != "none");
-                ("thinking_and_effort", off.chain(on).collect())
-            }
-            _ if !listed.is_empty() => ("effort", listed),
-            Some(control) => (control, switch()),
-            None => {
-                let found = "nothing was seen that steers reasoning";
-                return self.checks.push(DoctorCheck::good("effort", found));
-            }
+    fn keep_reasoning_control(&mut self, field: Option<ProbeField>) {
+        let field = match field {
+            Some(ProbeField::Reasoning(field, _)) => Some(field),
+            Some(ProbeField::Parameter(..)) | None => None,
         };
         let mut known = self.known();
-        known.set_quirk("reasoning_control", json!(control));
+        let quirks = &mut known.dialect.quirks;
+        let Some(levels) = wire::adopt_reasoning_field(quirks, field, self.effort_levels) else {
+            let found = "nothing was seen that steers reasoning";
+            return self.checks.push(DoctorCheck::good("effort", found));
+        };
         let found = format!("reasoning is steered: {}", levels.join(" "));
         known.model.reasoning = levels;
         self.set_known(&known);
@@ -234,17 +231,17 @@ impl MeasuringTurns {
 
     /// Whether files are read: the model must say what only the file tells.
     pub(super) async fn check_files(&mut self) {
-        if !self.has_quirk("files", &json!(false)) {
+        if *self.quirks().files_mut() {
             return;
         }
-        self.set_quirk("files", json!(true));
+        self.change_quirks(|quirks| *quirks.files_mut() = true);
         let end = self.ask(&prompts::file(), SHORT_OUTPUT, json!({})).await;
         let is_read = match &end {
             MeasuringTurnEnd::Answered(response) => says(response, prompts::WORD_OF_FILE),
             _ => false,
         };
         if !is_read {
-            self.set_quirk("files", json!(false));
+            self.change_quirks(|quirks| *quirks.files_mut() = false);
         }
         self.checks.push(match end {
             MeasuringTurnEnd::Limited => limited("files"),
@@ -252,11 +249,6 @@ impl MeasuringTurns {
             _ => DoctorCheck::good("files", "files are not read, and left out"),
         });
     }
-}
-
-/// The quirk of a field.
-fn quirk_of(field: &str) -> &str {
-    if field == STRICT { STRICT_TOOLS } else { field }
 }
 
 /// Whether the text of a response has this word.

@@ -1,6 +1,7 @@
 //! The turns that show whether a tool loop runs: calls, their results, a history of another model,
 //! and an image.
 
+use registry::{SystemPlace, SystemRole};
 use serde_json::{Value, json};
 
 use super::measure::{MAX_OUTPUT, MeasuringTurnEnd, MeasuringTurns, tool_parameters};
@@ -49,12 +50,12 @@ impl MeasuringTurns {
     /// Whether calls of another model are taken, and where instructions may be. A late one stays a
     /// system message only if the model follows it there: templates may leave it out.
     async fn check_history(&mut self, history: &[Value]) {
-        const PLACE: &str = "system_place";
-        let tries_late = self.has_quirk(PLACE, &json!("first"))
-            && !self.has_quirk("system_role", &json!("user"));
+        let mut quirks = self.quirks();
+        let has_role = quirks.system_role() != Some(SystemRole::User);
+        let place = quirks.system_place_mut().map(|place| *place);
         let mut response = None;
-        if tries_late {
-            self.set_quirk(PLACE, json!("anywhere"));
+        if has_role && place == Some(SystemPlace::First) {
+            self.set_system_place(SystemPlace::Anywhere);
             let more = tool_parameters(&json!("none"));
             if let MeasuringTurnEnd::Answered(answer) =
                 self.ask_again(history, MAX_OUTPUT, &more).await
@@ -65,7 +66,7 @@ impl MeasuringTurns {
                 .as_ref()
                 .is_some_and(|answer| says(answer, prompts::WORD_OF_INSTRUCTION));
             if !is_followed {
-                self.set_quirk(PLACE, json!("first"));
+                self.set_system_place(SystemPlace::First);
             }
         }
         if response.is_none() {
@@ -75,6 +76,14 @@ impl MeasuringTurns {
             let found = "calls of another model and a later instruction were taken";
             self.checks.push(DoctorCheck::good("history", found));
         }
+    }
+
+    fn set_system_place(&self, place: SystemPlace) {
+        self.change_quirks(|quirks| {
+            if let Some(quirk) = quirks.system_place_mut() {
+                *quirk = place;
+            }
+        });
     }
 
     /// Whether images are taken.
