@@ -178,27 +178,35 @@ pub enum NativeText {
 
 /// State of the model that the provider wants back unchanged in later requests: signatures,
 /// encrypted reasoning. Only the wire that received it understands the blob; it travels in
-/// [`crate::baggage::Baggage`].
+/// [`crate::baggage::Baggage`], where the pieces of several events are joined by their wire
+/// ([`crate::wire`]).
 #[derive(Debug)]
 pub struct ReasoningState<'a> {
     /// The slot of the call that it belongs to, which begins with the next
     /// [`Event::CallStart`]; `None` for state of the reasoning before this event.
     pub slot: Option<u32>,
-    /// What the blob is.
+    /// What the blob is to its wire.
     pub form: ReasoningStateForm,
-    /// The state, in that form.
+    /// The state, or a piece of it, in that form: JSON as it is in the bodies of the wire, so that
+    /// it is redacted like these.
     pub blob: Cow<'a, str>,
 }
 
-/// The form of a [`ReasoningState`].
+/// The form of a [`ReasoningState`], which its wire defines, see [`crate::wire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReasoningStateForm {
-    /// Objects of a `reasoning_details` array (OpenRouter's API) as JSON, separated by
-    /// commas. Those of several events are joined.
-    ReasoningDetails,
-    /// The `extra_content` of a call as JSON: Gemini's thought signature in its
-    /// OpenAI-compatible API.
-    ExtraContent,
+pub struct ReasoningStateForm(char);
+
+impl ReasoningStateForm {
+    /// The form that has this letter in a blob of [`crate::baggage::Baggage`]: one of `a` to `z`
+    /// that no other form of any wire has, and not `r` or `o`.
+    pub const fn new(letter: char) -> Self {
+        Self(letter)
+    }
+
+    /// The letter of the form.
+    pub const fn letter(self) -> char {
+        self.0
+    }
 }
 
 /// A citation of a web page in the text that is being written.

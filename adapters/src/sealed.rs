@@ -2,6 +2,8 @@
 //! `<version>.<crc32>.<base64 of JSON>`. The version distinguishes formats; the checksum
 //! rejects damaged blobs and those of other servers.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
@@ -11,7 +13,11 @@ use serde::de::DeserializeOwned;
 pub(crate) fn seal<T: Serialize>(version: &str, content: &T) -> String {
     let json = serde_json::to_vec(content).unwrap_or_default();
     let sum = crc32fast::hash(&json);
-    format!("{version}.{sum:08x}.{}", URL_SAFE_NO_PAD.encode(json))
+    let mut blob = String::with_capacity(version.len() + 10 + json.len().div_ceil(3) * 4);
+    // Writing to a string does not fail.
+    let _ = write!(blob, "{version}.{sum:08x}.");
+    URL_SAFE_NO_PAD.encode_string(json, &mut blob);
+    blob
 }
 
 /// Decodes a blob that [`seal`] made with this version; `None` for any other string.

@@ -9,13 +9,14 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use registry::{EnumSet, Model, RelayToolKind, Wire, WireQuirks};
+use strum::VariantArray;
 
 use crate::chat::decode::ChatDecoder;
 pub use crate::chat::reasoning_fields::ReasoningField;
 use crate::effort::EffortLevels;
 pub use crate::encode_options::EncodeOptions;
 use crate::encoded::{self, Encoded};
-use crate::event::{DataKind, Event};
+use crate::event::{DataKind, Event, ReasoningStateForm};
 use crate::fault::{Fault, Kind, Retry};
 use crate::plan::Plan;
 use crate::provider_error;
@@ -142,6 +143,26 @@ pub fn observe_answer(quirks: &mut WireQuirks, body: &str) {
     }
 }
 
+/// Adds a piece of reasoning state to what is kept of the same form, which is empty before the
+/// first piece. What is kept is what the wire reads when it comes back.
+pub(crate) fn join_state(form: ReasoningStateForm, kept: &mut String, piece: Cow<'_, str>) {
+    let is_of = |wire: &&Wire| state_forms(**wire).contains(&form);
+    match Wire::VARIANTS.iter().find(is_of) {
+        Some(Wire::Chat) => chat::reasoning_state::join(form, kept, piece),
+        Some(Wire::Responses) | None => *kept = piece.into_owned(),
+    }
+}
+
+/// The forms of reasoning state that a wire has. Sealed baggage does not name its wire, so no two
+/// wires have the same form.
+fn state_forms(wire: Wire) -> &'static [ReasoningStateForm] {
+    match wire {
+        Wire::Chat => &chat::reasoning_state::FORMS,
+        // Its items carry their state themselves.
+        Wire::Responses => &[],
+    }
+}
+
 /// Decodes the data of an answer into [`Event`]s. [`crate::reader::UpstreamReader`] makes one for
 /// each upstream response, and splits its body into data.
 #[derive(Debug)]
@@ -262,6 +283,7 @@ mod tests {
     use registry::RelayQuirks;
 
     use super::*;
+    use crate::baggage;
     use crate::quirk_patch::{Parameter, SharedPatch};
 
     #[test]
@@ -272,6 +294,18 @@ mod tests {
         apply_patch(ChatPatch::MergeUser.into(), &mut quirks, &mut model);
         assert_eq!(quirks, relay);
         assert_eq!(model, Model::unlisted("m"));
+    }
+
+    #[test]
+    fn each_form_of_reasoning_state_has_a_letter_of_its_own() {
+        let forms = Wire::VARIANTS.iter().flat_map(|wire| state_forms(*wire));
+        let mut letters: Vec<char> = forms.map(|form| form.letter()).collect();
+        assert!(letters.iter().all(char::is_ascii_lowercase));
+        letters.extend([baggage::REASONING, baggage::ORIGIN]);
+        letters.sort_unstable();
+        let count = letters.len();
+        letters.dedup();
+        assert_eq!(letters.len(), count, "{letters:?}");
     }
 
     #[test]

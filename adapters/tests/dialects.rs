@@ -77,12 +77,8 @@ fn item(item: &Value) -> String {
             if let Some(baggage) = Baggage::open(&text(&item["encrypted_content"])) {
                 assert_eq!(baggage.origin, "acme/m");
                 assert_eq!(baggage.reasoning, text(&item["summary"][0]["text"]));
-                write!(
-                    told,
-                    " + {}{}",
-                    baggage.reasoning_details, baggage.extra_content
-                )
-                .unwrap();
+                let states: String = baggage.states.into_iter().map(|(_, blob)| blob).collect();
+                write!(told, " + {states}").unwrap();
             }
             told
         }

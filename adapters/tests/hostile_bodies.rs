@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use adapters::baggage::Baggage;
+use adapters::event::ReasoningStateForm;
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
@@ -283,8 +284,15 @@ fn r27_json_in_a_forged_blob_is_checked_like_that_of_a_request() {
         (r#""\ud800""#, false),
     ] {
         let baggage = Baggage {
-            reasoning_details: format!(r#"[{{"type":"reasoning.text","text":{inside}}}]"#),
-            extra_content: format!(r#"{{"google":{inside}}}"#),
+            states: [
+                (
+                    'd',
+                    format!(r#"[{{"type":"reasoning.text","text":{inside}}}]"#),
+                ),
+                ('x', format!(r#"{{"google":{inside}}}"#)),
+            ]
+            .map(|(form, blob)| (ReasoningStateForm::new(form), blob))
+            .to_vec(),
             ..Baggage::default()
         };
         let body = format!(

@@ -11,6 +11,7 @@
 mod common;
 
 use adapters::baggage::Baggage;
+use adapters::event::ReasoningStateForm;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
@@ -175,8 +176,12 @@ fn sealed(reasoning: &str) -> Value {
     let baggage = Baggage {
         reasoning: reasoning.to_owned(),
         origin: "p/m".to_owned(),
-        reasoning_details: r#"[{"type":"reasoning.encrypted","data":"d"}]"#.to_owned(),
-        extra_content: r#"{"google":{"thought_signature":"s"}}"#.to_owned(),
+        states: [
+            ('d', r#"[{"type":"reasoning.encrypted","data":"d"}]"#),
+            ('x', r#"{"google":{"thought_signature":"s"}}"#),
+        ]
+        .map(|(form, blob)| (ReasoningStateForm::new(form), blob.to_owned()))
+        .to_vec(),
     };
     json!({"type": "reasoning", "summary": [], "encrypted_content": baggage.seal()})
 }

@@ -9,6 +9,7 @@
 //! | `history` | writes the messages |
 //! | `encode` | writes the rest of the request around them |
 //! | `decode` | reads chunks and whole answers |
+//! | `reasoning_state` | what later requests need of an answer |
 //! | `refusals` | the quirk patches that refusals lead to |
 //! | `patch` | what such a patch changes |
 //! | `observe` | the quirks that an answer shows |
@@ -23,6 +24,7 @@ mod options;
 mod parts;
 pub(crate) mod patch;
 pub(crate) mod reasoning_fields;
+pub(crate) mod reasoning_state;
 pub(crate) mod refusals;
 
 /// The path of the endpoint below a provider's base URL.

@@ -90,18 +90,18 @@ impl Scrubber {
         }
     }
 
-    /// Opens a sealed blob, redacts each text in it and seals it again; `None` if it is not one
-    /// of the proxy's own.
+    /// Opens a sealed blob, redacts each text in it like the body that it is sent in, and seals it
+    /// again; `None` if it is not one of the proxy's own.
     fn resealed(&self, blob: &str) -> Option<String> {
         if let Some(mut baggage) = Baggage::open(blob) {
             let old = baggage.clone();
             let Baggage {
                 reasoning,
                 origin,
-                reasoning_details,
-                extra_content,
+                states,
             } = &mut baggage;
-            for text in [reasoning, origin, reasoning_details, extra_content] {
+            let states = states.iter_mut().map(|(_, blob)| blob);
+            for text in [reasoning, origin].into_iter().chain(states) {
                 self.string(text);
             }
             return Some(if baggage == old {

@@ -202,11 +202,12 @@ fn images_are_replaced_by_their_hash() {
 #[test]
 fn sealed_blobs_are_opened_and_redacted() {
     use adapters::baggage::Baggage;
+    use adapters::event::ReasoningStateForm;
     let blob = |reasoning: &str, signature: &str| {
         let details = format!(r#"[{{"type":"reasoning.encrypted","data":"{signature}"}}]"#);
         Baggage {
             reasoning: reasoning.into(),
-            reasoning_details: details,
+            states: vec![(ReasoningStateForm::new('s'), details)],
             ..Baggage::default()
         }
         .seal()
@@ -219,8 +220,8 @@ fn sealed_blobs_are_opened_and_redacted() {
     assert_eq!(opened.reasoning, format!("the key is {}", scrub(KEY)));
     // The same as in the request to the provider.
     let upstream = format!(r#"[{{"type":"reasoning.encrypted","data":"{signature}"}}]"#);
-    assert_eq!(opened.reasoning_details, scrub(&upstream));
-    assert_ne!(opened.reasoning_details, upstream);
+    assert_eq!(opened.states[0].1, scrub(&upstream));
+    assert_ne!(opened.states[0].1, upstream);
     let foreign = text("gAAAAABodlongenough");
     assert!(scrub(&foreign).starts_with(r#"{"encrypted_content":"sha256/"#));
     let keep = Keep {

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use adapters::baggage::Baggage;
+use adapters::event::ReasoningStateForm;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
@@ -202,15 +203,12 @@ fn push_items(
             let (reasoning, text) = reasoning_and_text(message, profile)?;
             let details = &message["reasoning_details"];
             if !reasoning.is_empty() || details.is_array() {
+                let details = details.is_array().then(|| details.to_string());
+                let states = details.map(|json| (ReasoningStateForm::new('d'), json));
                 let baggage = Baggage {
                     reasoning: reasoning.clone(),
                     origin: origin.to_owned(),
-                    reasoning_details: if details.is_array() {
-                        details.to_string()
-                    } else {
-                        String::new()
-                    },
-                    ..Baggage::default()
+                    states: states.into_iter().collect(),
                 };
                 input.push(json!({
                     "type": "reasoning", "id": format!("rs_{}", input.len()),
@@ -225,9 +223,10 @@ fn push_items(
             for call in list(&message["tool_calls"]) {
                 let function = &call["function"];
                 if call["extra_content"].is_object() {
+                    let extra = call["extra_content"].to_string();
                     let baggage = Baggage {
                         origin: origin.to_owned(),
-                        extra_content: call["extra_content"].to_string(),
+                        states: vec![(ReasoningStateForm::new('x'), extra)],
                         ..Baggage::default()
                     };
                     input.push(

@@ -133,11 +133,8 @@ fn readings(text: &str) -> Vec<String> {
     }
     for blob in text.split(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c))) {
         if let Some(baggage) = Baggage::open(blob) {
-            for text in [
-                baggage.reasoning,
-                baggage.reasoning_details,
-                baggage.extra_content,
-            ] {
+            let states = baggage.states.into_iter().map(|(_, blob)| blob);
+            for text in states.chain([baggage.reasoning]) {
                 all.extend(readings(&text));
             }
         }

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 
 use super::chunk::{CallDelta, MAX_CALLS, scalar};
 use crate::arguments::ArgumentsScan;
-use crate::event::{Event, Fragment, ReasoningState, ReasoningStateForm};
+use crate::chat::reasoning_state;
+use crate::event::{Event, Fragment, ReasoningState};
 use crate::fault::{Fault, Kind};
 use crate::json;
 
@@ -220,7 +221,7 @@ impl StreamedCall {
             self.extra = ExtraContent::Emitted;
             emit(Event::ReasoningState(ReasoningState {
                 slot: Some(slot),
-                form: ReasoningStateForm::ExtraContent,
+                form: reasoning_state::EXTRA_CONTENT,
                 blob: extra.into(),
             }));
         }

@@ -46,9 +46,10 @@ use self::finish::FinishMeaning;
 use self::sources::CitedPages;
 use self::text_calls::{TextCallParser, TextPiece};
 use self::think::{ThinkPiece, ThinkTagParser};
+use crate::chat::reasoning_state;
 use crate::chat::refusals::find_patch;
 use crate::event::DataKind;
-use crate::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
+use crate::event::{Event, Finish, Fragment, ReasoningState};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::provider_error;
@@ -531,7 +532,7 @@ impl ChatDecoder {
         if let Some(list) = list {
             emit(Event::ReasoningState(ReasoningState {
                 slot: None,
-                form: ReasoningStateForm::ReasoningDetails,
+                form: reasoning_state::REASONING_DETAILS,
                 blob: list.into(),
             }));
         }

@@ -15,8 +15,9 @@ fn events_for(quirks: &ChatQuirks, chunks: &[&str]) -> Vec<String> {
             Event::CallStart { slot, id, name } => format!("call {slot} {id} {name}"),
             Event::CallArguments(slot, text) => format!("arguments {slot} {}", text.decoded()),
             Event::ReasoningState(state) => match state.form {
-                ReasoningStateForm::ReasoningDetails => format!("details {}", state.blob),
-                ReasoningStateForm::ExtraContent => format!("extra {}", state.blob),
+                reasoning_state::REASONING_DETAILS => format!("details {}", state.blob),
+                reasoning_state::EXTRA_CONTENT => format!("extra {}", state.blob),
+                form => panic!("{form:?}"),
             },
             Event::Citation(citation) => format!("citation {citation:?}"),
             Event::Native(native) => format!("native {native:?}"),

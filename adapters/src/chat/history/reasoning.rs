@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::message::{AssistantMessage, ReplayedReasoning};
 use crate::baggage::Baggage;
 use crate::chat::options::ChatOptions;
+use crate::chat::reasoning_state;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
@@ -116,17 +117,26 @@ impl<'a> ReplayedReasoning<'a> {
         (options, notes): (&ChatOptions<'_>, &mut Notes),
     ) -> bool {
         let same_origin = baggage.origin == options.origin;
+        let (mut all_details, mut extra_content) = (String::new(), String::new());
+        for (form, blob) in baggage.states {
+            match form {
+                reasoning_state::REASONING_DETAILS => all_details = blob,
+                reasoning_state::EXTRA_CONTENT => extra_content = blob,
+                // A state of another wire.
+                _ => {}
+            }
+        }
         if same_origin
             && let Some(call) = call
-            && is_sound_json(&baggage.extra_content, '{', notes)
+            && is_sound_json(&extra_content, '{', notes)
         {
-            self.extras.entry(call).or_insert(baggage.extra_content);
+            self.extras.entry(call).or_insert(extra_content);
         }
         self.push_text(
             item,
             MessageContent::from_text(baggage.reasoning.clone().into()),
         );
-        let details = Some(baggage.reasoning_details.as_str())
+        let details = Some(all_details.as_str())
             .filter(|details| same_origin && is_sound_json(details, '[', notes))
             .and_then(|details| details.strip_prefix('[')?.strip_suffix(']'))
             .map(str::trim)

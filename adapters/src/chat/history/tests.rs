@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use registry::{ChatQuirks, Dialect, Model};
 use serde_json::{Value, json};
 
-use crate::baggage::Baggage;
+use crate::baggage::{Baggage, KeptStates};
+use crate::chat::reasoning_state::{EXTRA_CONTENT, REASONING_DETAILS};
 use crate::plan::{Bounds, plan};
 use crate::responses::request::TurnSource;
 use crate::wire::{EncodeOptions, encode};
@@ -77,9 +78,18 @@ fn baggage(reasoning: &str) -> Baggage {
     Baggage {
         reasoning: reasoning.to_owned(),
         origin: "p/m".to_owned(),
-        reasoning_details: r#"[{"type":"reasoning.text","text":"t"}]"#.to_owned(),
-        extra_content: r#"{"google":{"thought_signature":"S"}}"#.to_owned(),
+        states: states(DETAILS, SIGNATURE),
     }
+}
+
+const DETAILS: &str = r#"[{"type":"reasoning.text","text":"t"}]"#;
+const SIGNATURE: &str = r#"{"google":{"thought_signature":"S"}}"#;
+
+fn states(details: &str, extra: &str) -> KeptStates {
+    vec![
+        (REASONING_DETAILS, details.to_owned()),
+        (EXTRA_CONTENT, extra.to_owned()),
+    ]
 }
 
 const IMAGE: &str = "data:image/png;base64,AA";
@@ -434,8 +444,7 @@ fn details_and_signatures_are_sent_back_only_to_their_origin() {
     assert_eq!(other.get("reasoning_details"), None);
     assert_eq!(other["tool_calls"][0].get("extra_content"), None);
     let broken = message(&Baggage {
-        reasoning_details: "[1".into(),
-        extra_content: "{".into(),
+        states: states("[1", "{"),
         ..baggage("deep")
     });
     assert_eq!(broken["reasoning"], "deep");
@@ -444,7 +453,10 @@ fn details_and_signatures_are_sent_back_only_to_their_origin() {
 #[test]
 fn a_signature_belongs_to_the_call_after_its_reasoning_item() {
     let of = |signature: &str| Baggage {
-        extra_content: json!({"google": {"thought_signature": signature}}).to_string(),
+        states: states(
+            DETAILS,
+            &json!({"google": {"thought_signature": signature}}).to_string(),
+        ),
         ..baggage("")
     };
     let input = json!([
@@ -547,7 +559,7 @@ fn a_lost_signature_has_a_placeholder_among_the_details() {
     );
     assert_eq!(lost.notes, "call_extra_placeholder");
     let signed = Baggage {
-        reasoning_details: r#"[{"type":"reasoning.encrypted","data":"S"}]"#.to_owned(),
+        states: states(r#"[{"type":"reasoning.encrypted","data":"S"}]"#, SIGNATURE),
         ..baggage("a")
     };
     let own = sent(toml, json!([reasoning(&signed), call("c"), result("c")]));
@@ -565,8 +577,7 @@ fn a_lost_signature_has_a_placeholder_among_the_details() {
 #[test]
 fn stored_baggage_is_sent_back_like_carried_baggage() {
     let piece = |reasoning: &str, detail: &str, extra: &str| Baggage {
-        reasoning_details: format!("[{detail}]"),
-        extra_content: extra.to_owned(),
+        states: states(&format!("[{detail}]"), extra),
         ..baggage(reasoning)
     };
     let one = piece("a", r#"{"data":"1"}"#, "");

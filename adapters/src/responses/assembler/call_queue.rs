@@ -248,10 +248,10 @@ impl Assembler {
             self.note_repaired_name(name, &resolved.target);
         }
         let call_id = self.unique_call_id(id, name, slot);
-        let of_call = self.extra_content.take_if(|(of, _)| *of == Some(slot));
-        let baggage = of_call.map(|(_, call_extra)| Baggage {
+        let of_call = self.call_states.take_if(|(of, _)| *of == slot);
+        let baggage = of_call.map(|(_, states)| Baggage {
             origin: self.settings.params.origin.clone(),
-            extra_content: call_extra,
+            states,
             ..Baggage::default()
         });
         let holding = self.call_holding();

@@ -41,7 +41,7 @@ impl Assembler {
         if self.settings.caller_is_codex {
             self.open = OpenItem::Nothing;
             self.waiting_text.clear();
-            self.reasoning_details.clear();
+            self.reasoning_states.clear();
         }
         self.fail_native(events);
         self.close_text("incomplete", true, events);

@@ -57,6 +57,7 @@ use self::writer::ItemWriter;
 use super::event_buffer::EventBuffer;
 use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use super::response_object::ResponseObject;
+use crate::baggage::KeptStates;
 use crate::event::{Event, Finish, NativeText, Usage};
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -95,7 +96,8 @@ pub struct AssemblerSettings {
 /// another route takes over, before any content was written.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerParams {
-    /// Whether reasoning items carry sealed [`Baggage`] also if all of it is their text, because
+    /// Whether reasoning items carry sealed
+    /// [`Baggage`](crate::baggage::Baggage) also if all of it is their text, because
     /// the provider requires its reasoning back or the client asked for
     /// `reasoning.encrypted_content`.
     pub seal_reasoning: bool,
@@ -124,11 +126,10 @@ pub struct Assembler {
     native: NativeItems,
     /// The ids of native items that the client has seen.
     native_ids: HashSet<String>,
-    /// The `reasoning_details` that no item carries yet: JSON objects, separated by
-    /// commas.
-    reasoning_details: String,
-    /// The slot of the next call, and its `extra_content` as JSON.
-    extra_content: Option<(Option<u32>, String)>,
+    /// The state of reasoning that no item carries yet.
+    reasoning_states: KeptStates,
+    /// The slot of the next call, and its state.
+    call_states: Option<(u32, KeptStates)>,
     citations: Citations,
     /// Text and reasoning that arrived while a call was still open, escaped.
     waiting_text: Vec<(NativeText, String)>,
@@ -173,8 +174,8 @@ impl Assembler {
             calls: CallQueue::default(),
             native: NativeItems::default(),
             native_ids: HashSet::new(),
-            reasoning_details: String::new(),
-            extra_content: None,
+            reasoning_states: KeptStates::new(),
+            call_states: None,
             citations: Citations::default(),
             waiting_text: Vec::new(),
             leading_blanks: String::new(),

@@ -140,7 +140,7 @@ impl Assembler {
             }
         }
         // While a call is open, they wait for its end.
-        if !self.reasoning_details.is_empty() && self.calls.is_empty() {
+        if !self.reasoning_states.is_empty() && self.calls.is_empty() {
             let baggage = self.take_baggage();
             reasoning::write_baggage_item(&baggage, &mut self.writer.to(events));
         }
@@ -148,7 +148,7 @@ impl Assembler {
 
     fn close_reasoning(&mut self, reasoning: ReasoningItem, events: &mut EventBuffer) {
         let carries_baggage =
-            self.settings.params.seal_reasoning || !self.reasoning_details.is_empty();
+            self.settings.params.seal_reasoning || !self.reasoning_states.is_empty();
         let baggage = carries_baggage.then(|| self.take_baggage());
         reasoning.close(baggage, &mut self.writer.to(events));
     }

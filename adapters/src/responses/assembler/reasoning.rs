@@ -7,8 +7,9 @@ use super::Assembler;
 use super::text_part::TextPart;
 use super::writer::{ItemOutput, ItemPosition};
 use crate::baggage::Baggage;
-use crate::event::{NativeText, ReasoningState, ReasoningStateForm};
+use crate::event::{NativeText, ReasoningState};
 use crate::json;
+use crate::wire;
 
 /// A reasoning item that is open.
 #[derive(Debug)]
@@ -86,29 +87,32 @@ impl Assembler {
     /// Keeps the state for the baggage of the next item that can carry it.
     pub(super) fn keep_reasoning_state(&mut self, state: ReasoningState<'_>) {
         self.count_bytes(state.blob.len());
-        match state.form {
-            ReasoningStateForm::ReasoningDetails => {
-                if !self.reasoning_details.is_empty() {
-                    self.reasoning_details.push(',');
+        let states = match state.slot {
+            None => &mut self.reasoning_states,
+            Some(slot) => {
+                let (of, states) = self.call_states.get_or_insert_default();
+                if *of != slot {
+                    states.clear();
                 }
-                self.reasoning_details.push_str(&state.blob);
+                *of = slot;
+                states
             }
-            ReasoningStateForm::ExtraContent => {
-                self.extra_content = Some((state.slot, state.blob.into_owned()));
+        };
+        match states.iter_mut().find(|(form, _)| *form == state.form) {
+            Some((form, kept)) => wire::join_state(*form, kept, state.blob),
+            None => {
+                let mut kept = String::new();
+                wire::join_state(state.form, &mut kept, state.blob);
+                states.push((state.form, kept));
             }
         }
     }
 
-    /// Takes the collected `reasoning_details` as the baggage of a reasoning item.
+    /// Takes the collected state as the baggage of a reasoning item.
     pub(super) fn take_baggage(&mut self) -> Baggage {
-        let details = std::mem::take(&mut self.reasoning_details);
         Baggage {
             origin: self.settings.params.origin.clone(),
-            reasoning_details: if details.is_empty() {
-                details
-            } else {
-                format!("[{details}]")
-            },
+            states: std::mem::take(&mut self.reasoning_states),
             ..Baggage::default()
         }
     }

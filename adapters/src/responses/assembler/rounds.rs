@@ -131,7 +131,7 @@ impl Assembler {
         self.calls.clear_withheld();
         self.begin_native_round();
         self.leading_blanks.clear();
-        self.extra_content = None;
+        self.call_states = None;
         self.round = RoundState {
             items_before: self.writer.item_count(),
             begin: self.writer.mark(),
@@ -153,8 +153,8 @@ impl Assembler {
         self.forget_native();
         self.leading_blanks.clear();
         self.waiting_text.clear();
-        self.reasoning_details.clear();
-        self.extra_content = None;
+        self.reasoning_states.clear();
+        self.call_states = None;
         if !self.citations.pending.is_empty() {
             self.citations = Citations::default();
         }

@@ -7,7 +7,7 @@ use std::mem::discriminant;
 use std::ops::Range;
 
 use adapters::baggage::Baggage;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use similar::{Algorithm, capture_diff_slices};
 
 use super::{Difference, Differences, Scope, excerpt};
@@ -265,14 +265,14 @@ pub(super) fn at<T>(list: &[T], index: Option<usize>) -> Option<&T> {
 /// The fields of a sealed blob that are not empty.
 fn opened(value: &Value) -> Option<Value> {
     let blob = Baggage::open(value.as_str()?)?;
-    let mut fields = json!({
-        "reasoning": blob.reasoning,
-        "origin": blob.origin,
-        "details": blob.reasoning_details,
-        "call_extra": blob.extra_content,
-    });
-    fields.as_object_mut()?.retain(|_, text| text != "");
-    Some(fields)
+    let mut fields = Map::new();
+    fields.insert("reasoning".to_owned(), blob.reasoning.into());
+    fields.insert("origin".to_owned(), blob.origin.into());
+    for (form, state) in blob.states {
+        fields.insert(format!("state_{}", form.letter()), state.into());
+    }
+    fields.retain(|_, text| text != "");
+    Some(fields.into())
 }
 
 /// Appends `content` to `messages[0]`: `messages[0].content`. Unusual keys are quoted, long ones
