@@ -151,6 +151,7 @@ where
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
                     // Out of descriptors or memory: wait until others close.
+                    open.make_room();
                     tracing::warn!(%error, "cannot accept connections");
                     sleep(pause).await;
                     pause = (pause * 2).min(MAX_PAUSE);

@@ -78,7 +78,8 @@ WARM_UP = 20  # seconds
 
 # Freed memory goes back to the system some time later, and connections end after their last answer. What has not shrunk for
 # so long has settled.
-SETTLED, SETTLED_TASKS, MAX_SETTLING = 12, 2, 60  # seconds
+# A background response has a task for half a minute after its end, and a few of them end each second.
+SETTLED, SETTLED_TASKS, MAX_SETTLING = 12, 6, 60  # seconds
 
 
 class Lost(Exception):

@@ -6,7 +6,7 @@
 use html5gum::{DefaultEmitter, HtmlString, StartTag, Token, Tokenizer};
 
 /// A part of a page that a browser shows.
-pub(crate) enum VisiblePart {
+pub enum VisiblePart {
     /// An element begins.
     Open(StartTag<()>),
     /// The element with this name ends.
@@ -17,7 +17,7 @@ pub(crate) enum VisiblePart {
 
 /// The parts of a page without comments, scripts, styles and other hidden elements. A text that is
 /// no page is one part.
-pub(crate) fn visible_parts(html: &str) -> impl Iterator<Item = VisiblePart> {
+pub fn visible_parts(html: &str) -> impl Iterator<Item = VisiblePart> {
     let mut emitter = DefaultEmitter::default();
     // Scripts and styles are one text each, whatever they hold.
     emitter.naively_switch_states(true);

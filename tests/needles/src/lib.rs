@@ -40,6 +40,7 @@ use serde_json::json;
 
 use self::{
     case::{Case, Recipe},
+    kind::NeedleKind,
     planner::Planner,
     summary::{Outcome, Summary},
 };
