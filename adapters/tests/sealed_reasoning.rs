@@ -8,7 +8,11 @@
 
 use std::collections::HashMap;
 
+use adapters::baggage::Baggage;
+use adapters::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
 use adapters::plan::{Bounds, plan};
+use adapters::responses::assembler::Assembler;
+use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
 use kit::drive;
@@ -140,6 +144,35 @@ fn sealed_reasoning_is_written_as_before() {
     ]});
     let quirks = RelayQuirks::default().into();
     assert_eq!(written(quirks, false, &answer.to_string()), [RELAYED]);
+}
+
+/// A wire may have any form: nothing between its decoder and its encoder knows it.
+#[test]
+fn state_of_any_form_is_sealed_as_it_is() {
+    let (form, blob) = (ReasoningStateForm::new('z'), r#"{"signed":"state"}"#);
+    let source = TurnSource::new(r#"{"model":"m","input":"go"}"#.to_owned());
+    let turn = source.turn().unwrap();
+    let setup = drive::settings(&turn, false, false);
+    let mut assembler = Assembler::new(setup.response, setup.assembler);
+    let mut events = EventBuffer::default();
+    assembler.begin(&mut events);
+    let state = ReasoningState {
+        slot: None,
+        form,
+        blob: blob.into(),
+    };
+    for event in [
+        Event::ReasoningState(state),
+        Event::Text(Fragment::from_escaped("said"), None),
+        Event::Finish(Finish::Stop),
+    ] {
+        assembler.event(event, drive::NOW, &mut events).unwrap();
+    }
+    let (_, item) = assembler.items().next().unwrap();
+    let item: Value = serde_json::from_slice(item).unwrap();
+    let sealed = item["encrypted_content"].as_str().unwrap();
+    let states = Baggage::open(sealed).unwrap().states;
+    assert_eq!(states, [(form, blob.to_owned())]);
 }
 
 /// The body for a history with a call, and before it reasoning that carries this blob.
