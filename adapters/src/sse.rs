@@ -1,4 +1,4 @@
-//! Bounded, incremental decoder of server-sent events.
+//! Bounded, incremental decoder of server-sent events. How events are written is in `frame`.
 //!
 //! It works on bytes as they arrive, wherever the transport splits them, and
 //! follows the event stream format of the HTML standard with two departures that
@@ -7,9 +7,14 @@
 //! stream. `id` and `retry` are ignored, because an upstream request is never
 //! resumed.
 
+mod frame;
+
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
+
+pub(crate) use self::frame::frame_len;
+pub use self::frame::{DONE, FRAME_END, begin_frame};
 
 /// The byte order mark, which some servers send first.
 pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";

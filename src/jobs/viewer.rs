@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::fault::Fault;
+use adapters::sse;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -202,9 +203,9 @@ impl ViewerState {
         if !document.is_empty() {
             begin_frame(&mut chunk, document.as_bytes());
             chunk.put_slice(document.as_bytes());
-            chunk.put_slice(FRAME_END);
+            chunk.put_slice(sse::FRAME_END);
         }
-        chunk.put_slice(b"data: [DONE]\n\n");
+        chunk.put_slice(sse::DONE);
         chunk.freeze()
     }
 
@@ -221,21 +222,16 @@ impl ViewerState {
             } else {
                 chunk.put_slice(&document);
             }
-            chunk.put_slice(FRAME_END);
+            chunk.put_slice(sse::FRAME_END);
         }
         self.frames.push_back(chunk.freeze());
     }
 }
 
-/// The end of a frame.
-const FRAME_END: &[u8] = b"\n\n";
-
-/// Begins the frame of an event under the name of its type.
+/// Begins the frame of a stored event, whose type is its first member.
 fn begin_frame(chunk: &mut BytesMut, document: &[u8]) {
     const TYPE: &[u8] = b"{\"type\":\"";
     let name = document.strip_prefix(TYPE).unwrap_or_default();
     let end = name.iter().position(|byte| *byte == b'"').unwrap_or(0);
-    chunk.put_slice(b"event: ");
-    chunk.put_slice(name.get(..end).unwrap_or_default());
-    chunk.put_slice(b"\ndata: ");
+    sse::begin_frame(chunk, name.get(..end).unwrap_or_default());
 }

@@ -72,7 +72,7 @@ impl Sink for SseSink {
     async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
         while !events.is_empty() {
             let count = chunk_events(events);
-            let chunk = sse_frames(events, count);
+            let chunk = events.to_sse(count);
             // Only after the observer: if that panics, the events go out with the error.
             ctx.observe(TurnEvent::ClientBody(&chunk));
             events.remove_first(count);
@@ -96,32 +96,6 @@ fn chunk_events(events: &EventBuffer) -> usize {
         bytes <= CHUNK_BYTES
     };
     events.documents().take_while(fits).count().max(1)
-}
-
-/// The first `count` events as server-sent events, each under the name of its type, and `[DONE]`
-/// after the terminal one (Open Responses).
-fn sse_frames(events: &EventBuffer, count: usize) -> Vec<u8> {
-    const EVENT: &[u8] = b"event: ";
-    const DATA: &[u8] = b"\ndata: ";
-    const END: &[u8] = b"\n\n";
-    const DONE: &[u8] = b"data: [DONE]\n\n";
-    let size: usize = events
-        .documents()
-        .take(count)
-        .map(|event| EVENT.len() + event.name.len() + DATA.len() + event.json_len() + END.len())
-        .sum();
-    let mut chunk = Vec::with_capacity(size + DONE.len());
-    for event in events.documents().take(count) {
-        chunk.extend_from_slice(EVENT);
-        chunk.extend_from_slice(event.name.as_bytes());
-        chunk.extend_from_slice(DATA);
-        event.push_json(&mut chunk);
-        chunk.extend_from_slice(END);
-    }
-    if events.has_final_response() && events.len() == count {
-        chunk.extend_from_slice(DONE);
-    }
-    chunk
 }
 
 /// Sends each event as a message of a WebSocket, through the slot that its connection reads.
@@ -186,7 +160,7 @@ impl Sink for MessageSink {
             let frames = self.frames(events, count);
             if ctx.environment.observer.is_some() {
                 // A turn is recorded, and replayed, as one over HTTP.
-                ctx.observe(TurnEvent::ClientBody(&sse_frames(events, count)));
+                ctx.observe(TurnEvent::ClientBody(&events.to_sse(count)));
             }
             events.remove_first(count);
             if let Some(reply) = self.reply.take() {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::json;
+use crate::sse;
 
 /// The initial capacity: enough for a text delta, so that the buffer does not grow in small
 /// steps.
@@ -149,6 +150,23 @@ impl EventBuffer {
         let first = self.shared.partition_point(|piece| piece.at < range.start);
         let after = self.shared.partition_point(|piece| piece.at < range.end);
         self.shared.get(first..after).unwrap_or_default()
+    }
+
+    /// The first `count` events as server-sent events, each under the name of its type, and
+    /// `[DONE]` after the terminal one.
+    pub fn to_sse(&self, count: usize) -> Vec<u8> {
+        let documents = || self.documents().take(count);
+        let frames = documents().map(|event| sse::frame_len(event.name) + event.json_len());
+        let mut out = Vec::with_capacity(frames.sum::<usize>() + sse::DONE.len());
+        for event in documents() {
+            sse::begin_frame(&mut out, event.name.as_bytes());
+            event.push_json(&mut out);
+            out.extend_from_slice(sse::FRAME_END);
+        }
+        if self.has_final_response() && count >= self.len() {
+            out.extend_from_slice(sse::DONE);
+        }
+        out
     }
 
     /// The length of all documents together, in bytes.
@@ -313,6 +331,23 @@ mod tests {
         events.clear();
         assert!(events.is_empty());
         assert_eq!(events.documents().count(), 0);
+    }
+
+    #[test]
+    fn server_sent_events_have_the_name_of_their_type() {
+        let mut events = EventBuffer::default();
+        write(&mut events, "a", 0, b"");
+        write(&mut events, "b", 1, b",\"x\":1");
+        let sse = |events: &EventBuffer, count| String::from_utf8(events.to_sse(count)).unwrap();
+        let first = "event: a\ndata: {\"type\":\"a\",\"sequence_number\":0}\n\n";
+        let second = "event: b\ndata: {\"type\":\"b\",\"sequence_number\":1,\"x\":1}\n\n";
+        assert_eq!(sse(&events, 1), first);
+        assert_eq!(sse(&events, 2), format!("{first}{second}"));
+        events.mark_response(0);
+        assert_eq!(sse(&events, 1), first);
+        let whole = sse(&events, 2);
+        assert_eq!(whole, format!("{first}{second}data: [DONE]\n\n"));
+        assert_eq!(events.to_sse(2).capacity(), whole.len());
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub fn read_after<'c>(
     let mut body = Vec::new();
     let mut send = |frames: &mut EventBuffer| {
         if streams {
-            push_sse_frames(frames, &mut body);
+            body.extend_from_slice(&frames.to_sse(frames.len()));
         } else {
             body.extend_from_slice(&frames.final_response().unwrap_or_default());
         }
@@ -164,18 +164,6 @@ pub fn read_after<'c>(
         notes: driver.assembler.notes().clone(),
         fault,
         begun,
-    }
-}
-
-/// The events as the server sends them in a stream.
-fn push_sse_frames(events: &EventBuffer, body: &mut Vec<u8>) {
-    for event in events.documents() {
-        body.extend_from_slice(format!("event: {}\ndata: ", event.name).as_bytes());
-        event.push_json(body);
-        body.extend_from_slice(b"\n\n");
-    }
-    if events.has_final_response() {
-        body.extend_from_slice(b"data: [DONE]\n\n");
     }
 }
 
