@@ -6,7 +6,7 @@ use std::sync::Arc;
 use adapters::fault::Fault;
 use adapters::hidden_rounds::HiddenRounds;
 use adapters::json;
-use adapters::responses::assembler::{AnswerParams, Assembler};
+use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::{TurnSource, call_not_found};
 use adapters::tools::ProxyTool;
@@ -20,7 +20,7 @@ use super::context::TurnContext;
 use super::engine::{AnswerParts, Round, Step, ToolLoop};
 use super::failover::Failover;
 use super::observer::TurnEvent;
-use super::prepared::{first_attempt, new_assembler, resolve_routes};
+use super::prepared::{first_attempt, resolve_routes};
 use super::received::LoadedParts;
 use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
@@ -317,7 +317,8 @@ impl RoutedTurn<'_> {
     fn assembler(&self, identity: &ResponseIdentity, params: AnswerParams) -> Box<Assembler> {
         let (id, created_at) = (&identity.id, identity.created_at);
         let codex = self.ctx.caller.codex;
-        let mut assembler = new_assembler(self.turn, id, created_at, codex, params);
+        let settings = AssemblerSettings::for_turn(self.turn, codex, params);
+        let mut assembler = Box::new(Assembler::for_turn(self.turn, id, created_at, settings));
         assembler.set_stored(self.is_stored, &mut EventBuffer::default());
         if self.ctx.run.is_some() {
             assembler.continue_queued();

@@ -2,9 +2,8 @@
 
 use adapters::fault::{Fault, Kind};
 use adapters::purpose::Purpose;
-use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
+use adapters::responses::assembler::{Assembler, AssemblerSettings};
 use adapters::responses::request::TurnSource;
-use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
 use registry::Route;
 
@@ -15,9 +14,6 @@ use super::observer::TurnEvent;
 use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
 use crate::config::Config;
-
-/// The most bytes of text that an answer may have.
-const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 impl RoutedHistory {
     /// Prepares a round with this history for another purpose, and an assembler for it in case
@@ -30,7 +26,9 @@ impl RoutedHistory {
         let source = self.source.with_purpose(purpose);
         self.first_round(ctx, source, |turn, attempt| {
             let (id, now) = (ctx.new_id("resp"), ctx.environment.clock.unix());
-            new_assembler(turn, &id, now, false, attempt.answer_params.clone())
+            let params = attempt.answer_params.clone();
+            let settings = AssemblerSettings::for_turn(turn, false, params);
+            Box::new(Assembler::for_turn(turn, &id, now, settings))
         })
     }
 
@@ -72,27 +70,6 @@ pub(super) fn first_attempt(
             .add("default_model", format!("nobody knows '{}'", turn.model));
     }
     Ok(attempt)
-}
-
-/// An assembler for the answer to this turn.
-pub(super) fn new_assembler(
-    turn: &Turn<'_>,
-    id: &str,
-    created_at: u64,
-    codex: bool,
-    params: AnswerParams,
-) -> Box<Assembler> {
-    let relayed = params.relayed_tools;
-    let settings = AssemblerSettings {
-        tool_names: turn.tools.names(),
-        withheld_tools: turn.withheld_tools.clone(),
-        known_call_ids: turn.call_ids(),
-        caller_is_codex: codex,
-        params,
-        max_bytes: MAX_ANSWER_BYTES,
-    };
-    let response = ResponseObject::new(turn, id, created_at, relayed);
-    Box::new(Assembler::new(response, settings))
 }
 
 /// Looks up the model name: the first choice, then its fallbacks.

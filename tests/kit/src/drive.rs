@@ -38,23 +38,16 @@ pub fn settings_for(
     quirks: &WireQuirks,
 ) -> AnswerSetup {
     let relayed_tools = wire::relayed_tools(quirks);
-    let assembler = AssemblerSettings {
-        tool_names: turn.tools.names(),
-        withheld_tools: turn.withheld_tools.clone(),
-        known_call_ids: turn.call_ids(),
-        caller_is_codex: codex,
-        params: AnswerParams {
-            seal_reasoning,
-            origin: "acme/m".to_owned(),
-            estimated_input_tokens: 100,
-            bytes_per_token: 2.7,
-            relayed_tools,
-        },
-        max_bytes: 64 << 20,
+    let params = AnswerParams {
+        seal_reasoning,
+        origin: "acme/m".to_owned(),
+        estimated_input_tokens: 100,
+        bytes_per_token: 2.7,
+        relayed_tools,
     };
     AnswerSetup {
         response: ResponseObject::new(turn, RESPONSE_ID, NOW, relayed_tools),
-        assembler,
+        assembler: AssemblerSettings::for_turn(turn, codex, params),
     }
 }
 

@@ -63,6 +63,7 @@ use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
 use crate::tools::ToolNames;
+use crate::turn::Turn;
 
 /// The most items and parts of items of an answer. Each costs many times the bytes of its text.
 const MAX_OPENED: usize = 20_000;
@@ -70,8 +71,11 @@ const MAX_OPENED: usize = 20_000;
 /// The number of events that [`Assembler::queue`] writes.
 const QUEUE_EVENTS: u64 = 2;
 
-/// The properties of a turn that an [`Assembler`] depends on. Built by the engine before the first
-/// upstream request.
+/// The most bytes of text that an answer may have.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// The properties of a turn that an [`Assembler`] depends on. Made before the first upstream
+/// request.
 #[derive(Debug, Default)]
 pub struct AssemblerSettings {
     /// Maps wire names in calls to the client's tools.
@@ -90,6 +94,20 @@ pub struct AssemblerSettings {
     pub params: AnswerParams,
     /// Upper bound of the answer in bytes, as received; a larger one fails.
     pub max_bytes: usize,
+}
+
+impl AssemblerSettings {
+    /// The settings for the answer to this turn.
+    pub fn for_turn(turn: &Turn<'_>, caller_is_codex: bool, params: AnswerParams) -> Self {
+        Self {
+            tool_names: turn.tools.names(),
+            withheld_tools: turn.withheld_tools.clone(),
+            known_call_ids: turn.call_ids(),
+            caller_is_codex,
+            params,
+            max_bytes: MAX_ANSWER_BYTES,
+        }
+    }
 }
 
 /// The parameters of an answer that depend on the provider and model. They change when
@@ -186,6 +204,19 @@ impl Assembler {
             is_created: false,
             holds: HeldBack::default(),
         }
+    }
+
+    /// An assembler for the answer to this turn, whose response has this id. `created_at` is in
+    /// Unix seconds.
+    pub fn for_turn(
+        turn: &Turn<'_>,
+        id: &str,
+        created_at: u64,
+        settings: AssemblerSettings,
+    ) -> Self {
+        let relayed = settings.params.relayed_tools;
+        let response = ResponseObject::new(turn, id, created_at, relayed);
+        Self::new(response, settings)
     }
 
     /// Holds the terminal event of a complete answer back, because an item may follow that the
