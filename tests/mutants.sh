@@ -250,7 +250,7 @@ row R34 "a prompt may cost any number of requests" src/turn/request_budget.rs \
 row R34 "an answer does not end the count" src/turn/engine/round.rs \
   's/if failed > 0 {/if failed > 90 {/' it \
   "R34 an answer or another prompt makes room for new requests"
-row R35 "an error has only the words of the provider" src/upstream/blame.rs \
+row R35 "an error has only the words of the provider" adapters/src/failed_request.rs \
   's/(Some(status), _) => fault.message = self.reply(fault, status),/(Some(_), _) => {}/' it \
   "R35 an error says who, where, why and what to do"
 row R38 "a local server needs the certificates of the system" src/upstream/client.rs \

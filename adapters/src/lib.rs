@@ -16,7 +16,8 @@
 //! keeps, [`model_list`] reads the lists of models that providers give, and [`notes::Note`]
 //! records every change of a turn. Every error is a
 //! [`fault::Fault`]; [`provider_error`] makes one of what a provider answers, with a
-//! [`quirk_patch::QuirkPatch`] if the request can be adapted.
+//! [`quirk_patch::QuirkPatch`] if the request can be adapted, and [`failed_request`] completes
+//! its message.
 
 mod arguments;
 pub mod baggage;
@@ -31,6 +32,7 @@ mod empty_input;
 mod encode_options;
 pub mod encoded;
 pub mod event;
+pub mod failed_request;
 mod fair_share;
 pub mod fault;
 pub mod hidden_rounds;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, UNIX_EPOCH};
 
+use adapters::failed_request;
 use adapters::fault::{Fault, Kind, Retry};
 use adapters::provider_error;
 use adapters::wire;
@@ -14,7 +15,7 @@ use registry::WireQuirks;
 use tokio::time::Instant;
 
 use super::decoded_body::DecodedBody;
-use super::{KeyIndex, RequestPermit, Upstream, blame, transport};
+use super::{KeyIndex, RequestPermit, Upstream, transport};
 use crate::clock::Clock;
 use crate::net::patience;
 
@@ -139,7 +140,7 @@ pub async fn send_request(
     let response = match patience::within(limit, sending.send()).await {
         Some(Ok(response)) => response,
         Some(Err(error)) => {
-            let request = blame::post(&upstream.provider, &path);
+            let request = failed_request::post(&upstream.provider, &path);
             return Err(transport::fault(upstream, &request, &error));
         }
         None => {
@@ -150,7 +151,7 @@ pub async fn send_request(
                     "The provider '{}' did not begin to answer within {seconds} s. If its model \
                      needs longer, raise timeouts.first_byte. The request was {}.",
                     upstream.provider.id,
-                    blame::post(&upstream.provider, &path)
+                    failed_request::post(&upstream.provider, &path)
                 ),
             ));
         }
@@ -223,7 +224,7 @@ fn redirect_fault(upstream: &Upstream, path: &str, status: u16, headers: &Header
         "The provider '{}' redirects{target}, and a key does not follow. {} answered {status}. \
          If you trust the new address, write it in base_url.",
         provider.id,
-        blame::post(provider, path)
+        failed_request::post(provider, path)
     );
     Fault {
         retry: Retry::Never,

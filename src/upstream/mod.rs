@@ -6,7 +6,6 @@
 //! |---|---|
 //! | `client` | builds an `Upstream` from a provider's settings |
 //! | `attempt` | sends one request and opens its response |
-//! | `blame` | says in words who failed, where, why and what to do |
 //! | `transport` | requests that were never answered |
 //! | `keys` | chooses a key for a session; keys at their limit cool down |
 //! | `health` | whether a provider is worth asking |
@@ -15,7 +14,6 @@
 //! | `learned_quirks` | quirk patches learned from refusals, and what models have answered |
 
 mod attempt;
-mod blame;
 mod client;
 mod concurrency;
 mod decoded_body;
@@ -29,6 +27,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::failed_request::KeySource;
 use adapters::fault::{Fault, Kind, Retry};
 use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
@@ -40,7 +39,6 @@ use crate::clock::milliseconds;
 use crate::config::{Config, KeyOrigin};
 
 pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send_request};
-pub use blame::FailedRequest;
 pub use client::client_builder;
 pub use concurrency::RequestPermit;
 pub use health::{LastRequestReport, ProviderHealth};
@@ -121,6 +119,21 @@ impl Upstream {
     /// Where the keys come from; `None` if there are none.
     pub fn key_origin(&self) -> Option<&KeyOrigin> {
         self.key_origin.as_ref()
+    }
+
+    /// Where the key that was sent came from; `None` if none was sent.
+    pub fn key_source(&self, key: Option<KeyIndex>) -> Option<KeySource<'_>> {
+        let key = key?;
+        Some(match self.key_origin.as_ref()? {
+            // Each of several variables holds one key.
+            KeyOrigin::Environment(names) => KeySource::Variable(match names.get(key.index()) {
+                Some(name) => name.into(),
+                None => names.join(", ").into(),
+            }),
+            KeyOrigin::File(path) => KeySource::File(path),
+            KeyOrigin::Command => KeySource::Command,
+            KeyOrigin::Literal => KeySource::Literal,
+        })
     }
 
     /// The host in the base URL, and the host with the port; without path and query, which may

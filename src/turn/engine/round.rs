@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use adapters::failed_request::FailedRequest;
 use adapters::fault::{Fault, FaultSide, Kind};
 use adapters::responses::assembler::{Assembler, RoundItem};
 use adapters::responses::event_buffer::EventBuffer;
@@ -17,7 +18,7 @@ use crate::turn::recovery::{self, RecoveryAction, RecoveryState};
 use crate::turn::request_budget::{self, MAX_FAILED_REQUESTS};
 use crate::turn::sink::Sink;
 use crate::turn::stored_prompts::PendingComparison;
-use crate::upstream::{self, AttemptEvent, FailedRequest, KeyIndex};
+use crate::upstream::{self, AttemptEvent, KeyIndex};
 
 /// The most quirk patches that are tried on one route: a request can break several rules of a
 /// provider.
@@ -414,10 +415,10 @@ impl Round {
     /// Completes the message of the last attempt's fault.
     fn explain(&self, fault: &mut Fault, failed: u32) {
         let request = FailedRequest {
-            upstream: &self.attempt.upstream,
+            provider: self.attempt.upstream.provider(),
             path: &self.attempt.request.path,
             model: &self.attempt.route.upstream_model,
-            key: self.key,
+            key: self.attempt.upstream.key_source(self.key),
             is_answered: self.is_answered,
             failed,
         };

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::failed_request;
 use adapters::fault::Fault;
 use adapters::model_list::{self, OllamaModel, ServedContext};
 use http::Method;
@@ -16,7 +17,7 @@ use registry::{Discovery, Model, ModelSet};
 use tokio::time::{Instant, timeout_at};
 
 use super::decoded_body::DecodedBody;
-use super::{Upstream, blame, transport};
+use super::{Upstream, transport};
 
 /// The longest list that is read, in bytes.
 const MAX_BODY: usize = 8 << 20;
@@ -264,8 +265,11 @@ impl Asking<'_> {
     fn address(&self, method: &Method, place: Place) -> String {
         let provider = self.upstream.provider();
         match place {
-            Place::Api(path) => blame::address(method, &provider.base_url, path),
-            Place::Server(path) => blame::address(method, server_address(&provider.base_url), path),
+            Place::Api(path) => failed_request::address(method.as_str(), &provider.base_url, path),
+            Place::Server(path) => {
+                let server = server_address(&provider.base_url);
+                failed_request::address(method.as_str(), server, path)
+            }
         }
     }
 

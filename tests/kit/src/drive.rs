@@ -2,6 +2,7 @@
 //! as the engine but without a network and a clock.
 
 use adapters::event::Event;
+use adapters::failed_request::FailedRequest;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::reader::UpstreamReader;
@@ -10,7 +11,7 @@ use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
 use adapters::wire;
-use registry::WireQuirks;
+use registry::{ProviderSpec, WireQuirks};
 
 /// The time of all answers, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -142,9 +143,8 @@ pub fn read_after<'c>(
         driver.assembler.begin_attempt(true);
     }
     let mut fault = driver.run(quirks, chunks, &mut send).err();
-    if let Some(fault) = fault.as_mut().filter(|fault| fault.message.is_empty()) {
-        // The server says this with the name of the provider.
-        "The provider said nothing more.".clone_into(&mut fault.message);
+    if let Some(fault) = &mut fault {
+        explain_silence(fault, true);
     }
     let begun = driver.begun;
     if let Some(fault) = &fault {
@@ -157,6 +157,21 @@ pub fn read_after<'c>(
         notes: driver.assembler.notes().clone(),
         fault,
         begun,
+    }
+}
+
+/// Completes the message of a fault with which the provider said nothing, as the server does.
+pub fn explain_silence(fault: &mut Fault, is_answered: bool) {
+    if fault.message.is_empty() {
+        let request = FailedRequest {
+            provider: &ProviderSpec::default().to_provider("acme"),
+            path: "",
+            model: "m",
+            key: None,
+            is_answered,
+            failed: 1,
+        };
+        request.explain(fault);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use adapters::provider_error::delay;
 use adapters::responses::request::TurnSource;
 use adapters::wire::{self, EncodeOptions, encode};
-use kit::strict;
+use kit::{drive, strict};
 use registry::{Dialect, Model, RelayQuirks, WireQuirks};
 
 const STATUSES: [u16; 8] = [200, 400, 401, 404, 413, 422, 429, 500];
@@ -18,11 +18,7 @@ pub(super) fn run(input: &[u8]) {
     for quirks in [WireQuirks::default(), RelayQuirks::default().into()] {
         for status in STATUSES {
             let mut fault = wire::error(&quirks, status, wait, input);
-            if fault.message.is_empty() {
-                // The message has the provider's words alone; if there are none, `upstream::blame`
-                // writes what the client reads.
-                fault.message.push_str("without a message");
-            }
+            drive::explain_silence(&mut fault, false);
             assert!(fault.message.len() < 10_000, "{}", fault.message.len());
             let body = String::from_utf8(fault.body()).unwrap();
             strict::check_error(&body).unwrap();

@@ -4,35 +4,48 @@
 //! the remedy. It is made of the provider's settings, the origin of its keys and the fault alone,
 //! so that a replay makes the same message.
 
-use adapters::fault::{Fault, FaultClass, Kind, Statement};
-use http::Method;
+use std::borrow::Cow;
+use std::path::Path;
+
 use registry::Provider;
 
-use super::{KeyIndex, Upstream};
-use crate::config::KeyOrigin;
+use crate::fault::{Fault, FaultClass, Kind, Statement};
 
 /// What a message tells of a request to a provider that failed. Made for each failed attempt of a
 /// turn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FailedRequest<'a> {
-    /// The connection to the provider.
-    pub upstream: &'a Upstream,
+    /// The provider.
+    pub provider: &'a Provider,
     /// The path below the base URL.
     pub path: &'a str,
     /// The provider's name of the model.
     pub model: &'a str,
-    /// The key that was sent.
-    pub key: Option<KeyIndex>,
+    /// Where the key that was sent came from; `None` without a key.
+    pub key: Option<KeySource<'a>>,
     /// The provider had begun to answer, with a status of success.
     pub is_answered: bool,
     /// How many requests have failed for the prompt, this one included.
     pub failed: u32,
 }
 
+/// Where a key came from.
+#[derive(Clone, Debug)]
+pub enum KeySource<'a> {
+    /// An environment variable.
+    Variable(Cow<'a, str>),
+    /// A file.
+    File(&'a Path),
+    /// A command.
+    Command,
+    /// The configuration file itself.
+    Literal,
+}
+
 impl FailedRequest<'_> {
     /// Completes the message of a fault that a provider caused. The message was what the provider
     /// said, or states what was wrong with its answer; faults of a connection that was never made
-    /// have a whole message from [`super::transport`], and stay as they are.
+    /// have a whole message, and stay as they are.
     pub fn explain(&self, fault: &mut Fault) {
         match (fault.upstream_status, fault.statement.take()) {
             (Some(status), _) => fault.message = self.reply(fault, status),
@@ -47,7 +60,7 @@ impl FailedRequest<'_> {
 
     /// The message of a reply that is an error.
     fn reply(&self, fault: &Fault, status: u16) -> String {
-        let address = post(self.upstream.provider(), self.path);
+        let address = post(self.provider, self.path);
         let words = fault.message.trim();
         let request = match (self.is_answered && status != 200, words) {
             (false, "") => format!("{address} answered {status} without a message."),
@@ -69,19 +82,18 @@ impl FailedRequest<'_> {
 
     /// The message of an answer that broke off or cannot be read.
     fn answer(&self, kind: Kind, statement: &Statement) -> String {
-        let provider = self.upstream.provider();
-        let request = format!("The request was {}.", post(provider, self.path));
+        let request = format!("The request was {}.", post(self.provider, self.path));
         let remedy = if kind == Kind::Timeout {
             "If its model needs longer, raise timeouts.idle."
         } else {
             ""
         };
-        join([&statement.naming(&provider.id), &request, remedy])
+        join([&statement.naming(&self.provider.id), &request, remedy])
     }
 
     /// What happened.
     fn event(&self, fault: &Fault, status: u16) -> String {
-        let id = &self.upstream.provider().id;
+        let id = &self.provider.id;
         let model = self.model;
         let key = self.key_phrase();
         let kind = fault.kind;
@@ -134,7 +146,7 @@ impl FailedRequest<'_> {
         let kind = fault.kind;
         let remedy = match kind.class() {
             FaultClass::Access if kind == Kind::Authentication => {
-                return self.key_remedy("to a valid key", "Put a valid key");
+                return self.key_remedy();
             }
             FaultClass::Access if kind == Kind::Permission => {
                 "Check what this key may do at the provider, or give another one."
@@ -176,41 +188,27 @@ impl FailedRequest<'_> {
 
     /// Where the key came from, as the end of a phrase: `MY_API_KEY`.
     fn key_phrase(&self) -> Option<String> {
-        self.key?;
-        Some(match self.upstream.key_origin()? {
-            KeyOrigin::Environment(names) => self.variable(names),
-            KeyOrigin::File(path) => format!("the file {}", path.display()),
-            KeyOrigin::Command => "its api_key_command".to_owned(),
-            KeyOrigin::Literal => "api_key in the configuration".to_owned(),
+        Some(match self.key.as_ref()? {
+            KeySource::Variable(name) => name.to_string(),
+            KeySource::File(path) => format!("the file {}", path.display()),
+            KeySource::Command => "its api_key_command".to_owned(),
+            KeySource::Literal => "api_key in the configuration".to_owned(),
         })
     }
 
-    /// The variable that held the key. Each of several holds one.
-    fn variable(&self, names: &[String]) -> String {
-        let name = self.key.and_then(|key| names.get(key.index()));
-        name.cloned().unwrap_or_else(|| names.join(", "))
-    }
-
     /// What to do about a key that is not accepted.
-    fn key_remedy(&self, to_valid: &str, put_valid: &str) -> String {
-        let Provider { id, key_env, .. } = self.upstream.provider();
-        match (self.key, self.upstream.key_origin()) {
-            (Some(_), Some(KeyOrigin::Environment(names))) => {
-                format!(
-                    "Set {} {to_valid} and restart Respondent.",
-                    self.variable(names)
-                )
+    fn key_remedy(&self) -> String {
+        let Provider { id, key_env, .. } = self.provider;
+        match &self.key {
+            Some(KeySource::Variable(name)) => {
+                format!("Set {name} to a valid key and restart Respondent.")
             }
-            (Some(_), Some(KeyOrigin::File(path))) => {
-                format!("{put_valid} into {}.", path.display())
-            }
-            (Some(_), Some(KeyOrigin::Command)) => {
-                "Check what its api_key_command prints.".to_owned()
-            }
-            (Some(_), Some(KeyOrigin::Literal)) => {
+            Some(KeySource::File(path)) => format!("Put a valid key into {}.", path.display()),
+            Some(KeySource::Command) => "Check what its api_key_command prints.".to_owned(),
+            Some(KeySource::Literal) => {
                 format!("Correct api_key in the section [providers.{id}].")
             }
-            (None, _) | (_, None) => match key_env.first() {
+            None => match key_env.first() {
                 Some(name) => format!("Set {name} and restart Respondent."),
                 None => format!("Give one with api_key_env in the section [providers.{id}]."),
             },
@@ -219,12 +217,12 @@ impl FailedRequest<'_> {
 }
 
 /// The request as a person writes it, without the query, which may contain secrets.
-pub(super) fn post(provider: &Provider, path: &str) -> String {
-    address(&Method::POST, &provider.base_url, path)
+pub fn post(provider: &Provider, path: &str) -> String {
+    address("POST", &provider.base_url, path)
 }
 
 /// A request to the address `base` as a person writes it.
-pub(super) fn address(method: &Method, base: &str, path: &str) -> String {
+pub fn address(method: &str, base: &str, path: &str) -> String {
     format!("{method} {}{path}", base.trim_end_matches('/'))
 }
 
@@ -239,7 +237,7 @@ fn quoted(words: &str) -> String {
 }
 
 /// What to do about an address that does not belong to the API.
-pub(super) fn address_remedy(path: &str) -> String {
+fn address_remedy(path: &str) -> String {
     format!("Check its base_url: {path} is appended to it, and most end in /v1.")
 }
 
