@@ -22,6 +22,10 @@ test:
 it NAME:
     cargo test --test it -- "$1"
 
+# Breaks the code that your change touches and shows what no test notices; see the script for its arguments.
+mutants *ARGUMENTS:
+    tests/mutants-of-change.sh "$@"
+
 # Writes the expected files of the golden cases anew; read the difference before you commit it.
 bless:
     BLESS=1 cargo test -p respondent-adapters --test golden
