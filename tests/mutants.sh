@@ -66,14 +66,13 @@ change() {
   [ -n "$check" ] || cat "$work/changed" > "$file"
 }
 
-# has_test SUITE TEST: whether the sources of the suite define the test. The tests of `it` are named
-# by strings, all others are functions.
+# has_test SUITE TEST: whether the sources of the suite define the test
 has_test() {
   case $1 in
     properties) grep --quiet --word-regexp "fn $2" adapters/tests/stream_properties.rs ;;
     hostile) grep --quiet --word-regexp "fn $2" adapters/tests/hostile_*.rs ;;
     lib) grep --quiet --recursive --word-regexp "fn $2" src ;;
-    it) grep --quiet --recursive --fixed-strings "$2" tests/it ;;
+    it) grep --quiet --recursive --word-regexp "fn $2" tests/it ;;
     *) return 1 ;;
   esac
 }
@@ -120,32 +119,32 @@ row() {
 rows() {
 row owners "recorded turns are shown to everybody" src/diagnostics/capture/query.rs \
   's/owner.is_operator() || \*listed.owner == \*owner.0/true/' it \
-  "S35 two clients never see each other on any route"
+  two_clients_never_see_each_other_on_any_route
 row owners "a client may use what is for the operator" src/net/owner.rs \
   's/&\*self.0 == LOCAL_OWNER/!self.0.is_empty()/' it \
-  "S35 two clients never see each other on any route"
+  two_clients_never_see_each_other_on_any_route
 row owners "the responses of every owner are found" src/store/responses.rs \
   's/WHERE id = ?1 AND owner = ?2";/WHERE id = ?1 AND ?2 = ?2";/' it \
-  "S35 whatever two owners do, neither sees an id or a text of the other"
+  whatever_two_owners_do_neither_sees_an_id_or_a_text_of_the_other
 row owners "the responses of all owners are listed" src/store/response_list.rs \
   's/WHERE owner = ?1 AND number > ?2/WHERE ?1 = ?1 AND number > ?2/' \
   lib s0_uc_the_pages_of_responses_are_all_of_them_once
 row owners "of the tokens of two owners the last one counts" src/serve/guard.rs \
   's/if found.iter().any(|other| other.owner != caller.owner) {/if false {/' it \
-  "S35 the tokens of two owners in one request are refused, wherever they are"
+  the_tokens_of_two_owners_in_one_request_are_refused_wherever_they_are
 
 row access "a port may have a sign" src/serve/guard.rs \
   's/port.bytes().all(|byte| byte.is_ascii_digit())/port.bytes().all(|byte| byte != b" "[0])/' \
   lib hosts
 row access "a form without a body is taken for no form" src/serve/routes.rs \
   's/    !headers.contains_key(CONTENT_TYPE)/    true/' \
-  it "S32 posts that need no preflight are refused"
+  it posts_that_need_no_preflight_are_refused
 row access "a stream outlives the token that asked for it" src/jobs/viewer.rs \
   's/if self.is_done || !self.is_admitted() {/if self.is_done || (self.is_done \&\& !self.is_admitted()) {/' it \
-  "S35 the events of a run end with the token that asked for them"
+  the_events_of_a_run_end_with_the_token_that_asked_for_them
 row access "a connection goes on without its token" src/app/websocket/mod.rs \
   's/config.admits(&request.owner, request.by)/config.admits(\&request.owner, request.by) || true/' it \
-  "R61 websocket: a connection ends with the token that opened it"
+  a_connection_ends_with_the_token_that_opened_it
 row access "a found file takes a secret for the token" src/config/load/trust.rs \
   's/if !of_table.is_some_and(|(_, allowed)| allowed.contains(&key.as_str())) {/if false {/' \
   lib a_file_that_was_found_runs_nothing_and_moves_no_key
@@ -155,13 +154,13 @@ row access "a file that was found has webhooks" src/config/load/trust.rs \
 
 row secrets "names that a client chose keep the keys in them" src/secrets/redactor.rs \
   's/self.prefixes.is_none() || text.len() < self.shortest_prefix/self.prefixes.is_none() || !text.is_empty()/' \
-  it "S40 canaries stay inside"
+  it canaries_stay_inside
 row secrets "character references of HTML are not read" src/secrets/redactor.rs \
   's/for escapes in \[Encoding::Json, Encoding::Html\]/for escapes in [Encoding::Json]/' \
   lib a_key_is_redacted_in_every_encoding
 row secrets "every user can read the token" src/commands/run/mod.rs \
   's/^            Some(_) => CodexToken::Variable(TOKEN_VARIABLE),/            Some(ref token) => { let _ = TOKEN_VARIABLE; CodexToken::Written(token) }/' \
-  it "R36 Codex runs with the server that runs already"
+  it codex_runs_with_the_server_that_runs_already
 row secrets "others may read the files" src/store/data_dir.rs \
   's/set_mode(&self.file_beside(suffix), 0o600)/set_mode(\&self.file_beside(suffix), 0o644)/' \
   lib only_the_owner_can_read_the_files
@@ -176,7 +175,7 @@ row streams "an answer has two terminal events" adapters/src/responses/assembler
   properties every_answer_becomes_a_strict_stream_with_the_same_content
 row streams "a turn is tried again after content" src/turn/engine/reading.rs \
   's/^                \*has_content |= event.is_content();/                let _ = event.is_content();/' \
-  it "R11 a turn is never retried after content"
+  it a_turn_is_never_retried_after_content
 
 row durability "the terminal event is written before the response" src/jobs/log.rs \
   's/if events.is_ending || events.written/if events.written/' \
@@ -186,10 +185,10 @@ row durability "the last events are not written" src/jobs/log.rs \
   lib s3_4_2b_the_last_events_are_written_with_the_response
 row durability "a run that had begun begins again" src/jobs/recovery.rs \
   's/JobState::Running | JobState::Ended => self.end_interrupted(job).await,/JobState::Running | JobState::Ended => self.wait_again(job).await,/' it \
-  "R14 a run that was interrupted ends as failed"
+  a_run_that_was_interrupted_ends_as_failed
 row durability "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
   's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \
-  it "S3-0d an event is told again after the program was killed"
+  it an_event_is_told_again_after_the_program_was_killed
 row durability "one that cannot be written fails the others" src/store/group_commit.rs \
   's/^    for mut change in changes {/    for mut change in changes.into_iter().take(0) {/' \
   lib s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs
@@ -208,24 +207,24 @@ row deletion "nothing is deleted" src/store/sweep.rs \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row deletion "a response that is deleted leaves its events" src/app/stored/responses.rs \
   's/        jobs.forget(&owner, &id);/        let _ = jobs;/' \
-  it "a run that is deleted is gone with its events"
+  it a_run_that_is_deleted_is_gone_with_its_events
 row deletion "a purge keeps the log" src/store/inspection.rs \
   's/if connection.execute_batch("VACUUM").is_err() {/if false {/' \
   lib a_purge_leaves_no_row_and_no_text_in_any_file
 
 row memory "memory has no limit" src/net/memory/mod.rs \
   's/^        if self.memory.fits(bytes - before) {/        if true {/' \
-  it "R32 a body beyond the memory of the process is refused"
+  it a_body_beyond_the_memory_of_the_process_is_refused_and_taken_when_there_is_room
 row memory "a body takes its memory step by step" src/serve/body.rs \
   's/share.request(memory_of(likely, likely)).await?;/share.request(memory_of(0, 0)).await?;/' it \
-  "R32 a body has all of its memory before it is read, or waits with nothing in hand"
+  a_body_has_all_of_its_memory_before_it_is_read_or_waits_with_nothing_in_hand
 row memory "requests of runs that wait stay in memory" src/jobs/queue.rs \
   's/^        drop(accepted.memory);/        std::mem::forget(accepted.memory);/' it \
-  "R32 requests of runs that wait are on the disk alone"
+  requests_of_runs_that_wait_are_on_the_disk_alone
 
 row limits "a client has any number of turns at once" src/turn/owner_limits.rs \
   's/is_some_and(|most| count >= most)/is_some_and(|most| count > most + 9)/' it \
-  "S47 a client has as many turns at once as it may, and others are not held up"
+  a_client_has_as_many_turns_at_once_as_it_may_and_others_are_not_held_up
 row limits "a request may have any number of items" adapters/src/responses/request_body.rs \
   's/^        while items.len() < MAX_ITEMS {/        while items.len() < usize::MAX {/' \
   hostile r27_a_request_has_a_hundred_thousand_items_at_most
@@ -234,10 +233,10 @@ row limits "an answer may have any number of calls" adapters/src/chat/decode/cal
   hostile r5_an_answer_has_limits_for_calls_and_items
 row limits "a message of any size is read" src/serve/websocket/reader.rs \
   's/let length = length.filter(|length| \*length <= room);/let _ = room;/' it \
-  "R64 websocket: a message beyond the limit of bodies ends its connection"
+  a_message_beyond_the_limit_of_bodies_ends_its_connection
 row limits "a turn may take for ever" src/turn/engine/reading.rs \
   's/^                    self.check_deadline()?;/                    let _ = Self::check_deadline;/' \
-  it "R7 a turn that goes on for ever ends at turn_timeout"
+  it a_turn_that_goes_on_for_ever_ends_at_turn_timeout
 row limits "stored prompts have no limit" src/store/prompts.rs \
   's/^        limit_bytes(connection, MAX_BYTES)?;/        limit_bytes(connection, u64::MAX >> 1)?;/' \
   lib r41_stored_prompts_are_limited_and_swept

@@ -3,45 +3,40 @@
 //! own file nothing is refused.
 pub mod strict;
 
+use kit::harness::rows;
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use self::strict::{Preset, presets, start_all};
 use crate::faults::{answer, player_with};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        case(
-            "adapting: a tool loop moves from any provider to any other",
-            || pairs(Preset::without_provider_file),
-        ),
-        case(
-            "provider files: a tool loop moves from any provider to any other",
-            || pairs(Preset::with_provider_file),
-        ),
-        case(
-            "adapting: a model whose answers begin inside thinking is known by the first one",
-            begins_inside_thinking,
-        ),
-        case(
-            "sealed reasoning goes out if it is asked for, and reasoning goes back all the same",
-            sealed_reasoning,
-        ),
-    ];
-    for preset in presets() {
-        let known = preset.clone();
-        let name = &preset.name;
-        trials.push(case(
-            &format!("provider files: nothing is refused: {name}"),
-            || nothing_refused(known),
-        ));
-        let name = format!("adapting: a tool loop without configuration: {name}");
-        trials.push(case(&name, || adapts_once(preset)));
-    }
-    trials
+#[kit::test]
+async fn a_tool_loop_moves_from_any_provider_to_any_other() {
+    pairs(Preset::without_provider_file).await;
+}
+
+#[kit::test]
+async fn a_tool_loop_moves_between_providers_with_their_files() {
+    pairs(Preset::with_provider_file).await;
+}
+
+#[test]
+fn nothing_is_refused_with_the_file_of_a_provider() {
+    let presets = presets().into_iter();
+    rows(
+        presets.map(|preset| (preset.name.clone(), preset)),
+        nothing_refused,
+    );
+}
+
+#[test]
+fn a_tool_loop_adapts_once_without_configuration() {
+    let presets = presets().into_iter();
+    rows(
+        presets.map(|preset| (preset.name.clone(), preset)),
+        adapts_once,
+    );
 }
 
 /// In the first conversation each adaptation costs one additional request, in the second none.
@@ -86,7 +81,8 @@ async fn nothing_refused(preset: Preset) {
 
 /// The text of the first answer was passed on before its tag came; that of the next ones is held. A
 /// model that answers without thinking is another one again.
-async fn begins_inside_thinking() {
+#[kit::test]
+async fn a_model_whose_answers_begin_inside_thinking_is_known_by_the_first_one() {
     let pieces = |pieces: &[&str]| {
         let texts = pieces.iter().map(|text| json!({ "text": text }));
         answer(texts.collect())
@@ -125,7 +121,8 @@ async fn begins_inside_thinking() {
 }
 
 /// A provider that only reads earlier reasoning gets its text, whether or not the client has it.
-async fn sealed_reasoning() {
+#[kit::test]
+async fn sealed_reasoning_goes_out_if_it_is_asked_for_and_reasoning_goes_back_always() {
     let call = || {
         answer(json!([
             {"reasoning": "I look."},

@@ -1,4 +1,4 @@
-//! Artifacts can be read over HTTP, on the command line and by MCP tools. Most trials use a
+//! Artifacts can be read over HTTP, on the command line and by MCP tools. Most tests use a
 //! server in this process that already stores some artifacts.
 mod searches;
 
@@ -15,7 +15,6 @@ use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use respondent::app::{AppState, routes};
 use respondent::artifacts::Artifacts;
 use respondent::config::{self, Inputs, LoadPurpose};
@@ -38,43 +37,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        case("S2-Dc an artifact comes back byte for byte", read_back),
-        case("S2-Dc an artifact is searched over HTTP", searched),
-        case(
-            "S32 a page of another origin gets no artifacts",
-            foreign_origin,
-        ),
-        case(
-            "a request with a wrong token gets no artifacts",
-            wrong_token,
-        ),
-        case("S2-Dc artifacts on the command line", command_line),
-        case("a closed output pipe is not an error", closed_pipe),
-        case("S2-Dc tools read artifacts over HTTP", tools_over_http),
-        case(
-            "MCP over HTTP offers neither streams nor sessions",
-            no_streams,
-        ),
-        case(
-            "S2-Dc tools read artifacts over standard input and output",
-            tools_on_stdio,
-        ),
-        case(
-            "S2-Bc S2-Dc a shortened output can be read completely, with and without a server",
-            shortened,
-        ),
-        case(
-            "S2-Df S2-Ta outputs are stored below the home of the test or not at all",
-            storage_modes,
-        ),
-    ];
-    trials.extend(searches::trials());
-    trials
-}
 
 const TOKEN: &str = "the-token-of-the-server";
 
@@ -304,7 +266,8 @@ fn log() -> String {
         .collect()
 }
 
-async fn read_back() {
+#[kit::test]
+async fn an_artifact_comes_back_byte_for_byte() {
     let log = log();
     let server = server(&[&log, "small"]).await;
     let path = format!("/v1/artifacts/{}", server.ids[0]);
@@ -338,7 +301,8 @@ async fn read_back() {
     );
 }
 
-async fn searched() {
+#[kit::test]
+async fn an_artifact_is_searched_over_http() {
     let server = server(&[&log()]).await;
     let path = format!("/v1/artifacts/{}/search", server.ids[0]);
     let found = server
@@ -370,7 +334,8 @@ async fn check_refused(headers: &[(&str, &str)], status: u16, code: &str) {
     assert_eq!(server.get(&path).await.body, "secret");
 }
 
-async fn foreign_origin() {
+#[kit::test]
+async fn a_page_of_another_origin_gets_no_artifacts() {
     check_refused(
         &[("origin", "https://evil.example")],
         403,
@@ -379,7 +344,8 @@ async fn foreign_origin() {
     .await;
 }
 
-async fn wrong_token() {
+#[kit::test]
+async fn a_request_with_a_wrong_token_gets_no_artifacts() {
     check_refused(
         &[("authorization", "Bearer another")],
         401,
@@ -388,7 +354,8 @@ async fn wrong_token() {
     .await;
 }
 
-async fn closed_pipe() {
+#[kit::test]
+async fn a_closed_output_pipe_is_not_an_error() {
     let server = server(&[&log()]).await;
     let setup = ["artifacts", "show", &server.ids[0]]
         .into_iter()
@@ -406,7 +373,8 @@ fn short(id: &str) -> &str {
     &id["art_".len()..][..8]
 }
 
-async fn command_line() {
+#[kit::test]
+async fn artifacts_on_the_command_line() {
     let log = log();
     let server = server(&[&log, "small"]).await;
     let id = &server.ids[0];
@@ -490,7 +458,8 @@ async fn read_all_pages<F: Future<Output = String>>(id: &str, tool: impl Fn(Valu
     }
 }
 
-async fn tools_over_http() {
+#[kit::test]
+async fn tools_read_artifacts_over_http() {
     let log = log();
     let server = server(&[&log]).await;
     let initialized = server.mcp(&initialize(1)).await;
@@ -537,7 +506,8 @@ async fn tools_over_http() {
     assert!(tool_text(&missing).contains("30 days"), "{missing}");
 }
 
-async fn no_streams() {
+#[kit::test]
+async fn mcp_over_http_offers_neither_streams_nor_sessions() {
     let server = server(&[]).await;
     for method in ["GET", "DELETE"] {
         let answer = server.request(method, "/mcp", &[], "").await;
@@ -623,7 +593,8 @@ impl StdioClient {
     }
 }
 
-async fn tools_on_stdio() {
+#[kit::test]
+async fn tools_read_artifacts_over_standard_input_and_output() {
     let log = log();
     let server = server(&[&log]).await;
     let mut stdio = StdioClient::start(server.setup(), server.folder.path());
@@ -650,7 +621,8 @@ async fn tools_on_stdio() {
 
 /// Sends a turn with a long tool output through the real program. The id in the shortened
 /// output leads to the complete text.
-async fn shortened() {
+#[kit::test]
+async fn a_shortened_output_can_be_read_completely_with_and_without_a_server() {
     let log: String = log().repeat(2);
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "I have seen it."}])));
@@ -702,7 +674,8 @@ async fn shortened() {
     client.close().await;
 }
 
-async fn storage_modes() {
+#[kit::test]
+async fn outputs_are_stored_below_the_home_of_the_test_or_not_at_all() {
     let log = log().repeat(2);
     let input = json!([
         {"role": "user", "content": "go"},

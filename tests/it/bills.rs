@@ -4,28 +4,10 @@ mod diagnostics;
 mod simulated_cache;
 mod whole_sessions;
 
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 use simulated_cache::SimulatedCache;
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        case(
-            "R40 a turn shows both bills in its log line, the metrics and the status",
-            both_bills,
-        ),
-        case(
-            "R40 a turn that leaves no room for an answer unshortened says so",
-            too_long_unshortened,
-        ),
-    ];
-    trials.extend(diagnostics::trials());
-    trials.extend(whole_sessions::trials());
-    trials
-}
 
 /// A model with a price and a window of 131,072 tokens.
 const MODEL: &str = "[[providers.up.models]]\nid = \"m\"\nwindow = 131072\n\
@@ -74,7 +56,8 @@ fn assert_near(found: f64, expected: f64) {
 
 /// The same session through a server that shortens nothing shows what the bill without shortening
 /// would really have been.
-async fn both_bills() {
+#[kit::test]
+async fn a_turn_shows_both_bills_in_its_log_line_the_metrics_and_the_status() {
     let sizes = [2_000, 90_000, 1_000, 60_000, 500];
     let whole = "[context]\noutputs = \"whole\"";
     let mut bills = Vec::new();
@@ -115,7 +98,8 @@ async fn both_bills() {
 }
 
 /// The window has 131,072 tokens of 2.7 bytes, of which 20,000 are for the answer.
-async fn too_long_unshortened() {
+#[kit::test]
+async fn a_turn_that_leaves_no_room_for_an_answer_unshortened_says_so() {
     let player = SimulatedCache::new(2.7).serve().await;
     let proxy = Proxy::start_with(&player, setup()).await;
     for (size, is_too_long) in [(280_000, false), (330_000, true), (380_000, true)] {

@@ -14,17 +14,3 @@ mod hostile;
 mod leaving;
 
 pub use cli::run;
-use libtest_mimic::Trial;
-
-pub fn trials() -> Vec<Trial> {
-    [
-        cli::trials(),
-        corpus::trials(),
-        hostile::trials(),
-        leaving::trials(),
-        committed::trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}

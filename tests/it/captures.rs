@@ -13,14 +13,12 @@ use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use adapters::wire::{EncodeOptions, encode};
+use kit::harness::{rows, skip};
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use registry::{Model, ProviderSpec};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use crate::trial::{case_if, name_on, on_each_wire};
 
 mod transcript;
 
@@ -28,11 +26,10 @@ mod transcript;
 /// sent again.
 const COMPACTION_REQUESTS: [&str; 2] = ["compaction-local/002", "compaction-endpoint-0.142/002"];
 
-pub fn trials() -> Vec<Trial> {
+#[test]
+fn recorded_sessions_of_codex_keep_everything() {
     let Some(root) = root() else {
-        let absent =
-            || Err::<(), _>("no recordings found; set CAPTURES_DIR to their folder".to_owned());
-        return vec![case_if("captures", absent, |()| async {})];
+        return skip("no recordings found; set CAPTURES_DIR to their folder");
     };
     let mut sessions: Vec<PathBuf> = fs::read_dir(root)
         .expect("the folder of the recordings can be read")
@@ -41,17 +38,19 @@ pub fn trials() -> Vec<Trial> {
         .collect();
     sessions.sort();
     assert!(!sessions.is_empty(), "the folder has no recordings");
-    on_each_wire(|wire| {
-        let trials = sessions.iter().cloned().map(|session| {
-            let name = session.file_name().unwrap().to_string_lossy().into_owned();
-            let found = move || Ok::<_, String>(session);
-            let name = name_on(wire, &format!("captures::{name}"));
-            case_if(&name, found, move |session| async move {
-                check(wire, &session);
-            })
-        });
-        trials.collect()
-    })
+    let sessions = PlayerWire::ALL.into_iter().flat_map(|wire| {
+        let on_wire = sessions.iter();
+        on_wire.map(move |session| {
+            (
+                format!("{}, {}", session.display(), wire.name()),
+                (wire, session),
+            )
+        })
+    });
+    rows(
+        sessions,
+        |(wire, session)| async move { check(wire, session) },
+    );
 }
 
 fn root() -> Option<PathBuf> {

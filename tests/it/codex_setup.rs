@@ -5,30 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use libtest_mimic::Trial;
 use tempfile::TempDir;
 
 use crate::proxy::{PROGRAM, Setup, write};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S4-Dg the setup names commands that find the same server",
-            commands_with_flags,
-        ),
-        case(
-            "S4-Dg a removal that cannot be done changes nothing",
-            nothing_by_halves,
-        ),
-        case("S4-Dh a dry run shows what the setup then does", dry_run),
-        case(
-            "S4-Dh a dry run fails where the setup would",
-            dry_run_of_a_failure,
-        ),
-        case("S4-Dg only files of the setup are removed", only_ours),
-    ]
-}
 
 /// Prints the prompt of Codex.
 const CODEX: &str = r#"#!/bin/sh
@@ -70,7 +49,8 @@ fn files(home: &Path) -> Option<Vec<String>> {
 
 const SETUP: &str = "codex setup --codex ./codex";
 
-async fn commands_with_flags() {
+#[kit::test]
+async fn the_setup_names_commands_that_find_the_same_server() {
     let home = home();
     write(home.path(), "c.toml", "");
     write(home.path(), "t", "open-sesame");
@@ -103,7 +83,8 @@ async fn commands_with_flags() {
     }
 }
 
-async fn nothing_by_halves() {
+#[kit::test]
+async fn a_removal_that_cannot_be_done_changes_nothing() {
     let home = home();
     succeed(home.path(), SETUP).await;
     succeed(home.path(), &format!("{SETUP} --default")).await;
@@ -126,7 +107,8 @@ async fn nothing_by_halves() {
 const CONFIG: &str = "# mine\r\nmodel = \"gpt\" # fast\r\n\r\n[tui]\r\nseen = true\r\n\
     # further\r\n# settings\r\n# follow\r\n\r\n[projects.\"/home/me\"]\r\ntrust_level = \"trusted\"";
 
-async fn dry_run() {
+#[kit::test]
+async fn a_dry_run_shows_what_the_setup_then_does() {
     for (flags, again, copies) in [
         ("", "--model sandbox/sandbox-1", 0),
         ("--default", "--default --model sandbox/sandbox-1", 2),
@@ -164,7 +146,8 @@ async fn dry_run() {
     assert!(!shown.contains("/respondent-models.json"), "{shown}");
 }
 
-async fn dry_run_of_a_failure() {
+#[kit::test]
+async fn a_dry_run_fails_where_the_setup_would() {
     let home = home();
     write(home.path(), ".codex/config.toml", CONFIG);
     let config = home.path().join(".codex/config.toml");
@@ -293,7 +276,8 @@ fn patched(text: &str, diff: &str) -> String {
     new
 }
 
-async fn only_ours() {
+#[kit::test]
+async fn only_files_of_the_setup_are_removed() {
     let home = home();
     let catalog = "respondent-models.json";
     write(home.path(), &format!(".codex/{catalog}"), "{\"models\":[]}");

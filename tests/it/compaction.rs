@@ -15,18 +15,3 @@ mod founding;
 mod session;
 mod small_windows;
 mod threshold;
-
-use libtest_mimic::Trial;
-
-pub fn trials() -> Vec<Trial> {
-    [
-        cache::trials(),
-        founding::trials(),
-        small_windows::trials(),
-        threshold::trials(),
-        failures::trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}

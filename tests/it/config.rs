@@ -1,49 +1,16 @@
 //! Configuration files, variables, flags and reloading, tested with the real program.
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, write};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "an invalid configuration ends with 64 before the port is bound",
-            bad_files,
-        ),
-        case(
-            "R20 a second server on the port reports the conflict",
-            second_server,
-        ),
-        case("a valid edit is applied", good_edit),
-        case(
-            "an invalid edit is reported and the old configuration stays",
-            bad_edit,
-        ),
-        case("default_model is for Codex only", default_model),
-        case(
-            "a helper of Codex gets the model of its session",
-            helper_model,
-        ),
-        case("the title of a thread takes the least effort", least_effort),
-        case("a refused host and origin are logged once", refused_names),
-        case("the directory providers/ is read", providers_dir),
-        case("a new provider is one file", new_provider),
-        case("models are listed with their prices", models_command),
-        case(
-            "flags override variables, which override the file",
-            precedence,
-        ),
-    ]
-}
 
 /// A base URL at which nothing listens.
 const UNUSED_URL: &str = "http://127.0.0.1:9/v1";
 
-async fn bad_files() {
+#[kit::test]
+async fn an_invalid_configuration_ends_with_64_before_the_port_is_bound() {
     // The port is in use: if the program bound it before reading the file, it would end with 1.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
@@ -110,7 +77,8 @@ async fn bad_files() {
     }
 }
 
-async fn second_server() {
+#[kit::test]
+async fn a_second_server_on_the_port_reports_the_conflict() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let first = Proxy::start(&player).await;
     let address = first.address.to_string();
@@ -130,7 +98,8 @@ async fn status_and_route(proxy: &Proxy, model: &str) -> String {
     format!("{} {route}", reply.status)
 }
 
-async fn good_edit() {
+#[kit::test]
+async fn a_valid_edit_is_applied() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/quick");
@@ -143,7 +112,8 @@ async fn good_edit() {
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/small");
 }
 
-async fn bad_edit() {
+#[kit::test]
+async fn an_invalid_edit_is_reported_and_the_old_configuration_stays() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
     let proxy = Proxy::start_with(&player, setup.clone()).await;
@@ -160,7 +130,8 @@ async fn bad_edit() {
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/large");
 }
 
-async fn refused_names() {
+#[kit::test]
+async fn a_refused_host_and_origin_are_logged_once() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let origin = [("origin", "http://evil.example")];
@@ -193,7 +164,8 @@ async fn refused_names() {
     );
 }
 
-async fn default_model() {
+#[kit::test]
+async fn default_model_is_for_codex_only() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new()
         .provider("passthrough = false\n[[providers.up.models]]\nid = \"large\"")
@@ -215,7 +187,8 @@ async fn default_model() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn helper_model() {
+#[kit::test]
+async fn a_helper_of_codex_gets_the_model_of_its_session() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let models = "passthrough = false\n[[providers.up.models]]\nid = \"large\"\n\
         [[providers.up.models]]\nid = \"small\"";
@@ -289,7 +262,8 @@ async fn helper_model() {
     );
 }
 
-async fn least_effort() {
+#[kit::test]
+async fn the_title_of_a_thread_takes_the_least_effort() {
     let models = "quirks = { reasoning_control = \"effort\" }\n[[providers.up.models]]\nid = \"deep\"\n\
         reasoning = [\"low\", \"high\"]\n[[providers.up.models]]\nid = \"plain\"";
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
@@ -316,7 +290,8 @@ async fn least_effort() {
     }
 }
 
-async fn providers_dir() {
+#[kit::test]
+async fn the_directory_providers_is_read() {
     let (up, other) = (
         repeating_player(PlayerWire::Chat, answer(json!([{"text": "up"}]))).await,
         repeating_player(PlayerWire::Chat, answer(json!([{"text": "other"}]))).await,
@@ -359,7 +334,8 @@ id = "acme-old-1"
 window = 8000
 "#;
 
-async fn new_provider() {
+#[kit::test]
+async fn a_new_provider_is_one_file() {
     let up = repeating_player(PlayerWire::Chat, answer(json!([{"text": "here"}]))).await;
     let acme = repeating_player(
         PlayerWire::Chat,
@@ -395,7 +371,8 @@ async fn new_provider() {
     assert!(cost > 0.0 && cost < 0.01, "{cost}");
 }
 
-async fn models_command() {
+#[kit::test]
+async fn models_are_listed_with_their_prices() {
     let file = format!("base_url = \"{UNUSED_URL}\"\n{ACME}");
     let setup = Setup::new().file("providers/acme.toml", &file);
     let folder = setup.folder(UNUSED_URL);
@@ -421,7 +398,8 @@ async fn models_command() {
     assert!(err.contains("did you mean acme?"), "{err}");
 }
 
-async fn precedence() {
+#[kit::test]
+async fn flags_override_variables_which_override_the_file() {
     let base = Setup::new().arg("check");
     let file = base.clone();
     let variable = base.env("RESPONDENT_LISTEN", "127.0.0.1:2");

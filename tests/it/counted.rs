@@ -1,10 +1,8 @@
-//! A server whose allocator counts the bytes that live. The test program runs as this server if a
-//! variable says so.
+//! A server whose allocator counts the bytes that live: a child process that is this program.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Parser;
 use peak_alloc::PeakAlloc;
@@ -16,8 +14,6 @@ use respondent::log;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The variable that makes the test program a server.
-pub const VARIABLE: &str = "RESPONDENT_TEST_COUNTED";
 /// The socket in the working directory that tells the bytes.
 const SOCKET: &str = "counted";
 
@@ -42,9 +38,8 @@ pub fn live_bytes(folder: &Path) -> LiveBytes {
     }
 }
 
-/// Runs the server if the variable says so.
-pub fn run_child() -> Option<ExitCode> {
-    std::env::var_os(VARIABLE)?;
+/// Runs the server until it is asked to end.
+pub fn serve() {
     let listener = UnixListener::bind(SOCKET).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -63,5 +58,4 @@ pub fn run_child() -> Option<ExitCode> {
     runtime
         .block_on(commands::serve::run_server(inputs, config))
         .unwrap();
-    Some(ExitCode::SUCCESS)
 }

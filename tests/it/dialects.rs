@@ -15,30 +15,14 @@ use kit::player::dialect::{
     ArgumentsForm, CallIdPlacement, FinishReasonForm, ReasoningPlacement, StreamErrorForm,
     UsagePlacement,
 };
-use libtest_mimic::Trial;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
 use self::answer::{ModelAnswer, ModelCall};
 use self::client::{ClientResult, read_as_client};
-use crate::trial::case;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("R5 dialects: each switch alone", || async {
-            each_switch_alone();
-        }),
-        case(
-            "R5 dialects: random switches with random answers",
-            || async {
-                random_switches();
-            },
-        ),
-        case("R3 dialects: errors in a stream", || async { errors() }),
-    ]
-}
-
+#[test]
 fn each_switch_alone() {
     let mut wrong = Vec::new();
     for dialect in switches::single_switches() {
@@ -66,7 +50,8 @@ fn catch_panic(run: impl FnOnce()) -> Result<(), String> {
     })
 }
 
-fn random_switches() {
+#[test]
+fn random_switches_with_random_answers() {
     let answers = (
         switches::any_dialect(),
         answer::any_answer(),
@@ -252,7 +237,8 @@ fn expect_equal<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Resu
 }
 
 /// An error in any form makes the answer fail with the provider's message.
-fn errors() {
+#[test]
+fn errors_in_a_stream() {
     let error = json!({"message": "the engine stopped", "code": 502});
     for form in switches::error_forms() {
         for (done, has_text) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::response::IntoResponse;
 use http::{HeaderMap, Method, StatusCode, Uri};
-use libtest_mimic::Trial;
+use kit::harness::rows;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -17,51 +17,6 @@ use tokio::task::JoinHandle;
 
 use crate::literals::root;
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        case(
-            "R70 what is configured wins over what is discovered",
-            configured_wins,
-        ),
-        case(
-            "R70 a discovered model answers under its own name",
-            own_name,
-        ),
-        case(
-            "R70 what a built-in provider lists beside its file is offered",
-            beside_the_file,
-        ),
-        case("R71 a server that starts later is found", starts_later),
-        case("R71 no turn waits for a list of models", slow_list),
-        case("R71 models that change are noticed", changed),
-        case(
-            "R71 thousands of models are listed within the limits",
-            thousands,
-        ),
-        case(
-            "R71 a list that cannot be read is told with its remedy",
-            unreadable,
-        ),
-        case("R71 another address has other models", other_address),
-        case(
-            "R71 a list gets the key, and its answer does not leave us",
-            key,
-        ),
-    ];
-    for file in fs::read_dir(root().join("fixtures/model_lists")).unwrap() {
-        let path = file.unwrap().path();
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let text = fs::read_to_string(&path).unwrap();
-        let shape: Shape = serde_json::from_str(&text).unwrap();
-        trials.push(case(
-            &format!("R70 discovery: the models and windows of {name}"),
-            move || shape.check(),
-        ));
-    }
-    trials
-}
 
 /// The answers of a server, and what is read from them.
 #[derive(Deserialize)]
@@ -83,6 +38,18 @@ struct Expected {
     window: Option<u64>,
     images: Option<bool>,
     max_output: Option<u64>,
+}
+
+#[test]
+fn the_models_and_windows_of_each_kind_of_server_are_discovered() {
+    let files = fs::read_dir(root().join("fixtures/model_lists")).unwrap();
+    let shapes = files.map(|file| {
+        let path = file.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let shape: Shape = serde_json::from_str(&text).unwrap();
+        (path.display().to_string(), shape)
+    });
+    rows(shapes, Shape::check);
 }
 
 impl Shape {
@@ -282,7 +249,8 @@ async fn command(proxy: &Proxy, setup: &Setup, args: &[&str]) -> String {
     out
 }
 
-async fn configured_wins() {
+#[kit::test]
+async fn what_is_configured_wins_over_what_is_discovered() {
     let mut routes = routes_of(&[]);
     let list = json!({"data": [
         {"id": "new", "max_model_len": 4096},
@@ -311,7 +279,8 @@ async fn configured_wins() {
     assert_eq!(ids_of(&models(&proxy).await), ["known"]);
 }
 
-async fn own_name() {
+#[kit::test]
+async fn a_discovered_model_answers_under_its_own_name() {
     let server = ModelServer::with_models(&["found", "also"]).await;
     // Two providers pass any name on, so that an unknown name leads nowhere.
     let setup = discovering().tables(&format!(
@@ -336,7 +305,8 @@ async fn own_name() {
     assert!(text.contains("model = \"found\""), "{text}");
 }
 
-async fn beside_the_file() {
+#[kit::test]
+async fn what_a_built_in_provider_lists_beside_its_file_is_offered() {
     let server = ModelServer::with_models(&[
         "gpt-5.5",
         "gpt-6-nova",
@@ -371,7 +341,8 @@ async fn beside_the_file() {
     assert_eq!(server.prompts(), ["gpt-7"]);
 }
 
-async fn starts_later() {
+#[kit::test]
+async fn a_server_that_starts_later_is_found() {
     let server = ModelServer::with_models(&["early"]).await;
     let address = server.address;
     let base_url = server.base_url();
@@ -383,7 +354,8 @@ async fn starts_later() {
     wait_for_models(&proxy, &["late"]).await;
 }
 
-async fn slow_list() {
+#[kit::test]
+async fn no_turn_waits_for_a_list_of_models() {
     let never = BTreeMap::from([("GET /v1/models".to_owned(), json!(NEVER))]);
     let server = ModelServer::start(never).await;
     let proxy = Proxy::start_for_url(&server.base_url(), discovering()).await;
@@ -401,7 +373,8 @@ async fn slow_list() {
     assert_eq!(list["models"][0]["slug"], "up/any");
 }
 
-async fn changed() {
+#[kit::test]
+async fn models_that_change_are_noticed() {
     let server = ModelServer::with_models(&["one", "two"]).await;
     let proxy = Proxy::start_for_url(&server.base_url(), discovering()).await;
     wait_for_models(&proxy, &["one", "two"]).await;
@@ -416,7 +389,8 @@ async fn changed() {
     assert_eq!(ids_of(&models(&proxy).await), ["two", "three"]);
 }
 
-async fn thousands() {
+#[kit::test]
+async fn thousands_of_models_are_listed_within_the_limits() {
     let ids: Vec<String> = (0..8_000).map(|n| format!("maker/model-{n}")).collect();
     let names: Vec<&str> = ids.iter().map(String::as_str).collect();
     let server = ModelServer::with_models(&names).await;
@@ -433,7 +407,8 @@ async fn thousands() {
     assert_eq!(server.prompts(), ["maker/model-4999", "maker/model-7999"]);
 }
 
-async fn unreadable() {
+#[kit::test]
+async fn a_list_that_cannot_be_read_is_told_with_its_remedy() {
     for (value, told) in [
         (
             json!("<html>LM Studio</html>"),
@@ -467,7 +442,8 @@ async fn check_unreadable(server: &ModelServer, told: &str) {
     assert!(text.contains(&message), "{text}");
 }
 
-async fn other_address() {
+#[kit::test]
+async fn another_address_has_other_models() {
     let (old, new) = (
         ModelServer::with_models(&["old"]).await,
         ModelServer::start(BTreeMap::new()).await,
@@ -490,7 +466,8 @@ async fn other_address() {
     wait_for_models(&proxy, &[]).await;
 }
 
-async fn key() {
+#[kit::test]
+async fn a_list_gets_the_key_and_its_answer_does_not_leave_us() {
     let server = ModelServer::with_models(&["found"]).await;
     let setup = discovering().provider("api_key_command = \"echo key-of-a-command\"");
     let proxy = Proxy::start_for_url(&server.base_url(), setup.clone()).await;

@@ -6,8 +6,8 @@ mod quirks;
 use std::fs;
 use std::path::Path;
 
+use kit::harness::rows;
 use kit::player::{Player, PlayerScript, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::adapting::run_tool_loop;
@@ -16,37 +16,6 @@ use crate::discovery::{ModelServer, Shape};
 use crate::faults::player;
 use crate::literals::root;
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        case(
-            "R72 doctor: the wire of an unknown server is found",
-            responses_wire,
-        ),
-        case(
-            "R72 doctor: a configured provider gets advice, and no file",
-            configured,
-        ),
-        case("R72 doctor: the header of a key is found", key_header),
-        case(
-            "R72 doctor: the window of a local server is found",
-            local_windows,
-        ),
-        case("R73 doctor: what fails is told with its remedy", failures),
-        case("R73 doctor: the checks of this machine", this_machine),
-    ];
-    for preset in presets() {
-        let name = format!(
-            "R72 doctor: a tool loop runs on the file that it writes: {}",
-            preset.name
-        );
-        trials.push(case(&name, || written_file(preset)));
-    }
-    trials.extend(dialects::trials());
-    trials.extend(quirks::trials());
-    trials
-}
 
 /// The variable with the seed from which servers are drawn.
 const SEED_VARIABLE: &str = "RESPONDENT_TEST_SEED";
@@ -89,6 +58,15 @@ fn check<'a>(report: &'a Value, provider: Option<usize>, name: &str) -> &'a Valu
     found
         .next()
         .unwrap_or_else(|| panic!("no {name}: {report:#}"))
+}
+
+#[test]
+fn a_tool_loop_runs_on_the_file_that_the_doctor_writes() {
+    let presets = presets().into_iter();
+    rows(
+        presets.map(|preset| (preset.name.clone(), preset)),
+        written_file,
+    );
 }
 
 /// The doctor measures an unknown server with few requests; then no request of a tool loop is
@@ -148,7 +126,8 @@ async fn responses_server() -> Player {
     Player::start(script).await.unwrap()
 }
 
-async fn responses_wire() {
+#[kit::test]
+async fn the_wire_of_an_unknown_server_is_found() {
     let player = responses_server().await;
     let setup = Setup::new();
     let folder = setup.folder(UNUSED_URL);
@@ -175,7 +154,8 @@ async fn responses_wire() {
     assert!(err.contains("there is a provider 'lab' already"), "{err}");
 }
 
-async fn key_header() {
+#[kit::test]
+async fn the_header_of_a_key_is_found() {
     let server = ModelServer::with_models(&["found"]).await;
     server.state.lock().unwrap().key = Some(("x-api-key", "the-key-of-the-lab-7"));
     let setup = Setup::new().env("LAB_KEY", "the-key-of-the-lab-7");
@@ -206,7 +186,8 @@ async fn key_header() {
 }
 
 /// Each local server behind an unknown name.
-async fn local_windows() {
+#[kit::test]
+async fn the_window_of_a_local_server_is_found() {
     for (name, discover, model, window) in [
         ("llamacpp", "llamacpp", "smollm2", 2048),
         ("lmstudio", "lmstudio", "qwen3-coder", 16_384),
@@ -238,7 +219,8 @@ async fn local_windows() {
     }
 }
 
-async fn configured() {
+#[kit::test]
+async fn a_configured_provider_gets_advice_and_no_file() {
     let preset = presets()
         .into_iter()
         .find(|preset| preset.name == "kimi")
@@ -261,7 +243,8 @@ async fn configured() {
     assert!(!folder.path().join("providers").exists());
 }
 
-async fn failures() {
+#[kit::test]
+async fn what_fails_is_told_with_its_remedy() {
     let setup = Setup::new();
     let folder = setup.folder(UNUSED_URL);
     let args = ["--url", UNUSED_URL, "--model", "m", "--write"];
@@ -310,7 +293,8 @@ async fn failures() {
     }
 }
 
-async fn this_machine() {
+#[kit::test]
+async fn the_checks_of_this_machine() {
     let setup = Setup::new().env("HTTPS_PROXY", "not a url");
     let folder = setup.folder(UNUSED_URL);
     let file = folder.path().join("occupied");

@@ -1,5 +1,5 @@
-//! Faults of the upstream and the client, and what the client receives. Each trial runs on every
-//! wire of an upstream, but for adaptations of what only one wire has.
+//! Faults of the upstream and the client, and what the client receives. Most tests run on every
+//! wire of an upstream.
 mod adapting;
 mod breaks;
 mod codings;
@@ -16,36 +16,11 @@ mod silence;
 mod stopping;
 
 use kit::player::{Player, PlayerScript, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 pub use messages::provider_messages;
 
-use crate::trial::on_each_wire;
 use crate::turns::parse_steps;
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = on_each_wire(|wire| {
-        let rooms = [
-            breaks::trials(wire),
-            connections::trials(wire),
-            errors::trials(wire),
-            failover::trials(wire),
-            leaving::trials(wire),
-            limits::trials(wire),
-            memory::trials(wire),
-            messages::trials(wire),
-            prompts::trials(wire),
-            retries::trials(wire),
-            silence::trials(wire),
-            stopping::trials(wire),
-        ];
-        rooms.into_iter().flatten().collect()
-    });
-    trials.extend(adapting::trials());
-    trials.extend(codings::trials());
-    trials
-}
 
 /// A player without answers; tests push the answers that they need.
 pub async fn player(wire: PlayerWire) -> Player {

@@ -3,30 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use kit::player::{Player, PlayerWire};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
 use crate::status::run_status;
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R50 the store is counted, checked, copied and exported while the server runs",
-            read_store,
-        ),
-        case(
-            "R50 a purge deletes everything, with a server and without one",
-            purged_store,
-        ),
-        case(
-            "R51 background runs are listed, shown, followed and cancelled",
-            jobs,
-        ),
-    ]
-}
 
 /// Runs a command with the configuration of the server: exit code, output and errors.
 async fn run(proxy: &Proxy, setup: &Setup, words: &[&str]) -> (i32, String, String) {
@@ -56,7 +37,8 @@ async fn server_with_response(setup: &Setup) -> (Player, Proxy, String) {
     (player, proxy, id)
 }
 
-async fn read_store() {
+#[kit::test]
+async fn the_store_is_counted_checked_copied_and_exported_while_the_server_runs() {
     let setup = Setup::new();
     let (_player, proxy, id) = server_with_response(&setup).await;
     let stats = output(&proxy, &setup, &["store", "stats", "--json"]).await;
@@ -115,7 +97,8 @@ async fn read_store() {
     );
 }
 
-async fn purged_store() {
+#[kit::test]
+async fn a_purge_deletes_everything_with_a_server_and_without_one() {
     let setup = Setup::new();
     let (player, mut proxy, id) = server_with_response(&setup).await;
     let (code, _, err) = run(&proxy, &setup, &["store", "purge"]).await;
@@ -146,7 +129,8 @@ async fn begin(proxy: &Proxy) -> String {
     queued["id"].as_str().unwrap().to_owned()
 }
 
-async fn jobs() {
+#[kit::test]
+async fn background_runs_are_listed_shown_followed_and_cancelled() {
     let setup = Setup::new().tables("[jobs]\nrunning = 1");
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, setup.clone()).await;

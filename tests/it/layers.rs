@@ -4,13 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use libtest_mimic::Trial;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Attribute, Item};
 
 use crate::literals::{root, rust_files};
-use crate::trial::case;
 
 /// The rooms of `src` from the lowest layer to the highest. A room may import rooms of lower layers
 /// and of its own, but rooms of one layer must not form a circle.
@@ -39,23 +37,7 @@ const ONE_ROOM: [&[&str]; 2] = [
     ],
 ];
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("layers::rooms_import_lower_layers_only", || async {
-            rooms_import_lower_layers_only();
-        }),
-        case("layers::rooms_of_adapters_form_no_circle", || async {
-            rooms_of_adapters_form_no_circle();
-        }),
-        case("layers::no_two_types_share_a_name", || async {
-            no_two_types_share_a_name();
-        }),
-        case("R32 layers::stored_texts_have_their_share", || async {
-            stored_texts_have_their_share();
-        }),
-    ]
-}
-
+#[test]
 fn rooms_import_lower_layers_only() {
     let imports = imports_of("src");
     let mut faults = Vec::new();
@@ -73,6 +55,7 @@ fn rooms_import_lower_layers_only() {
     assert_no_circle(&imports);
 }
 
+#[test]
 fn rooms_of_adapters_form_no_circle() {
     let name = |room: &str| {
         let group = ONE_ROOM.iter().find(|rooms| rooms.contains(&room));
@@ -122,6 +105,7 @@ fn assert_no_circle(imports: &RoomImports) {
     }
 }
 
+#[test]
 fn no_two_types_share_a_name() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in code_files(&[
@@ -185,6 +169,7 @@ const NO_TEXTS: [&str; 17] = [
 /// Nobody gets a text of the database without its share of the memory: a method of the store that
 /// reads returns a counted value, or a type that is small. Only the files that are named here give
 /// a share up, or read without a budget.
+#[test]
 fn stored_texts_have_their_share() {
     let mut small = Vec::new();
     let mut returned = BTreeSet::new();

@@ -5,10 +5,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use libtest_mimic::Trial;
-
-use crate::trial::case;
-
 /// String literals that equal a provider's id but mean something else, as (file, literal,
 /// reason).
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[];
@@ -30,21 +26,7 @@ const IMPURE: [&str; 10] = [
 /// Maximum number of lines in a source file.
 const MAX_LINES: usize = 800;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("literals::no_code_names_a_provider", || async {
-            no_code_names_a_provider();
-        }),
-        case("literals::dependencies_run_one_way", || async {
-            dependencies_run_one_way();
-        }),
-        case("literals::the_program_holds_no_test_server", || async {
-            the_program_holds_no_test_server();
-        }),
-        case("literals::files_are_small", || async { files_are_small() }),
-    ]
-}
-
+#[test]
 fn no_code_names_a_provider() {
     let ids: Vec<String> = fs::read_dir(root().join("registry/providers"))
         .unwrap()
@@ -129,6 +111,7 @@ fn end_of_string(text: &str) -> Option<usize> {
     })
 }
 
+#[test]
 fn dependencies_run_one_way() {
     let workspace = ["respondent", "registry", "adapters", "excerpts", "kit"];
     let internal = |folder: &str| -> Vec<String> {
@@ -155,6 +138,7 @@ fn dependencies_run_one_way() {
 
 /// Players, strict presets and golden cases belong to the kit, which the program does not depend
 /// on: none of its types is defined in the code that is shipped.
+#[test]
 fn the_program_holds_no_test_server() {
     for folder in [".", "registry", "adapters", "adapters/excerpts"] {
         for name in ["kit", "respondent-kit"] {
@@ -229,6 +213,7 @@ fn dependencies(folder: &str) -> Vec<String> {
     table.keys().chain(of_targets).cloned().collect()
 }
 
+#[test]
 fn files_are_small() {
     let files = rust_files(&["src", "adapters", "registry", "tests"]);
     assert!(files.len() > 50, "{} files found", files.len());

@@ -1,5 +1,6 @@
-//! Integration tests, most of them over real sockets. Each module lists its trials. A trial that
-//! needs data that is absent is reported as ignored, with the reason.
+//! Integration tests, most of them over real sockets. `kit::test` makes an async function a test,
+//! `kit::harness::rows` runs a table, and a test that needs data that is absent says
+//! `kit::harness::skip`.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -7,7 +8,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::string_slice,
-    reason = "clippy does not recognise a program without the standard harness as a test"
+    reason = "clippy does not take the helpers of tests for tests"
 )]
 
 mod adapting;
@@ -15,6 +16,7 @@ mod artifacts;
 mod bills;
 mod bundles;
 mod captures;
+mod child;
 mod codex_setup;
 mod compaction;
 mod config;
@@ -44,64 +46,7 @@ mod stored;
 mod supply;
 mod terminal;
 mod texts;
-mod trial;
 mod trust;
 mod turns;
 mod websocket;
 mod wires;
-
-use std::num::NonZero;
-use std::process::ExitCode;
-use std::thread::available_parallelism;
-
-use libtest_mimic::{Arguments, run};
-
-fn main() -> ExitCode {
-    if let Some(code) = store::run_child().or_else(counted::run_child) {
-        return code;
-    }
-    let trials = [
-        artifacts::trials(),
-        bills::trials(),
-        bundles::trials(),
-        captures::trials(),
-        codex_setup::trials(),
-        compaction::trials(),
-        config::trials(),
-        dialects::trials(),
-        discovery::trials(),
-        doctor::trials(),
-        edge::trials(),
-        faults::trials(),
-        adapting::trials(),
-        kept::trials(),
-        layers::trials(),
-        literals::trials(),
-        openapi::trials(),
-        prefix::trials(),
-        prompts::trials(),
-        recordings::trials(),
-        relay::trials(),
-        trust::trials(),
-        requests::trials(),
-        requirements::trials(),
-        rounds::trials(),
-        run::trials(),
-        secrets::trials(),
-        status::trials(),
-        store::trials(),
-        stored::trials(),
-        supply::trials(),
-        terminal::trials(),
-        texts::trials(),
-        turns::trials(),
-        websocket::trials(),
-        wires::trials(),
-    ];
-    let trials = trials.into_iter().flatten().collect();
-    let mut arguments = Arguments::from_args();
-    // A trial waits for a third of its time, for timers and for other processes.
-    let processors = available_parallelism().map_or(1, NonZero::get);
-    arguments.test_threads.get_or_insert(processors * 2);
-    run(&arguments, trials).exit_code()
-}

@@ -4,35 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kit::player::{Player, PlayerWire, RequestCondition, ScriptedAnswer};
 use kit::request_docs::{self, DocumentedPart};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player, player_with, repeating_player};
 use crate::proxy::{Proxy, Reply, Setup};
 use crate::stored::{asks, client, routes, send, unknown};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S0-Ue the OpenAPI document has every route and no other",
-            routes_agree,
-        ),
-        case(
-            "S0-Uf the OpenAPI document has the parameters that are read",
-            request_parameters,
-        ),
-        case("S0-Ue the OpenAPI document is sound", is_sound),
-        case(
-            "S0-Ue each parameter of the OpenAPI document is read",
-            parameters_are_read,
-        ),
-        case(
-            "S0-Ue each status of the OpenAPI document occurs",
-            statuses_occur,
-        ),
-    ]
-}
 
 /// What the provider says, which may also be a summary.
 const SUMMARY: &str = "The user is Ada and likes tea. Nothing is to be done; go on from here.";
@@ -160,7 +136,8 @@ fn is_of_type(value: &Value, name: &Value) -> bool {
     }
 }
 
-async fn routes_agree() {
+#[kit::test]
+async fn the_openapi_document_has_every_route_and_no_other() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let document = Document::of(&proxy).await;
@@ -169,7 +146,8 @@ async fn routes_agree() {
     assert_eq!(documented, served);
 }
 
-async fn request_parameters() {
+#[kit::test]
+async fn the_openapi_document_has_the_parameters_that_are_read() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let document = Document::of(&proxy).await;
@@ -200,7 +178,8 @@ fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
     }
 }
 
-async fn is_sound() {
+#[kit::test]
+async fn the_openapi_document_is_sound() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let document = Document::of(&proxy).await;
@@ -322,7 +301,8 @@ fn with_bad_parameter(request: &str, name: &str) -> String {
     format!("{request}{separator}{name}=%FF")
 }
 
-async fn parameters_are_read() {
+#[kit::test]
+async fn each_parameter_of_the_openapi_document_is_read() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": SUMMARY}]))).await;
     let proxy = full_server(&player).await;
     let document = Document::of(&proxy).await;
@@ -432,7 +412,8 @@ fn good_body(route: &str) -> Value {
     }
 }
 
-async fn statuses_occur() {
+#[kit::test]
+async fn each_status_of_the_openapi_document_occurs() {
     let endless = ScriptedAnswer {
         when: RequestCondition {
             last_contains: Some("for ever".to_owned()),

@@ -3,34 +3,12 @@
 //! the size of a request without sending it.
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 
 const HEADER: &str = "x-respondent-prefix";
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("the reused prefix of a session is reported", prefix_report),
-        case(
-            "requests are compared with the last one that was answered",
-            compared_with_answered,
-        ),
-        case("input tokens are counted without being sent", input_tokens),
-        case(
-            "input tokens are counted as the model has counted them before",
-            corrected_input_tokens,
-        ),
-        case(
-            "input tokens of an invalid request are refused",
-            invalid_input_tokens,
-        ),
-        case("a large request is answered like any other", large_request),
-    ]
-}
 
 fn turn(items: &[Value]) -> Value {
     json!({
@@ -49,7 +27,8 @@ fn answer_with_usage() -> ScriptedAnswer {
     answer(json!([{"text": "ho"}, {"usage": usage}]))
 }
 
-async fn prefix_report() {
+#[kit::test]
+async fn the_reused_prefix_of_a_session_is_reported() {
     let player = repeating_player(PlayerWire::Chat, answer_with_usage()).await;
     let setup = Setup::new().server("log = \"info,respondent::turn=debug\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -90,7 +69,8 @@ async fn prefix_report() {
 
 /// A provider has not read a request that it refused. So the next request is compared with the last
 /// one that was answered, in the form in which that one was accepted.
-async fn compared_with_answered() {
+#[kit::test]
+async fn requests_are_compared_with_the_last_one_that_was_answered() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let refusal = json!({"status": 400, "json": {"error": {
@@ -119,7 +99,8 @@ async fn compared_with_answered() {
 }
 
 /// A word with its blank is one token, as OpenAI counts it.
-async fn input_tokens() {
+#[kit::test]
+async fn input_tokens_are_counted_without_being_sent() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let mut body = turn(&[user(&"word ".repeat(2_000))]);
@@ -146,7 +127,8 @@ async fn input_tokens() {
     assert!(reply.header(HEADER).unwrap().ends_with("reason=first"));
 }
 
-async fn corrected_input_tokens() {
+#[kit::test]
+async fn input_tokens_are_counted_as_the_model_has_counted_them_before() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let count = async |text: &str| {
@@ -164,7 +146,8 @@ async fn corrected_input_tokens() {
     assert_eq!(count("Another question.").await, other * 2);
 }
 
-async fn invalid_input_tokens() {
+#[kit::test]
+async fn input_tokens_of_an_invalid_request_are_refused() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("passthrough = false")).await;
     for (body, status, code) in [
@@ -197,7 +180,8 @@ async fn invalid_input_tokens() {
 }
 
 /// A separate thread parses and encodes large requests.
-async fn large_request() {
+#[kit::test]
+async fn a_large_request_is_answered_like_any_other() {
     let player: Player = repeating_player(PlayerWire::Chat, answer_with_usage()).await;
     let proxy = Proxy::start(&player).await;
     let text = "0123456789abcdef".repeat(512 << 10);

@@ -1,31 +1,12 @@
 //! Prompt templates: what a provider gets for a request that names one.
 
 use kit::player::{Player, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bundles::run;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{messages, provider};
-use crate::trial::case;
 use crate::websocket::client::Socket;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S0-Ud a prompt is filled in on every way to a turn",
-            every_way,
-        ),
-        case(
-            "S0-Ud a prompt that cannot be filled in is refused on every way",
-            refused,
-        ),
-        case(
-            "S0-Ud a turn replays without the templates of its prompt",
-            replayed,
-        ),
-    ]
-}
 
 const GREETING: &str = r#"
 model = "up/m"
@@ -56,7 +37,8 @@ fn asks(more: Value) -> Value {
     body
 }
 
-async fn every_way() {
+#[kit::test]
+async fn a_prompt_is_filled_in_on_every_way_to_a_turn() {
     let player = provider(&["one", "two", "three", "four", "five"]).await;
     let proxy = greeter(&player).await;
     let filled = [
@@ -119,7 +101,8 @@ async fn every_way() {
     assert!(counted[1] > counted[0] + 300, "{counted:?}");
 }
 
-async fn refused() {
+#[kit::test]
+async fn a_prompt_that_cannot_be_filled_in_is_refused_on_every_way() {
     let player = provider(&[]).await;
     let proxy = greeter(&player).await;
     let unknown = json!({"prompt": {"id": "../../proxy-config"}});
@@ -160,7 +143,8 @@ async fn refused() {
     assert!(player.requests().is_empty());
 }
 
-async fn replayed() {
+#[kit::test]
+async fn a_turn_replays_without_the_templates_of_its_prompt() {
     let player = provider(&[]).await;
     let proxy = greeter(&player).await;
     player.push(ScriptedAnswer::error(400, "the provider says no"));

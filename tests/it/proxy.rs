@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 
+use crate::child;
 use crate::counted::{self, LiveBytes};
 
 /// The file of the program.
@@ -194,7 +195,7 @@ impl Setup {
     /// A command that runs the program in this folder, without the environment of the test.
     pub fn command(&self, folder: &Path) -> Command {
         let mut command = match self.shell {
-            None if self.is_counted => Command::new(std::env::current_exe().unwrap()),
+            None if self.is_counted => child::Child::Serves.command().into(),
             None => Command::new(PROGRAM),
             Some(start) => {
                 let mut shell = Command::new("/bin/sh");
@@ -203,13 +204,13 @@ impl Setup {
             }
         };
         command.current_dir(folder).env_clear().env("HOME", folder);
-        // Nothing that a trial starts reaches the internet. Names that end in `invalid` never
+        // Nothing that a test starts reaches the internet. Names that end in `invalid` never
         // exist.
         command
             .env("HTTPS_PROXY", "http://127.0.0.1:1")
             .env("NO_PROXY", "invalid");
         if self.is_counted {
-            command.env(counted::VARIABLE, "1");
+            command.envs([child::Child::Serves.variable()]);
         }
         if !self.is_unnamed {
             command.env("RESPONDENT_CONFIG", "./proxy-config.toml");
@@ -298,7 +299,7 @@ impl Proxy {
         let mut line = String::new();
         greeting.read_line(&mut line).await.unwrap();
         let mut first_line = None;
-        if setup.is_unnamed {
+        if setup.is_unnamed || setup.is_counted {
             first_line = Some(line.trim_end().to_owned());
             while !line.is_empty() && !line.contains(" http://") {
                 line.clear();

@@ -10,9 +10,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use libtest_mimic::Trial;
-
-use crate::trial::case_if;
+use kit::harness::{rows, skip};
 
 mod answers;
 mod body;
@@ -35,49 +33,53 @@ fn is_other_wire(folder: &str) -> bool {
         || folder.ends_with("-responses")
 }
 
-pub fn trials() -> Vec<Trial> {
-    let counts = case_if(
-        "recordings::token_counts",
-        token_counts::requests,
-        |requests| async move { token_counts::check(&requests).await },
-    );
-    let Some(root) = root() else {
-        let absent =
-            || Err::<(), _>("no recordings found; set RECORDINGS_DIR to their folder".to_owned());
-        return vec![counts, case_if("recordings", absent, |()| async {})];
-    };
-    let folders = folders(&root);
-    assert!(!folders.is_empty(), "the folder has no recordings");
-    let mut trials: Vec<Trial> = folders
-        .iter()
-        .flat_map(|folder| {
-            [
-                folder_trial("answers", folder, answers::check),
-                folder_trial("requests", folder, requests::check),
-            ]
-        })
-        .collect();
-    for folder in native_folders(&root) {
-        trials.push(folder_trial("native", &folder, native::check));
-    }
-    trials.push(counts);
-    trials.push(case_if(
-        "recordings::table",
-        || Ok((root, folders)),
-        |(root, folders)| async move { table::check(&root, &folders) },
-    ));
-    trials
+#[test]
+fn recorded_answers_reach_the_client() {
+    check_folders(folders, answers::check);
 }
 
-/// A trial that checks all recordings of a folder.
-fn folder_trial(what: &str, folder: &Path, check: fn(&str, &[Recording])) -> Trial {
-    let provider = name(folder);
-    let folder = folder.to_owned();
-    case_if(
-        &format!("recordings::{what}::{provider}"),
-        || Ok::<_, String>(folder),
-        move |folder| async move { check(&provider, &body::read_recordings(&folder)) },
-    )
+#[test]
+fn recorded_requests_are_made_again() {
+    check_folders(folders, requests::check);
+}
+
+#[test]
+fn recorded_responses_reach_the_client() {
+    check_folders(native_folders, native::check);
+}
+
+#[test]
+fn the_table_of_the_recordings_is_current() {
+    if let Some(root) = root_or_skip() {
+        table::check(&root, &folders(&root));
+    }
+}
+
+#[kit::test]
+async fn tokens_are_counted_about_as_providers_count_them() {
+    match token_counts::requests() {
+        Ok(requests) => token_counts::check(&requests).await,
+        Err(absent) => skip(&absent),
+    }
+}
+
+/// Checks all recordings of each folder.
+fn check_folders(folders: fn(&Path) -> Vec<PathBuf>, check: fn(&str, &[Recording])) {
+    let Some(root) = root_or_skip() else { return };
+    let folders = folders(&root);
+    assert!(!folders.is_empty(), "the folder has no recordings");
+    let folders = folders.into_iter().map(|folder| (name(&folder), folder));
+    rows(folders, |folder| async move {
+        check(&name(&folder), &body::read_recordings(&folder));
+    });
+}
+
+fn root_or_skip() -> Option<PathBuf> {
+    let root = root();
+    if root.is_none() {
+        skip("no recordings found; set RECORDINGS_DIR to their folder");
+    }
+    root
 }
 
 fn root() -> Option<PathBuf> {

@@ -3,27 +3,10 @@
 //! as their parameter.
 
 use kit::player::{Player, PlayerScript, PlayerWire, RefusalRule, ScriptedAnswer, ScriptedRefusal};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "relay: a tool loop of forty turns gives the upstream its items back",
-            tool_loop,
-        ),
-        case(
-            "relay: a session changes between both wires, with a compaction in between",
-            both_wires,
-        ),
-        case("relay: another wire takes over", failover),
-        case("relay: Codex gets a refusal as text", refusals),
-    ]
-}
 
 /// A player of both wires that refuses what OpenAI refuses.
 async fn strict_player() -> Player {
@@ -62,7 +45,8 @@ pub fn extend(items: &mut Vec<Value>, response: &Value) {
     items.extend(calls.map(result).collect::<Vec<_>>());
 }
 
-async fn tool_loop() {
+#[kit::test]
+async fn a_tool_loop_of_forty_turns_gives_the_upstream_its_items_back() {
     let player = player(PlayerWire::Responses).await;
     let proxy = Proxy::start(&player).await;
     let mut items = vec![json!({"role": "user", "content": "go"})];
@@ -109,7 +93,8 @@ async fn tool_loop() {
     assert!(items.iter().any(|item| item["type"] == "custom_tool_call"));
 }
 
-async fn both_wires() {
+#[kit::test]
+async fn a_session_changes_between_both_wires_with_a_compaction_in_between() {
     let player = strict_player().await;
     let other = format!(
         "[providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n[providers.other.quirks]\nreasoning_replay = \"reasoning_content\"",
@@ -147,7 +132,8 @@ async fn both_wires() {
     assert!(!last.json().to_string().contains("gAAAA-scripted-"));
 }
 
-async fn failover() {
+#[kit::test]
+async fn another_wire_takes_over() {
     let [chat, responses] = PlayerWire::ALL;
     for (up, other) in [(responses, chat), (chat, responses)] {
         let first = repeating_player(up, ScriptedAnswer::error(503, "down")).await;
@@ -165,7 +151,8 @@ async fn failover() {
 }
 
 /// Codex ignores refusals, so that it gets them as text, whether they come in pieces or whole.
-async fn refusals() {
+#[kit::test]
+async fn codex_gets_a_refusal_as_text() {
     let player = player(PlayerWire::Responses).await;
     let proxy = Proxy::start(&player).await;
     let pieces = json!([{"text": "Well. "}, {"refusal": "I will not "}, {"refusal": "bake that."}]);

@@ -4,45 +4,16 @@ use std::io::Write as _;
 
 use kit::player::PlayerWire;
 use kit::strict;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, body, repeating_player};
 use crate::proxy::{Proxy, streaming};
 use crate::stored::background;
-use crate::trial::case;
 use crate::websocket::client::{Socket, TEXT};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("invalid requests are refused", refused),
-        case("unusual but valid requests are served", served),
-        case("R27 hostile JSON", hostile),
-        case(
-            "R81 half a surrogate pair and bytes that are no text are U+FFFD with a note",
-            halves,
-        ),
-        case(
-            "R81 what is no text is replaced on every way into the server",
-            halves_everywhere,
-        ),
-        case("compressed bodies are accepted", compressed),
-        case("every form of tool_choice", tool_choices),
-        case("the routes of the API", routes),
-        case("items of recent answers can be referenced", references),
-        case(
-            "a response names what a tool definition left out",
-            short_tools,
-        ),
-        case(
-            "the messages of a compaction are complete items and change no prompt",
-            compacted_messages,
-        ),
-    ]
-}
-
 /// As the test `tool-calling` of the Open Responses suite asks.
-async fn short_tools() {
+#[kit::test]
+async fn a_response_names_what_a_tool_definition_left_out() {
     let player = repeating_player(
         PlayerWire::Chat,
         answer(json!([
@@ -67,7 +38,8 @@ async fn short_tools() {
 
 /// As the test `compact-response` of the Open Responses suite asks. What providers cache must not
 /// change when the messages come back with the ids that they got.
-async fn compacted_messages() {
+#[kit::test]
+async fn the_messages_of_a_compaction_are_complete_items_and_change_no_prompt() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a summary"}]))).await;
     let proxy = Proxy::start(&player).await;
     let messages = [
@@ -88,7 +60,8 @@ async fn compacted_messages() {
     assert_eq!(prompts[0].to_string(), prompts[1].to_string());
 }
 
-async fn references() {
+#[kit::test]
+async fn items_of_recent_answers_can_be_referenced() {
     let player = repeating_player(
         PlayerWire::Chat,
         answer(json!([
@@ -213,7 +186,8 @@ fn invalid_requests() -> Vec<(Value, &'static str, Value)> {
     ]
 }
 
-async fn refused() {
+#[kit::test]
+async fn invalid_requests_are_refused() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     for (request, param, code) in invalid_requests() {
@@ -240,7 +214,8 @@ async fn refused() {
     assert!(!proxy.log().contains("panicked"));
 }
 
-async fn served() {
+#[kit::test]
+async fn unusual_but_valid_requests_are_served() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let input = |items: Value| json!({"model": "m", "input": items});
@@ -321,7 +296,8 @@ fn request_with_input(value: &str) -> String {
     format!("{{\"model\":\"m\",\"input\":{value}}}")
 }
 
-async fn hostile() {
+#[kit::test]
+async fn hostile_json_is_refused_or_served() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
@@ -424,7 +400,8 @@ async fn hostile() {
 }
 
 /// Bodies with something that is no text; each has the mark in its place for the provider.
-async fn halves() {
+#[kit::test]
+async fn half_a_surrogate_pair_and_bytes_that_are_no_text_are_u_fffd_with_a_note() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let call = |arguments: &str| {
@@ -478,7 +455,8 @@ fn has_text(value: &Value, text: &str) -> bool {
     }
 }
 
-async fn halves_everywhere() {
+#[kit::test]
+async fn what_is_no_text_is_replaced_on_every_way_into_the_server() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     // The mark is in a string of its own, so that it can be replaced by half a pair.
@@ -527,7 +505,8 @@ async fn halves_everywhere() {
     }
 }
 
-async fn compressed() {
+#[kit::test]
+async fn compressed_bodies_are_accepted() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let text = streaming(&body()).to_string();
@@ -544,7 +523,8 @@ async fn compressed() {
     assert_eq!(player.requests()[0].body, player.requests()[1].body);
 }
 
-async fn tool_choices() {
+#[kit::test]
+async fn every_form_of_tool_choice_is_read() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let tools = json!([
@@ -619,7 +599,8 @@ async fn tool_choices() {
     assert_eq!(player.requests().len(), count);
 }
 
-async fn routes() {
+#[kit::test]
+async fn the_routes_of_the_api() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let models: Value = serde_json::from_str(&proxy.get("/v1/models").await.body).unwrap();

@@ -4,21 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use libtest_mimic::Trial;
-
-use crate::trial::case;
-
 const PAGE: &str = "docs/requirements.md";
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("every proof in the requirements exists", proofs_exist),
-        case(
-            "every requirement that a test names has a row",
-            rows_for_ids,
-        ),
-    ]
-}
 
 /// A row of the page: `| id | promise | proofs |`.
 struct Row {
@@ -27,7 +13,8 @@ struct Row {
     proofs: Vec<(String, String)>,
 }
 
-async fn proofs_exist() {
+#[test]
+fn every_proof_in_the_requirements_exists() {
     let rows = rows();
     assert!(rows.len() > 20, "the page has too few rows");
     let mut seen = BTreeSet::new();
@@ -47,7 +34,8 @@ async fn proofs_exist() {
     }
 }
 
-async fn rows_for_ids() {
+#[test]
+fn every_requirement_that_a_test_names_has_a_row() {
     let known: BTreeSet<String> = rows().into_iter().map(|row| row.id).collect();
     let mut missing = BTreeSet::new();
     for path in ["adapters", "registry", "src", "tests"].map(|folder| root().join(folder)) {

@@ -1,5 +1,5 @@
 //! Answers of several rounds: the model calls tools that run in the proxy, and answers to their
-//! results within the same response. Each trial runs on every wire of an upstream.
+//! results within the same response. Most tests run on every wire of an upstream.
 //!
 //! | module | contents |
 //! |---|---|
@@ -11,18 +11,3 @@ mod failures;
 mod history;
 mod server;
 mod table;
-
-use libtest_mimic::Trial;
-
-use crate::trial::on_each_wire;
-
-pub fn trials() -> Vec<Trial> {
-    on_each_wire(|wire| {
-        let rooms = [
-            table::trials(wire),
-            history::trials(wire),
-            failures::trials(wire),
-        ];
-        rooms.into_iter().flatten().collect()
-    })
-}

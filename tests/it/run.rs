@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -16,27 +15,6 @@ use tokio::process::{Child, ChildStdout};
 
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{Proxy, Setup, write};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("R36 Codex runs with a server that ends with it", own_server),
-        case(
-            "R36 Codex runs with the server that runs already",
-            other_server,
-        ),
-        case("R36 the server of another Codex is succeeded", succession),
-        case(
-            "R36 Codex runs although another program has the port",
-            port_in_use,
-        ),
-        case(
-            "R36 signals reach Codex, which respondent outlives",
-            signals,
-        ),
-        case("R36 what is missing is named with its remedy", missing),
-    ]
-}
 
 /// Prints its arguments and its token, waits for a line, and ends with 7.
 const CODEX: &str = r#"#!/bin/sh
@@ -158,7 +136,8 @@ async fn post(address: &str, body: &Value) -> String {
     reply
 }
 
-async fn own_server() {
+#[kit::test]
+async fn codex_runs_with_a_server_that_ends_with_it() {
     let player =
         repeating_player(PlayerWire::Chat, answer(json!([{"text": "Good morning."}]))).await;
     let setup = Setup::new().tables("[[providers.up.models]]\nid = \"m\"");
@@ -194,7 +173,8 @@ async fn own_server() {
     assert_eq!(left, [".local", "codex", "proxy-config.toml", "tmp"]);
 }
 
-async fn other_server() {
+#[kit::test]
+async fn codex_runs_with_the_server_that_runs_already() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let guarded = Setup::new()
         .env("RESPONDENT_TOKEN", "sesame-1234")
@@ -218,7 +198,8 @@ async fn other_server() {
     assert!(!run.folder.path().join(".local").exists());
 }
 
-async fn succession() {
+#[kit::test]
+async fn the_server_of_another_codex_is_succeeded() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new().tables("[[providers.up.models]]\nid = \"m\"");
     let mut first = CodexRun::start(&setup, &player.base_url()).await;
@@ -237,7 +218,8 @@ async fn succession() {
     assert!(TcpStream::connect(&address).is_err());
 }
 
-async fn port_in_use() {
+#[kit::test]
+async fn codex_runs_although_another_program_has_the_port() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
     drop(std::thread::spawn(move || {
@@ -255,7 +237,8 @@ async fn port_in_use() {
     assert_eq!(run.end().await, Some(7));
 }
 
-async fn signals() {
+#[kit::test]
+async fn signals_reach_codex_which_respondent_outlives() {
     let setup = Setup::new().tables("[[providers.up.models]]\nid = \"m\"");
     let mut run = CodexRun::start(&setup, "http://127.0.0.1:9/v1").await;
     // A terminal sends it to both, and Codex decides what it means.
@@ -272,7 +255,8 @@ async fn signals() {
     }
 }
 
-async fn missing() {
+#[kit::test]
+async fn what_is_missing_is_named_with_its_remedy() {
     let empty = Setup::new()
         .unnamed()
         .env("PATH", "/usr/bin:/bin")

@@ -5,31 +5,11 @@ mod bundles;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::faults::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Reply, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("S36 no client header is forwarded upstream", client_head),
-        case("S36 each provider gets its own key", own_keys),
-        case("S36 a redirect is not followed", redirect),
-        case("S40 canaries stay inside", canaries),
-        case(
-            "S40 canaries are in no bundle",
-            bundles::canaries_in_bundles,
-        ),
-        case(
-            "S40 a broken configuration does not show its keys",
-            broken_config,
-        ),
-        case("S44 one record is one line", one_line),
-    ]
-}
 
 /// The names of the headers of a recorded request, sorted.
 fn header_names(player: &Player, request: usize) -> Vec<String> {
@@ -43,7 +23,8 @@ fn header_names(player: &Player, request: usize) -> Vec<String> {
     names
 }
 
-async fn client_head() {
+#[kit::test]
+async fn no_client_header_is_forwarded_upstream() {
     /// The headers that the proxy itself sends.
     const PROXY_HEADERS: [&str; 6] = [
         "accept",
@@ -83,7 +64,8 @@ async fn client_head() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn own_keys() {
+#[kit::test]
+async fn each_provider_gets_its_own_key() {
     let (first, second) = (
         player(PlayerWire::Chat).await,
         player(PlayerWire::Chat).await,
@@ -128,7 +110,8 @@ async fn own_keys() {
     }
 }
 
-async fn redirect() {
+#[kit::test]
+async fn a_redirect_is_not_followed() {
     let elsewhere = repeating_player(PlayerWire::Chat, answer(json!([{"text": "caught"}]))).await;
     for status in [301, 302, 303, 307, 308] {
         let mut redirect = ScriptedAnswer {
@@ -205,7 +188,8 @@ fn reply_text(reply: &Reply) -> String {
     format!("{} {:?} {}", reply.status, reply.headers, reply.body)
 }
 
-async fn canaries() {
+#[kit::test]
+async fn canaries_stay_inside() {
     let player = player(PlayerWire::Chat).await;
     let [one, two, three, four] = KEYS;
     let setup = Setup::new()
@@ -385,7 +369,8 @@ async fn canaries() {
     }
 }
 
-async fn broken_config() {
+#[kit::test]
+async fn a_broken_configuration_does_not_show_its_keys() {
     let [one, two, three, _] = KEYS;
     for (name, provider) in [
         ("an unterminated string", format!("api_key = \"{one}")),
@@ -442,7 +427,8 @@ async fn broken_config() {
     }
 }
 
-async fn one_line() {
+#[kit::test]
+async fn one_record_is_one_line() {
     const FORGED: &str = "\r\n2026-01-01T00:00:00Z  INFO respondent::turn: outcome=\"forged\" \u{1b}[31m\u{9b}\u{2028}\u{202e}end";
     for format in ["human", "json"] {
         let player = player(PlayerWire::Chat).await;

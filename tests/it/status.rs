@@ -1,25 +1,9 @@
 //! `respondent status`, from the running server and without one.
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R37 the status shows running turns, providers and usage",
-            running_server,
-        ),
-        case(
-            "R37 the status says why a provider does not answer",
-            dead_provider,
-        ),
-        case("R37 usage outlives the server", after_the_server),
-    ]
-}
 
 /// An answer that uses 1,000 input tokens, of which 400 were cached, and 50 output tokens.
 fn used() -> ScriptedAnswer {
@@ -78,7 +62,8 @@ fn assert_used(usage: &Value, priced_turns: u64) {
     assert!(usage[1]["turns_without_price"].as_u64() >= Some(1));
 }
 
-async fn running_server() {
+#[kit::test]
+async fn the_status_shows_running_turns_providers_and_usage() {
     let player = player(PlayerWire::Chat).await;
     for _ in 0..3 {
         player.push(used());
@@ -118,7 +103,8 @@ async fn running_server() {
     );
 }
 
-async fn dead_provider() {
+#[kit::test]
+async fn the_status_says_why_a_provider_does_not_answer() {
     let setup = setup();
     let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = dead.local_addr().unwrap();
@@ -146,7 +132,8 @@ async fn dead_provider() {
     assert!(text.contains(&down), "{text}");
 }
 
-async fn after_the_server() {
+#[kit::test]
+async fn usage_outlives_the_server() {
     let player = repeating_player(PlayerWire::Chat, used()).await;
     let setup = setup();
     let mut proxy = Proxy::start_with(&player, setup.clone()).await;

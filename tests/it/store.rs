@@ -2,21 +2,19 @@
 //! process may open it.
 mod isolation;
 mod killed;
-mod large;
+pub mod large;
 mod room;
 
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adapters::plan::Retention;
 use adapters::plan::output::OutputKind;
-use libtest_mimic::Trial;
 use respondent::artifacts::Artifacts;
 use respondent::clock::{Clock, System};
 use respondent::config::{self, Config, Inputs, LoadPurpose};
@@ -26,14 +24,8 @@ use respondent::store::{ArtifactFilter, ArtifactRange, DataDir, NewArtifact, Ope
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::child::Child;
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-/// The variable that makes this program the child process; it names the data directory.
-const CHILD_VARIABLE: &str = "RESPONDENT_TEST_STORE";
-
-/// The same for the child that writes one large artifact.
-const LARGE_VARIABLE: &str = "RESPONDENT_TEST_LARGE_STORE";
 
 /// The variable that says how often the child or the server is killed; the default is 5.
 const KILLS_VARIABLE: &str = "RESPONDENT_TEST_KILLS";
@@ -43,71 +35,12 @@ fn kill_count() -> usize {
     std::env::var(KILLS_VARIABLE).map_or(5, |kills| kills.parse().unwrap())
 }
 
-pub fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        // No timeout, because there may be many kills.
-        Trial::test(
-            "R13 S2-Dc committed artifacts survive a kill of the program",
-            || {
-                tokio::runtime::Runtime::new()?.block_on(killed_child());
-                Ok(())
-            },
-        ),
-        case(
-            "R20 a second server on a data directory fails with advice",
-            second_server,
-        ),
-        case(
-            "a data directory can be used again after its server has ended",
-            restarted_server,
-        ),
-        case(
-            "a command without a server reads the store and does not change it",
-            offline,
-        ),
-        case(
-            "S2-De a server without a usable store starts and reports it once",
-            unusable_data_dir,
-        ),
-        // No timeout here either.
-        Trial::test(
-            "R13 S2-Dc artifacts that a model was shown survive a kill of the server",
-            || {
-                tokio::runtime::Runtime::new()?.block_on(killed::shown_artifacts());
-                Ok(())
-            },
-        ),
-        case(
-            "R18 an artifact of 50 MB is whole or absent after a kill",
-            large::whole_or_absent,
-        ),
-        case(
-            "S2-Df the home directory is not touched",
-            isolation::untouched_home,
-        ),
-        case(
-            "S2-Dh the same input gives the same upstream request",
-            isolation::same_input,
-        ),
-    ];
-    trials.extend(room::trials());
-    trials
-}
-
-/// Runs what a child process does, if this process is one.
-pub fn run_child() -> Option<ExitCode> {
-    if let Some(folder) = std::env::var_os(LARGE_VARIABLE) {
-        return Some(large::run_child(Path::new(&folder)));
-    }
-    std::env::var_os(CHILD_VARIABLE).map(|folder| commit_until_killed(&folder))
-}
-
 /// Commits sets of artifacts until the process is killed. After each commit it prints the ids of
 /// the set, one per line.
-fn commit_until_killed(folder: &OsString) -> ExitCode {
+pub fn commit_until_killed(folder: &Path) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let artifacts = open(Path::new(folder));
+        let artifacts = open(folder);
         assert_eq!(artifacts.retention(), Retention::Disk);
         let seed = u64::from(std::process::id());
         for set in 0.. {
@@ -127,7 +60,6 @@ fn commit_until_killed(folder: &OsString) -> ExitCode {
             }
         }
     });
-    ExitCode::SUCCESS
 }
 
 /// An artifact of a few hundred to some hundred thousand bytes.
@@ -194,18 +126,22 @@ async fn open_existing(data_dir: &DataDir) -> Result<Option<Store>, OpenError> {
 /// Runs the child until it has printed `after` ids, and kills it. Returns everything that it
 /// printed.
 fn kill_after(folder: &Path, after: usize) -> Vec<String> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .env(CHILD_VARIABLE, folder)
+    let mut child = Child::CommitsArtifacts
+        .command()
+        .current_dir(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut printed: Vec<String> = lines.by_ref().take(after).map(Result::unwrap).collect();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ids = lines
+        .map_while(Result::ok)
+        .filter(|line| line.starts_with("art_"));
+    let mut printed: Vec<String> = ids.by_ref().take(after).collect();
     assert_eq!(printed.len(), after, "the child ended by itself");
     child.kill().unwrap();
     child.wait().unwrap();
-    printed.extend(lines.map_while(Result::ok));
+    printed.extend(ids);
     // The last line may have been cut.
     printed.retain(|id| id.len() == id_length());
     printed
@@ -215,7 +151,9 @@ fn id_length() -> usize {
     "art_".len() + 32
 }
 
-async fn killed_child() {
+// An hour, because there may be many kills.
+#[kit::test(minutes = 60)]
+async fn committed_artifacts_survive_a_kill_of_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = Vec::new();
     for kill in 0..kill_count() {
@@ -261,7 +199,8 @@ fn setup_with_data_dir(folder: &TempDir) -> Setup {
     Setup::new().server(&format!("data_dir = \"{}\"", data.display()))
 }
 
-async fn second_server() {
+#[kit::test]
+async fn a_second_server_on_a_data_directory_fails_with_advice() {
     let data = tempfile::tempdir().unwrap();
     let setup = setup_with_data_dir(&data);
     let first = Proxy::start_for_url(UNUSED_URL, setup.clone()).await;
@@ -284,7 +223,8 @@ async fn second_server() {
     drop(first);
 }
 
-async fn restarted_server() {
+#[kit::test]
+async fn a_data_directory_can_be_used_again_after_its_server_has_ended() {
     let data = tempfile::tempdir().unwrap();
     let setup = setup_with_data_dir(&data);
     let mut first = Proxy::start_for_url(UNUSED_URL, setup.clone()).await;
@@ -294,7 +234,8 @@ async fn restarted_server() {
     assert!(!second.log().contains("ARTIFACT_STORE"), "{}", second.log());
 }
 
-async fn unusable_data_dir() {
+#[kit::test]
+async fn a_server_without_a_usable_store_starts_and_reports_it_once() {
     let data = tempfile::tempdir().unwrap();
     std::fs::write(data.path().join("data"), "a file").unwrap();
     let proxy = Proxy::start_for_url(UNUSED_URL, setup_with_data_dir(&data)).await;
@@ -327,7 +268,8 @@ async fn unusable_data_dir() {
     assert_eq!(purged.status, 503, "{}", purged.body);
 }
 
-async fn offline() {
+#[kit::test]
+async fn a_command_without_a_server_reads_the_store_and_does_not_change_it() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     let data_dir = DataDir::new(&config.server.data_dir);

@@ -1,7 +1,6 @@
 //! Stored responses, conversations and background runs, over HTTP and across restarts.
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 pub use owners::{client, routes, send, unknown};
 use serde_json::{Value, json};
 
@@ -18,22 +17,6 @@ mod responses;
 mod shares;
 mod two_owners;
 mod webhooks;
-
-pub fn trials() -> Vec<Trial> {
-    let all = [
-        responses::trials(),
-        conversations::trials(),
-        owners::trials(),
-        two_owners::trials(),
-        answers::trials(),
-        shares::trials(),
-        fair::trials(),
-        clients::trials(),
-        background::trials(),
-        webhooks::trials(),
-    ];
-    all.into_iter().flatten().collect()
-}
 
 /// A provider that answers each request with the next of these texts.
 pub async fn provider(texts: &[&str]) -> Player {

@@ -4,27 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 
-use libtest_mimic::Trial;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::proxy::Setup;
-use crate::trial::case;
 
 const UNUSED_URL: &str = "http://127.0.0.1:1/v1";
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S4-Di labels have a colour on a terminal alone",
-            labels_have_a_colour,
-        ),
-        case(
-            "S4-Dj the configuration is reported in lines that fit a terminal",
-            lines_fit,
-        ),
-    ]
-}
 
 /// What the program writes to a terminal as its standard output, up to `end`.
 async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String {
@@ -58,7 +43,8 @@ async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String 
     shown
 }
 
-async fn labels_have_a_colour() {
+#[kit::test]
+async fn labels_have_a_colour_on_a_terminal_alone() {
     for (command, label, end) in [
         ("serve", "Status", "Ctrl-C to stop"),
         ("check", "listen", "No provider was asked."),
@@ -84,7 +70,8 @@ async fn labels_have_a_colour() {
     assert!(shown.contains("  \u{1b}[36mlisten\u{1b}[0m  "), "{shown:?}");
 }
 
-async fn lines_fit() {
+#[kit::test]
+async fn the_configuration_is_reported_in_lines_that_fit_a_terminal() {
     let room = "r".repeat(60);
     let long = "l".repeat(90);
     for (data, capture) in [(&room, "failures"), (&long, "all")] {

@@ -7,13 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use libtest_mimic::Trial;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::faults::provider_messages;
 use crate::literals::{root, rust_files};
 use crate::proxy::Setup;
-use crate::trial::case;
 
 /// Attributes whose texts nobody reads at run time. Doc comments are shown by the help, if at all.
 const SILENT_ATTRIBUTES: [&str; 6] = ["doc", "expect", "allow", "cfg", "serde", "strum"];
@@ -31,22 +29,8 @@ const COMPARED: [&str; 6] = [
 /// The characters of a line of code, by rustfmt's default.
 const MAX_COMMENT_CHARS: usize = 100;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("all texts for people are in one file", all_texts),
-        case("no error text holds its source twice", || async {
-            no_source_twice();
-        }),
-        case(
-            "no comment line is longer than the lines of the code",
-            || async {
-                no_long_comment();
-            },
-        ),
-    ]
-}
-
-async fn all_texts() {
+#[kit::test]
+async fn all_texts_for_people_are_in_one_file() {
     let mut text = String::new();
     let folder = tempfile::tempdir().unwrap();
     for command in commands(folder.path()).await {
@@ -197,7 +181,8 @@ fn collect(tokens: TokenStream, found: &mut BTreeSet<String>) {
 }
 
 /// The program prints an error with its sources behind it, so a message must not contain a source.
-fn no_source_twice() {
+#[test]
+fn no_error_text_holds_its_source_twice() {
     let mut faults = Vec::new();
     let mut messages = 0;
     for file in rust_files(&[
@@ -226,7 +211,8 @@ fn no_source_twice() {
 
 /// rustfmt does not wrap comments. The rows of a table and lines that only have a link may be
 /// longer.
-fn no_long_comment() {
+#[test]
+fn no_comment_line_is_longer_than_the_lines_of_the_code() {
     let mut faults = Vec::new();
     let mut comments = 0;
     for file in rust_files(&["src", "adapters", "registry", "tests"]) {

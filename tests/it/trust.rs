@@ -5,39 +5,14 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use clap::CommandFactory;
+use kit::harness::rows;
 use kit::player::{Player, PlayerWire};
-use libtest_mimic::Trial;
 use respondent::commands::cli::Cli;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{Proxy, Setup, write};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    let hostile = CONFIGS.iter().enumerate().map(|(number, config)| {
-        let name = format!("S38 a hostile folder runs nothing and moves no key: {number}");
-        case(&name, move || hostile_folder(config))
-    });
-    let others = [
-        case("S38 links in a hostile folder are not followed", links),
-        case("S38 another address gets no usual key", another_address),
-        case(
-            "S38 every command is tried in the hostile folder",
-            all_commands,
-        ),
-        case(
-            "S38 only serve and check read a found file, and say so",
-            found_file,
-        ),
-        case(
-            "S38 a command that needs no key runs no command of the user's file",
-            own_file,
-        ),
-    ];
-    hostile.chain(others).collect()
-}
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
@@ -126,6 +101,11 @@ fn command(line: &str, home: &Path) -> Setup {
     line.split(' ').fold(setup, super::proxy::Setup::arg)
 }
 
+#[test]
+fn a_hostile_folder_runs_nothing_and_moves_no_key() {
+    rows(CONFIGS.into_iter().enumerate(), hostile_folder);
+}
+
 async fn hostile_folder(config: &str) {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "caught"}]))).await;
     let home = home();
@@ -136,7 +116,8 @@ async fn hostile_folder(config: &str) {
     assert_eq!(player.requests().len(), 0);
 }
 
-async fn links() {
+#[kit::test]
+async fn links_in_a_hostile_folder_are_not_followed() {
     let home = home();
     let own = "base_url = \"http://127.0.0.1:1/v1\"\napi_key_command = \"touch ran\"";
     let table = format!("[providers.mine]\n{own}");
@@ -160,7 +141,8 @@ async fn links() {
 
 /// The usual variable of a provider holds a key for the provider's own address. Without
 /// `api_key_env` another address does not get it, and the provider stays off.
-async fn another_address() {
+#[kit::test]
+async fn another_address_gets_no_usual_key() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let home = home();
     let config = format!(
@@ -222,7 +204,8 @@ fn loads_configuration(line: &str) -> bool {
     .any(|name| line.starts_with(name))
 }
 
-async fn all_commands() {
+#[test]
+fn every_command_is_tried_in_the_hostile_folder() {
     fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
         let mut inner = command.get_subcommands().peekable();
         if inner.peek().is_none() {
@@ -246,7 +229,8 @@ async fn all_commands() {
     assert_eq!(known.len(), COMMANDS.len());
 }
 
-async fn found_file() {
+#[kit::test]
+async fn only_serve_and_check_read_a_found_file_and_say_so() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let folder = || Setup::new().folder(&player.base_url());
     let notice = "Using ./proxy-config.toml, which was found in the working directory.";
@@ -272,7 +256,8 @@ async fn found_file() {
     assert_eq!(response["output"][0]["content"][0]["text"], "a");
 }
 
-async fn own_file() {
+#[kit::test]
+async fn a_command_that_needs_no_key_runs_no_command_of_the_users_file() {
     let home = home();
     let own = "[providers.mine]\nbase_url = \"http://127.0.0.1:1/v1\"\n\
         api_key_command = \"touch ran; echo k\"\n\

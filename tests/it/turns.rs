@@ -6,94 +6,15 @@ mod rows;
 
 use kit::player::{ChatDialect, Player, PlayerWire, ReplyForm, ScriptStep, ScriptedAnswer};
 use kit::strict;
-use libtest_mimic::Trial;
 use serde_json::{Map, Value, json};
 
 use self::chat_rows::{call_chunks, text_chunks};
-use self::deferred::{deferred_tools, found_before};
+use self::deferred::deferred_tools;
 use self::rows::{
     early_ends, function_calls, odd_calls, other_tool_types, patch_calls, text_turns, tool,
 };
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::{case, on_each_wire, wire_case};
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = on_each_wire(|wire| {
-        let tables = TABLES.map(|(name, table)| {
-            wire_case(wire, name, move |wire| play(wire, Setup::new(), table()))
-        });
-        let mut trials = Vec::from(tables);
-        trials.extend([
-            wire_case(
-                wire,
-                "apply_patch is repaired where the repair is certain",
-                patches,
-            ),
-            wire_case(
-                wire,
-                "what a search has found stays found in a stored history",
-                found_before,
-            ),
-            wire_case(wire, "usage is the provider's or an estimate", usage),
-            wire_case(
-                wire,
-                "R2 the framing of the upstream does not matter",
-                framing,
-            ),
-            wire_case(
-                wire,
-                "R3 an answer is complete once its finish reason has arrived",
-                finish_reason,
-            ),
-            wire_case(
-                wire,
-                "a JSON answer to a streaming request is read",
-                plain_json,
-            ),
-            wire_case(
-                wire,
-                "R5 call ids are unique in the conversation",
-                unique_call_ids,
-            ),
-            wire_case(
-                wire,
-                "the headers contain the notes and the route",
-                response_headers,
-            ),
-        ]);
-        trials
-    });
-    trials.extend(chat_trials());
-    trials
-}
-
-/// Makes the turns of a table.
-type TurnTable = fn() -> Vec<TurnCase>;
-
-/// The tables of turns that mean the same on every wire.
-const TABLES: [(&str, TurnTable); 6] = [
-    ("turns of text, reasoning and refusals", text_turns),
-    ("turns with function calls", function_calls),
-    ("R5 calls in unusual forms", odd_calls),
-    ("turns with tools of other types", other_tool_types),
-    ("turns with deferred tools", deferred_tools),
-    ("turns that end early", early_ends),
-];
-
-/// The trials of what only the chunks of Chat Completions can say.
-fn chat_trials() -> Vec<Trial> {
-    vec![
-        case("turns of unusual chunks", || {
-            play(PlayerWire::Chat, Setup::new(), text_chunks())
-        }),
-        case("R5 calls in unusual chunks", || {
-            play(PlayerWire::Chat, Setup::new(), call_chunks())
-        }),
-        case("log probabilities are passed on", logprobs),
-        case("an error that is null is none", null_error),
-    ]
-}
 
 /// A turn and its expected output.
 struct TurnCase {
@@ -198,6 +119,46 @@ fn summarize_item(item: &Value) -> Value {
     Value::Array(brief)
 }
 
+#[kit::test(on_each_wire)]
+async fn turns_of_text_reasoning_and_refusals(wire: PlayerWire) {
+    play(wire, Setup::new(), text_turns()).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn turns_with_function_calls(wire: PlayerWire) {
+    play(wire, Setup::new(), function_calls()).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn calls_in_unusual_forms(wire: PlayerWire) {
+    play(wire, Setup::new(), odd_calls()).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn turns_with_tools_of_other_types(wire: PlayerWire) {
+    play(wire, Setup::new(), other_tool_types()).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn turns_with_deferred_tools(wire: PlayerWire) {
+    play(wire, Setup::new(), deferred_tools()).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn turns_that_end_early(wire: PlayerWire) {
+    play(wire, Setup::new(), early_ends()).await;
+}
+
+#[kit::test]
+async fn turns_of_unusual_chunks() {
+    play(PlayerWire::Chat, Setup::new(), text_chunks()).await;
+}
+
+#[kit::test]
+async fn calls_in_unusual_chunks() {
+    play(PlayerWire::Chat, Setup::new(), call_chunks()).await;
+}
+
 /// Runs every turn in four ways: with and without streaming, for Codex and for other clients.
 async fn play(wire: PlayerWire, setup: Setup, cases: Vec<TurnCase>) {
     let player = player(wire).await;
@@ -240,7 +201,8 @@ async fn play(wire: PlayerWire, setup: Setup, cases: Vec<TurnCase>) {
 
 /// The provider gets the tool as a function. One that takes it as it is writes the patch itself,
 /// and its call is passed on as it is.
-async fn patches(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn apply_patch_is_repaired_where_the_repair_is_certain(wire: PlayerWire) {
     let setup = match wire {
         PlayerWire::Chat => Setup::new(),
         PlayerWire::Responses => Setup::new().provider("quirks = { tools = [] }"),
@@ -255,7 +217,8 @@ async fn start_with_answer(wire: PlayerWire, answer: ScriptedAnswer) -> (Player,
     (player, proxy)
 }
 
-async fn usage(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn usage_is_the_providers_or_an_estimate(wire: PlayerWire) {
     let with_usage = json!([{"text": "hi"}, {"usage": {
         "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
         "prompt_tokens_details": {"cached_tokens": 60},
@@ -295,7 +258,8 @@ async fn usage(wire: PlayerWire) {
     proxy.wait_for_log("usage_estimated").await;
 }
 
-async fn logprobs() {
+#[kit::test]
+async fn log_probabilities_are_passed_on() {
     let probability = |token: &str| json!({"token": token, "logprob": -0.5, "bytes": [104], "top_logprobs": [{"token": "x", "logprob": -2.0, "bytes": null}]});
     let chunk = |token: &str| {
         json!({"chunk": {"choices": [{"index": 0, "delta": {"content": token},
@@ -345,7 +309,8 @@ fn documents(wire: PlayerWire) -> Vec<String> {
     }
 }
 
-async fn framing(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_framing_of_the_upstream_does_not_matter(wire: PlayerWire) {
     let data = documents(wire);
     // Every document with this around it.
     let framed = |before: &str, after: &str| -> String {
@@ -399,7 +364,8 @@ async fn framing(wire: PlayerWire) {
     }
 }
 
-async fn finish_reason(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_answer_is_complete_once_its_finish_reason_has_arrived(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start(&player).await;
     for (answer_steps, terminal) in [
@@ -434,7 +400,8 @@ async fn finish_reason(wire: PlayerWire) {
     }
 }
 
-async fn plain_json(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_json_answer_to_a_streaming_request_is_read(wire: PlayerWire) {
     let whole = json!([
         {"reasoning": "why"}, {"text": "whole"},
         {"call": {"id": "c1", "name": "look", "arguments": "{}"}},
@@ -462,7 +429,8 @@ async fn plain_json(wire: PlayerWire) {
     assert_eq!(whole["usage"]["total_tokens"], 7);
 }
 
-async fn unique_call_ids(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn call_ids_are_unique_in_the_conversation(wire: PlayerWire) {
     let long = "x".repeat(65);
     let calls = json!([
         {"call": {"id": "old", "name": "look", "arguments": "{}"}},
@@ -499,7 +467,8 @@ async fn unique_call_ids(wire: PlayerWire) {
     strict::same_output(&stream.response, &whole).unwrap();
 }
 
-async fn null_error() {
+#[kit::test]
+async fn an_error_that_is_null_is_none() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     player.push(answer(
@@ -509,7 +478,8 @@ async fn null_error() {
     assert_eq!(stream.terminal, "response.completed");
 }
 
-async fn response_headers(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_headers_contain_the_notes_and_the_route(wire: PlayerWire) {
     let setup = Setup::new().tables("[routing.aliases]\nfast = \"up/large\"");
     let player = repeating_player(wire, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start_with(&player, setup).await;

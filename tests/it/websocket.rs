@@ -8,17 +8,3 @@ mod framing;
 mod hostile;
 mod lanes;
 mod turns;
-
-use libtest_mimic::Trial;
-
-pub fn trials() -> Vec<Trial> {
-    let all = [
-        turns::trials(),
-        continuing::trials(),
-        framing::trials(),
-        lanes::trials(),
-        hostile::trials(),
-        ending::trials(),
-    ];
-    all.into_iter().flatten().collect()
-}

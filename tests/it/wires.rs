@@ -1,12 +1,10 @@
 //! One place chooses between wires: no other code names one.
 
-use libtest_mimic::Trial;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::layers::{code_files, parsed};
 use crate::literals::root;
-use crate::trial::case;
 
 /// The enums whose variants are wires.
 const ENUMS: [&str; 4] = ["Wire", "WireQuirks", "QuirkPatch", "Decoder"];
@@ -29,12 +27,7 @@ const WIRES: [&str; 4] = [
 /// The files that may also name the patches of one wire: those of all patches.
 const PATCHES: &str = "adapters/src/quirk_patch";
 
-pub fn trials() -> Vec<Trial> {
-    vec![case("wires::only_their_rooms_name_a_wire", || async {
-        only_their_rooms_name_a_wire();
-    })]
-}
-
+#[test]
 fn only_their_rooms_name_a_wire() {
     let (mut faults, mut uses) = (Vec::new(), 0);
     for file in code_files(&[

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use adapters::plan::output::artifact_id;
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -12,24 +11,6 @@ use tokio::net::TcpStream;
 use super::{server, tool_call};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R8 the search of a client that left is stopped",
-            left_searches,
-        ),
-        case(
-            "slow searches do not hold up a search for a text",
-            slow_and_quick,
-        ),
-        case(
-            "R15 a search does not keep the server from ending",
-            search_at_the_end,
-        ),
-    ]
-}
 
 /// A regular expression that is slow in [`slow_text`].
 const SLOW: &str = "a[ab]{400}c";
@@ -47,13 +28,14 @@ fn slow_text() -> String {
 }
 
 /// How long a search runs before its client leaves. If it has not begun by then, nothing is left
-/// to be stopped, and the trial shows nothing.
+/// to be stopped, and the test shows nothing.
 const BEGUN: Duration = Duration::from_millis(300);
 
 /// In this time a search has ended that was stopped. One that goes on takes longer.
 const STOPPED: Duration = Duration::from_secs(15);
 
-async fn left_searches() {
+#[kit::test]
+async fn the_search_of_a_client_that_left_is_stopped() {
     let server = server(&[&slow_text(), "little"]).await;
     let slow = format!("/v1/artifacts/{}/search?q={SLOW}&regex=true", server.ids[0]);
     let tool = tool_call(
@@ -74,7 +56,8 @@ async fn left_searches() {
     assert_eq!((found.status, &found.json()["matches"]), (200, &json!(1)));
 }
 
-async fn slow_and_quick() {
+#[kit::test]
+async fn slow_searches_do_not_hold_up_a_search_for_a_text() {
     let server = server(&[&slow_text(), "little"]).await;
     let slow = format!("/v1/artifacts/{}/search?q={SLOW}&regex=true", server.ids[0]);
     let quick = format!("/v1/artifacts/{}/search?q=itt", server.ids[1]);
@@ -91,7 +74,8 @@ async fn slow_and_quick() {
     }
 }
 
-async fn search_at_the_end() {
+#[kit::test]
+async fn a_search_does_not_keep_the_server_from_ending() {
     let text = slow_text();
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "I have seen it."}])));

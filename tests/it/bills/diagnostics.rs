@@ -2,33 +2,10 @@
 //! earlier response, and which reasoning was left out.
 use kit::player::{Player, PlayerWire};
 use kit::session::SeededRandom;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R41 each of the nine reasons for a cache miss is named",
-            each_reason,
-        ),
-        case(
-            "R41 a prompt that goes on is a hit, and an unknown response is not found",
-            hit_or_unknown,
-        ),
-        case(
-            "R41 a response several turns back is compared, also after a restart",
-            several_turns_back,
-        ),
-        case(
-            "R41 reasoning that a model does not get is listed",
-            removed_reasoning,
-        ),
-    ]
-}
 
 /// How often each reason is brought about.
 const REPEATS: usize = 20;
@@ -160,7 +137,8 @@ async fn bring_about(reason: &str, next: &mut Value, random: &mut SeededRandom, 
     }
 }
 
-async fn each_reason() {
+#[kit::test]
+async fn each_of_the_nine_reasons_for_a_cache_miss_is_named() {
     let (_player, proxy) = proxy().await;
     let mut random = SeededRandom::new(41);
     for reason in REASONS {
@@ -179,7 +157,8 @@ async fn each_reason() {
     }
 }
 
-async fn hit_or_unknown() {
+#[kit::test]
+async fn a_prompt_that_goes_on_is_a_hit_and_an_unknown_response_is_not_found() {
     let (_player, proxy) = proxy().await;
     let mut random = SeededRandom::new(4);
     let first = request("hit", &mut random);
@@ -193,7 +172,8 @@ async fn hit_or_unknown() {
     assert_eq!(*diagnostics(&later), expected);
 }
 
-async fn several_turns_back() {
+#[kit::test]
+async fn a_response_several_turns_back_is_compared_also_after_a_restart() {
     let (player, mut proxy) = proxy().await;
     let mut random = SeededRandom::new(7);
     let mut body = request("long", &mut random);
@@ -239,7 +219,8 @@ async fn several_turns_back() {
     }
 }
 
-async fn removed_reasoning() {
+#[kit::test]
+async fn reasoning_that_a_model_does_not_get_is_listed() {
     let thinking = answer(json!([{"reasoning": "First I look."}, {"text": "Seen."}]));
     let player = repeating_player(PlayerWire::Chat, thinking).await;
     let replays = "[providers.replaying.quirks]\nreasoning_replay = \"reasoning_content\"";

@@ -1,38 +1,11 @@
 //! A session in which shortening costs more than it saves.
 use kit::player::Player;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::simulated_cache::SimulatedCache;
 use super::{MODEL, history};
 use crate::proxy::{Proxy, Reply, Setup};
 use crate::status::{run_status, status};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R42 a session that shortening makes dearer is sent whole, also after a restart",
-            losing_session,
-        ),
-        case(
-            "R42 a session that would not have fitted unshortened goes on being shortened",
-            too_long_session,
-        ),
-        case(
-            "R42 each of eleven agents keeps what was sent when their session is sent whole",
-            eleven_agents,
-        ),
-        case(
-            "R42 a turn that would not have fitted unshortened does not interrupt lost ones, and going back changes nothing",
-            overflow_between,
-        ),
-        case(
-            "R42 a recorded turn of such a session is replayed as it was",
-            replayed,
-        ),
-    ]
-}
 
 /// The provider caches no prompt of fewer tokens. So the shortened requests are never cached, and
 /// those with nothing shortened would be.
@@ -92,7 +65,8 @@ fn assert_continues(later: &str, earlier: &str) {
 
 const LOG: &str = "more than it saved in 3 turns in a row";
 
-async fn losing_session() {
+#[kit::test]
+async fn a_session_that_shortening_makes_dearer_is_sent_whole_also_after_a_restart() {
     let (provider, player) = provider().await;
     let setup = setup();
     let mut proxy = Proxy::start_with(&player, setup.clone()).await;
@@ -128,7 +102,8 @@ async fn losing_session() {
     assert_eq!(is_whole, [false, false, false, false, true, true]);
 }
 
-async fn replayed() {
+#[kit::test]
+async fn a_recorded_turn_of_a_session_that_is_sent_whole_is_replayed_as_it_was() {
     let (_provider, player) = provider().await;
     let setup = setup();
     let proxy = Proxy::start_with(&player, setup.clone()).await;
@@ -161,7 +136,8 @@ async fn replayed() {
     assert!(out.contains("equal"), "{out}");
 }
 
-async fn too_long_session() {
+#[kit::test]
+async fn a_session_that_would_not_have_fitted_unshortened_goes_on_being_shortened() {
     let (provider, player) = provider().await;
     let proxy = Proxy::start_with(&player, setup()).await;
     let body = |outputs: usize| {
@@ -180,7 +156,8 @@ async fn too_long_session() {
     assert!(lengths.iter().all(|length| *length < 5_000), "{lengths:?}");
 }
 
-async fn eleven_agents() {
+#[kit::test]
+async fn each_of_eleven_agents_keeps_what_was_sent_when_their_session_is_sent_whole() {
     const AGENTS: usize = 11;
     let (provider, player) = provider().await;
     let proxy = Proxy::start_with(&player, setup()).await;
@@ -200,7 +177,8 @@ async fn eleven_agents() {
     assert_eq!(is_whole, [false, false, false, true, true, true]);
 }
 
-async fn overflow_between() {
+#[kit::test]
+async fn a_turn_that_fits_only_shortened_interrupts_no_lost_turns_nor_does_going_back() {
     let (provider, player) = provider().await;
     let proxy = Proxy::start_with(&player, setup()).await;
     // The first turn has nothing that could be cached. The fourth would not have fitted.

@@ -3,7 +3,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -11,45 +10,6 @@ use tokio::net::TcpListener;
 use super::corpus::bundle_files::BundleFiles;
 use crate::faults::{answer, body, player};
 use crate::proxy::{Proxy, Reply, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("a failed turn is bundled, shown and replayed", bundled),
-        case(
-            "S41 a background response that failed is replayed with the same events",
-            background,
-        ),
-        case("a bundle is written once, for its owner", written_once),
-        case("turns are selected", selected),
-        case(
-            "the beginning of several ids selects none of them",
-            ambiguous,
-        ),
-        case(
-            "a missing turn is reported, with the turns there are",
-            no_match,
-        ),
-        case("the list shows the turns", listed),
-        case("a server's token is required", tokens),
-        case("S31 S32 strangers get no turns", strangers),
-        case("a bad query names its parameter", queries),
-        case("without a server the folder is read", folder),
-        case("R35 mistakes of the client are not kept", mistakes),
-        case(
-            "another program is not mistaken for a server",
-            foreign_server,
-        ),
-        case("a file that is no bundle is refused", foreign_file),
-        case("a bundle of an earlier format is refused", old_format),
-        case("S2-Ec a turn that is too large says so", too_large),
-        case("a turn is sent to a provider again", live),
-        case(
-            "the exit code distinguishes equal and different turns",
-            different,
-        ),
-    ]
-}
 
 /// Exit code and output of a command.
 #[derive(Debug)]
@@ -129,7 +89,8 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-async fn bundled() {
+#[kit::test]
+async fn a_failed_turn_is_bundled_shown_and_replayed() {
     let (player, proxy) = server().await;
     let failed = request_id(&bad(&player, &proxy).await);
     good(&player, &proxy).await;
@@ -150,7 +111,8 @@ async fn bundled() {
     assert_eq!(player.requests().len(), 2, "a replay went to the provider");
 }
 
-async fn background() {
+#[kit::test]
+async fn a_background_response_that_failed_is_replayed_with_the_same_events() {
     let (player, proxy) = server().await;
     let mut body = body();
     body["background"] = json!(true);
@@ -174,7 +136,8 @@ async fn background() {
     );
 }
 
-async fn written_once() {
+#[kit::test]
+async fn a_bundle_is_written_once_for_its_owner() {
     let (player, proxy) = server().await;
     bad(&player, &proxy).await;
     run(&proxy, "bundle create --output a.tar.zst").await.ok();
@@ -190,7 +153,8 @@ async fn written_once() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-async fn selected() {
+#[kit::test]
+async fn turns_are_selected() {
     let (player, proxy) = server().await;
     let good = good(&player, &proxy).await;
     let response = good.stream().response["id"].as_str().unwrap().to_owned();
@@ -231,7 +195,8 @@ fn short(id: &str) -> &str {
     &random[..8]
 }
 
-async fn ambiguous() {
+#[kit::test]
+async fn the_beginning_of_several_ids_selects_none_of_them() {
     let (player, proxy) = server().await;
     let good = request_id(&good(&player, &proxy).await);
     let bad = request_id(&bad(&player, &proxy).await);
@@ -243,7 +208,8 @@ async fn ambiguous() {
     assert!(files(proxy.folder.path()).is_empty());
 }
 
-async fn no_match() {
+#[kit::test]
+async fn a_missing_turn_is_reported_with_the_turns_there_are() {
     let (player, proxy) = server().await;
     let error = run(&proxy, "bundle create").await.fails(1);
     assert!(
@@ -265,7 +231,8 @@ async fn no_match() {
     assert!(files(proxy.folder.path()).is_empty());
 }
 
-async fn listed() {
+#[kit::test]
+async fn the_list_shows_the_turns() {
     let (player, proxy) = server().await;
     let good = request_id(&good(&player, &proxy).await);
     let bad = request_id(&bad(&player, &proxy).await);
@@ -286,7 +253,8 @@ async fn listed() {
     assert!(!json.to_string().contains("well said"));
 }
 
-async fn tokens() {
+#[kit::test]
+async fn a_servers_token_is_required() {
     let player = player(PlayerWire::Chat).await;
     let locked = setup().server("token_env = \"GATE\"");
     let with = |token: &str| locked.clone().env("GATE", token);
@@ -306,7 +274,8 @@ async fn tokens() {
     assert!(error.contains("token_env or token_file"), "{error}");
 }
 
-async fn strangers() {
+#[kit::test]
+async fn strangers_get_no_turns() {
     let (player, proxy) = server().await;
     bad(&player, &proxy).await;
     let host = proxy.address.to_string();
@@ -330,7 +299,8 @@ async fn strangers() {
     }
 }
 
-async fn queries() {
+#[kit::test]
+async fn a_bad_query_names_its_parameter() {
     let (_player, proxy) = server().await;
     for (query, param) in [
         ("select=all", "select"),
@@ -344,7 +314,8 @@ async fn queries() {
     assert_eq!(reply.error(404)["code"], "turn_not_found");
 }
 
-async fn folder() {
+#[kit::test]
+async fn without_a_server_the_folder_is_read() {
     let (player, mut proxy) = server().await;
     let first = request_id(&bad(&player, &proxy).await);
     let second = request_id(&bad(&player, &proxy).await);
@@ -376,7 +347,8 @@ async fn folder() {
     assert!(error.contains("2 turns are recorded"), "{error}");
 }
 
-async fn mistakes() {
+#[kit::test]
+async fn mistakes_of_the_client_are_not_kept() {
     let (player, mut proxy) = server().await;
     let reference = json!({"model": "m", "input": [{"type": "item_reference", "id": "msg_gone"}]});
     proxy.post(&reference).await.error(400);
@@ -390,7 +362,8 @@ async fn mistakes() {
     assert!(list.contains(&failed[4..12]), "{list}");
 }
 
-async fn foreign_server() {
+#[kit::test]
+async fn another_program_is_not_mistaken_for_a_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -408,7 +381,8 @@ async fn foreign_server() {
     assert!(error.contains("which is not Respondent"), "{error}");
 }
 
-async fn foreign_file() {
+#[kit::test]
+async fn a_file_that_is_no_bundle_is_refused() {
     let setup = setup();
     let folder = setup.folder("http://127.0.0.1:1");
     let folder = folder.path();
@@ -437,7 +411,8 @@ async fn foreign_file() {
     }
 }
 
-async fn old_format() {
+#[kit::test]
+async fn a_bundle_of_an_earlier_format_is_refused() {
     let (player, proxy) = server().await;
     bad(&player, &proxy).await;
     run(&proxy, "bundle create --output old.tar.zst").await.ok();
@@ -458,7 +433,8 @@ async fn old_format() {
 }
 
 /// The provider's answer takes more than a quarter of the memory.
-async fn too_large() {
+#[kit::test]
+async fn a_turn_that_is_too_large_says_so() {
     let player = player(PlayerWire::Chat).await;
     let small = setup().tables("[capture]\nmemory = 400_000");
     let proxy = Proxy::start_with(&player, small).await;
@@ -485,7 +461,8 @@ async fn too_large() {
     assert!(error.contains("attempt 1 answer"), "{error}");
 }
 
-async fn different() {
+#[kit::test]
+async fn the_exit_code_distinguishes_equal_and_different_turns() {
     let (player, proxy) = server().await;
     bad(&player, &proxy).await;
     run(&proxy, "bundle create --output a.tar.zst").await.ok();
@@ -501,7 +478,8 @@ async fn different() {
     assert!(end.fails(65).contains("there is no turn 2"));
 }
 
-async fn live() {
+#[kit::test]
+async fn a_turn_is_sent_to_a_provider_again() {
     let (player, proxy) = server().await;
     let first = request_id(&bad(&player, &proxy).await);
     run(&proxy, "bundle create --output a.tar.zst").await.ok();

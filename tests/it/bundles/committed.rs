@@ -2,11 +2,11 @@
 //! later version must be able to read, show and replay them, with the same bytes on
 //! every machine.
 //!
-//! `BLESS=1 cargo test --test it -- "committed bundle"` records the turns again.
+//! `BLESS=1 cargo test --test it committed_bundles` records the turns again.
 use std::path::{Path, PathBuf};
 
+use kit::harness::rows;
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use respondent::diagnostics::bundle::{Bundle, Scope, compare, show};
 use respondent::diagnostics::replay::replay;
 use serde_json::{Value, json};
@@ -14,22 +14,6 @@ use serde_json::{Value, json};
 use super::corpus::recording::RecordingProxy;
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = COMMITTED
-        .iter()
-        .map(|bundle| {
-            case(&format!("committed bundle: {}", bundle.name), || {
-                bundle.check()
-            })
-        })
-        .collect();
-    trials.push(case("committed bundle: no file is left over", || async {
-        no_file_is_left_over();
-    }));
-    trials
-}
 
 /// A committed bundle with one turn, and what to expect of it.
 struct CommittedBundle {
@@ -107,6 +91,14 @@ fn full_response() -> ScriptedAnswer {
     ]))
 }
 
+#[test]
+fn committed_bundles_are_shown_and_replayed_as_ever() {
+    rows(
+        COMMITTED.iter().map(|bundle| (bundle.name, bundle)),
+        CommittedBundle::check,
+    );
+}
+
 impl CommittedBundle {
     async fn check(&self) {
         let (file, expected) = (path(self.name, "tar.zst"), path(self.name, "answer"));
@@ -180,6 +172,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundles")
 }
 
+#[test]
 fn no_file_is_left_over() {
     let found = std::fs::read_dir(folder()).unwrap();
     let found = found.map(|entry| entry.unwrap().path());

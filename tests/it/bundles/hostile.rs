@@ -1,23 +1,13 @@
 //! Hostile bundles: whatever they contain, a replay ends soon and makes no connection
 //! outside of its own.
+use kit::harness::rows;
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::corpus::bundle_files::BundleFiles;
 use crate::faults::{answer, body, player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    let cases = HOSTILE.iter().map(|hostile| {
-        case(&format!("S42 a hostile bundle: {}", hostile.what), || {
-            ends(hostile)
-        })
-    });
-    cases.collect()
-}
 
 struct Hostile {
     what: &'static str,
@@ -133,6 +123,11 @@ const HOSTILE: &[Hostile] = &[
 ];
 
 const HOURS_US: u64 = 47 * 3600 * 1_000_000;
+
+#[test]
+fn a_hostile_bundle_ends_soon_and_reaches_nobody() {
+    rows(HOSTILE.iter().map(|hostile| (hostile.what, hostile)), ends);
+}
 
 async fn ends(hostile: &'static Hostile) {
     let player = player(PlayerWire::Chat).await;

@@ -2,19 +2,10 @@
 use std::time::Duration;
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![case(
-        "R44 a bundle for a client that left is not made",
-        left_bundles,
-    )]
-}
 
 /// How many turns there are in a bundle.
 const TURNS: usize = 40;
@@ -23,7 +14,8 @@ const BEGUN: Duration = Duration::from_millis(300);
 /// In this time work has ended that was stopped. All of it would take three times as long.
 const STOPPED: Duration = Duration::from_secs(12);
 
-async fn left_bundles() {
+#[kit::test]
+async fn a_bundle_for_a_client_that_left_is_not_made() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "I see."}]))).await;
     let setup = Setup::new().tables("[capture]\nrecent = 50\nmemory = 50_000_000\n");
     let proxy = Proxy::start_with(&player, setup).await;

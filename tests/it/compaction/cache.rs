@@ -1,36 +1,14 @@
 //! A summary is requested as the next turn of the session, so that the provider has the history
 //! in its prompt cache. The summary can be used later, after a restart and with another provider.
 use kit::player::{PlayerWire, RecordedRequest, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::session::{CompactionMethod, METHODS, SUMMARY, Session, messages};
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "compaction: the request for a summary is the next turn of its history",
-            next_turn,
-        ),
-        case(
-            "compaction: a summary can be used after a restart and by another provider",
-            other_provider,
-        ),
-        case(
-            "compaction: heartbeats are sent while the summary is awaited",
-            heartbeats,
-        ),
-        case(
-            "compaction: a client that disconnects cancels it",
-            disconnect,
-        ),
-    ]
-}
-
-async fn next_turn() {
+#[kit::test]
+async fn the_request_for_a_summary_is_the_next_turn_of_its_history() {
     for method in METHODS {
         let player = repeating_player(PlayerWire::Chat, answer(json!([
             {"text": SUMMARY},
@@ -105,7 +83,8 @@ async fn next_turn() {
     }
 }
 
-async fn other_provider() {
+#[kit::test]
+async fn a_summary_can_be_used_after_a_restart_and_by_another_provider() {
     for method in METHODS {
         let first = repeating_player(PlayerWire::Chat, answer(json!([{"text": SUMMARY}]))).await;
         let proxy = Proxy::start(&first).await;
@@ -123,7 +102,8 @@ async fn other_provider() {
     }
 }
 
-async fn heartbeats() {
+#[kit::test]
+async fn heartbeats_are_sent_while_the_summary_is_awaited() {
     let player = repeating_player(
         PlayerWire::Chat,
         ScriptedAnswer {
@@ -148,7 +128,8 @@ async fn heartbeats() {
     }
 }
 
-async fn disconnect() {
+#[kit::test]
+async fn a_client_that_disconnects_cancels_a_compaction() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"stall": true}]))).await;
     let proxy = Proxy::start(&player).await;
     let mut items = Session::with_tool_rounds(1, 10).items;

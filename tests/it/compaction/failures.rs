@@ -1,41 +1,10 @@
 //! Providers that write no summary. The client still gets a valid compaction item.
 use kit::player::{PlayerWire, RecordedRequest, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::session::{CompactionMethod, METHODS, SUMMARY, Session};
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S2-Ca compaction: an answer without a summary leads to a second request",
-            second_request,
-        ),
-        case(
-            "compaction: without a summary from the provider an extract is used",
-            extract,
-        ),
-        case(
-            "compaction: invalid requests for a compaction are refused",
-            invalid_requests,
-        ),
-        case(
-            "compaction: a silent provider leads to heartbeats and, after the timeout, to an extract",
-            silence,
-        ),
-        case(
-            "R45 compaction: a limit that is learned in a compaction is a warning",
-            learned_limit,
-        ),
-        case(
-            "compaction: a shutdown fails it without inventing an item",
-            shutdown,
-        ),
-    ]
-}
 
 fn call() -> ScriptedAnswer {
     answer(
@@ -79,7 +48,8 @@ fn has_tools(sent: &RecordedRequest) -> bool {
         .is_some_and(|tools| *tools != json!([]))
 }
 
-async fn second_request() {
+#[kit::test]
+async fn an_answer_without_a_summary_leads_to_a_second_request() {
     for method in METHODS {
         for (name, first) in answers_without_summary() {
             let player = player(PlayerWire::Chat).await;
@@ -104,7 +74,8 @@ async fn second_request() {
     }
 }
 
-async fn extract() {
+#[kit::test]
+async fn without_a_summary_from_the_provider_an_extract_is_used() {
     for method in METHODS {
         for (name, answer) in answers_without_summary() {
             let player = player(PlayerWire::Chat).await;
@@ -141,7 +112,8 @@ async fn extract() {
     }
 }
 
-async fn invalid_requests() {
+#[kit::test]
+async fn invalid_requests_for_a_compaction_are_refused() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     let post = |body: Value| {
@@ -158,7 +130,8 @@ async fn invalid_requests() {
     assert!(player.requests().is_empty());
 }
 
-async fn silence() {
+#[kit::test]
+async fn a_silent_provider_leads_to_heartbeats_and_after_the_timeout_to_an_extract() {
     for method in METHODS {
         let player = repeating_player(PlayerWire::Chat, answer(json!([{"stall": true}]))).await;
         let setup = Setup::new()
@@ -181,7 +154,8 @@ async fn silence() {
     }
 }
 
-async fn shutdown() {
+#[kit::test]
+async fn a_shutdown_fails_a_compaction_without_inventing_an_item() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"stall": true}]))).await;
     let setup = Setup::new().server("grace = \"10ms\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
@@ -199,7 +173,8 @@ async fn shutdown() {
 }
 
 /// The provider names its window when the summary has begun, so that the engine can do nothing.
-async fn learned_limit() {
+#[kit::test]
+async fn a_limit_that_is_learned_in_a_compaction_is_a_warning() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let overflow = "This model's maximum context length is 100000 tokens. However, your messages resulted in 100010 tokens.";

@@ -1,29 +1,22 @@
 //! The founding case: a session of 850 KB with many outputs of at most 40 KB each, and a provider
 //! that counts 2.7 bytes a token and refuses requests of more than 262,144 tokens.
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::session::{METHODS, SUMMARY, Session, player_with_window};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 
 const WINDOW: u64 = 262_144;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S2-Ea S2-Ec S2-P2a S2-P2h compaction: a session that is larger than its window compacts by every method and continues",
-            || async {
-                let models = format!("models = [{{ id = \"m\", window = {WINDOW} }}]");
-                compacts_and_continues(&models, 0).await;
-            },
-        ),
-        // The window is learned from the refusals.
-        case(
-            "S2-Ea S2-Ec compaction: the same with a provider whose window is not configured",
-            || compacts_and_continues("", 2),
-        ),
-    ]
+#[kit::test]
+async fn a_session_that_is_larger_than_its_window_compacts_by_every_method_and_continues() {
+    let models = format!("models = [{{ id = \"m\", window = {WINDOW} }}]");
+    compacts_and_continues(&models, 0).await;
+}
+
+/// The window is learned from the refusals.
+#[kit::test]
+async fn a_session_compacts_and_continues_although_the_window_is_not_configured() {
+    compacts_and_continues("", 2).await;
 }
 
 async fn compacts_and_continues(models: &str, max_refusals: usize) {

@@ -1,7 +1,6 @@
 //! Small windows, into which the user messages that a client keeps beside a summary may not fit,
 //! and sessions whose tokens have more bytes than the estimate assumes.
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::session::{
@@ -9,26 +8,9 @@ use super::session::{
 };
 use crate::faults::answer;
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "compaction: a session with a small window continues after long user messages",
-            long_user_messages,
-        ),
-        case(
-            "compaction: a session with cheap tokens is summarized as its next turn",
-            cheap_tokens,
-        ),
-        case(
-            "compaction: after an overflow the provider gets a smaller request",
-            refused_then_cut,
-        ),
-    ]
-}
-
-async fn long_user_messages() {
+#[kit::test]
+async fn a_session_with_a_small_window_continues_after_long_user_messages() {
     for window in [8_192, 32_768] {
         // The endpoint itself leaves out the messages for which there is no room.
         for method in [
@@ -80,7 +62,8 @@ async fn large_session() -> (Player, Proxy, Session) {
     (player, proxy, session)
 }
 
-async fn cheap_tokens() {
+#[kit::test]
+async fn a_session_with_cheap_tokens_is_summarized_as_its_next_turn() {
     for method in METHODS {
         let (player, proxy, session) = large_session().await;
         player.push(answer_with_usage(SUMMARY, 80_000));
@@ -95,7 +78,8 @@ async fn cheap_tokens() {
     }
 }
 
-async fn refused_then_cut() {
+#[kit::test]
+async fn after_an_overflow_the_provider_gets_a_smaller_request() {
     let (player, proxy, session) = large_session().await;
     let message = "This model's maximum context length is 32768 tokens. However, your messages resulted in 40000 tokens.";
     player.push(ScriptedAnswer::error(400, message));

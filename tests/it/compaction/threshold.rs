@@ -1,74 +1,11 @@
 //! `context_management`: a history that exceeds the client's threshold is compacted after its
 //! answer, or before it if it does not fit the window.
 use kit::player::{PlayerWire, RecordedRequest, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::session::{SUMMARY, Session, messages, request, user_message};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::{case, on_each_wire, wire_case};
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = on_each_wire(|wire| {
-        vec![
-            wire_case(
-                wire,
-                "compaction: context_management compacts after the answer",
-                after,
-            ),
-            wire_case(
-                wire,
-                "compaction: a call that waits for its result survives a compaction",
-                pending_call,
-            ),
-            wire_case(
-                wire,
-                "compaction: an answer without a summary is complete",
-                fails,
-            ),
-        ]
-    });
-    trials.extend([
-        case(
-            "compaction: a client that sends its whole history again is not compacted again",
-            once,
-        ),
-        case(
-            "compaction: a client that sends nothing from before the summary loses nothing",
-            from_the_summary_on,
-        ),
-        case(
-            "compaction: a stored response continues from its summary",
-            stored,
-        ),
-        case(
-            "compaction: a turn below its threshold is not compacted",
-            below,
-        ),
-        case(
-            "compaction: what the provider counted exceeds the threshold as well",
-            counted,
-        ),
-        case(
-            "compaction: a history that does not fit the window is compacted before its answer",
-            before,
-        ),
-        case(
-            "compaction: a turn that fails is not compacted",
-            failed_turn,
-        ),
-        case(
-            "compaction: heartbeats are sent while the summary behind an answer is awaited",
-            heartbeats,
-        ),
-        case(
-            "compaction: a background answer ends with its summary",
-            background,
-        ),
-    ]);
-    trials
-}
 
 /// A session beyond the threshold that ends with a question.
 fn session() -> Vec<Value> {
@@ -98,7 +35,8 @@ fn from_summary(response: &Value, next: Value) -> Vec<Value> {
     vec![output.last().unwrap().clone(), next]
 }
 
-async fn after(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn context_management_compacts_after_the_answer(wire: PlayerWire) {
     for stream in [true, false] {
         let player = player(wire).await;
         let proxy = Proxy::start(&player).await;
@@ -141,7 +79,8 @@ async fn two_turns(next: impl Fn(&Value) -> Vec<Value>) -> Vec<RecordedRequest> 
     player.requests()
 }
 
-async fn once() {
+#[kit::test]
+async fn a_client_that_sends_its_whole_history_again_is_not_compacted_again() {
     let sent = two_turns(|first| {
         let mut items = session();
         items.extend(first["output"].as_array().unwrap().iter().cloned());
@@ -153,7 +92,8 @@ async fn once() {
     assert_messages(&sent[2], &expected);
 }
 
-async fn from_the_summary_on() {
+#[kit::test]
+async fn a_client_that_sends_nothing_from_before_the_summary_loses_nothing() {
     let sent = two_turns(|first| from_summary(first, user_message("Then commit."))).await;
     assert_messages(&sent[2], &FROM_THE_SUMMARY_ON);
 }
@@ -175,7 +115,8 @@ fn assert_messages(sent: &RecordedRequest, expected: &[&str]) {
     }
 }
 
-async fn stored() {
+#[kit::test]
+async fn a_stored_response_continues_from_its_summary() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     for text in ["the tests pass", SUMMARY, "it is done"] {
@@ -192,7 +133,8 @@ async fn stored() {
     assert!(last[3].contains("the tests pass") && last[4].contains("Then commit."));
 }
 
-async fn pending_call(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_call_that_waits_for_its_result_survives_a_compaction(wire: PlayerWire) {
     let call = json!({"call": {"id": "c9", "name": "exec_command", "arguments": "{\"cmd\":\"cargo test\"}"}});
     let result = json!({"type": "function_call_output", "call_id": "c9", "output": "42 passed"});
     for keeps_all in [true, false] {
@@ -227,7 +169,8 @@ async fn pending_call(wire: PlayerWire) {
     }
 }
 
-async fn fails(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_answer_without_a_summary_is_complete(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let body = limited(&session(), 1000);
@@ -253,7 +196,8 @@ async fn fails(wire: PlayerWire) {
     }
 }
 
-async fn below() {
+#[kit::test]
+async fn a_turn_below_its_threshold_is_not_compacted() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     player.push(says("the tests pass"));
@@ -263,7 +207,8 @@ async fn below() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn counted() {
+#[kit::test]
+async fn what_the_provider_counted_exceeds_the_threshold_as_well() {
     for (output, expected) in [(90, &["message"][..]), (101, &["message", "compaction"])] {
         let player = player(PlayerWire::Chat).await;
         let proxy = Proxy::start(&player).await;
@@ -276,7 +221,8 @@ async fn counted() {
     }
 }
 
-async fn before() {
+#[kit::test]
+async fn a_history_that_does_not_fit_the_window_is_compacted_before_its_answer() {
     let player = player(PlayerWire::Chat).await;
     let setup = Setup::new().provider("models = [{ id = \"m\", window = 8192 }]");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -297,7 +243,8 @@ async fn before() {
     assert!(last[2].contains("Now the tests."));
 }
 
-async fn failed_turn() {
+#[kit::test]
+async fn a_turn_that_fails_is_not_compacted() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let body = limited(&session(), 1000);
@@ -311,7 +258,8 @@ async fn failed_turn() {
     assert_eq!(player.requests().len(), 2);
 }
 
-async fn heartbeats() {
+#[kit::test]
+async fn heartbeats_are_sent_while_the_summary_behind_an_answer_is_awaited() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, Setup::new().server("heartbeat = \"50ms\"")).await;
     player.push(says("the tests pass"));
@@ -325,7 +273,8 @@ async fn heartbeats() {
     assert!(behind.matches("event: response.in_progress").count() > 2);
 }
 
-async fn background() {
+#[kit::test]
+async fn a_background_answer_ends_with_its_summary() {
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start(&player).await;
     player.push(says("the tests pass"));

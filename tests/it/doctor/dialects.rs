@@ -2,14 +2,13 @@
 //! random.
 use std::time::Instant;
 
+use kit::harness::rows;
 use kit::player::{Player, PlayerScript};
 use kit::session::SeededRandom;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{UNUSED_URL, check, doctor, seed, written};
 use crate::proxy::Setup;
-use crate::trial::case;
 
 /// How many servers are drawn.
 const DIALECTS: usize = 30;
@@ -28,14 +27,14 @@ const MAX_SECONDS: u64 = 60;
 /// The window of a model of which nothing is told.
 const ASSUMED_WINDOW: u64 = 131_072;
 
-pub fn trials() -> Vec<Trial> {
-    let trial = |number: usize| {
-        let name = format!("R74 doctor: a server of our own making is understood: {number}");
-        case(&name, move || async move {
+#[test]
+fn a_server_of_our_own_making_is_understood() {
+    rows(
+        (1..=DIALECTS).map(|number| (number, number)),
+        |number| async move {
             InventedServer::draw(seed(SEED), number).run().await;
-        })
-    };
-    (1..=DIALECTS).map(trial).collect()
+        },
+    );
 }
 
 /// A server, and what the doctor should find.

@@ -5,7 +5,6 @@ use std::fs;
 
 use kit::player::{Player, PlayerScript};
 use kit::session::SeededRandom;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{UNUSED_URL, check, doctor, seed, written};
@@ -13,7 +12,6 @@ use crate::adapting::run_tool_loop;
 use crate::adapting::strict::tool_loop_answers;
 use crate::literals::root;
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 
 /// How many servers are drawn.
 const PRESETS: usize = 20;
@@ -42,19 +40,6 @@ const NOT_MEASURED: [(&str, &str); 3] = [
         "shows only in the token counts of two prompts of 4,096 tokens each",
     ),
 ];
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R74 doctor: quirks that are drawn from all provider files are found",
-            drawn,
-        ),
-        case(
-            "R74 doctor: a tool loop does not need what is not measured",
-            not_measured,
-        ),
-    ]
-}
 
 /// A line of `[quirks]` in a provider file.
 #[derive(Clone, Debug, PartialEq)]
@@ -401,7 +386,8 @@ fn script(random: &mut SeededRandom, quirks: &[QuirkLine]) -> Value {
 }
 
 #[expect(clippy::print_stdout, reason = "the figures of a seed")]
-async fn drawn() {
+#[kit::test]
+async fn quirks_that_are_drawn_from_all_provider_files_are_found() {
     let lines: Vec<QuirkLine> = QuirkLine::all();
     let lines: Vec<QuirkLine> = lines
         .into_iter()
@@ -449,7 +435,8 @@ async fn drawn() {
 }
 
 /// On servers that have what is not measured, a tool loop runs without it.
-async fn not_measured() {
+#[kit::test]
+async fn a_tool_loop_does_not_need_what_is_not_measured() {
     let lines = QuirkLine::all().into_iter();
     let lines = lines.filter(|line| NOT_MEASURED.iter().any(|(key, _)| *key == line.key));
     let mut seen: Vec<QuirkLine> = Vec::new();

@@ -1,48 +1,10 @@
 //! Bodies that are too large, or that contradict their framing or coding.
 use std::io::Write;
 
-use libtest_mimic::Trial;
 use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
 use tokio::io::AsyncWriteExt;
 
 use super::server::{Server, read_to_close};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R25 a truthful length over the limit is refused unread",
-            announced_too_large,
-        ),
-        case(
-            "R25 a chunked body is refused at the limit",
-            chunked_too_large,
-        ),
-        case("R25 a wrong length does no harm", wrong_length),
-        case(
-            "R25 the error response arrives although the whole body is sent",
-            refused_while_sending,
-        ),
-        case(
-            "R25 a body that goes on after its refusal is cut off",
-            sending_after_a_refusal,
-        ),
-        case(
-            "R25 the size on the wire is limited for coded bodies too",
-            large_on_the_wire,
-        ),
-        case(
-            "the observer can change the status of a refusal",
-            observer_changes_a_status,
-        ),
-        case("R26 bombs are refused at the decoded limit", bombs),
-        case(
-            "R26 codings: members are joined, truncated and unknown ones refused",
-            codings,
-        ),
-        case("R27 bytes that are not UTF-8 are refused", not_text),
-    ]
-}
 
 const LIMIT: usize = 1 << 20;
 const JSON: &str = "Content-Type: application/json\r\n";
@@ -59,7 +21,8 @@ async fn limited() -> Server {
     Server::with(settings, ListenLimits::default()).await
 }
 
-async fn announced_too_large() {
+#[kit::test]
+async fn a_truthful_length_over_the_limit_is_refused_unread() {
     let server = limited().await;
     for length in [
         (LIMIT + 1).to_string(),
@@ -87,7 +50,8 @@ async fn announced_too_large() {
         .assert_ok("1048576 bytes");
 }
 
-async fn chunked_too_large() {
+#[kit::test]
+async fn a_chunked_body_is_refused_at_the_limit() {
     let server = limited().await;
     let mut stream = server.connect().await;
     let head = format!(
@@ -109,7 +73,8 @@ async fn chunked_too_large() {
     assert_eq!(server.turns(), 0);
 }
 
-async fn sending_after_a_refusal() {
+#[kit::test]
+async fn a_body_that_goes_on_after_its_refusal_is_cut_off() {
     let server = limited().await;
     let mut stream = server.connect().await;
     let head = format!(
@@ -130,7 +95,8 @@ async fn sending_after_a_refusal() {
     }
 }
 
-async fn wrong_length() {
+#[kit::test]
+async fn a_wrong_length_does_no_harm() {
     let server = limited().await;
     // More than announced: the rest is not taken as a request.
     let headers = format!("{JSON}Content-Length: 2\r\n");
@@ -153,7 +119,8 @@ async fn wrong_length() {
     assert_eq!(server.turns(), 1);
 }
 
-async fn refused_while_sending() {
+#[kit::test]
+async fn the_error_response_arrives_although_the_whole_body_is_sent() {
     let server = limited().await;
     // More than the buffers of the sockets hold. Every write must succeed, because a
     // client whose write fails does not read the response.
@@ -180,7 +147,8 @@ fn zstd_skipped(length: u32) -> Vec<u8> {
     frame
 }
 
-async fn large_on_the_wire() {
+#[kit::test]
+async fn the_size_on_the_wire_is_limited_for_coded_bodies_too() {
     let server = limited().await;
     let headers = format!("{JSON}Content-Encoding: zstd\r\nTransfer-Encoding: chunked\r\n");
     for (length, status) in [(1000, 200), (2 << 20, 413)] {
@@ -200,7 +168,8 @@ async fn large_on_the_wire() {
     }
 }
 
-async fn observer_changes_a_status() {
+#[kit::test]
+async fn the_observer_can_change_the_status_of_a_refusal() {
     let server = limited().await;
     let body = vec![b'x'; LIMIT + 1];
     server
@@ -243,7 +212,8 @@ fn deflate(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-async fn bombs() {
+#[kit::test]
+async fn bombs_are_refused_at_the_decoded_limit() {
     let server = limited().await;
     let zeros = vec![b' '; 10 << 20];
     // 32 KB for a gigabyte, 10 KB for ten megabytes, and many gzip members.
@@ -270,7 +240,8 @@ async fn bombs() {
     assert_eq!(*server.log.refused.lock().unwrap(), ["too_large"; 4]);
 }
 
-async fn codings() {
+#[kit::test]
+async fn codings_members_are_joined_truncated_and_unknown_ones_refused() {
     let server = limited().await;
     let text = br#"{"input":"hello hello hello hello"}"#;
     let zstd = zstd::encode_all(text.as_slice(), 3).unwrap();
@@ -318,7 +289,8 @@ async fn codings() {
     }
 }
 
-async fn not_text() {
+#[kit::test]
+async fn bytes_that_are_not_utf_8_are_refused() {
     let server = limited().await;
     for bytes in [
         b"\"\xff\"".as_slice(),

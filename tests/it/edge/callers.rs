@@ -1,39 +1,8 @@
 //! The guard: DNS rebinding, cross-site pages, tokens.
-use libtest_mimic::Trial;
 use respondent::secrets::Token;
 use respondent::serve::{EdgeSettings, GuardSettings, ListenLimits};
 
 use super::server::Server;
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S31 a foreign host is refused on every route before the body",
-            foreign_host,
-        ),
-        case(
-            "S31 loopback names, addresses, configured hosts and holders of the token are served",
-            host_table,
-        ),
-        case("S32 pages of other origins are refused", foreign_origins),
-        case("S32 posts that need no preflight are refused", simple_posts),
-        case(
-            "S32 preflights are refused without a permission",
-            preflights,
-        ),
-        case(
-            "S32 only a configured origin gets a permission",
-            configured_origin,
-        ),
-        case(
-            "S34 every route but healthz requires the token",
-            token_everywhere,
-        ),
-        case("S34 only the exact token is accepted", wrong_tokens),
-        case("changed settings apply to the next request", reload),
-    ]
-}
 
 const ROUTES: [&str; 11] = [
     "GET /healthz",
@@ -59,7 +28,8 @@ async fn guarded(guard: GuardSettings) -> Server {
     Server::with(settings, ListenLimits::default()).await
 }
 
-async fn foreign_host() {
+#[kit::test]
+async fn a_foreign_host_is_refused_on_every_route_before_the_body() {
     let server = Server::start().await;
     let port = server.addr.port();
     for route in ROUTES.iter().filter(|route| **route != "GET /healthz") {
@@ -93,7 +63,8 @@ async fn foreign_host() {
 }
 
 /// Whether a host is served: by a server without a token, and by one whose token is sent.
-async fn host_table() {
+#[kit::test]
+async fn loopback_names_addresses_configured_hosts_and_holders_of_the_token_are_served() {
     let hosts = vec!["box.lan".to_owned(), "named.lan:9".to_owned()];
     let open = guarded(GuardSettings {
         hosts,
@@ -161,7 +132,8 @@ async fn host_table() {
     }
 }
 
-async fn foreign_origins() {
+#[kit::test]
+async fn pages_of_other_origins_are_refused() {
     let server = Server::start().await;
     let port = server.addr.port();
     for route in ROUTES {
@@ -189,7 +161,8 @@ async fn foreign_origins() {
     typed.assert_ok("ok");
 }
 
-async fn simple_posts() {
+#[kit::test]
+async fn posts_that_need_no_preflight_are_refused() {
     let server = Server::start().await;
     for kind in [
         "Content-Type: text/plain\r\n",
@@ -227,7 +200,8 @@ async fn simple_posts() {
 const PREFLIGHT: &str = "Access-Control-Request-Method: POST\r\n\
     Access-Control-Request-Headers: authorization,content-type,x-stainless-os\r\n";
 
-async fn preflights() {
+#[kit::test]
+async fn preflights_are_refused_without_a_permission() {
     let server = Server::start().await;
     for target in ["/v1/responses", "/healthz", "/nowhere", "*"] {
         for origin in ["Origin: http://evil.example\r\n", ""] {
@@ -241,7 +215,8 @@ async fn preflights() {
     }
 }
 
-async fn configured_origin() {
+#[kit::test]
+async fn only_a_configured_origin_gets_a_permission() {
     let origins = vec!["http://localhost:3000".to_owned(), "*".to_owned()];
     let token = Some(Token::new("open-sesame").unwrap());
     let server = guarded(GuardSettings {
@@ -291,7 +266,8 @@ async fn configured_origin() {
         .assert_error(403, "origin_not_allowed");
 }
 
-async fn token_everywhere() {
+#[kit::test]
+async fn every_route_but_healthz_requires_the_token() {
     let token = Some(Token::new("open-sesame").unwrap());
     let server = guarded(GuardSettings {
         token,
@@ -325,7 +301,8 @@ async fn token_everywhere() {
     }
 }
 
-async fn wrong_tokens() {
+#[kit::test]
+async fn only_the_exact_token_is_accepted() {
     let token = Some(Token::new("open-sesame").unwrap());
     let server = guarded(GuardSettings {
         token,
@@ -357,7 +334,8 @@ async fn wrong_tokens() {
     assert_eq!(server.turns(), 0);
 }
 
-async fn reload() {
+#[kit::test]
+async fn changed_settings_apply_to_the_next_request() {
     let server = Server::start().await;
     server.post_turn(b"{}", "").await.assert_ok("2 bytes");
     let mut settings = EdgeSettings::clone(&server.settings.load());

@@ -1,26 +1,7 @@
 //! Requests whose framing could be understood in two ways.
 use std::sync::atomic::Ordering::SeqCst;
 
-use libtest_mimic::Trial;
-
 use super::server::Server;
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R28 ambiguous framing never yields a second request",
-            ambiguous,
-        ),
-        case("R28 broken lines are refused", broken_lines),
-        case(
-            "R28 an absolute target must name this server",
-            absolute_form,
-        ),
-        case("R28 nothing is read after a chunked body", after_chunked),
-        case("R29 heads that are too large are refused", large_heads),
-    ]
-}
 
 /// A request that an attacker hides in the body of another one.
 const HIDDEN: &str = "GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n";
@@ -49,7 +30,8 @@ const FRAMINGS: [&str; 20] = [
     "X: y\r\n Transfer-Encoding: chunked\r\nContent-Length: 5",
 ];
 
-async fn ambiguous() {
+#[kit::test]
+async fn ambiguous_framing_never_yields_a_second_request() {
     for framing in FRAMINGS {
         let server = Server::start().await;
         let request = format!(
@@ -91,7 +73,8 @@ const BROKEN: [&[u8]; 14] = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 ];
 
-async fn broken_lines() {
+#[kit::test]
+async fn broken_lines_are_refused() {
     let server = Server::start().await;
     for request in BROKEN {
         let reply = server.send_raw(request).await;
@@ -110,7 +93,8 @@ async fn broken_lines() {
     assert_eq!(server.log.models.load(SeqCst), 0);
 }
 
-async fn absolute_form() {
+#[kit::test]
+async fn an_absolute_target_must_name_this_server() {
     let server = Server::start().await;
     for target in [
         "http://evil.example/models",
@@ -132,7 +116,8 @@ async fn absolute_form() {
         .assert_ok("models");
 }
 
-async fn after_chunked() {
+#[kit::test]
+async fn nothing_is_read_after_a_chunked_body() {
     let server = Server::start().await;
     let request = format!(
         "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
@@ -157,7 +142,8 @@ async fn after_chunked() {
     assert_eq!(server.turns(), 1);
 }
 
-async fn large_heads() {
+#[kit::test]
+async fn heads_that_are_too_large_are_refused() {
     let server = Server::start().await;
     let many = "X-Many: 1\r\n".repeat(10_000);
     let just_over = "X: 1\r\n".repeat(101);

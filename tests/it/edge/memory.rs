@@ -2,7 +2,6 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use respondent::net::memory::{MemoryKind, ProcessMemory};
 use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
 use tokio::io::AsyncWriteExt;
@@ -11,29 +10,6 @@ use tokio::time::sleep;
 
 use super::routes::begun;
 use super::server::{LARGE_ANSWER, Server, read_to_close};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R32 a body beyond the memory of the process is refused, and taken when there is room",
-            unfinished_bodies,
-        ),
-        case("R32 a coded body counts as it is decoded", coded_bodies),
-        case(
-            "R32 an answer counts until its client has taken it",
-            unread_answer,
-        ),
-        case(
-            "R32 a body waits for memory that is about to be free",
-            waiting,
-        ),
-        case(
-            "R32 a body has all of its memory before it is read, or waits with nothing in hand",
-            reserved_at_once,
-        ),
-    ]
-}
 
 const MIB: usize = 1 << 20;
 
@@ -84,7 +60,8 @@ async fn freed(memory: &ProcessMemory) {
     }
 }
 
-async fn unfinished_bodies() {
+#[kit::test]
+async fn a_body_beyond_the_memory_of_the_process_is_refused_and_taken_when_there_is_room() {
     let (server, memory) = server(12 * MIB).await;
     let one = unfinished(&server, &memory, 3 * MIB).await;
     let reply = server.post_turn(&vec![b' '; 2 * MIB], "").await;
@@ -101,7 +78,8 @@ async fn unfinished_bodies() {
     freed(&memory).await;
 }
 
-async fn coded_bodies() {
+#[kit::test]
+async fn a_coded_body_counts_as_it_is_decoded() {
     let (server, memory) = server(4 * MIB).await;
     let bomb = zstd::encode_all(vec![b' '; 8 * MIB].as_slice(), 1).unwrap();
     assert!(bomb.len() < 8 * 1024);
@@ -111,7 +89,8 @@ async fn coded_bodies() {
     freed(&memory).await;
 }
 
-async fn unread_answer() {
+#[kit::test]
+async fn an_answer_counts_until_its_client_has_taken_it() {
     let (server, memory) = server(usize::MAX).await;
     let mut unread = begun(&server, b"large answer").await;
     while memory.used_for(MemoryKind::Answers) < LARGE_ANSWER {
@@ -121,7 +100,8 @@ async fn unread_answer() {
     freed(&memory).await;
 }
 
-async fn waiting() {
+#[kit::test]
+async fn a_body_waits_for_memory_that_is_about_to_be_free() {
     let (server, memory) = server(4 * MIB).await;
     let mut running = memory.share(MemoryKind::Answers);
     running.set(4 * MIB);
@@ -137,7 +117,8 @@ async fn waiting() {
     reply.await.assert_ok("1048576 bytes");
 }
 
-async fn reserved_at_once() {
+#[kit::test]
+async fn a_body_has_all_of_its_memory_before_it_is_read_or_waits_with_nothing_in_hand() {
     let (server, memory) = server(12 * MIB).await;
     let bytes = 3 * MIB;
     let mut first = announced(&server, bytes, 1).await;

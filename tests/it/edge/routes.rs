@@ -1,46 +1,15 @@
 //! Paths and methods, and panics in handlers.
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 
 use super::server::{Server, read_to_close};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("every path of a route is served", served),
-        case("one trailing slash makes no difference", trailing_slash),
-        case("HEAD is served where GET is", head),
-        case(
-            "R29 unknown, escaped and climbing paths are not found",
-            not_found,
-        ),
-        case("a 404 names the path and what is served", not_found_message),
-        case(
-            "R85 a form to an unknown path is not found",
-            forms_to_nowhere,
-        ),
-        case("the id of a route is decoded", decoded_ids),
-        case("a 405 names the methods of its path", methods),
-        case("a websocket upgrade is answered with 426", websocket),
-        case("R12 a panic costs its own request", panic_in_a_turn),
-        case(
-            "R12 a panic in a stream cuts its own connection",
-            panic_in_a_stream,
-        ),
-        case("R8 a turn is dropped when its client leaves", disconnect),
-        case(
-            "R8 a client that leaves is noticed whatever it has sent behind its request",
-            disconnect_behind_unread_bytes,
-        ),
-    ]
-}
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
-async fn served() {
+#[kit::test]
+async fn every_path_of_a_route_is_served() {
     let server = Server::start().await;
     for path in [
         "/v1/responses",
@@ -70,7 +39,8 @@ async fn served() {
     }
 }
 
-async fn trailing_slash() {
+#[kit::test]
+async fn one_trailing_slash_makes_no_difference() {
     let server = Server::start().await;
     for (path, body) in [
         ("/v1/models/", "models"),
@@ -96,7 +66,8 @@ async fn trailing_slash() {
         .assert_error(404, "unknown_url");
 }
 
-async fn head() {
+#[kit::test]
+async fn head_is_served_where_get_is() {
     let server = Server::start().await;
     for (path, length) in [("/healthz", "2"), ("/v1/models", "6"), ("/items/one", "8")] {
         let reply = server.request(&format!("HEAD {path}"), "", b"").await;
@@ -107,7 +78,8 @@ async fn head() {
     assert_eq!((reply.status(), reply.body()), (405, ""));
 }
 
-async fn not_found() {
+#[kit::test]
+async fn unknown_escaped_and_climbing_paths_are_not_found() {
     let server = Server::start().await;
     for path in [
         "/",
@@ -143,7 +115,8 @@ async fn not_found() {
     }
 }
 
-async fn not_found_message() {
+#[kit::test]
+async fn a_404_names_the_path_and_what_is_served() {
     let server = Server::start().await;
     let list = "POST /v1/responses, GET /v1/models, GET /v1/models/{id}, GET /v1/items/{id}, \
                 DELETE /v1/items/{id}, GET /healthz";
@@ -167,7 +140,8 @@ async fn not_found_message() {
     }
 }
 
-async fn forms_to_nowhere() {
+#[kit::test]
+async fn a_form_to_an_unknown_path_is_not_found() {
     let server = Server::start().await;
     for path in ["/v1/files", "/openai/vector_stores", "/v1/uploads/"] {
         for kind in [
@@ -184,7 +158,8 @@ async fn forms_to_nowhere() {
     }
 }
 
-async fn decoded_ids() {
+#[kit::test]
+async fn the_id_of_a_route_is_decoded() {
     let server = Server::start().await;
     for (path, body) in [
         ("/v1/models/lab/small", "model lab/small"),
@@ -199,7 +174,8 @@ async fn decoded_ids() {
     }
 }
 
-async fn methods() {
+#[kit::test]
+async fn a_405_names_the_methods_of_its_path() {
     let server = Server::start().await;
     for (line, allow) in [
         ("GET /v1/responses", "POST"),
@@ -219,7 +195,8 @@ async fn methods() {
     }
 }
 
-async fn websocket() {
+#[kit::test]
+async fn a_websocket_upgrade_is_answered_with_426() {
     let server = Server::start().await;
     for path in ["/v1/responses", "/responses/", "/openai/v1/responses"] {
         let request = format!(
@@ -239,7 +216,8 @@ async fn websocket() {
         .assert_error(405, "method_not_allowed");
 }
 
-async fn panic_in_a_turn() {
+#[kit::test]
+async fn a_panic_costs_its_own_request() {
     let server = Server::start().await;
     let mut others = Vec::new();
     for _ in 0..50 {
@@ -255,7 +233,8 @@ async fn panic_in_a_turn() {
     }
 }
 
-async fn panic_in_a_stream() {
+#[kit::test]
+async fn a_panic_in_a_stream_cuts_its_own_connection() {
     let server = Server::start().await;
     let reply = server.post_turn(b"broken stream", "").await;
     assert!(
@@ -265,14 +244,16 @@ async fn panic_in_a_stream() {
     server.post_turn(b"{}", "").await.assert_ok("2 bytes");
 }
 
-async fn disconnect() {
+#[kit::test]
+async fn a_turn_is_dropped_when_its_client_leaves() {
     let server = Server::start().await;
     let client = begun(&server, b"stuck").await;
     drop(client);
     server.log.dropped.notified().await;
 }
 
-async fn disconnect_behind_unread_bytes() {
+#[kit::test]
+async fn a_client_that_leaves_is_noticed_whatever_it_has_sent_behind_its_request() {
     let server = Server::start().await;
     let another = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
     for behind in [&b"\r\n"[..], &another, &another.repeat(1_000)] {

@@ -2,7 +2,6 @@
 use std::time::Duration;
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,27 +12,6 @@ use super::routes::begun;
 use super::server::{Reply, Server, read_to_close};
 use crate::faults::{answer, body, repeating_player};
 use crate::proxy::Proxy;
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("R24 dribbled headers are cut off", headers_dribbled),
-        case("R24 a silent connection is cut off", silent),
-        case("R24 an idle connection is closed", idle_keep_alive),
-        case("R24 a dribbled body is refused", body_dribbled),
-        case("R24 a body that stops is refused", body_stops),
-        case("R24 a crowd of slow peers does not shut others out", crowd),
-        case("R24 a client that takes no byte is dropped", takes_nothing),
-        case(
-            "a connection over the limit waits until another closes",
-            connection_limit,
-        ),
-        case(
-            "a connection that has its answer takes no place of others",
-            answered,
-        ),
-    ]
-}
 
 const SHORT: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_mins(10);
@@ -62,7 +40,8 @@ async fn dribble(stream: TcpStream, byte: u8) -> Reply {
     }
 }
 
-async fn headers_dribbled() {
+#[kit::test]
+async fn dribbled_headers_are_cut_off() {
     let server = Server::with(EdgeSettings::default(), short_heads()).await;
     let mut stream = server.connect().await;
     stream
@@ -73,14 +52,16 @@ async fn headers_dribbled() {
     assert!([0, 408].contains(&reply.status()), "{reply:?}");
 }
 
-async fn silent() {
+#[kit::test]
+async fn a_silent_connection_is_cut_off() {
     let server = Server::with(EdgeSettings::default(), short_heads()).await;
     let mut stream = server.connect().await;
     let reply = read_to_close(&mut stream).await;
     assert!([0, 408].contains(&reply.status()), "{reply:?}");
 }
 
-async fn idle_keep_alive() {
+#[kit::test]
+async fn an_idle_connection_is_closed() {
     let server = Server::with(EdgeSettings::default(), short_heads()).await;
     let mut stream = server.connect().await;
     for _ in 0..2 {
@@ -108,7 +89,8 @@ async fn posting(body: BodyLimits) -> (Server, TcpStream) {
     (server, stream)
 }
 
-async fn body_dribbled() {
+#[kit::test]
+async fn a_dribbled_body_is_refused() {
     let limits = BodyLimits {
         grace: SHORT,
         idle: NEVER,
@@ -121,7 +103,8 @@ async fn body_dribbled() {
     assert_eq!(server.turns(), 0);
 }
 
-async fn body_stops() {
+#[kit::test]
+async fn a_body_that_stops_is_refused() {
     let limits = BodyLimits {
         grace: NEVER,
         idle: SHORT,
@@ -135,7 +118,8 @@ async fn body_stops() {
 }
 
 /// The server is a process of its own: both ends would be more descriptors than one may have.
-async fn crowd() {
+#[kit::test]
+async fn a_crowd_of_slow_peers_does_not_shut_others_out() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "all"}]))).await;
     let proxy = Proxy::start(&player).await;
     let mut crowd = Vec::new();
@@ -151,7 +135,8 @@ async fn crowd() {
     drop(crowd);
 }
 
-async fn takes_nothing() {
+#[kit::test]
+async fn a_client_that_takes_no_byte_is_dropped() {
     let limits = ListenLimits {
         write_timeout: SHORT,
         connections: 1,
@@ -164,7 +149,8 @@ async fn takes_nothing() {
     server.post_turn(b"{}", "").await.assert_ok("2 bytes");
 }
 
-async fn connection_limit() {
+#[kit::test]
+async fn a_connection_over_the_limit_waits_until_another_closes() {
     let limits = ListenLimits {
         connections: 1,
         ..ListenLimits::default()
@@ -195,7 +181,8 @@ async fn connection_limit() {
     second.await.assert_ok("2 bytes");
 }
 
-async fn answered() {
+#[kit::test]
+async fn a_connection_that_has_its_answer_takes_no_place_of_others() {
     let limits = ListenLimits {
         connections: 1,
         ..ListenLimits::default()

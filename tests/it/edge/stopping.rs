@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use respondent::serve::listen::Accept;
 use respondent::serve::{EdgeSettings, ListenLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,27 +11,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::routes::begun;
 use super::server::{Server, read_to_close};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R15 a drain ends idle connections and accepts no more",
-            idle_at_drain,
-        ),
-        case(
-            "R15 a turn that ends within the grace period is served completely",
-            within_grace,
-        ),
-        case(
-            "R15 streams end when the grace period is over",
-            end_after_grace,
-        ),
-        case("R15 streams that do not end are dropped", dropped),
-        case("R15 the grace period can be ended early", grace_ended_early),
-        case("R21 the server goes on after accept errors", accept_errors),
-    ]
-}
 
 async fn stopping(grace: Duration) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -48,7 +26,8 @@ async fn stopping(grace: Duration) -> Server {
 
 const LONG: Duration = Duration::from_mins(10);
 
-async fn idle_at_drain() {
+#[kit::test]
+async fn a_drain_ends_idle_connections_and_accepts_no_more() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     // The drain must end the connection, not the idle timeout.
@@ -69,7 +48,8 @@ async fn idle_at_drain() {
     assert!(TcpStream::connect(server.addr).await.is_err());
 }
 
-async fn within_grace() {
+#[kit::test]
+async fn a_turn_that_ends_within_the_grace_period_is_served_completely() {
     let server = stopping(LONG).await;
     let mut streaming = begun(&server, b"stream").await;
     server.shutdown.drain.cancel();
@@ -81,7 +61,8 @@ async fn within_grace() {
     server.serving.await.unwrap();
 }
 
-async fn end_after_grace() {
+#[kit::test]
+async fn streams_end_when_the_grace_period_is_over() {
     let server = stopping(Duration::from_millis(50)).await;
     let mut streaming = begun(&server, b"stream").await;
     server.shutdown.drain.cancel();
@@ -95,7 +76,8 @@ async fn end_after_grace() {
     server.serving.await.unwrap();
 }
 
-async fn dropped() {
+#[kit::test]
+async fn streams_that_do_not_end_are_dropped() {
     let server = stopping(Duration::from_millis(50)).await;
     let mut stubborn = begun(&server, b"stubborn").await;
     let _stuck = begun(&server, b"stuck").await;
@@ -111,7 +93,8 @@ async fn dropped() {
     server.log.dropped.notified().await;
 }
 
-async fn grace_ended_early() {
+#[kit::test]
+async fn the_grace_period_can_be_ended_early() {
     let server = stopping(LONG).await;
     let _stuck = begun(&server, b"stuck").await;
     server.shutdown.drain.cancel();
@@ -139,7 +122,8 @@ impl Accept for Failing {
     }
 }
 
-async fn accept_errors() {
+#[kit::test]
+async fn the_server_goes_on_after_accept_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let source = Failing {

@@ -1,50 +1,11 @@
 //! If a provider refuses a turn for a known reason, the proxy adapts the request and sends it
 //! again. The next turn is adapted from the start. In notes, logs and metrics this is `healed`.
+use kit::harness::rows;
 use kit::player::{Player, PlayerWire, RequestCondition, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{answer, player_with, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::{case, on_each_wire, wire_case};
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials = on_each_wire(|wire| {
-        let cases = ADAPTATION_CASES
-            .iter()
-            .filter(|case| case.wires.contains(&wire));
-        let adapts = cases.map(|case| {
-            wire_case(wire, &format!("adapts: {}", case.name), move |wire| {
-                adapts(wire, case)
-            })
-        });
-        let others = [
-            wire_case(
-                wire,
-                "a learned window is listed and respected",
-                learned_window,
-            ),
-            wire_case(
-                wire,
-                "an adaptation that does not help is dropped",
-                unhelpful_adaptation,
-            ),
-        ];
-        adapts.chain(others).collect()
-    });
-    trials.extend([
-        case(
-            "reasoning that the provider demands is sent",
-            missing_reasoning,
-        ),
-        case(
-            "cached reasoning is sent for a client that does not send it",
-            reasoning_cache,
-        ),
-        case("a turn is adapted at the fallback", at_fallback),
-    ]);
-    trials
-}
 
 /// A refusal of a provider: the refused request, the error, and the adapted request.
 struct AdaptationCase {
@@ -220,6 +181,17 @@ async fn adapts_once(player: &Player, proxy: &Proxy, body: &Value) {
     proxy.wait_for_log("healed (").await;
 }
 
+#[test]
+fn a_refused_request_is_adapted() {
+    let cases = PlayerWire::ALL.into_iter().flat_map(|wire| {
+        let on_wire = ADAPTATION_CASES
+            .iter()
+            .filter(move |case| case.wires.contains(&wire));
+        on_wire.map(move |case| (format!("{}, {}", case.name, wire.name()), (wire, case)))
+    });
+    rows(cases, |(wire, case)| adapts(wire, case));
+}
+
 async fn adapts(wire: PlayerWire, case: &'static AdaptationCase) {
     let player = player_with(
         wire,
@@ -253,7 +225,8 @@ fn loop_without_reasoning() -> Value {
 
 const MISSING_REASONING_ERROR: &str = r#"{"message": "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"}"#;
 
-async fn missing_reasoning() {
+#[kit::test]
+async fn reasoning_that_the_provider_demands_is_sent() {
     for replay in [
         "none",
         "reasoning_content",
@@ -277,7 +250,8 @@ async fn missing_reasoning() {
     }
 }
 
-async fn reasoning_cache() {
+#[kit::test]
+async fn cached_reasoning_is_sent_for_a_client_that_does_not_send_it() {
     let thinks = answer(json!([
         {"reasoning": "I must look."},
         {"call": {"id": "c1", "name": "f", "arguments": "{}"}}
@@ -297,7 +271,8 @@ async fn reasoning_cache() {
     }
 }
 
-async fn learned_window(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_learned_window_is_listed_and_respected(wire: PlayerWire) {
     let overflow = r#"{"message": "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens (10 in the messages, 9000 in the completion).", "code": "context_length_exceeded"}"#;
     let player = player_with(
         wire,
@@ -318,7 +293,8 @@ async fn learned_window(wire: PlayerWire) {
 }
 
 /// If the adapted request is refused for the same reason, the refusal was misunderstood.
-async fn unhelpful_adaptation(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_adaptation_that_does_not_help_is_dropped(wire: PlayerWire) {
     let blind = r#"{"message": "This model does not support image input."}"#;
     let player = player_with(wire, vec![refusal("first", blind), repeating_text("well")]).await;
     let proxy = Proxy::start(&player).await;
@@ -333,7 +309,8 @@ async fn unhelpful_adaptation(wire: PlayerWire) {
     assert!(player.requests()[2].body.contains("image_url"));
 }
 
-async fn at_fallback() {
+#[kit::test]
+async fn a_turn_is_adapted_at_the_fallback() {
     let quota = ScriptedAnswer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
         ..ScriptedAnswer::error(429, "")

@@ -1,41 +1,10 @@
 //! The upstream's answer breaks off, at every possible event.
 use kit::player::{ConnectionCut, PlayerWire, ScriptStep, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::wire_case;
 use crate::turns::parse_steps;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(wire, "R6 upstream ends at every event", |wire| {
-            at_every_event(wire, Break::Fin)
-        }),
-        wire_case(wire, "R6 upstream is reset at every event", |wire| {
-            at_every_event(wire, Break::Rst)
-        }),
-        wire_case(wire, "R6 upstream sends an error at every event", |wire| {
-            at_every_event(wire, Break::Error)
-        }),
-        wire_case(
-            wire,
-            "R6 upstream sends invalid JSON at every event",
-            |wire| at_every_event(wire, Break::NotJson),
-        ),
-        wire_case(
-            wire,
-            "R6 errors inside the stream keep their kind",
-            error_kinds,
-        ),
-        wire_case(
-            wire,
-            "R6 Codex never gets an incomplete call",
-            incomplete_calls,
-        ),
-    ]
-}
 
 /// How the upstream breaks off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,6 +81,26 @@ fn text_and_reasoning(steps: &[ScriptStep]) -> (String, String) {
     (text, reasoning)
 }
 
+#[kit::test(on_each_wire)]
+async fn upstream_ends_at_every_event(wire: PlayerWire) {
+    at_every_event(wire, Break::Fin).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn upstream_is_reset_at_every_event(wire: PlayerWire) {
+    at_every_event(wire, Break::Rst).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn upstream_sends_an_error_at_every_event(wire: PlayerWire) {
+    at_every_event(wire, Break::Error).await;
+}
+
+#[kit::test(on_each_wire)]
+async fn upstream_sends_invalid_json_at_every_event(wire: PlayerWire) {
+    at_every_event(wire, Break::NotJson).await;
+}
+
 async fn at_every_event(wire: PlayerWire, break_kind: Break) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
@@ -181,7 +170,8 @@ async fn at_every_event(wire: PlayerWire, break_kind: Break) {
     assert!(!proxy.log().contains("panicked"));
 }
 
-async fn error_kinds(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn errors_inside_the_stream_keep_their_kind(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let overflow = "This model's maximum context length is 8 tokens.";
@@ -223,7 +213,8 @@ async fn error_kinds(wire: PlayerWire) {
     }
 }
 
-async fn incomplete_calls(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn codex_never_gets_an_incomplete_call(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     player.push(answer(json!([

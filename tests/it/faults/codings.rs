@@ -4,26 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use libtest_mimic::Trial;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use super::body;
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("R83 a coded stream flows event by event", flows),
-        case("R83 coded documents and errors are read", documents),
-        case("R83 what cannot be decoded names its coding", undecodable),
-        case(
-            "R83 a small body that becomes a large one is refused",
-            bombs,
-        ),
-    ]
-}
 
 const FIRST: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"first \"}}]}\n\n";
 const SECOND: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"second\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
@@ -148,7 +134,8 @@ fn whole(coding: &str, text: &str) -> [Vec<u8>; 2] {
     [coded(coding, [text, ""]).concat(), Vec::new()]
 }
 
-async fn flows() {
+#[kit::test]
+async fn a_coded_stream_flows_event_by_event() {
     for coding in CODINGS {
         let pieces = coded(coding, [FIRST, SECOND]);
         let provider = RawProvider::start(200, &header(coding), pieces).await;
@@ -177,7 +164,8 @@ async fn flows() {
     }
 }
 
-async fn documents() {
+#[kit::test]
+async fn coded_documents_and_errors_are_read() {
     for coding in CODINGS {
         if coding != "br" {
             let pieces = whole(coding, DOCUMENT);
@@ -195,7 +183,8 @@ async fn documents() {
     }
 }
 
-async fn undecodable() {
+#[kit::test]
+async fn what_cannot_be_decoded_names_its_coding() {
     let not_gzip = [
         vec![
             0x1f, 0x8b, 8, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0xff,
@@ -237,7 +226,8 @@ async fn undecodable() {
     }
 }
 
-async fn bombs() {
+#[kit::test]
+async fn a_small_body_that_becomes_a_large_one_is_refused() {
     let blanks = " ".repeat(64 << 20);
     let mut bombs: Vec<(&str, Vec<u8>)> = ["gzip", "deflate", "zstd"]
         .map(|coding| (coding, whole(coding, &blanks).concat()))

@@ -2,7 +2,6 @@
 use std::sync::Arc;
 
 use kit::player::{Player, PlayerWire};
-use libtest_mimic::Trial;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -15,34 +14,12 @@ use tokio_rustls::TlsAcceptor;
 use super::messages::{FINAL, REPEAT, path};
 use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::wire_case;
 
 const KEY: &[u8] = include_bytes!("../../../fixtures/tls/key.pem");
 /// A certificate for 127.0.0.1 that signs itself.
 const SERVER: &str = include_str!("../../../fixtures/tls/server.pem");
 /// The same, marked as the certificate of an authority.
 const AUTHORITY: &str = include_str!("../../../fixtures/tls/authority.pem");
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(wire, "R38 a failed connection says why", reasons),
-        wire_case(
-            wire,
-            "R38 a certificate that is refused says why",
-            certificates,
-        ),
-        wire_case(
-            wire,
-            "R38 a certificate is trusted once ca_file names it",
-            trusted,
-        ),
-        wire_case(
-            wire,
-            "R38 a server on this machine needs no certificates of the system",
-            no_certificates,
-        ),
-    ]
-}
 
 /// Asserts what a client and Codex are told when the provider is at this base URL.
 async fn check(wire: PlayerWire, setup: Setup, base_url: &str, what: &str, code: Option<&str>) {
@@ -57,7 +34,8 @@ async fn check(wire: PlayerWire, setup: Setup, base_url: &str, what: &str, code:
     assert_eq!(stream.error_code(), code, "{expected}");
 }
 
-async fn reasons(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_failed_connection_says_why(wire: PlayerWire) {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed_at = closed.local_addr().unwrap();
     drop(closed);
@@ -120,7 +98,8 @@ async fn reasons(wire: PlayerWire) {
     }
 }
 
-async fn certificates(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_certificate_that_is_refused_says_why(wire: PlayerWire) {
     let player = player(wire).await;
     let port = tls_in_front_of(&player, SERVER).await;
     let port_of_authority = tls_in_front_of(&player, AUTHORITY).await;
@@ -151,7 +130,8 @@ async fn certificates(wire: PlayerWire) {
     }
 }
 
-async fn trusted(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_certificate_is_trusted_once_ca_file_names_it(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([{"text": "there"}])));
     let port = tls_in_front_of(&player, SERVER).await;
@@ -166,7 +146,8 @@ async fn trusted(wire: PlayerWire) {
 }
 
 /// A container with a local model often has no root certificates.
-async fn no_certificates(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_server_on_this_machine_needs_no_certificates_of_the_system(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([{"text": "there"}])));
     let setup = Setup::new()

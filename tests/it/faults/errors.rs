@@ -1,39 +1,12 @@
 //! The status and the error that a client receives for each refusal of the upstream.
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::wire_case;
 
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "refusals of the upstream, for Codex and for other clients",
-            error_table,
-        ),
-        wire_case(
-            wire,
-            "S45 HTML pages and huge bodies become short errors",
-            pages_and_huge_bodies,
-        ),
-        wire_case(wire, "an upstream that cannot be reached", unreachable),
-        wire_case(
-            wire,
-            "R85 an error that stands in a stream by itself is shown",
-            bare_errors,
-        ),
-        wire_case(
-            wire,
-            "R85 the limits of the provider's rate are passed on",
-            rate_limits,
-        ),
-    ]
-}
-
-async fn bare_errors(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_error_that_stands_in_a_stream_by_itself_is_shown(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let line = r#"{"error":{"message":"the backend is gone","type":"server_error"}}"#;
@@ -76,7 +49,8 @@ async fn bare_errors(wire: PlayerWire) {
     );
 }
 
-async fn rate_limits(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_limits_of_the_providers_rate_are_passed_on(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let headers = || {
@@ -268,7 +242,8 @@ fn refusal_cases() -> Vec<RefusalCase> {
     ]
 }
 
-async fn error_table(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn refusals_of_the_upstream_for_codex_and_for_other_clients(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     for case in refusal_cases() {
@@ -314,7 +289,8 @@ async fn error_table(wire: PlayerWire) {
     }
 }
 
-async fn pages_and_huge_bodies(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn html_pages_and_huge_bodies_become_short_errors(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let page = "<html><head><title>502 Bad Gateway</title></head>\n<body><h1>Bad Gateway</h1><hr>nginx</body></html>";
@@ -353,7 +329,8 @@ async fn pages_and_huge_bodies(wire: PlayerWire) {
     assert!(after.peak < 64 * 1024, "{after:?}");
 }
 
-async fn unreachable(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_upstream_that_cannot_be_reached(wire: PlayerWire) {
     // A port on which nothing listens any more.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

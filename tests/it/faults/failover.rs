@@ -1,76 +1,10 @@
 //! Another provider answers if the first choice cannot.
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
 use crate::status::status;
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(wire, "a fallback answers for a provider that is down", down),
-        wire_case(
-            wire,
-            "a fallback is not used once an answer has begun",
-            after_start,
-        ),
-        wire_case(
-            wire,
-            "a refused request is not sent to the fallback",
-            refused_request,
-        ),
-        wire_case(
-            wire,
-            "the fallback gets the turn encoded with its own quirks",
-            fallback_quirks,
-        ),
-        wire_case(
-            wire,
-            "a session stays with the fallback that answered it",
-            sessions,
-        ),
-        wire_case(wire, "a failed provider cools down", cooldown),
-        wire_case(
-            wire,
-            "after the cooldown a single turn probes the provider",
-            probing,
-        ),
-        wire_case(
-            wire,
-            "after the cooldown a provider is probed by what is sent",
-            work_that_sends_nothing,
-        ),
-        wire_case(
-            wire,
-            "a turn without a free permit goes to the fallback",
-            no_free_permit,
-        ),
-        wire_case(
-            wire,
-            "a short rate limit is waited for without failover",
-            short_rate_limit,
-        ),
-        wire_case(
-            wire,
-            "if all providers are rate-limited the shortest Retry-After is reported",
-            all_rate_limited,
-        ),
-        wire_case(
-            wire,
-            "a session leaves a route that was removed from the configuration",
-            removed_route,
-        ),
-        wire_case(wire, "a failed fallback is skipped", broken_fallback),
-        wire_case(wire, "turns wait for a free permit", waiting_for_permit),
-        wire_case(
-            wire,
-            "keys are distributed by weight and kept by session",
-            weights,
-        ),
-    ]
-}
 
 /// A proxy with the providers `up` and `other`, the fallback of `up`.
 async fn proxy_with_fallback(up: &Player, other: &Player, more: &str) -> Proxy {
@@ -99,7 +33,8 @@ fn quota_error() -> ScriptedAnswer {
     }
 }
 
-async fn down(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_fallback_answers_for_a_provider_that_is_down(wire: PlayerWire) {
     let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "20".into());
     for first in [
@@ -131,7 +66,8 @@ async fn down(wire: PlayerWire) {
     assert_eq!(proxy.stream(&body()).await.text(), "there");
 }
 
-async fn after_start(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_fallback_is_not_used_once_an_answer_has_begun(wire: PlayerWire) {
     let up = repeating_player(wire, answer(json!([{"text": "a"}, {"cut": "fin"}]))).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
@@ -140,7 +76,8 @@ async fn after_start(wire: PlayerWire) {
     assert!(other.requests().is_empty());
 }
 
-async fn refused_request(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_refused_request_is_not_sent_to_the_fallback(wire: PlayerWire) {
     for (status, message) in [
         (400, "Your messages make no sense."),
         (400, "This model's maximum context length is 10 tokens."),
@@ -154,7 +91,8 @@ async fn refused_request(wire: PlayerWire) {
     }
 }
 
-async fn fallback_quirks(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_fallback_gets_the_turn_encoded_with_its_own_quirks(wire: PlayerWire) {
     let up = repeating_player(wire, quota_error()).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let quirks = match wire {
@@ -188,7 +126,8 @@ fn turn(session: &str) -> Value {
     json!({"model": "up/m", "input": "go", "prompt_cache_key": session})
 }
 
-async fn sessions(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_session_stays_with_the_fallback_that_answered_it(wire: PlayerWire) {
     let up = player(wire).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
@@ -202,7 +141,8 @@ async fn sessions(wire: PlayerWire) {
     assert_eq!(proxy.stream(&turn("b")).await.text(), "here");
 }
 
-async fn cooldown(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_failed_provider_cools_down(wire: PlayerWire) {
     let up = repeating_player(wire, quota_error()).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
@@ -221,7 +161,8 @@ async fn cooldown(wire: PlayerWire) {
     assert!(notes.contains("failover"), "{notes}");
 }
 
-async fn probing(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn after_the_cooldown_a_single_turn_probes_the_provider(wire: PlayerWire) {
     let up = player(wire).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let setup = fallback_setup(&other, "").server("commit_after = \"10ms\"");
@@ -250,7 +191,8 @@ async fn probing(wire: PlayerWire) {
 
 /// Accepting a background request sends nothing, nor does finding out that a history has to become
 /// a summary.
-async fn work_that_sends_nothing(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn after_the_cooldown_a_provider_is_probed_by_what_is_sent(wire: PlayerWire) {
     let run = json!({"model": "up/m", "input": "go", "background": true});
     let mut long = turn("long");
     long["input"] = json!("I have read one more file, and it is as it should be. ".repeat(800));
@@ -289,7 +231,8 @@ async fn is_down(proxy: &Proxy, setup: &Setup) -> bool {
     up["down_ms"].as_u64().unwrap() > 0
 }
 
-async fn no_free_permit(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_turn_without_a_free_permit_goes_to_the_fallback(wire: PlayerWire) {
     let up = repeating_player(wire, answer(json!([{"text": "first"}, {"stall": true}]))).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let setup = fallback_setup(&other, "").provider("max_concurrent = 1");
@@ -300,7 +243,8 @@ async fn no_free_permit(wire: PlayerWire) {
     assert_eq!(up.requests().len(), 1);
 }
 
-async fn short_rate_limit(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_short_rate_limit_is_waited_for_without_failover(wire: PlayerWire) {
     let up = player(wire).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let proxy = proxy_with_fallback(&up, &other, "").await;
@@ -323,7 +267,8 @@ async fn short_rate_limit(wire: PlayerWire) {
     assert!(other.requests().is_empty());
 }
 
-async fn all_rate_limited(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn if_all_providers_are_rate_limited_the_shortest_retry_after_is_reported(wire: PlayerWire) {
     let rate_limited = |seconds: &str| {
         let mut answer = ScriptedAnswer::error(429, "slow down");
         answer.headers.insert("retry-after".into(), seconds.into());
@@ -346,7 +291,8 @@ async fn all_rate_limited(wire: PlayerWire) {
     }
 }
 
-async fn removed_route(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_session_leaves_a_route_that_was_removed_from_the_configuration(wire: PlayerWire) {
     let up = repeating_player(wire, quota_error()).await;
     let other = repeating_player(wire, text_answer("there")).await;
     let third = repeating_player(wire, text_answer("third")).await;
@@ -363,7 +309,8 @@ async fn removed_route(wire: PlayerWire) {
     assert_eq!(proxy.stream(&turn("a")).await.text(), "third");
 }
 
-async fn broken_fallback(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_failed_fallback_is_skipped(wire: PlayerWire) {
     for second in [
         quota_error(),
         ScriptedAnswer::error(404, "The model `m2` does not exist"),
@@ -383,7 +330,8 @@ async fn broken_fallback(wire: PlayerWire) {
     }
 }
 
-async fn waiting_for_permit(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn turns_wait_for_a_free_permit(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_concurrent = 1")).await;
     player.push(answer(json!([{"text": "first"}, {"stall": true}])));
@@ -408,7 +356,8 @@ async fn waiting_for_permit(wire: PlayerWire) {
     assert_eq!(second["output"][0]["content"][0]["text"], "second");
 }
 
-async fn weights(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn keys_are_distributed_by_weight_and_kept_by_session(wire: PlayerWire) {
     let player = repeating_player(wire, text_answer("there")).await;
     let setup = Setup::new()
         .provider("api_key = [\"key-number-one\", \"key-number-two\"]\nkey_weights = [3, 1]");

@@ -1,44 +1,18 @@
 //! Clients that disconnect or do not read.
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::{answer, body, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "R8 a client that disconnects mid-stream cancels the upstream request",
-            mid_stream,
-        ),
-        wire_case(
-            wire,
-            "R8 a client that disconnects before the headers cancels the upstream request",
-            before_headers,
-        ),
-        wire_case(
-            wire,
-            "R9 a slow reader slows the upstream down",
-            slow_reader,
-        ),
-        wire_case(
-            wire,
-            "R9 a reader that pauses loses nothing",
-            pausing_reader,
-        ),
-    ]
-}
 
 const TURNS: usize = 5;
 /// The same number as a metric.
 const TURNS_METRIC: f64 = 5.0;
 
-async fn mid_stream(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_client_that_disconnects_mid_stream_cancels_the_upstream_request(wire: PlayerWire) {
     let player = repeating_player(wire, answer(json!([{"text": "a"}, {"stall": true}]))).await;
     let proxy = Proxy::start(&player).await;
     assert!(proxy.get("/healthz").await.status == 200);
@@ -59,7 +33,10 @@ async fn mid_stream(wire: PlayerWire) {
     assert_nothing_left(&proxy, before).await;
 }
 
-async fn before_headers(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_client_that_disconnects_before_the_headers_cancels_the_upstream_request(
+    wire: PlayerWire,
+) {
     let player = repeating_player(
         wire,
         ScriptedAnswer {
@@ -115,7 +92,8 @@ async fn send_without_reading(proxy: &Proxy, body: &str) -> TcpStream {
     stream
 }
 
-async fn slow_reader(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_slow_reader_slows_the_upstream_down(wire: PlayerWire) {
     const STREAMS: u64 = 4;
     // The pieces of text are so short that the text of the answer, which is kept in memory, does
     // not matter: the socket buffers alone hold megabytes of events.
@@ -164,7 +142,8 @@ async fn slow_reader(wire: PlayerWire) {
         .await;
 }
 
-async fn pausing_reader(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_reader_that_pauses_loses_nothing(wire: PlayerWire) {
     // Many messages, so that no event but the last has all of the text.
     let text = json!({"repeat": {"times": 100, "steps": [{"text": "x".repeat(1000)}]}});
     let long = json!([{"repeat": {"times": 70, "steps": [{"reasoning": "hm"}, text]}}]);

@@ -1,25 +1,11 @@
 //! A refusal that names a window or an output limit changes what a model gets from then on. One
 //! that is wrong, or only quotes the conversation, must not.
+use kit::harness::rows;
 use kit::player::{PlayerWire, RequestCondition, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{answer, player_with};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    let wrong = WRONG_LIMITS.iter().map(|case| {
-        let name = format!("R45 a limit is not believed: {}", case.name);
-        wire_case(wire, &name, move |wire| is_not_believed(wire, case))
-    });
-    let refuted = wire_case(
-        wire,
-        "R45 a larger answer refutes a learned window",
-        refuted_window,
-    );
-    wrong.chain([refuted]).collect()
-}
 
 /// A refusal whose limit is not believed.
 struct WrongLimit {
@@ -137,6 +123,15 @@ fn with_long_output() -> Value {
     })
 }
 
+#[test]
+fn a_wrong_limit_is_not_believed() {
+    let cases = PlayerWire::ALL.into_iter().flat_map(|wire| {
+        let on_wire = WRONG_LIMITS.iter();
+        on_wire.map(move |case| (format!("{}, {}", case.name, wire.name()), (wire, case)))
+    });
+    rows(cases, |(wire, case)| is_not_believed(wire, case));
+}
+
 async fn is_not_believed(wire: PlayerWire, case: &'static WrongLimit) {
     let usual = ScriptedAnswer {
         repeat: true,
@@ -166,7 +161,8 @@ async fn is_not_believed(wire: PlayerWire, case: &'static WrongLimit) {
     assert_eq!(before, after);
 }
 
-async fn refuted_window(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_larger_answer_refutes_a_learned_window(wire: PlayerWire) {
     let overflow =
         "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens.";
     let answers = vec![

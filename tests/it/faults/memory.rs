@@ -2,46 +2,13 @@
 use std::io::Write as _;
 
 use kit::player::{Player, PlayerWire, ScriptStep};
-use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{answer, body, player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::wire_case;
 use crate::turns::parse_steps;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "R32 the memory of a turn is counted until it is not needed any more",
-            counted,
-        ),
-        wire_case(wire, "R10 an event of 10 MB ends the answer", large_line),
-        wire_case(
-            wire,
-            "R10 a line that never ends ends the answer",
-            endless_line,
-        ),
-        wire_case(
-            wire,
-            "R10 large failed turns stay within the memory of the capture",
-            captured_turns,
-        ),
-        wire_case(
-            wire,
-            "R25 large bodies do not fill the memory",
-            large_bodies,
-        ),
-        wire_case(
-            wire,
-            "R26 decompression bombs do not fill the memory",
-            bombs,
-        ),
-    ]
-}
 
 /// A MiB in KiB.
 const MIB: u64 = 1024;
@@ -52,7 +19,8 @@ async fn proxy_without_capture(player: &Player) -> Proxy {
     Proxy::start_with(player, setup.tables("[capture]\nmode = \"off\"")).await
 }
 
-async fn large_line(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_event_of_10_mb_ends_the_answer(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = proxy_without_capture(&player).await;
     let before = proxy.memory();
@@ -78,7 +46,8 @@ async fn large_line(wire: PlayerWire) {
     assert_eq!(stream.text().len(), 7_000_000);
 }
 
-async fn endless_line(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_line_that_never_ends_ends_the_answer(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = proxy_without_capture(&player).await;
     let before = proxy.memory();
@@ -100,7 +69,8 @@ const CAPTURE_MEMORY: u64 = 4;
 /// memory; it is copied and split into its strings to be written.
 const WRITE_MEMORY: u64 = 8 * CAPTURE_MEMORY / 4;
 
-async fn captured_turns(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn large_failed_turns_stay_within_the_memory_of_the_capture(wire: PlayerWire) {
     let [off, on] = ["off", "failures"].map(|mode| memory_growth(wire, mode));
     let (off, on) = tokio::join!(off, on);
     assert!(
@@ -139,7 +109,8 @@ async fn used(proxy: &Proxy, kind: &str) -> f64 {
     proxy.metric("respondent_memory_bytes", &labels).await
 }
 
-async fn counted(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_memory_of_a_turn_is_counted_until_it_is_not_needed_any_more(wire: PlayerWire) {
     const BODY: f64 = 4_000_000.0;
     const ANSWER: f64 = 1_000_000.0;
     let player = player(wire).await;
@@ -188,7 +159,8 @@ async fn proxy_with_body_limit(wire: PlayerWire) -> (Player, Proxy) {
     (player, proxy)
 }
 
-async fn large_bodies(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn large_bodies_do_not_fill_the_memory(wire: PlayerWire) {
     let (player, proxy) = proxy_with_body_limit(wire).await;
     let before = proxy.memory();
     for framing in [
@@ -226,7 +198,8 @@ async fn large_bodies(wire: PlayerWire) {
     assert!(player.requests().is_empty());
 }
 
-async fn bombs(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn decompression_bombs_do_not_fill_the_memory(wire: PlayerWire) {
     let (player, proxy) = proxy_with_body_limit(wire).await;
     let before = proxy.memory();
     // A gigabyte each, compressed while it is generated.

@@ -1,31 +1,9 @@
 //! What a person reads when a provider fails: who, where, why and what to do.
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "R35 an error says who, where, why and what to do",
-            replies,
-        ),
-        wire_case(
-            wire,
-            "R35 Codex is told whose content filter cut an answer off",
-            content_filter,
-        ),
-        wire_case(
-            wire,
-            "R35 a refused key is told by where it came from",
-            key_origins,
-        ),
-    ]
-}
 
 /// What a provider answers, and what the clients make of it.
 struct MessageCase {
@@ -224,7 +202,8 @@ fn cases() -> Vec<MessageCase> {
     groups.into_iter().flatten().collect()
 }
 
-async fn replies(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_error_says_who_where_why_and_what_to_do(wire: PlayerWire) {
     let player = player(wire).await;
     let setup = Setup::new()
         .provider("max_retries = 0\napi_key_env = \"UP_API_KEY\"")
@@ -253,7 +232,8 @@ async fn replies(wire: PlayerWire) {
     }
 }
 
-async fn content_filter(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn codex_is_told_whose_content_filter_cut_an_answer_off(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start(&player).await;
     player.push(answer(
@@ -277,7 +257,8 @@ pub fn path(wire: PlayerWire) -> &'static str {
     }
 }
 
-async fn key_origins(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_refused_key_is_told_by_where_it_came_from(wire: PlayerWire) {
     for (provider, phrase, remedy) in [
         (
             "api_key_env = [\"FIRST_KEY\", \"SECOND_KEY\"]",

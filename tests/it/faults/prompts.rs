@@ -2,42 +2,10 @@
 use std::time::{Duration, Instant};
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "R34 a prompt of Codex costs a failing provider eight requests",
-            codex,
-        ),
-        wire_case(
-            wire,
-            "R34 a prompt of another client costs a failing provider seven requests",
-            other_client,
-        ),
-        wire_case(
-            wire,
-            "R34 an answer or another prompt makes room for new requests",
-            forgotten,
-        ),
-        wire_case(
-            wire,
-            "R34 Codex gets a rate limit after the pauses that the provider asked for",
-            rate_limit,
-        ),
-        wire_case(
-            wire,
-            "R34 Codex gets a mistake of its request in a stream",
-            own_mistake,
-        ),
-    ]
-}
 
 /// A failure after which the request may be sent again at once.
 fn outage() -> ScriptedAnswer {
@@ -55,7 +23,8 @@ async fn turn(proxy: &Proxy, player: &Player, body: &Value) -> (Option<String>, 
     (code, player.requests().len() - before)
 }
 
-async fn codex(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_prompt_of_codex_costs_a_failing_provider_eight_requests(wire: PlayerWire) {
     for (retries, expected) in [(3, &[4, 4][..]), (0, &[1; 8]), (20, &[8])] {
         let player = repeating_player(wire, outage()).await;
         let setup = Setup::new().provider(&format!("max_retries = {retries}"));
@@ -76,7 +45,8 @@ async fn codex(wire: PlayerWire) {
     }
 }
 
-async fn other_client(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_prompt_of_another_client_costs_a_failing_provider_seven_requests(wire: PlayerWire) {
     let player = repeating_player(wire, outage()).await;
     let proxy = Proxy::start(&player).await;
     for requests in [4, 2, 1] {
@@ -91,7 +61,8 @@ async fn other_client(wire: PlayerWire) {
     assert_eq!(reply.header("x-should-retry"), Some("false"));
 }
 
-async fn forgotten(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn an_answer_or_another_prompt_makes_room_for_new_requests(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start(&player).await;
     let fail = |count| (0..count).for_each(|_| player.push(outage()));
@@ -108,7 +79,8 @@ async fn forgotten(wire: PlayerWire) {
     assert_eq!(turn(&proxy, &player, &other).await, (again(), 4));
 }
 
-async fn rate_limit(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn codex_gets_a_rate_limit_after_the_pauses_that_the_provider_asked_for(wire: PlayerWire) {
     let mut limit = ScriptedAnswer::error(429, "slow down");
     limit.headers.insert("retry-after-ms".into(), "300".into());
     let player = repeating_player(wire, limit).await;
@@ -121,7 +93,8 @@ async fn rate_limit(wire: PlayerWire) {
     assert_eq!(turn(&proxy, &player, &body()).await, (stop, 4));
 }
 
-async fn own_mistake(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn codex_gets_a_mistake_of_its_request_in_a_stream(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start(&player).await;
     let mistake = json!({"model": "m", "input": [{"type": "item_reference", "id": "msg_gone"}]});

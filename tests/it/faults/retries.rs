@@ -2,41 +2,15 @@
 use std::time::{Duration, Instant};
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::stored::background::ended;
-use crate::trial::wire_case;
 use crate::websocket::client::Socket;
 
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(wire, "R11 a turn is retried before content", before_content),
-        wire_case(
-            wire,
-            "R11 a turn is never retried after content",
-            after_content,
-        ),
-        wire_case(wire, "R11 the number of retries is limited", bounded),
-        wire_case(wire, "R11 permanent faults are not retried", permanent),
-        wire_case(wire, "R11 Retry-After is waited for", retry_after),
-        wire_case(
-            wire,
-            "R11 a long Retry-After is passed on to the client",
-            long_retry_after,
-        ),
-        wire_case(wire, "R11 a retry uses another key", keys),
-        wire_case(
-            wire,
-            "R5 a call that is not whole is asked for again",
-            broken_calls,
-        ),
-    ]
-}
-
-async fn before_content(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_turn_is_retried_before_content(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 1")).await;
     for first in [
@@ -69,7 +43,8 @@ async fn before_content(wire: PlayerWire) {
     proxy.wait_for_log("retried (overloaded)").await;
 }
 
-async fn after_content(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_turn_is_never_retried_after_content(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 5")).await;
     for content in [
@@ -89,7 +64,8 @@ async fn after_content(wire: PlayerWire) {
 }
 
 /// Answers that end although a call in them is not whole, or has no name.
-async fn broken_calls(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_call_that_is_not_whole_is_asked_for_again(wire: PlayerWire) {
     let player = player(wire).await;
     let setup = Setup::new().provider("max_retries = 1");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -166,7 +142,8 @@ async fn broken_calls(wire: PlayerWire) {
     assert_eq!(kept["output"][0]["status"], "incomplete");
 }
 
-async fn bounded(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_number_of_retries_is_limited(wire: PlayerWire) {
     let player = repeating_player(wire, ScriptedAnswer::error(503, "full")).await;
     for retries in [0, 1, 2] {
         let before = player.requests().len();
@@ -178,7 +155,8 @@ async fn bounded(wire: PlayerWire) {
     }
 }
 
-async fn permanent(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn permanent_faults_are_not_retried(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 3")).await;
     for status in [400, 401, 403, 404, 422] {
@@ -198,7 +176,8 @@ fn rate_limited(retry_after: &str) -> ScriptedAnswer {
     answer
 }
 
-async fn retry_after(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn retry_after_is_waited_for(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 1")).await;
     for (name, value) in [("retry-after", "2"), ("retry-after-ms", "1500")] {
@@ -212,7 +191,8 @@ async fn retry_after(wire: PlayerWire) {
     }
 }
 
-async fn long_retry_after(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_long_retry_after_is_passed_on_to_the_client(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 3")).await;
     player.push(rate_limited("100"));
@@ -233,7 +213,8 @@ fn authorization(player: &Player, request: usize) -> String {
     line.to_owned()
 }
 
-async fn keys(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_retry_uses_another_key(wire: PlayerWire) {
     for first in [
         ScriptedAnswer::error(401, "who?"),
         rate_limited("30"),

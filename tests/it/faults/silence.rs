@@ -2,57 +2,13 @@
 use std::time::Duration;
 
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::wire_case;
 
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(wire, "R7 heartbeats, then the idle timeout", idle),
-        wire_case(wire, "R7 a timeout before the first byte", first_byte),
-        wire_case(
-            wire,
-            "R7 a turn that goes on for ever ends at turn_timeout",
-            turn_timeout,
-        ),
-        wire_case(
-            wire,
-            "R7 a flood without content delays neither heartbeats nor the end",
-            flood,
-        ),
-        wire_case(
-            wire,
-            "R7 a turn whose client reads nothing ends at turn_timeout",
-            turn_timeout_unread,
-        ),
-        wire_case(
-            wire,
-            "R7 heartbeats while a turn is retried",
-            while_retrying,
-        ),
-        wire_case(
-            wire,
-            "R7 a complete upstream answer on a connection that stays open",
-            complete_but_open,
-        ),
-        wire_case(wire, "headers are sent with the first event", first_event),
-        wire_case(
-            wire,
-            "headers are sent after commit_after at the latest",
-            commit_after,
-        ),
-        wire_case(
-            wire,
-            "nothing is committed before the upstream answers",
-            no_early_commit,
-        ),
-    ]
-}
-
-async fn idle(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn heartbeats_then_the_idle_timeout(wire: PlayerWire) {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { idle = \"2s\" }");
@@ -80,7 +36,8 @@ async fn idle(wire: PlayerWire) {
     player.wait_closed(1).await;
 }
 
-async fn first_byte(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_timeout_before_the_first_byte(wire: PlayerWire) {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"\ncommit_after = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { connect = \"100ms\", first_byte = \"300ms\" }");
@@ -100,7 +57,8 @@ async fn first_byte(wire: PlayerWire) {
     player.wait_closed(1).await;
 }
 
-async fn turn_timeout(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_turn_that_goes_on_for_ever_ends_at_turn_timeout(wire: PlayerWire) {
     // Some providers never stop sending signs of life.
     let signs = json!({"repeat": {"times": 1_000_000, "steps": [{"raw": ": alive\n\n"}, {"delay_ms": 10}]}});
     let begun = answer(json!([{"text": "so far"}, signs]));
@@ -118,7 +76,8 @@ async fn turn_timeout(wire: PlayerWire) {
     player.wait_closed(1).await;
 }
 
-async fn flood(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_flood_without_content_delays_neither_heartbeats_nor_the_end(wire: PlayerWire) {
     // There is always something to read.
     let signs = ": alive\n\n".repeat(8_000);
     let signs = json!({"repeat": {"times": 1_000_000, "steps": [{"raw": signs}]}});
@@ -135,7 +94,8 @@ async fn flood(wire: PlayerWire) {
     player.wait_closed(0).await;
 }
 
-async fn turn_timeout_unread(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_turn_whose_client_reads_nothing_ends_at_turn_timeout(wire: PlayerWire) {
     let flood = json!([{"repeat": {"times": 10_000_000, "steps": [{"text": "x"}]}}]);
     let player = repeating_player(wire, answer(flood)).await;
     let proxy = Proxy::start_with(&player, Setup::new().server("turn_timeout = \"500ms\"")).await;
@@ -143,7 +103,8 @@ async fn turn_timeout_unread(wire: PlayerWire) {
     player.wait_closed(0).await;
 }
 
-async fn while_retrying(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn heartbeats_while_a_turn_is_retried(wire: PlayerWire) {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"")
         .provider("max_retries = 1");
@@ -158,7 +119,8 @@ async fn while_retrying(wire: PlayerWire) {
     assert_eq!(stream.count("response.created"), 1);
 }
 
-async fn complete_but_open(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_complete_upstream_answer_on_a_connection_that_stays_open(wire: PlayerWire) {
     let setup = Setup::new().provider("timeouts = { idle = \"300ms\" }");
     let player = repeating_player(
         wire,
@@ -172,7 +134,8 @@ async fn complete_but_open(wire: PlayerWire) {
     kit::strict::same_output(&stream.response, &whole).unwrap();
 }
 
-async fn first_event(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn headers_are_sent_with_the_first_event(wire: PlayerWire) {
     let setup = Setup::new().server("commit_after = \"50s\"");
     let player = repeating_player(wire, answer(json!([{"nothing": true}, {"stall": true}]))).await;
     let proxy = Proxy::start_with(&player, setup).await;
@@ -181,7 +144,8 @@ async fn first_event(wire: PlayerWire) {
     reply.read_until("response.in_progress").await;
 }
 
-async fn commit_after(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn headers_are_sent_after_commit_after_at_the_latest(wire: PlayerWire) {
     let setup = Setup::new().server("commit_after = \"100ms\"\nheartbeat = \"50s\"");
     let silent = json!([{"raw": ": connected\n\n"}, {"stall": true}]);
     let player = repeating_player(wire, answer(silent)).await;
@@ -191,7 +155,8 @@ async fn commit_after(wire: PlayerWire) {
     reply.read_until("response.created").await;
 }
 
-async fn no_early_commit(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn nothing_is_committed_before_the_upstream_answers(wire: PlayerWire) {
     let setup = Setup::new()
         .server("commit_after = \"20ms\"\nheartbeat = \"20ms\"")
         .provider("max_retries = 0");

@@ -2,7 +2,6 @@
 use std::time::Duration;
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::fs::OpenOptions;
@@ -11,32 +10,6 @@ use tokio::process::Command;
 
 use super::{answer, body, player};
 use crate::proxy::{Proxy, Setup, streaming};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "R15 SIGTERM ends fifty streams in order",
-            fifty_streams,
-        ),
-        wire_case(
-            wire,
-            "R15 SIGTERM without turns ends the server at once",
-            idle,
-        ),
-        wire_case(
-            wire,
-            "R15 a file that blocks its reader does not keep the server from ending",
-            blocking_file,
-        ),
-        wire_case(
-            wire,
-            "R15 a second SIGTERM or Ctrl-C does not wait for running turns",
-            second_signal,
-        ),
-    ]
-}
 
 const STREAMS: usize = 50;
 
@@ -49,7 +22,8 @@ async fn exit_code(proxy: &mut Proxy) -> Option<i32> {
     exit.expect("the server does not end").code()
 }
 
-async fn fifty_streams(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn sigterm_ends_fifty_streams_in_order(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, Setup::new().server("grace = \"2s\"")).await;
     let mut replies = Vec::new();
@@ -96,7 +70,8 @@ async fn fifty_streams(wire: PlayerWire) {
     assert_eq!(log.matches(" failed after ").count(), failed, "{log}");
 }
 
-async fn idle(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn sigterm_without_turns_ends_the_server_at_once(wire: PlayerWire) {
     let player = player(wire).await;
     let setup = Setup::new().server("grace = \"10m\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
@@ -106,7 +81,8 @@ async fn idle(wire: PlayerWire) {
 }
 
 /// The server reads its configuration anew; nothing can stop that.
-async fn blocking_file(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_file_that_blocks_its_reader_does_not_keep_the_server_from_ending(wire: PlayerWire) {
     let player = player(wire).await;
     let mut proxy = Proxy::start(&player).await;
     let file = proxy.folder.path().join("proxy-config.toml");
@@ -121,7 +97,8 @@ async fn blocking_file(wire: PlayerWire) {
     drop(opened.unwrap());
 }
 
-async fn second_signal(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_second_sigterm_or_ctrl_c_does_not_wait_for_running_turns(wire: PlayerWire) {
     let player = player(wire).await;
     let setup = Setup::new().server("grace = \"10m\"");
     // Ctrl-C sends SIGINT.

@@ -3,28 +3,11 @@
 use http_body_util::BodyExt;
 use kit::player::{PlayerWire, ScriptedAnswer};
 use kit::tools::ScriptedTool;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::server::{RoundClient, RoundServer, call, history, question, request};
 use super::table::tools;
 use crate::faults::{answer, player};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(wire, "rounds: a failure in each place", places),
-        wire_case(wire, "rounds: a round fails over on its own", fails_over),
-        wire_case(wire, "rounds: a shutdown while a tool runs", shutdown),
-        wire_case(wire, "rounds: a defect in a tool", defect),
-        wire_case(
-            wire,
-            "rounds: a client that leaves in each place",
-            disconnects,
-        ),
-        wire_case(wire, "rounds: heartbeats while a tool runs", heartbeats),
-    ]
-}
 
 struct FailureCase {
     name: &'static str,
@@ -115,7 +98,8 @@ fn types(response: &Value) -> String {
     types.collect::<Vec<_>>().join(" ")
 }
 
-async fn places(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_failure_in_each_place(wire: PlayerWire) {
     for case in table() {
         for client in [
             RoundClient::Streaming,
@@ -156,7 +140,8 @@ async fn places(wire: PlayerWire) {
     }
 }
 
-async fn fails_over(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_round_fails_over_on_its_own(wire: PlayerWire) {
     let acme = player(wire).await;
     let brand = player(wire).await;
     acme.push(answer(json!([call("c1", "look")])));
@@ -180,7 +165,8 @@ fn stalling() -> Vec<ScriptedTool> {
     vec![ScriptedTool::new("look", "").shown_as_search().stalling()]
 }
 
-async fn shutdown(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_shutdown_while_a_tool_runs(wire: PlayerWire) {
     for client in [RoundClient::Streaming, RoundClient::Codex] {
         let player = player(wire).await;
         // The client must not run its call before the tool of the proxy has ended.
@@ -201,7 +187,8 @@ async fn shutdown(wire: PlayerWire) {
     }
 }
 
-async fn defect(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_defect_in_a_tool(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
     let tool = ScriptedTool::new("look", "").shown_as_search().panicking();
@@ -231,7 +218,8 @@ async fn leave_at(server: &RoundServer, text: &str) {
     }
 }
 
-async fn disconnects(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_client_that_leaves_in_each_place(wire: PlayerWire) {
     let look = json!([{"text": "I look."}, call("c1", "look")]);
     let stall = |text: &str| answer(json!([{"text": text}, {"stall": true}]));
     for (name, answers, leaves_at, requests) in [
@@ -271,7 +259,8 @@ async fn disconnects(wire: PlayerWire) {
     }
 }
 
-async fn heartbeats(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn heartbeats_while_a_tool_runs(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
     let server = RoundServer::start(&[&player], &stalling(), "[server]\nheartbeat = \"20ms\"");

@@ -1,32 +1,10 @@
 //! What the provider gets in each round, and in the turn after an answer with hidden rounds.
 use kit::player::{PlayerWire, RecordedRequest};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::server::{RoundClient, RoundServer, call, history, question, request};
 use super::table::tools;
 use crate::faults::{answer, player};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "S1-1a rounds: each round begins with the bytes of the one before",
-            same_prefix,
-        ),
-        wire_case(
-            wire,
-            "rounds: the next turn has the hidden rounds in their places",
-            made_whole,
-        ),
-        wire_case(
-            wire,
-            "rounds: a turn whose hidden rounds are forgotten is valid",
-            forgotten,
-        ),
-    ]
-}
 
 /// The history of a request as bytes, without the brackets that close it.
 fn history_bytes(sent: &RecordedRequest) -> String {
@@ -42,7 +20,8 @@ fn assert_continues(later: &RecordedRequest, earlier: &RecordedRequest) {
     assert!(later.len() > earlier.len());
 }
 
-async fn same_prefix(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn each_round_begins_with_the_bytes_of_the_one_before(wire: PlayerWire) {
     let player = player(wire).await;
     let steps = [
         json!([{"reasoning": "hm"}, {"text": "I look."}, call("c1", "look")]),
@@ -136,7 +115,8 @@ fn shape(sent: &RecordedRequest) -> String {
     shape.join(" ")
 }
 
-async fn made_whole(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_next_turn_has_the_hidden_rounds_in_their_places(wire: PlayerWire) {
     for (answers, shape_of_next) in [
         (
             vec![json!([{"text": "Both."}, call("p1", "look"), call("c1", "shell")])],
@@ -200,7 +180,8 @@ async fn made_whole(wire: PlayerWire) {
     }
 }
 
-async fn forgotten(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_turn_whose_hidden_rounds_are_forgotten_is_valid(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([call("p1", "look"), call("c1", "shell")])));
     let server = RoundServer::start(&[&player], &tools(), "");

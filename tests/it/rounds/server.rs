@@ -94,7 +94,7 @@ impl RoundServer {
     /// A server before these players: `acme` and, if there is a second one, its fallback `brand`.
     /// `settings` are further lines of the table of `acme`.
     pub fn start(players: &[&Player], tools: &[ScriptedTool], settings: &str) -> Self {
-        // Fails if another trial has installed it already.
+        // Fails if another test has installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let mut text = String::new();

@@ -4,47 +4,10 @@ use std::collections::BTreeSet;
 
 use kit::player::PlayerWire;
 use kit::tools::ScriptedTool;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::server::{RoundClient, RoundServer, call, history, question, request, usage};
 use crate::faults::{answer, player};
-use crate::trial::wire_case;
-
-pub fn trials(wire: PlayerWire) -> Vec<Trial> {
-    vec![
-        wire_case(
-            wire,
-            "S0-1b S3-1.1d S3-1.2a rounds: calls of the proxy's tools are answered in one response",
-            cases,
-        ),
-        wire_case(
-            wire,
-            "rounds: usage of the response, of the log and of the metrics",
-            counted,
-        ),
-        wire_case(
-            wire,
-            "rounds: a client's tool of the same name is the client's",
-            client_first,
-        ),
-        wire_case(
-            wire,
-            "rounds: no tools of the proxy if the client wants no call",
-            no_choice,
-        ),
-        wire_case(
-            wire,
-            "rounds: a required call is required in the first round only",
-            required_once,
-        ),
-        wire_case(
-            wire,
-            "rounds: the number of calls and rounds is limited",
-            limits,
-        ),
-    ]
-}
 
 struct RoundCase {
     name: &'static str,
@@ -187,7 +150,8 @@ fn types(response: &Value) -> String {
     types.collect::<Vec<_>>().join(" ")
 }
 
-async fn cases(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn calls_of_the_proxys_tools_are_answered_in_one_response(wire: PlayerWire) {
     for case in table() {
         let mut outputs = BTreeSet::new();
         let expected = match wire {
@@ -218,7 +182,8 @@ async fn cases(wire: PlayerWire) {
     }
 }
 
-async fn counted(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn usage_of_the_response_of_the_log_and_of_the_metrics(wire: PlayerWire) {
     let player = player(wire).await;
     for (id, input, output) in [("c1", 100, 10), ("c2", 200, 20)] {
         player.push(answer(json!([call(id, "look"), usage(input, output)])));
@@ -244,7 +209,8 @@ async fn counted(wire: PlayerWire) {
     }
 }
 
-async fn client_first(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_clients_tool_of_the_same_name_is_the_clients(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([call("c1", "shell")])));
     let shell = ScriptedTool::new("shell", "never");
@@ -263,7 +229,8 @@ async fn client_first(wire: PlayerWire) {
     );
 }
 
-async fn no_choice(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn no_tools_of_the_proxy_if_the_client_wants_no_call(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([{"text": "no"}])));
     let server = RoundServer::start(&[&player], &tools(), "");
@@ -274,7 +241,8 @@ async fn no_choice(wire: PlayerWire) {
     assert!(!sent.to_string().contains("look"), "{sent}");
 }
 
-async fn required_once(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_required_call_is_required_in_the_first_round_only(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([call("c1", "look")])));
     player.push(answer(json!([{"text": "Sunny."}])));
@@ -290,7 +258,8 @@ async fn required_once(wire: PlayerWire) {
     ));
 }
 
-async fn limits(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn the_number_of_calls_and_rounds_is_limited(wire: PlayerWire) {
     // A model that calls a tool whatever it is told.
     let player = player(wire).await;
     for round in 0..20 {

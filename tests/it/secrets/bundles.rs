@@ -235,7 +235,8 @@ fn fragments(text: &str, step: fn(String) -> Value) -> Vec<Value> {
         .collect()
 }
 
-pub(super) async fn canaries_in_bundles() {
+#[kit::test]
+async fn canaries_are_in_no_bundle() {
     let player = player(PlayerWire::Chat).await;
     let [one, two, token, header, query, proxy_password] = CONFIGURED;
     let setup = Setup::new()

@@ -23,7 +23,8 @@ fn turn() -> (Value, String) {
 }
 
 /// Sends the same turn twice to one server and once to another server with an empty store.
-pub async fn same_input() {
+#[kit::test]
+async fn the_same_input_gives_the_same_upstream_request() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;
     let (turn, id) = turn();
     for times in [2, 1] {
@@ -44,7 +45,8 @@ pub async fn same_input() {
 
 /// A server whose data directory is elsewhere writes nothing to the home directory, and the tests
 /// never use the home directory of the user who runs them.
-pub async fn untouched_home() {
+#[kit::test]
+async fn the_home_directory_is_not_touched() {
     let home = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;

@@ -58,7 +58,9 @@ impl SeenArtifactIds {
     }
 }
 
-pub async fn shown_artifacts() {
+// An hour, because there may be many kills.
+#[kit::test(minutes = 60)]
+async fn artifacts_that_a_model_was_shown_survive_a_kill_of_the_server() {
     let data = tempfile::tempdir().unwrap();
     let setup = setup_with_data_dir(&data);
     let seen = Arc::<SeenArtifactIds>::default();

@@ -1,32 +1,11 @@
 //! Artifacts that have no room: a request names only what can be read back.
 use adapters::plan::output::artifact_id;
 use kit::player::{Player, PlayerWire};
-use libtest_mimic::Trial;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S2-Bc S2-Bl an output for which memory has no room is not named",
-            too_large,
-        ),
-        case(
-            "S2-Bc S2-Bl all outputs that a request names can be read",
-            too_many,
-        ),
-        case("S2-Bc S2-Bl R16 a disk that fails in a turn", failing_disk),
-        case(
-            "R16 a limit of the size of files is a full disk",
-            limited_files,
-        ),
-        case("R16 a log that cannot be written ends nothing", full_log),
-    ]
-}
 
 /// A text that does not repeat itself.
 fn text(seed: usize, bytes: usize) -> String {
@@ -93,7 +72,8 @@ async fn memory_proxy(player: &Player, memory: usize) -> Proxy {
     Proxy::start_with(player, Setup::new().tables(&tables)).await
 }
 
-async fn too_large() {
+#[kit::test]
+async fn an_output_for_which_memory_has_no_room_is_not_named() {
     let player = player(PlayerWire::Chat).await;
     let proxy = memory_proxy(&player, 1_000_000).await;
     let outputs = [text(1, 5_000_000), text(2, 200_000)];
@@ -102,7 +82,8 @@ async fn too_large() {
     assert_eq!(kept, [false, true]);
 }
 
-async fn too_many() {
+#[kit::test]
+async fn all_outputs_that_a_request_names_can_be_read() {
     let player = player(PlayerWire::Chat).await;
     let proxy = memory_proxy(&player, 1_000_000).await;
     let outputs: Vec<String> = (0..10).map(|seed| text(seed, 200_000)).collect();
@@ -120,7 +101,8 @@ async fn too_many() {
     assert_truthful(&proxy, &outputs, &all).await;
 }
 
-async fn failing_disk() {
+#[kit::test]
+async fn a_disk_that_fails_in_a_turn() {
     let player = player(PlayerWire::Chat).await;
     let setup = Setup::new()
         .server("data_dir = \"data\"")
@@ -157,7 +139,8 @@ fn noise(seed: u64, bytes: usize) -> String {
     letters.take(bytes).collect()
 }
 
-async fn limited_files() {
+#[kit::test]
+async fn a_limit_of_the_size_of_files_is_a_full_disk() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start_with(
         &player,
@@ -186,7 +169,8 @@ async fn limited_files() {
     assert_eq!(proxy.get("/healthz").await.status, 200);
 }
 
-async fn full_log() {
+#[kit::test]
+async fn a_log_that_cannot_be_written_ends_nothing() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     for format in ["human", "json"] {
         let setup = Setup::new().server(&format!("log_format = \"{format}\""));

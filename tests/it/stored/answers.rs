@@ -1,13 +1,12 @@
 //! What one answer costs: at most four times its size, whatever it goes through.
 
+use kit::harness::rows;
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{asks, get, id, ok};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::{on_each_wire, wire_case};
 
 /// The ways in which an answer comes.
 const WAYS: [&str; 6] = [
@@ -19,22 +18,20 @@ const WAYS: [&str; 6] = [
     "as a call",
 ];
 
-pub fn trials() -> Vec<Trial> {
-    on_each_wire(|wire| {
-        WAYS.map(|way| {
-            let name = format!("R32 an answer costs at most four times its size, {way}");
-            wire_case(wire, &name, move |wire| costs(wire, way))
-        })
-        .into()
-    })
-}
-
 /// The bytes of the answer.
 const SIZE: usize = 7 << 20;
 /// The bytes of the pieces in which it comes.
 const PIECE: usize = 64 << 10;
 /// The most that it costs besides, whatever its size.
 const BESIDES: usize = 4 << 20;
+
+#[test]
+fn an_answer_costs_at_most_four_times_its_size() {
+    let ways = PlayerWire::ALL
+        .into_iter()
+        .flat_map(|wire| WAYS.map(|way| (format!("{way}, {}", wire.name()), (wire, way))));
+    rows(ways, |(wire, way)| costs(wire, way));
+}
 
 async fn costs(wire: PlayerWire, way: &str) {
     let player = player(wire).await;

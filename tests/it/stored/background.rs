@@ -3,67 +3,11 @@
 use std::time::Duration;
 
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{asks, get, id, killed, messages, ok, provider, says};
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Reply, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S3-0a a background response runs without its client",
-            without_client,
-        ),
-        case("S3-0b events are read again from any number on", resumed),
-        case(
-            "S3-0b events of a run are followed live by several clients",
-            live_viewers,
-        ),
-        case(
-            "S3-3.3b cancelling reaches the provider and is idempotent",
-            cancelled,
-        ),
-        case(
-            "S3-4.1a pieces of text are joined before they are numbered",
-            coalesced,
-        ),
-        case(
-            "S3-4.1b pieces that wait are sent although nothing follows",
-            flushed,
-        ),
-        case(
-            "S3-7.2c twenty run at the same time and the rest wait in order",
-            queue,
-        ),
-        case(
-            "a run that waits is cancelled without a request",
-            cancelled_in_queue,
-        ),
-        case(
-            "R14 runs that were queued run after a restart, once",
-            queued_at_restart,
-        ),
-        case("R14 a run that was interrupted ends as failed", interrupted),
-        case(
-            "S3-3.3b a run that is cancelled while its end is stored has ended once",
-            cancelled_at_its_end,
-        ),
-        case("S3-7.2b a run ends at its limit", limit),
-        case(
-            "a run in a conversation adds its items when it ends",
-            in_conversation,
-        ),
-        case("a run that is deleted is gone with its events", deleted),
-        case("what has ended cannot be cancelled", cancelled_too_late),
-        case(
-            "what does not run in the background has no events and cannot be cancelled",
-            not_background,
-        ),
-    ]
-}
 
 pub fn path_of(response: &Value) -> String {
     format!("/v1/responses/{}", id(response))
@@ -97,7 +41,8 @@ pub async fn ended(proxy: &Proxy, response: &Value) -> Value {
     stored
 }
 
-async fn without_client() {
+#[kit::test]
+async fn a_background_response_runs_without_its_client() {
     let player = player(PlayerWire::Chat).await;
     // The client leaves before the provider answers.
     player.push(ScriptedAnswer {
@@ -131,7 +76,8 @@ fn frames(reply: &Reply) -> Vec<String> {
     frames.map(str::to_owned).collect()
 }
 
-async fn resumed() {
+#[kit::test]
+async fn events_are_read_again_from_any_number_on() {
     let player = player(PlayerWire::Chat).await;
     let steps: Vec<Value> = (0..40)
         .map(|n| json!({"text": format!("piece {n} ")}))
@@ -158,7 +104,8 @@ async fn resumed() {
     }
 }
 
-async fn live_viewers() {
+#[kit::test]
+async fn events_of_a_run_are_followed_live_by_several_clients() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
         json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
@@ -178,7 +125,8 @@ async fn live_viewers() {
     assert_eq!(frames(&events(&proxy, &run, None).await), frames(&whole));
 }
 
-async fn cancelled() {
+#[kit::test]
+async fn cancelling_reaches_the_provider_and_is_idempotent() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     let proxy = Proxy::start(&player).await;
@@ -199,7 +147,8 @@ async fn cancelled() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn cancelled_too_late() {
+#[kit::test]
+async fn what_has_ended_cannot_be_cancelled() {
     let player = player(PlayerWire::Chat).await;
     player.push(says("all"));
     player.push(answer(json!([{"text": "cut"}, {"finish": "length"}])));
@@ -216,7 +165,8 @@ async fn cancelled_too_late() {
     }
 }
 
-async fn cancelled_at_its_end() {
+#[kit::test]
+async fn a_run_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
         json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
@@ -252,7 +202,8 @@ async fn cancelled_at_its_end() {
     assert_eq!(items["data"].as_array().unwrap().len(), 1);
 }
 
-async fn coalesced() {
+#[kit::test]
+async fn pieces_of_text_are_joined_before_they_are_numbered() {
     let player = player(PlayerWire::Chat).await;
     let steps: Vec<Value> = (0..50).map(|_| json!({"text": "a"})).collect();
     player.push(answer(json!(steps)));
@@ -265,7 +216,8 @@ async fn coalesced() {
     assert!((5..50).contains(&deltas), "{deltas}");
 }
 
-async fn flushed() {
+#[kit::test]
+async fn pieces_that_wait_are_sent_although_nothing_follows() {
     let player = player(PlayerWire::Chat).await;
     // The tenth piece takes the others with it; the last one has no other to wait for.
     let mut steps = vec![json!({"text": "a"}); 10];
@@ -289,7 +241,8 @@ async fn flushed() {
     assert_eq!(text, "aaaaaaaaaab!");
 }
 
-async fn queue() {
+#[kit::test]
+async fn twenty_run_at_the_same_time_and_the_rest_wait_in_order() {
     let player = repeating_player(
         PlayerWire::Chat,
         answer(json!([{"text": "begun"}, {"stall": true}])),
@@ -340,7 +293,8 @@ async fn queue() {
     assert_eq!(error["code"], "rate_limit_exceeded");
 }
 
-async fn cancelled_in_queue() {
+#[kit::test]
+async fn a_run_that_waits_is_cancelled_without_a_request() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     let setup = Setup::new().tables("[jobs]\nrunning = 1");
@@ -359,7 +313,8 @@ async fn cancelled_in_queue() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn queued_at_restart() {
+#[kit::test]
+async fn runs_that_were_queued_run_after_a_restart_once() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     player.push(says("second"));
@@ -385,7 +340,8 @@ async fn queued_at_restart() {
     assert_eq!(player.requests().len(), 3);
 }
 
-async fn interrupted() {
+#[kit::test]
+async fn a_run_that_was_interrupted_ends_as_failed() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([
         {"reasoning": "I think."}, {"text": "begun"}, {"stall": true}
@@ -413,7 +369,8 @@ async fn interrupted() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn limit() {
+#[kit::test]
+async fn a_run_ends_at_its_limit() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     let setup = Setup::new().tables("[jobs]\ntimeout = \"1s\"");
@@ -424,7 +381,8 @@ async fn limit() {
     assert_eq!(response["output"][0]["status"], "incomplete");
 }
 
-async fn in_conversation() {
+#[kit::test]
+async fn a_run_in_a_conversation_adds_its_items_when_it_ends() {
     let player = provider(&["a", "b"]).await;
     let proxy = Proxy::start(&player).await;
     let created = ok(&proxy.post_to("/v1/conversations", &json!({}), &[]).await);
@@ -438,7 +396,8 @@ async fn in_conversation() {
     assert_eq!(messages(&player, 1), ["user: x", "assistant: a", "user: y"]);
 }
 
-async fn deleted() {
+#[kit::test]
+async fn a_run_that_is_deleted_is_gone_with_its_events() {
     let player = provider(&["done"]).await;
     let proxy = Proxy::start(&player).await;
     let run = begin(&proxy, "x", json!({})).await;
@@ -448,7 +407,8 @@ async fn deleted() {
     events(&proxy, &run, Some(1)).await.error(404);
 }
 
-async fn not_background() {
+#[kit::test]
+async fn what_does_not_run_in_the_background_has_no_events_and_cannot_be_cancelled() {
     let player = provider(&["a"]).await;
     let proxy = Proxy::start(&player).await;
     let response = proxy.response(&asks("x", json!({}))).await;

@@ -2,7 +2,6 @@
 //! for at the same time.
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use respondent::secrets::TokenHash;
 use serde_json::{Value, json};
 
@@ -10,38 +9,6 @@ use super::owners::{client, send, unknown};
 use super::{asks, id, messages, ok, says};
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{OpenReply, Proxy, Setup, streaming, write};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S35 S47 clients are added, limited and removed while the server runs",
-            reloaded,
-        ),
-        case(
-            "S47 a client has as many turns at once as it may, and others are not held up",
-            at_once,
-        ),
-        case(
-            "S35 the events of a run end with the token that asked for them",
-            viewers_end,
-        ),
-        case("S47 runs of several clients begin in turn", in_turn),
-        case("S47 a client at its limit is passed over", passed_over),
-        case(
-            "S35 the tokens of two owners in one request are refused, wherever they are",
-            two_tokens,
-        ),
-        case(
-            "S48 whoever runs the server sees the runs and the usage of every client",
-            operator,
-        ),
-        case(
-            "S35 an item of another client is no place in a list",
-            foreign_cursor,
-        ),
-    ]
-}
 
 /// A server for these clients, which whoever runs it has another token for.
 fn setup(player: &Player, clients: &[String]) -> Setup {
@@ -61,7 +28,8 @@ async fn create(proxy: &Proxy, who: &str, more: Value) -> crate::proxy::Reply {
     send(proxy, who, "POST /v1/responses", &asks("x", more)).await
 }
 
-async fn reloaded() {
+#[kit::test]
+async fn clients_are_added_limited_and_removed_while_the_server_runs() {
     let player = repeating_player(PlayerWire::Chat, says("seen")).await;
     let (alice, bob) = (client("alice", ""), client("bob", ""));
     let proxy = Proxy::start_with(&player, setup(&player, std::slice::from_ref(&alice))).await;
@@ -105,7 +73,8 @@ pub fn stalls() -> ScriptedAnswer {
     answer(json!([{"text": "begun"}, {"stall": true}]))
 }
 
-async fn at_once() {
+#[kit::test]
+async fn a_client_has_as_many_turns_at_once_as_it_may_and_others_are_not_held_up() {
     let player = player(PlayerWire::Chat).await;
     player.push(stalls());
     player.push(ScriptedAnswer {
@@ -132,7 +101,8 @@ async fn at_once() {
     assert_eq!(ended.response["status"], "completed");
 }
 
-async fn viewers_end() {
+#[kit::test]
+async fn the_events_of_a_run_end_with_the_token_that_asked_for_them() {
     let player = repeating_player(PlayerWire::Chat, stalls()).await;
     let setup_of = |hash: &TokenHash| format!("[clients.alice]\ntoken_sha256 = \"{hash}\"\n");
     let tokens = ["alice-token-1", "alice-token-2"];
@@ -192,7 +162,8 @@ async fn cancel(proxy: &Proxy, who: &str, id: &str) {
     ok(&send(proxy, who, &route, &json!({})).await);
 }
 
-async fn in_turn() {
+#[kit::test]
+async fn runs_of_several_clients_begin_in_turn() {
     let player = player(PlayerWire::Chat).await;
     player.push(stalls());
     player.push(ScriptedAnswer {
@@ -211,7 +182,8 @@ async fn in_turn() {
     assert_eq!(asked(&player), ["a0", "a1", "b0", "a2", "b1", "a3"]);
 }
 
-async fn passed_over() {
+#[kit::test]
+async fn a_client_at_its_limit_is_passed_over() {
     let player = player(PlayerWire::Chat).await;
     player.push(stalls());
     player.push(ScriptedAnswer {
@@ -231,7 +203,8 @@ async fn passed_over() {
     assert_eq!(asked(&player), ["a0", "b0", "a1"]);
 }
 
-async fn two_tokens() {
+#[kit::test]
+async fn the_tokens_of_two_owners_in_one_request_are_refused_wherever_they_are() {
     let player = repeating_player(PlayerWire::Chat, says("seen")).await;
     let clients = [client("alice", ""), client("bob", "")];
     let proxy = Proxy::start_with(&player, setup(&player, &clients)).await;
@@ -270,7 +243,8 @@ async fn command(proxy: &Proxy, setup: &Setup, args: &str) -> (bool, String) {
     (code == 0, out + &err)
 }
 
-async fn operator() {
+#[kit::test]
+async fn whoever_runs_the_server_sees_the_runs_and_the_usage_of_every_client() {
     let player = repeating_player(PlayerWire::Chat, says("seen")).await;
     let clients = [client("alice", ""), client("bob", "")];
     let with_clients = setup(&player, &clients);
@@ -325,7 +299,8 @@ async fn operator() {
     }
 }
 
-async fn foreign_cursor() {
+#[kit::test]
+async fn an_item_of_another_client_is_no_place_in_a_list() {
     let player = repeating_player(PlayerWire::Chat, says("seen")).await;
     let clients = [client("alice", ""), client("bob", "")];
     let proxy = Proxy::start_with(&player, setup(&player, &clients)).await;

@@ -1,49 +1,18 @@
 //! Conversations: their items, and the turns in them.
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{asks, get, id, messages, ok, provider};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Reply, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S0-1a S0-5a a conversation has all items of its turns in their order",
-            turns,
-        ),
-        case("a conversation is created, changed and deleted", resource),
-        case("items are listed in pages, read and deleted", pages),
-        case("conversations grow up to the limit of their owner", limited),
-        case("one turn at a time runs in a conversation", one_at_a_time),
-        case(
-            "a turn that fails adds nothing to its conversation",
-            failed_turn,
-        ),
-        case(
-            "S0-2d a forged history is limited beside a conversation",
-            forged,
-        ),
-        case(
-            "S0-2b S0-6a mode text sends the last twenty messages",
-            text_mode,
-        ),
-        case("S1-2a mode items sends fifty items at most", items_mode),
-        case(
-            "S0-2a a message of a chat is shortened at its limit",
-            long_message,
-        ),
-    ]
-}
 
 async fn create(proxy: &Proxy, body: Value) -> String {
     id(&ok(&proxy.post_to("/v1/conversations", &body, &[]).await))
 }
 
-async fn turns() {
+#[kit::test]
+async fn a_conversation_has_all_items_of_its_turns_in_their_order() {
     let texts: Vec<String> = (0..30).map(|turn| format!("answer {turn}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let player = provider(&texts).await;
@@ -80,7 +49,8 @@ async fn turns() {
     assert_eq!(shown, expected);
 }
 
-async fn resource() {
+#[kit::test]
+async fn a_conversation_is_created_changed_and_deleted() {
     let player = provider(&["a"]).await;
     let proxy = Proxy::start(&player).await;
     let body = json!({"metadata": {"a": "1"}, "items": [{"role": "user", "content": "first"}]});
@@ -122,7 +92,8 @@ async fn resource() {
     }
 }
 
-async fn pages() {
+#[kit::test]
+async fn items_are_listed_in_pages_read_and_deleted() {
     let player = provider(&[]).await;
     let proxy = Proxy::start(&player).await;
     let conversation = create(&proxy, json!({})).await;
@@ -163,7 +134,8 @@ async fn pages() {
     assert_eq!(all["data"].as_array().unwrap().len(), 11);
 }
 
-async fn one_at_a_time() {
+#[kit::test]
+async fn one_turn_at_a_time_runs_in_a_conversation() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     player.push(answer(json!([{"text": "b"}])));
@@ -182,7 +154,8 @@ async fn one_at_a_time() {
     assert_eq!(messages(&player, 1), ["user: y"]);
 }
 
-async fn failed_turn() {
+#[kit::test]
+async fn a_turn_that_fails_adds_nothing_to_its_conversation() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "half"}, {"cut": "rst"}])));
     player.push(answer(json!([{"text": "whole"}])));
@@ -197,7 +170,8 @@ async fn failed_turn() {
     assert_eq!(messages(&player, 1), ["user: x"]);
 }
 
-async fn forged() {
+#[kit::test]
+async fn a_forged_history_is_limited_beside_a_conversation() {
     let player = provider(&["a", "b"]).await;
     let proxy = Proxy::start(&player).await;
     let conversation = create(&proxy, json!({})).await;
@@ -222,7 +196,8 @@ async fn forged() {
     );
 }
 
-async fn text_mode() {
+#[kit::test]
+async fn mode_text_sends_the_last_twenty_messages() {
     let player = provider(&["a"]).await;
     let setup = Setup::new().tables("[history]\nmode = \"text\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -250,7 +225,8 @@ async fn text_mode() {
     assert_eq!(items["data"].as_array().unwrap().len(), 65);
 }
 
-async fn items_mode() {
+#[kit::test]
+async fn mode_items_sends_fifty_items_at_most() {
     let player = provider(&["a"]).await;
     let setup = Setup::new().tables("[history]\nmode = \"items\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -268,7 +244,8 @@ async fn items_mode() {
     assert_eq!(sent[0], "user: message 13");
 }
 
-async fn long_message() {
+#[kit::test]
+async fn a_message_of_a_chat_is_shortened_at_its_limit() {
     for mode in ["items", "text"] {
         let player = provider(&["a"]).await;
         let setup = Setup::new().tables(&format!("[history]\nmode = \"{mode}\""));
@@ -287,7 +264,8 @@ async fn long_message() {
     }
 }
 
-async fn limited() {
+#[kit::test]
+async fn conversations_grow_up_to_the_limit_of_their_owner() {
     let player = provider(&["a", "b"]).await;
     let setup = Setup::new().tables("[responses]\nkeep_size_per_owner = 4000\n");
     let proxy = Proxy::start_with(&player, setup).await;

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -11,29 +10,7 @@ use super::clients::stalls;
 use super::{asks, client, id, messages, ok, says, send};
 use crate::faults::player;
 use crate::proxy::{Proxy, Setup};
-use crate::trial::{case, long_case};
 use crate::websocket::client::Socket;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        long_case(
-            "R32 requests of runs that wait are on the disk alone",
-            queued_runs,
-        ),
-        case(
-            "S47 runs that hang leave a place for another client",
-            hanging_runs,
-        ),
-        case(
-            "S47 idle sockets leave connections for another client",
-            idle_sockets,
-        ),
-        case(
-            "S47 connections without an accepted request give way to others",
-            silent_connections,
-        ),
-    ]
-}
 
 /// A server for alice and bob.
 fn two_clients() -> Setup {
@@ -57,7 +34,8 @@ async fn end(proxy: &Proxy, who: &str, run: &str) -> Value {
     ended.response["status"].clone()
 }
 
-async fn queued_runs() {
+#[kit::test(minutes = 5)]
+async fn requests_of_runs_that_wait_are_on_the_disk_alone() {
     const BUDGET: usize = 128 << 20;
     const LARGE: usize = 8 << 20;
     let player = player(PlayerWire::Chat).await;
@@ -89,7 +67,8 @@ async fn queued_runs() {
     }
 }
 
-async fn hanging_runs() {
+#[kit::test]
+async fn runs_that_hang_leave_a_place_for_another_client() {
     let player = player(PlayerWire::Chat).await;
     for _ in 0..3 {
         player.push(stalls());
@@ -108,7 +87,8 @@ async fn hanging_runs() {
     assert_eq!(player.requests().len(), 4);
 }
 
-async fn idle_sockets() {
+#[kit::test]
+async fn idle_sockets_leave_connections_for_another_client() {
     let player = player(PlayerWire::Chat).await;
     player.push(says("done"));
     let setup = two_clients().wire_of(&player);
@@ -133,7 +113,8 @@ async fn idle_sockets() {
     while !open("alice").await.1.starts_with("HTTP/1.1 101 ") {}
 }
 
-async fn silent_connections() {
+#[kit::test]
+async fn connections_without_an_accepted_request_give_way_to_others() {
     const PLACES: usize = 8;
     let player = player(PlayerWire::Chat).await;
     let limits = format!("max_connections = {PLACES}\nheader_timeout = \"1h\"");

@@ -3,39 +3,12 @@
 use std::collections::BTreeSet;
 
 use kit::player::{Player, PlayerWire};
-use libtest_mimic::Trial;
 use respondent::secrets::TokenHash;
 use serde_json::{Value, json};
 
 use super::{asks, id, killed, restarted};
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Proxy, Reply, Setup};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S35 two clients never see each other on any route",
-            isolated,
-        ),
-        case(
-            "S47 S48 a limit of the day outlives a restart, and usage is shown by client",
-            limit_of_a_day,
-        ),
-        case(
-            "S47 what was acknowledged counts for the day after a kill",
-            counted_after_a_kill,
-        ),
-        case(
-            "S47 what an answer has used counts when its client leaves",
-            counted_when_left,
-        ),
-        case(
-            "S47 turns that begin together share the limit of a day",
-            begun_together,
-        ),
-    ]
-}
 
 /// A table for a client whose token is its name and `-token-1`.
 pub fn client(name: &str, limits: &str) -> String {
@@ -164,7 +137,8 @@ pub fn unknown(id: &str) -> String {
     format!("{prefix}_{}", "0".repeat(digits.len()))
 }
 
-async fn isolated() {
+#[kit::test]
+async fn two_clients_never_see_each_other_on_any_route() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;
     let setup = Setup::new()
         .env("RESPONDENT_TOKEN", "local-token-1")
@@ -263,7 +237,8 @@ async fn isolated() {
     assert!(refused.body.contains("previous_response_not_found"));
 }
 
-async fn counted_after_a_kill() {
+#[kit::test]
+async fn what_was_acknowledged_counts_for_the_day_after_a_kill() {
     let usage = json!({"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000});
     let said = answer(json!([{"text": "seen"}, {"usage": usage}]));
     let player = repeating_player(PlayerWire::Chat, said).await;
@@ -313,7 +288,8 @@ async fn shown_turns(setup: &Setup, proxy: &Proxy) -> Option<u64> {
     usage["owners"][0]["turns"].as_u64()
 }
 
-async fn limit_of_a_day() {
+#[kit::test]
+async fn a_limit_of_the_day_outlives_a_restart_and_usage_is_shown_by_client() {
     let usage = json!({"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000});
     let said = answer(json!([{"text": "seen"}, {"usage": usage}]));
     let player = repeating_player(PlayerWire::Chat, said).await;
@@ -373,7 +349,8 @@ async fn with_one_token(player: &Player) -> Proxy {
     Proxy::start_with(player, setup).await
 }
 
-async fn counted_when_left() {
+#[kit::test]
+async fn what_an_answer_has_used_counts_when_its_client_leaves() {
     let begun = answer(json!([{"text": "begun"}, {"stall": true}]));
     let player = repeating_player(PlayerWire::Chat, begun).await;
     let proxy = with_one_token(&player).await;
@@ -389,7 +366,8 @@ async fn counted_when_left() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn begun_together() {
+#[kit::test]
+async fn turns_that_begin_together_share_the_limit_of_a_day() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;
     let proxy = with_one_token(&player).await;
     let body = asks("x", json!({}));

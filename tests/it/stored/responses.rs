@@ -1,43 +1,14 @@
 //! Responses that are stored: read, continued, deleted.
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{asks, get, id, killed, messages, ok, provider, restarted};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::case;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("S0-1c a response is stored with its items", is_stored),
-        case("S1-2b instructions are not carried over", instructions),
-        case(
-            "S1-3b a call and its result are in the next request with their ids",
-            calls,
-        ),
-        case(
-            "S0-3i what was acknowledged reads back, also after a kill",
-            reads_back,
-        ),
-        case("stored responses branch", branches),
-        case(
-            "S0-Ub ids that cannot exist or do not exist are not found",
-            unknown_ids,
-        ),
-        case("S0-Uc a client lists its stored responses in pages", listed),
-        case("what Codex sends is not stored", codex),
-        case("without a store responses say so", without_store),
-        case("an item is found by its id after a restart", references),
-        case(
-            "S2-Ea a stored history is compacted like the same items in the request",
-            compacted,
-        ),
-    ]
-}
-
-async fn compacted() {
+#[kit::test]
+async fn a_stored_history_is_compacted_like_the_same_items_in_the_request() {
     let summary = "The user is Ada and likes tea. Nothing is to be done; go on from here.";
     let player = provider(&["Hello Ada.", "Noted.", summary, summary]).await;
     let proxy = Proxy::start(&player).await;
@@ -73,7 +44,8 @@ async fn compacted() {
     assert_eq!(player.requests().len(), 4);
 }
 
-async fn is_stored() {
+#[kit::test]
+async fn a_response_is_stored_with_its_items() {
     let player = provider(&["Hello Ada.", "You are Ada."]).await;
     let proxy = Proxy::start(&player).await;
     let first = proxy
@@ -115,7 +87,8 @@ async fn is_stored() {
     );
 }
 
-async fn instructions() {
+#[kit::test]
+async fn instructions_are_not_carried_over() {
     let player = provider(&["a", "b"]).await;
     let proxy = Proxy::start(&player).await;
     let first = proxy
@@ -132,7 +105,8 @@ async fn instructions() {
     assert!(!items.to_string().contains("Be brief."));
 }
 
-async fn calls() {
+#[kit::test]
+async fn a_call_and_its_result_are_in_the_next_request_with_their_ids() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([
         {"call": {"id": "call_7", "name": "read", "arguments": "{\"file\":\"a\"}"}}
@@ -152,7 +126,8 @@ async fn calls() {
     assert_eq!(request["messages"][2]["content"], "it");
 }
 
-async fn reads_back() {
+#[kit::test]
+async fn what_was_acknowledged_reads_back_also_after_a_kill() {
     let player = provider(&["one", "two", "three"]).await;
     let setup = Setup::new().wire_of(&player);
     let proxy = Proxy::start_with(&player, setup.clone()).await;
@@ -183,7 +158,8 @@ async fn reads_back() {
     get(&proxy, &format!("/v1/responses/{}", id(&first))).await;
 }
 
-async fn branches() {
+#[kit::test]
+async fn stored_responses_branch() {
     let player = provider(&["root", "left", "right", "left again"]).await;
     let proxy = Proxy::start(&player).await;
     let continues = |of: &Value| json!({"previous_response_id": id(of)});
@@ -210,7 +186,8 @@ async fn branches() {
     assert_eq!(get(&proxy, &path).await, right);
 }
 
-async fn unknown_ids() {
+#[kit::test]
+async fn ids_that_cannot_exist_or_do_not_exist_are_not_found() {
     let player = provider(&[]).await;
     let proxy = Proxy::start(&player).await;
     let long = format!("resp_{}", "a".repeat(1_000_000));
@@ -235,7 +212,8 @@ async fn unknown_ids() {
     assert!(player.requests().is_empty());
 }
 
-async fn listed() {
+#[kit::test]
+async fn a_client_lists_its_stored_responses_in_pages() {
     let player = provider(&["one", "two", "three"]).await;
     let proxy = Proxy::start(&player).await;
     let empty =
@@ -291,7 +269,8 @@ async fn listed() {
     assert_eq!(get(&proxy, "/v1/responses").await, page(&[&first], false));
 }
 
-async fn codex() {
+#[kit::test]
+async fn what_codex_sends_is_not_stored() {
     let player = provider(&["a"]).await;
     let proxy = Proxy::start(&player).await;
     let body = streaming(&asks("x", json!({"store": false})));
@@ -302,7 +281,8 @@ async fn codex() {
     proxy.get(&path).await.error(404);
 }
 
-async fn without_store() {
+#[kit::test]
+async fn without_a_store_responses_say_so() {
     let player = provider(&["a"]).await;
     let setup = Setup::new().tables("[responses]\nmode = \"off\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -328,7 +308,8 @@ async fn without_store() {
     assert_eq!(error["param"], "background");
 }
 
-async fn references() {
+#[kit::test]
+async fn an_item_is_found_by_its_id_after_a_restart() {
     let player = provider(&["the answer", "b"]).await;
     let setup = Setup::new().wire_of(&player);
     let proxy = Proxy::start_with(&player, setup.clone()).await;

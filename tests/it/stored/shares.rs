@@ -4,32 +4,13 @@
 use futures_util::future::join_all;
 use kit::player::{Player, PlayerRequest, ScriptedAnswer};
 use kit::session::SeededRandom;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::two_owners::{SeedOnFailure, seed};
 use super::{asks, client, id, ok, says, send};
 use crate::faults::answer;
 use crate::proxy::{AbortOnDrop, OpenReply, Proxy, Reply, Setup};
-use crate::trial::long_case;
 use crate::websocket::client::{Socket, TEXT};
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        long_case(
-            "R32 whatever a client asks for of what is stored, the memory has its limit",
-            || each_large_request(false),
-        ),
-        long_case(
-            "R32 what is counted of what is stored is what lives",
-            || each_large_request(true),
-        ),
-        long_case(
-            "R32 whatever three owners ask for at once, each of them is answered and nothing is lost",
-            three_owners,
-        ),
-    ]
-}
 
 const MIB: usize = 1 << 20;
 /// The least budget that the configuration takes.
@@ -347,6 +328,16 @@ async fn write(mut socket: Socket, kind: LargeRequest, last: String) {
     std::future::pending::<()>().await;
 }
 
+#[kit::test(minutes = 5)]
+async fn whatever_a_client_asks_for_of_what_is_stored_the_memory_has_its_limit() {
+    each_large_request(false).await;
+}
+
+#[kit::test(minutes = 5)]
+async fn what_is_counted_of_what_is_stored_is_what_lives() {
+    each_large_request(true).await;
+}
+
 /// Alice sends many large requests of each kind, and bob has a small turn meanwhile.
 async fn each_large_request(counted: bool) {
     let (proxy, _player) = start(&["alice", "bob"], counted).await;
@@ -420,7 +411,8 @@ async fn check_counted(proxy: &Proxy, at_rest: [usize; 2], what: &str) -> usize 
 }
 
 /// Three owners store and ask for much at random, and each of them has small turns between.
-async fn three_owners() {
+#[kit::test(minutes = 5)]
+async fn three_owners_at_once_are_answered_whatever_they_ask_for_and_nothing_is_lost() {
     let seed = seed();
     let _seed = SeedOnFailure(seed);
     let mut random = SeededRandom::new(seed);

@@ -6,12 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use kit::player::{Player, ScriptedAnswer};
 use kit::session::SeededRandom;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::{asks, client, id, ok, says, send, unknown};
 use crate::proxy::{Proxy, Reply, Setup};
-use crate::trial::case;
 
 /// The variable with the seed from which the operations are drawn.
 const SEED_VARIABLE: &str = "RESPONDENT_TEST_SEED";
@@ -22,13 +20,6 @@ const SEED: u64 = 17;
 const OPERATIONS: usize = 250;
 
 const NAMES: [&str; 2] = ["alice", "bob"];
-
-pub fn trials() -> Vec<Trial> {
-    vec![case(
-        "S35 whatever two owners do, neither sees an id or a text of the other",
-        at_random,
-    )]
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -169,7 +160,8 @@ struct TwoOwners {
     models: [OwnerModel; 2],
 }
 
-async fn at_random() {
+#[kit::test]
+async fn whatever_two_owners_do_neither_sees_an_id_or_a_text_of_the_other() {
     let seed = seed();
     let _seed = SeedOnFailure(seed);
     let asked = Arc::<Mutex<Vec<String>>>::default();

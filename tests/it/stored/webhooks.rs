@@ -3,7 +3,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kit::player::{Player, PlayerScript, PlayerWire, RecordedRequest, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -11,30 +10,8 @@ use super::background::{begin, ended, path_of};
 use super::{asks, id, killed, ok, says};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
-use crate::trial::case;
 
 const SECRET: &str = "whsec_U3RhbmRhcmQgV2ViaG9va3Mgc2lnbiBldmVudHMu";
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "S3-0d each end of a background response is told in a signed event",
-            signed_events,
-        ),
-        case(
-            "S3-0d an event is told again after the program was killed",
-            told_after_kill,
-        ),
-        case(
-            "S3-0d a webhook that is down is reported without its secrets",
-            down,
-        ),
-        case(
-            "S3-0d a webhook that is added to the configuration is told",
-            added,
-        ),
-    ]
-}
 
 /// A receiver that takes every event.
 async fn receiver() -> Player {
@@ -111,7 +88,8 @@ fn checked(request: &RecordedRequest) -> (String, String) {
     (id(&event["data"]), kind)
 }
 
-async fn signed_events() {
+#[kit::test]
+async fn each_end_of_a_background_response_is_told_in_a_signed_event() {
     let receiver = receiver().await;
     let failures = self::receiver().await;
     let failures_url = format!("http://{}/failures", failures.address());
@@ -160,7 +138,8 @@ async fn signed_events() {
     assert!(failures.requests()[0].head.starts_with("POST /failures "));
 }
 
-async fn told_after_kill() {
+#[kit::test]
+async fn an_event_is_told_again_after_the_program_was_killed() {
     let receiver = receiver_with(vec![ScriptedAnswer {
         head_delay_ms: 600_000,
         ..taken()
@@ -190,7 +169,8 @@ async fn told_after_kill() {
     assert_eq!(requests[0].body, requests[1].body);
 }
 
-async fn down() {
+#[kit::test]
+async fn a_webhook_that_is_down_is_reported_without_its_secrets() {
     // Nothing listens at the address of a receiver that is gone.
     let address = receiver().await.address();
     let url = format!("http://{address}/a-long-path-with-a-token-0123456789");
@@ -220,7 +200,8 @@ async fn down() {
         .await;
 }
 
-async fn added() {
+#[kit::test]
+async fn a_webhook_that_is_added_to_the_configuration_is_told() {
     let receiver = receiver().await;
     let player = player(PlayerWire::Chat).await;
     player.push(says("done"));

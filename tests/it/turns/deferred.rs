@@ -150,7 +150,8 @@ pub fn deferred_tools() -> Vec<TurnCase> {
 }
 
 /// What was found stays found, and offered, in the responses that continue the answer.
-pub async fn found_before(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn what_a_search_has_found_stays_found_in_a_stored_history(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start(&player).await;
     let mut last = Value::Null;

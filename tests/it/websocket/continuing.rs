@@ -1,59 +1,12 @@
 //! Responses that go on from earlier ones, stored or not.
 
 use kit::player::ScriptedAnswer;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::client::Socket;
 use crate::faults::answer;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, messages, provider, says};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R62 websocket: a response that is not stored goes on from its connection",
-            continued,
-        ),
-        case(
-            "R62 websocket: a server without a store continues on a connection",
-            without_store,
-        ),
-        case(
-            "R62 websocket: a response is unknown on another connection",
-            elsewhere,
-        ),
-        case(
-            "R62 websocket: a fork goes on from an earlier response",
-            forked,
-        ),
-        case(
-            "R62 websocket: what a failed turn continued is forgotten",
-            evicted,
-        ),
-        case(
-            "R62 websocket: the output of a call that nobody made is refused",
-            output_of_nobody,
-        ),
-        case(
-            "R62 websocket: the oldest responses are forgotten beyond a number",
-            limited,
-        ),
-        case(
-            "R62 websocket: a stored response goes on on a connection",
-            stored,
-        ),
-        case(
-            "R62 websocket: a warm-up asks no provider, and is continued",
-            warmed_up,
-        ),
-        case(
-            "R32 websocket: a body counts as long as its connection needs it",
-            counted,
-        ),
-    ]
-}
 
 /// A request that is not stored, after this response.
 fn next(input: &str, after: &Value) -> Value {
@@ -67,7 +20,8 @@ fn first(input: &str) -> Value {
     asks(input, json!({"store": false}))
 }
 
-async fn continued() {
+#[kit::test]
+async fn a_response_that_is_not_stored_goes_on_from_its_connection() {
     let player = provider(&["Hello Ada.", "You are Ada.", "Yes."]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -90,7 +44,8 @@ async fn continued() {
     proxy.get(&path).await.error(404);
 }
 
-async fn without_store() {
+#[kit::test]
+async fn a_server_without_a_store_continues_on_a_connection() {
     let player = provider(&["one", "two"]).await;
     let setup = Setup::new().tables("[responses]\nmode = \"off\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -106,7 +61,8 @@ async fn without_store() {
     );
 }
 
-async fn elsewhere() {
+#[kit::test]
+async fn a_response_is_unknown_on_another_connection() {
     let player = provider(&["one", "two"]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -124,7 +80,8 @@ async fn elsewhere() {
     assert_eq!(other.turn(&first("all of it")).await.text(), "two");
 }
 
-async fn forked() {
+#[kit::test]
+async fn a_fork_goes_on_from_an_earlier_response() {
     let player = provider(&["root", "left", "right", "left again"]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -142,7 +99,8 @@ async fn forked() {
     );
 }
 
-async fn evicted() {
+#[kit::test]
+async fn what_a_failed_turn_continued_is_forgotten() {
     let player = provider(&["one"]).await;
     let proxy = Proxy::start(&player).await;
     for (headers, number) in [("", 0), ("originator: codex_exec\r\n", 2)] {
@@ -164,7 +122,8 @@ async fn evicted() {
     }
 }
 
-async fn output_of_nobody() {
+#[kit::test]
+async fn the_output_of_a_call_that_nobody_made_is_refused() {
     let call = json!({"index": 0, "id": "call_1", "name": "look", "arguments": "{}"});
     let player = provider(&[]).await;
     player.push(answer(json!([{"call": call}])));
@@ -192,7 +151,8 @@ async fn output_of_nobody() {
     assert_eq!(player.requests().len(), 3);
 }
 
-async fn limited() {
+#[kit::test]
+async fn the_oldest_responses_are_forgotten_beyond_a_number() {
     let player = provider(&[]).await;
     for _ in 0..=66 {
         player.push(says("a"));
@@ -209,7 +169,8 @@ async fn limited() {
     socket.turn(&next("on", &second["id"])).await;
 }
 
-async fn stored() {
+#[kit::test]
+async fn a_stored_response_goes_on_on_a_connection() {
     let player = provider(&["one", "two", "three", "four"]).await;
     let proxy = Proxy::start(&player).await;
     let over_http = proxy.response(&asks("1", json!({}))).await;
@@ -242,7 +203,8 @@ async fn stored() {
     assert_eq!(socket.turn(&next("5", &two["id"])).await.text(), "again");
 }
 
-async fn warmed_up() {
+#[kit::test]
+async fn a_warm_up_asks_no_provider_and_is_continued() {
     let player = provider(&["Hello."]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -262,7 +224,8 @@ async fn warmed_up() {
     assert_eq!(socket.error(400).await, "missing_required_parameter");
 }
 
-async fn counted() {
+#[kit::test]
+async fn a_body_counts_as_long_as_its_connection_needs_it() {
     const BODY: f64 = 4_000_000.0;
     let player = provider(&[]).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));

@@ -1,40 +1,14 @@
 //! The end of connections: shutdown, and their lifetime.
 
-use libtest_mimic::Trial;
 use serde_json::json;
 
 use super::client::{ServerFrame, Socket};
 use crate::faults::answer;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, provider};
-use crate::trial::case;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R66 websocket: a shutdown ends idle connections with a code",
-            idle,
-        ),
-        case(
-            "R66 websocket: a shutdown lets running turns end, and no others begin",
-            running,
-        ),
-        case(
-            "R66 websocket: a turn that does not end in time fails",
-            failing,
-        ),
-        case(
-            "R66 websocket: a connection ends when it has lasted as long as it may",
-            expired,
-        ),
-        case(
-            "R66 websocket: a running turn ends before its connection",
-            expired_while_running,
-        ),
-    ]
-}
-
-async fn idle() {
+#[kit::test]
+async fn a_shutdown_ends_idle_connections_with_a_code() {
     let player = provider(&[]).await;
     let setup = Setup::new().server("grace = \"10m\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
@@ -48,7 +22,8 @@ async fn idle() {
     assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
 }
 
-async fn running() {
+#[kit::test]
+async fn a_shutdown_lets_running_turns_end_and_no_others_begin() {
     let player = provider(&[]).await;
     player.push(answer(
         json!([{"text": "begun"}, {"delay_ms": 700}, {"text": " and ended"}]),
@@ -79,7 +54,8 @@ async fn running() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn failing() {
+#[kit::test]
+async fn a_turn_that_does_not_end_in_time_fails() {
     let player = provider(&[]).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     let setup = Setup::new().server("grace = \"300ms\"");
@@ -98,7 +74,8 @@ async fn failing() {
     assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
 }
 
-async fn expired() {
+#[kit::test]
+async fn a_connection_ends_when_it_has_lasted_as_long_as_it_may() {
     let player = provider(&[]).await;
     let setup = Setup::new().server("websocket_lifetime = \"200ms\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -111,7 +88,8 @@ async fn expired() {
     assert_eq!(socket.next().await, ServerFrame::End);
 }
 
-async fn expired_while_running() {
+#[kit::test]
+async fn a_running_turn_ends_before_its_connection() {
     let player = provider(&[]).await;
     let slow = json!([{"text": "begun"}, {"delay_ms": 900}, {"text": " and ended"}]);
     player.push(answer(slow));

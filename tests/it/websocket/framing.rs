@@ -2,7 +2,6 @@
 //! one byte, slowly. Each passes the strict checker.
 
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
@@ -10,38 +9,6 @@ use super::client::{END, MIDDLE, PART, ServerFrame, Socket, TEXT, is_terminal, m
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, says};
-use crate::trial::{case, wire_case};
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = PlayerWire::ALL
-        .map(|wire| {
-            wire_case(
-                wire,
-                "R60 websocket: a turn that comes byte by byte is the same turn",
-                byte_by_byte,
-            )
-        })
-        .into();
-    trials.extend([
-        case(
-            "R60 websocket: a client that offers compression gets none",
-            offers,
-        ),
-        case(
-            "R64 websocket: a compressed frame ends its connection although it was offered",
-            compressed,
-        ),
-        case(
-            "R60 websocket: a stream that is read slowly is whole",
-            read_slowly,
-        ),
-        case(
-            "R60 websocket: a silent upstream is heard of by heartbeats",
-            heartbeats,
-        ),
-    ]);
-    trials
-}
 
 /// A bit of the first byte of a frame: its message is compressed (RFC 7692).
 const COMPRESSED: u8 = 0x40;
@@ -63,7 +30,8 @@ fn offer(extensions: &str) -> String {
     format!("Sec-WebSocket-Extensions: {extensions}\r\n")
 }
 
-async fn offers() {
+#[kit::test]
+async fn a_client_that_offers_compression_gets_none() {
     let steps = json!([{"reasoning": "hm"}, {"text": "Hel"}, {"text": "lo"}]);
     let player = repeating_player(PlayerWire::Chat, answer(steps)).await;
     let proxy = Proxy::start(&player).await;
@@ -78,7 +46,8 @@ async fn offers() {
     }
 }
 
-async fn compressed() {
+#[kit::test]
+async fn a_compressed_frame_ends_its_connection_although_it_was_offered() {
     let player = repeating_player(PlayerWire::Chat, says("still here")).await;
     let proxy = Proxy::start(&player).await;
     let offer = offer(OFFERS[0]);
@@ -103,7 +72,8 @@ async fn compressed() {
     assert_eq!(stream.text(), "still here");
 }
 
-async fn byte_by_byte(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn a_turn_that_comes_byte_by_byte_is_the_same_turn(wire: PlayerWire) {
     let player = player(wire).await;
     for split in [0, 1] {
         let steps = json!([
@@ -144,7 +114,8 @@ async fn byte_by_byte(wire: PlayerWire) {
     assert_eq!(first, second, "the upstream was asked for something else");
 }
 
-async fn read_slowly() {
+#[kit::test]
+async fn a_stream_that_is_read_slowly_is_whole() {
     const TIMES: usize = 3_000;
     let text = "x".repeat(1_000);
     let long = answer(json!([{"repeat": {"times": TIMES, "steps": [{"text": text}]}}]));
@@ -165,7 +136,8 @@ async fn read_slowly() {
     assert_eq!(stream.text().len(), TIMES * text.len());
 }
 
-async fn heartbeats() {
+#[kit::test]
+async fn a_silent_upstream_is_heard_of_by_heartbeats() {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { idle = \"2s\" }");

@@ -1,7 +1,6 @@
 //! Frames that no client sends. They cost their connection alone.
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
@@ -11,42 +10,9 @@ use super::client::{
 use crate::faults::repeating_player;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, provider, says};
-use crate::trial::case;
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R64 websocket: a frame that breaks a rule ends its connection with a code",
-            frames,
-        ),
-        case(
-            "R64 websocket: a message beyond the limit of bodies ends its connection",
-            too_large,
-        ),
-        case(
-            "R64 websocket: a message that comes too slowly ends its connection",
-            too_slow,
-        ),
-        case(
-            "R64 websocket: a flood of control frames ends its connection",
-            control_flood,
-        ),
-        case(
-            "R64 websocket: a silent client gets pings and then counts as gone",
-            silent,
-        ),
-        case(
-            "R64 websocket: a message counts in the memory while it arrives",
-            memory,
-        ),
-        case(
-            "R61 websocket: a handshake that breaks a rule is refused",
-            handshakes,
-        ),
-    ]
-}
-
-async fn frames() {
+#[kit::test]
+async fn a_frame_that_breaks_a_rule_ends_its_connection_with_a_code() {
     let player = repeating_player(PlayerWire::Chat, says("still here")).await;
     let proxy = Proxy::start(&player).await;
     let mut bystander = Socket::open(&proxy).await;
@@ -109,7 +75,8 @@ async fn frames() {
     assert_eq!(bystander.closed().await.0, 3123);
 }
 
-async fn too_large() {
+#[kit::test]
+async fn a_message_beyond_the_limit_of_bodies_ends_its_connection() {
     let player = provider(&[]).await;
     let setup = Setup::new().server("body_limit = 2000");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -129,7 +96,8 @@ async fn too_large() {
     assert!((refused - 2.0).abs() < 0.5, "{refused}");
 }
 
-async fn too_slow() {
+#[kit::test]
+async fn a_message_that_comes_too_slowly_ends_its_connection() {
     let player = provider(&[]).await;
     let setup = Setup::new().server("body_timeout = \"200ms\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -144,7 +112,8 @@ async fn too_slow() {
     assert_eq!(between.closed().await.0, 1008);
 }
 
-async fn control_flood() {
+#[kit::test]
+async fn a_flood_of_control_frames_ends_its_connection() {
     let player = provider(&[]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -165,7 +134,8 @@ async fn control_flood() {
     assert!(pongs <= 100, "{pongs}");
 }
 
-async fn silent() {
+#[kit::test]
+async fn a_silent_client_gets_pings_and_then_counts_as_gone() {
     let player = provider(&["awake"]).await;
     let setup = Setup::new().server("heartbeat = \"50ms\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -190,7 +160,8 @@ async fn silent() {
     assert!(pings > 2, "{pings}");
 }
 
-async fn memory() {
+#[kit::test]
+async fn a_message_counts_in_the_memory_while_it_arrives() {
     const PIECE: usize = 4 << 20;
     let player = provider(&[]).await;
     let proxy = Proxy::start(&player).await;
@@ -212,7 +183,8 @@ async fn memory() {
     }
 }
 
-async fn handshakes() {
+#[kit::test]
+async fn a_handshake_that_breaks_a_rule_is_refused() {
     let player = provider(&[]).await;
     let proxy = Proxy::start(&player).await;
     let host = proxy.address.to_string();

@@ -1,40 +1,12 @@
 //! Several conversations on one connection.
 
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::client::{Socket, is_terminal};
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::Proxy;
 use crate::stored::{asks, messages, provider, says};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case(
-            "R63 websocket: turns of a lane run in order and name it",
-            in_order,
-        ),
-        case(
-            "R63 websocket: turns of different lanes run at the same time",
-            at_once,
-        ),
-        case(
-            "R63 websocket: a lane goes on from a response of another lane",
-            forked,
-        ),
-        case(
-            "R63 websocket: sixteen lanes run at once, and others wait",
-            sixteen,
-        ),
-        case("R63 websocket: a connection has 32 lanes with names", named),
-        case(
-            "R63 websocket: a connection has 64 waiting requests",
-            waiting,
-        ),
-    ]
-}
 
 /// A request on a lane that is not stored.
 fn on(lane: &str, input: &str, more: Value) -> Value {
@@ -66,7 +38,8 @@ async fn ended(socket: &mut Socket, lanes: usize) -> Vec<(String, Vec<Value>)> {
     ended
 }
 
-async fn in_order() {
+#[kit::test]
+async fn turns_of_a_lane_run_in_order_and_name_it() {
     let player = provider(&["one", "two", "three"]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -90,7 +63,8 @@ async fn in_order() {
     assert_eq!(socket.stream_on(Some("main")).await.text(), "four");
 }
 
-async fn at_once() {
+#[kit::test]
+async fn turns_of_different_lanes_run_at_the_same_time() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
         json!([{"text": "slow"}, {"delay_ms": 600}, {"text": " end"}]),
@@ -115,7 +89,8 @@ async fn at_once() {
     assert_eq!(socket.check(&begun).text(), "slow end");
 }
 
-async fn forked() {
+#[kit::test]
+async fn a_lane_goes_on_from_a_response_of_another_lane() {
     let player = provider(&["plan", "critique"]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -130,7 +105,8 @@ async fn forked() {
     );
 }
 
-async fn sixteen() {
+#[kit::test]
+async fn sixteen_lanes_run_at_once_and_others_wait() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
         json!([{"text": "a"}, {"delay_ms": 1000}, {"text": "b"}]),
@@ -161,7 +137,8 @@ async fn sixteen() {
     }
 }
 
-async fn named() {
+#[kit::test]
+async fn a_connection_has_32_lanes_with_names() {
     let player = provider(&["a", "b"]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -187,7 +164,8 @@ async fn named() {
     assert_eq!(socket.turn(&asks("go", json!({}))).await.text(), "b");
 }
 
-async fn waiting() {
+#[kit::test]
+async fn a_connection_has_64_waiting_requests() {
     let stalling = answer(json!([{"text": "a"}, {"stall": true}]));
     let player = repeating_player(PlayerWire::Chat, stalling).await;
     let proxy = Proxy::start(&player).await;

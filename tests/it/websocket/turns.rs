@@ -1,7 +1,6 @@
 //! The handshake, and single turns.
 
 use kit::player::{PlayerWire, ScriptedAnswer};
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::client::{END, MIDDLE, PART, PING, PONG, ServerFrame, Socket};
@@ -9,70 +8,14 @@ use crate::bundles::run;
 use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, client, provider};
-use crate::trial::{case, wire_case};
 use respondent::secrets::TokenHash;
-
-pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = PlayerWire::ALL
-        .map(|wire| {
-            wire_case(
-                wire,
-                "R60 websocket: each event of a turn is one message",
-                one_turn,
-            )
-        })
-        .into();
-    trials.extend([
-        case(
-            "R60 websocket: turns follow one another on a connection",
-            several_turns,
-        ),
-        case(
-            "R61 websocket: the guard checks the handshake as it checks a request",
-            guarded,
-        ),
-        case(
-            "R61 websocket: a connection ends with the token that opened it",
-            revoked,
-        ),
-        case(
-            "R61 websocket: switched off, a handshake gets 426",
-            switched_off,
-        ),
-        case(
-            "R60 websocket: an error leaves the connection as it is",
-            errors,
-        ),
-        case(
-            "R60 websocket: Codex gets faults as failed responses",
-            codex_errors,
-        ),
-        case("R60 websocket: a message may come in pieces", pieces),
-        case(
-            "R65 websocket: a client that leaves cancels the upstream request",
-            leaving,
-        ),
-        case(
-            "R65 websocket: a slow reader slows the upstream down",
-            slow_reader,
-        ),
-        case(
-            "R60 websocket: a failed turn is replayed as one over HTTP",
-            replayed,
-        ),
-        case(
-            "R60 websocket: limits and figures are those of requests",
-            limits,
-        ),
-    ]);
-    trials
-}
 
 fn hello() -> Value {
     asks("hello", json!({}))
 }
 
-async fn one_turn(wire: PlayerWire) {
+#[kit::test(on_each_wire)]
+async fn each_event_of_a_turn_is_one_message(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([
         {"reasoning": "hm"}, {"text": "Hel"}, {"text": "lo"},
@@ -89,7 +32,8 @@ async fn one_turn(wire: PlayerWire) {
     assert!(request.get("type").is_none(), "{request}");
 }
 
-async fn several_turns() {
+#[kit::test]
+async fn turns_follow_one_another_on_a_connection() {
     let player = provider(&["one", "two", "three"]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -112,7 +56,8 @@ async fn several_turns() {
         .await;
 }
 
-async fn guarded() {
+#[kit::test]
+async fn the_guard_checks_the_handshake_as_it_checks_a_request() {
     let player = provider(&["for a page"]).await;
     let setup = Setup::new()
         .server("token_env = \"TOKEN\"\nallowed_origins = [\"http://localhost:3000\"]")
@@ -141,7 +86,8 @@ async fn guarded() {
 
 /// What lets a connection in at first and no more after an edit: without a client, with another
 /// token for the client or the server, and with the first token of a server that needed none.
-async fn revoked() {
+#[kit::test]
+async fn a_connection_ends_with_the_token_that_opened_it() {
     let (ada, bob) = (client("ada", ""), client("bob", ""));
     let other = ada.replace(
         &TokenHash::of(b"ada-token-1").to_string(),
@@ -189,7 +135,8 @@ async fn revoked() {
     }
 }
 
-async fn switched_off() {
+#[kit::test]
+async fn switched_off_a_handshake_gets_426() {
     let player = provider(&[]).await;
     let setup = Setup::new().server("websocket = false");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -198,7 +145,8 @@ async fn switched_off() {
     assert_eq!(proxy.get("/v1/responses").await.status, 200);
 }
 
-async fn errors() {
+#[kit::test]
+async fn an_error_leaves_the_connection_as_it_is() {
     let player = provider(&["still here"]).await;
     player.push(ScriptedAnswer::error(400, "the provider says no"));
     let proxy = Proxy::start(&player).await;
@@ -230,7 +178,8 @@ async fn errors() {
     socket.error(400).await;
 }
 
-async fn codex_errors() {
+#[kit::test]
+async fn codex_gets_faults_as_failed_responses() {
     let player = provider(&[]).await;
     player.push(ScriptedAnswer::error(400, "the provider says no"));
     let proxy = Proxy::start(&player).await;
@@ -242,7 +191,8 @@ async fn codex_errors() {
     assert_eq!(socket.error(400).await, "previous_response_not_found");
 }
 
-async fn pieces() {
+#[kit::test]
+async fn a_message_may_come_in_pieces() {
     let player = provider(&["whole"]).await;
     let proxy = Proxy::start(&player).await;
     let mut socket = Socket::open(&proxy).await;
@@ -273,7 +223,8 @@ async fn pieces() {
     assert_eq!(stream.response["metadata"]["long"], "é".repeat(400));
 }
 
-async fn leaving() {
+#[kit::test]
+async fn a_client_that_leaves_cancels_the_upstream_request() {
     let stalling = answer(json!([{"text": "a"}, {"stall": true}]));
     let player = repeating_player(PlayerWire::Chat, stalling).await;
     let proxy = Proxy::start(&player).await;
@@ -303,7 +254,8 @@ async fn leaving() {
     }
 }
 
-async fn slow_reader() {
+#[kit::test]
+async fn a_slow_reader_slows_the_upstream_down() {
     let endless = answer(json!([{"repeat": {"times": 1_000_000, "steps": [{"text": "x"}]}}]));
     let player = repeating_player(PlayerWire::Chat, endless).await;
     let proxy = Proxy::start(&player).await;
@@ -322,7 +274,8 @@ async fn slow_reader() {
     player.wait_closed(0).await;
 }
 
-async fn replayed() {
+#[kit::test]
+async fn a_failed_turn_is_replayed_as_one_over_http() {
     let player = provider(&["one"]).await;
     player.push(ScriptedAnswer::error(400, "the provider says no"));
     let proxy = Proxy::start(&player).await;
@@ -339,7 +292,8 @@ async fn replayed() {
     assert_eq!(player.requests().len(), 2, "a replay went to the provider");
 }
 
-async fn limits() {
+#[kit::test]
+async fn limits_and_figures_are_those_of_requests() {
     let player = repeating_player(
         PlayerWire::Chat,
         answer(json!([{"text": "a"}, {"stall": true}])),

@@ -1,5 +1,6 @@
 //! What the tests share. Nothing of it is part of the proxy.
 //!
+//! - [`test`](macro@test) and [`harness`]: async tests, tables, and tests that cannot run
 //! - [`player`]: a scripted upstream on loopback
 //! - [`strict`]: judges the event streams and response objects that a client receives
 //! - [`golden`]: one turn as a folder of files, and what must come out of it
@@ -10,8 +11,11 @@
 
 pub mod drive;
 pub mod golden;
+pub mod harness;
 pub mod player;
 pub mod request_docs;
 pub mod session;
 pub mod strict;
 pub mod tools;
+
+pub use kit_attribute::test;

@@ -1,25 +1,13 @@
 //! A changed bundle does not replay, and the report names the difference.
 //!
-//! Changing the recording has the same effect as changing the program, which
-//! `tests/mutants.sh` does.
+//! Changing the recording has the same effect as changing the program.
+use kit::harness::rows;
 use kit::player::PlayerWire;
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::recording::{Bundle, RecordingProxy, replay};
 use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Setup, streaming};
-use crate::trial::case;
-
-pub fn trials() -> Vec<Trial> {
-    let changes = CHANGES.iter().map(|change| {
-        case(
-            &format!("corpus: a changed {} is named", change.what),
-            || check(change),
-        )
-    });
-    changes.collect()
-}
 
 /// A text that is replaced in one file, and the difference that the replay reports.
 struct Change {
@@ -65,6 +53,11 @@ async fn bundle() -> Bundle {
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     recording.turn(&streaming(&body()), CODEX).await;
     recording.bundle("changed").await
+}
+
+#[test]
+fn a_changed_bundle_is_named() {
+    rows(CHANGES.iter().map(|change| (change.what, change)), check);
 }
 
 async fn check(change: &'static Change) {

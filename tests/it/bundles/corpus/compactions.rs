@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, bundle_name, group};
+use super::{assert_kinds, bundle_name};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
 
@@ -19,22 +19,21 @@ const COMPACTION: &[(&str, &str)] = &[
 
 const TURN: &[(&str, &str)] = &[("originator", "codex_exec"), ("thread-id", "thread-1")];
 
-pub fn groups(wire: PlayerWire) -> Vec<Group> {
-    let kinds = &[
-        Kind::ContextLength,
-        Kind::Refused,
-        Kind::Unavailable,
-        Kind::Authentication,
-    ];
-    vec![
-        group(wire, "compactions", kinds, compactions),
-        group(
-            wire,
-            "S41 a heartbeat while outputs are stored",
-            &[],
-            locked_store,
-        ),
-    ]
+pub const COMPACTIONS: &[Kind] = &[
+    Kind::ContextLength,
+    Kind::Refused,
+    Kind::Unavailable,
+    Kind::Authentication,
+];
+
+#[kit::test(on_each_wire)]
+async fn compactions_by_every_trigger(wire: PlayerWire) {
+    assert_kinds(&compactions(wire).await, COMPACTIONS);
+}
+
+#[kit::test(on_each_wire)]
+async fn a_heartbeat_while_outputs_are_stored(wire: PlayerWire) {
+    assert_kinds(&locked_store(wire).await, &[]);
 }
 
 fn items() -> Vec<Value> {

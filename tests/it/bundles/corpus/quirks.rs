@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use adapters::quirk_patch::{ChatPatch, ModelPatch, Parameter, SharedPatch};
 use kit::player::Player;
-use libtest_mimic::Trial;
 use registry::serde_names;
 use serde_json::{Value, json};
 
@@ -12,29 +11,14 @@ use super::recording::RecordingProxy;
 use crate::adapting::strict::{Preset, start_all};
 use crate::adapting::{run_tool_loop, send_broken_history};
 use crate::proxy::{CODEX, Setup, streaming};
-use crate::trial::case;
 
 mod table;
 
 use table::{Row, rows};
 
-pub fn trials() -> Vec<Trial> {
-    vec![
-        case("corpus: every lesson", every_lesson),
-        case("corpus: every lesson has its refusal", || async {
-            complete();
-        }),
-        case("corpus: strict providers of which nothing is known", || {
-            strict("unknown", Preset::without_provider_file)
-        }),
-        case("corpus: strict providers with their own files", || {
-            strict("known", Preset::with_provider_file)
-        }),
-    ]
-}
-
 /// Runs each row with two providers of its own: streamed for Codex, and not streamed for
 /// another caller.
+#[kit::test]
 async fn every_lesson() {
     let rows = rows();
     let mut players = Vec::new();
@@ -91,6 +75,16 @@ fn id(place: usize, way: &str) -> String {
     format!("row{place}_{way}")
 }
 
+#[kit::test]
+async fn strict_providers_of_which_nothing_is_known() {
+    strict("unknown", Preset::without_provider_file).await;
+}
+
+#[kit::test]
+async fn strict_providers_with_their_own_files() {
+    strict("known", Preset::with_provider_file).await;
+}
+
 /// A tool loop, and a history that breaks every rule, with every strict provider.
 async fn strict(name: &str, define: fn(&Preset, &str) -> (String, String)) {
     let (setup, models, _players) = start_all(define).await;
@@ -117,7 +111,8 @@ fn name(mend: &Value) -> Option<String> {
 }
 
 /// Every quirk patch is a lesson of some row, and each parameter that can be left out is.
-fn complete() {
+#[test]
+fn every_lesson_has_its_refusal() {
     let patches = [
         serde_names::<ModelPatch>(),
         serde_names::<SharedPatch>(),

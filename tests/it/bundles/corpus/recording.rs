@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::bundle_files::BundleFiles;
 use crate::proxy::{CODEX, Proxy, Reply, Setup, streaming};
 
-/// Records all turns and keeps all turns of a trial.
+/// Records all turns and keeps all turns of a test.
 const CAPTURE_ALL: &str =
     "[capture]\nmode = \"all\"\nrecent = 1000\nmemory = 1073741824\nkeep = 1000\n";
 
@@ -122,7 +122,6 @@ impl RecordingProxy {
                 let turns = BundleFiles::read(&path);
                 assert!(turns.len() <= expected, "{name}: {} turns", turns.len());
                 if turns.len() == expected {
-                    copy_to_corpus_dir(&path);
                     let log = self.proxy.log();
                     assert!(!log.contains("panicked"), "{log}");
                     return Bundle {
@@ -161,13 +160,5 @@ fn with_stream(body: &Value, stream: bool) -> Value {
         streaming(body)
     } else {
         body.clone()
-    }
-}
-
-/// Copies a bundle to the folder that `CORPUS_DIR` names, if it is set.
-fn copy_to_corpus_dir(path: &Path) {
-    if let Some(folder) = std::env::var_os("CORPUS_DIR").map(PathBuf::from) {
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::copy(path, folder.join(path.file_name().unwrap())).unwrap();
     }
 }

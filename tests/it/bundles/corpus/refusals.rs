@@ -5,44 +5,42 @@ use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, bundle_name, group};
+use super::{assert_kinds, bundle_name};
 use crate::faults::{body, player};
 use crate::proxy::{CODEX, Setup};
 
-pub fn groups(wire: PlayerWire) -> Vec<Group> {
-    vec![
-        group(
-            wire,
-            "refusals by status and words",
-            &[
-                Kind::Refused,
-                Kind::ContextLength,
-                Kind::ContentFilter,
-                Kind::Authentication,
-                Kind::Quota,
-                Kind::Permission,
-                Kind::ModelNotFound,
-                Kind::Timeout,
-                Kind::RateLimit,
-                Kind::Unavailable,
-                Kind::Overloaded,
-                Kind::BadReply,
-            ],
-            refused,
-        ),
-        group(
-            wire,
-            "requests that make no sense",
-            &[Kind::InvalidRequest, Kind::ModelNotFound],
-            senseless,
-        ),
-        group(
-            wire,
-            "S2-Ec a large request is kept whole",
-            &[Kind::Refused],
-            large,
-        ),
-    ]
+pub const REFUSED: &[Kind] = &[
+    Kind::Refused,
+    Kind::ContextLength,
+    Kind::ContentFilter,
+    Kind::Authentication,
+    Kind::Quota,
+    Kind::Permission,
+    Kind::ModelNotFound,
+    Kind::Timeout,
+    Kind::RateLimit,
+    Kind::Unavailable,
+    Kind::Overloaded,
+    Kind::BadReply,
+];
+
+#[kit::test(on_each_wire)]
+async fn refusals_by_status_and_words(wire: PlayerWire) {
+    assert_kinds(&refused(wire).await, REFUSED);
+}
+
+pub const SENSELESS: &[Kind] = &[Kind::InvalidRequest, Kind::ModelNotFound];
+
+#[kit::test(on_each_wire)]
+async fn requests_that_make_no_sense(wire: PlayerWire) {
+    assert_kinds(&senseless(wire).await, SENSELESS);
+}
+
+pub const LARGE: &[Kind] = &[Kind::Refused];
+
+#[kit::test(on_each_wire)]
+async fn a_large_request_is_kept_whole(wire: PlayerWire) {
+    assert_kinds(&large(wire).await, LARGE);
 }
 
 fn says(status: u16, message: &str, code: &str) -> ScriptedAnswer {

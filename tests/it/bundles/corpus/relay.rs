@@ -3,25 +3,23 @@ use adapters::fault::Kind;
 use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
+use super::assert_kinds;
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, group};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
 use crate::relay::{extend, tools};
 
-pub fn groups() -> Vec<Group> {
-    vec![group(
-        PlayerWire::Responses,
-        "a session of a Responses upstream",
-        &[
-            Kind::Cut,
-            Kind::Unavailable,
-            Kind::Overloaded,
-            Kind::Refused,
-        ],
-        session,
-    )]
+pub const SESSION: &[Kind] = &[
+    Kind::Cut,
+    Kind::Unavailable,
+    Kind::Overloaded,
+    Kind::Refused,
+];
+
+#[kit::test]
+async fn a_session_of_a_responses_upstream() {
+    assert_kinds(&session(PlayerWire::Responses).await, SESSION);
 }
 
 /// The bundles are redacted: the client's and the upstream's copy of the encrypted reasoning

@@ -5,43 +5,47 @@ use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
 use super::recording::RecordingProxy;
-use super::{Group, bundle_name, group};
+use super::{assert_kinds, bundle_name};
 use crate::faults::{answer, body, player};
 use crate::proxy::{Setup, streaming};
 use crate::turns::parse_steps;
 
-pub fn groups(wire: PlayerWire) -> Vec<Group> {
-    vec![
-        group(wire, "answers that break off", &[Kind::Cut], broken),
-        group(
-            wire,
-            "answers that are no answers",
-            &[Kind::BadReply],
-            garbage,
-        ),
-        group(
-            wire,
-            "errors inside the stream",
-            &[
-                Kind::Unavailable,
-                Kind::RateLimit,
-                Kind::Overloaded,
-                Kind::Refused,
-                Kind::Authentication,
-                Kind::Quota,
-                Kind::ContextLength,
-                Kind::ContentFilter,
-            ],
-            in_stream,
-        ),
-        group(
-            wire,
-            "answers that end early, or well",
-            // Nothing was said for a reason that nobody knows, or a call in a whole answer is cut.
-            &[Kind::ContentFilter, Kind::BadReply],
-            ended,
-        ),
-    ]
+pub const BROKEN: &[Kind] = &[Kind::Cut];
+
+#[kit::test(on_each_wire)]
+async fn answers_that_break_off(wire: PlayerWire) {
+    assert_kinds(&broken(wire).await, BROKEN);
+}
+
+pub const GARBAGE: &[Kind] = &[Kind::BadReply];
+
+#[kit::test(on_each_wire)]
+async fn answers_that_are_no_answers(wire: PlayerWire) {
+    assert_kinds(&garbage(wire).await, GARBAGE);
+}
+
+pub const IN_STREAM: &[Kind] = &[
+    Kind::Unavailable,
+    Kind::RateLimit,
+    Kind::Overloaded,
+    Kind::Refused,
+    Kind::Authentication,
+    Kind::Quota,
+    Kind::ContextLength,
+    Kind::ContentFilter,
+];
+
+#[kit::test(on_each_wire)]
+async fn errors_inside_the_stream(wire: PlayerWire) {
+    assert_kinds(&in_stream(wire).await, IN_STREAM);
+}
+
+/// Nothing was said for a reason that nobody knows, or a call in a whole answer is cut.
+pub const ENDED: &[Kind] = &[Kind::ContentFilter, Kind::BadReply];
+
+#[kit::test(on_each_wire)]
+async fn answers_that_end_early_or_well(wire: PlayerWire) {
+    assert_kinds(&ended(wire).await, ENDED);
 }
 
 /// Plays each response to each caller.

@@ -10,54 +10,71 @@ use tokio::net::TcpListener;
 
 use super::bundle_files::BundleFiles;
 use super::recording::{CALLERS, RecordingProxy};
-use super::{Group, bundle_name, group};
+use super::{assert_kinds, bundle_name};
 use crate::faults::{answer, body, player, repeating_player};
 use crate::proxy::{Setup, streaming};
 
-pub fn groups(wire: PlayerWire) -> Vec<Group> {
-    vec![
-        group(wire, "silence", &[Kind::Timeout], silent),
-        group(
-            wire,
-            "providers that are not there",
-            &[Kind::Unreachable, Kind::Cut],
-            unreachable_providers,
-        ),
-        group(
-            wire,
-            "turns that take too long",
-            &[Kind::TurnTimeout],
-            longest_turns,
-        ),
-        group(wire, "no place in time", &[Kind::Overloaded], saturated),
-        group(
-            wire,
-            "turns that are tried again",
-            &[
-                Kind::Overloaded,
-                Kind::RateLimit,
-                Kind::Cut,
-                Kind::Authentication,
-            ],
-            retried,
-        ),
-        group(
-            wire,
-            "turns that go elsewhere",
-            &[
-                Kind::Unavailable,
-                Kind::Overloaded,
-                Kind::Authentication,
-                Kind::RateLimit,
-                Kind::Quota,
-                Kind::Cut,
-                Kind::BadReply,
-                Kind::ModelNotFound,
-            ],
-            failed_over,
-        ),
-        group(wire, "the end of the program", &[Kind::Draining], shutdown),
-    ]
+pub const SILENT: &[Kind] = &[Kind::Timeout];
+
+#[kit::test(on_each_wire)]
+async fn providers_that_are_silent(wire: PlayerWire) {
+    assert_kinds(&silent(wire).await, SILENT);
+}
+
+pub const UNREACHABLE_PROVIDERS: &[Kind] = &[Kind::Unreachable, Kind::Cut];
+
+#[kit::test(on_each_wire)]
+async fn providers_that_are_not_there(wire: PlayerWire) {
+    assert_kinds(&unreachable_providers(wire).await, UNREACHABLE_PROVIDERS);
+}
+
+pub const LONGEST_TURNS: &[Kind] = &[Kind::TurnTimeout];
+
+#[kit::test(on_each_wire)]
+async fn turns_that_take_too_long(wire: PlayerWire) {
+    assert_kinds(&longest_turns(wire).await, LONGEST_TURNS);
+}
+
+pub const SATURATED: &[Kind] = &[Kind::Overloaded];
+
+#[kit::test(on_each_wire)]
+async fn no_place_in_time(wire: PlayerWire) {
+    assert_kinds(&saturated(wire).await, SATURATED);
+}
+
+pub const RETRIED: &[Kind] = &[
+    Kind::Overloaded,
+    Kind::RateLimit,
+    Kind::Cut,
+    Kind::Authentication,
+];
+
+#[kit::test(on_each_wire)]
+async fn turns_that_are_tried_again(wire: PlayerWire) {
+    assert_kinds(&retried(wire).await, RETRIED);
+}
+
+pub const FAILED_OVER: &[Kind] = &[
+    Kind::Unavailable,
+    Kind::Overloaded,
+    Kind::Authentication,
+    Kind::RateLimit,
+    Kind::Quota,
+    Kind::Cut,
+    Kind::BadReply,
+    Kind::ModelNotFound,
+];
+
+#[kit::test(on_each_wire)]
+async fn turns_that_go_elsewhere(wire: PlayerWire) {
+    assert_kinds(&failed_over(wire).await, FAILED_OVER);
+}
+
+pub const SHUTDOWN: &[Kind] = &[Kind::Draining];
+
+#[kit::test(on_each_wire)]
+async fn the_end_of_the_program(wire: PlayerWire) {
+    assert_kinds(&shutdown(wire).await, SHUTDOWN);
 }
 
 /// A request to a model of the provider with this id.
