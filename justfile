@@ -30,6 +30,10 @@ mutants *ARGUMENTS:
 bless:
     BLESS=1 cargo test -p respondent-adapters --test golden
 
+# Writes docs/requirements.md from the promises in the tests.
+requirements:
+    BLESS=1 cargo test --test it requirements
+
 # Everything that CI runs, in a clean clone on Debian; installs what is missing.
 ci:
     .ci/run

@@ -128,7 +128,7 @@ row owners "the responses of every owner are found" src/store/responses.rs \
   whatever_two_owners_do_neither_sees_an_id_or_a_text_of_the_other
 row owners "the responses of all owners are listed" src/store/response_list.rs \
   's/WHERE owner = ?1 AND number > ?2/WHERE ?1 = ?1 AND number > ?2/' \
-  lib s0_uc_the_pages_of_responses_are_all_of_them_once
+  lib the_pages_of_responses_are_all_of_them_once
 row owners "of the tokens of two owners the last one counts" src/serve/guard.rs \
   's/if found.iter().any(|other| other.owner != caller.owner) {/if false {/' it \
   the_tokens_of_two_owners_in_one_request_are_refused_wherever_they_are
@@ -168,7 +168,7 @@ row secrets "others may read a backup" src/store/inspection.rs \
   's/^        .mode(0o600)/        .mode(0o644)/' \
   lib a_backup_is_a_private_file_with_everything_while_a_server_writes
 row secrets "a terminal gets every escape sequence" src/commands/mod.rs \
-  's/^    if is_terminal {/    if is_terminal \&\& false {/' lib r46_only_a_pipe_gets_escape_sequences
+  's/^    if is_terminal {/    if is_terminal \&\& false {/' lib only_a_pipe_gets_escape_sequences
 
 row streams "an answer has two terminal events" adapters/src/responses/assembler/end.rs \
   's/^        self.writer.to(events).response_event(status.event_name());/&&/' \
@@ -179,10 +179,10 @@ row streams "a turn is tried again after content" src/turn/engine/reading.rs \
 
 row durability "the terminal event is written before the response" src/jobs/log.rs \
   's/if events.is_ending || events.written/if events.written/' \
-  lib s3_4_2b_the_last_events_are_written_with_the_response
+  lib the_last_events_are_written_with_the_response
 row durability "the last events are not written" src/jobs/log.rs \
   's/webhooks, response, batch).await {/webhooks, response, EventBatch::default()).await {/' \
-  lib s3_4_2b_the_last_events_are_written_with_the_response
+  lib the_last_events_are_written_with_the_response
 row durability "a run that had begun begins again" src/jobs/recovery.rs \
   's/JobState::Running | JobState::Ended => self.end_interrupted(job).await,/JobState::Running | JobState::Ended => self.wait_again(job).await,/' it \
   a_run_that_was_interrupted_ends_as_failed
@@ -191,10 +191,10 @@ row durability "an event is deleted before it is delivered" src/jobs/webhooks/mo
   it an_event_is_told_again_after_the_program_was_killed
 row durability "one that cannot be written fails the others" src/store/group_commit.rs \
   's/^    for mut change in changes {/    for mut change in changes.into_iter().take(0) {/' \
-  lib s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs
+  lib events_that_cannot_be_written_do_not_fail_those_of_other_runs
 row durability "a store of a newer version is used" src/store/schema.rs \
   's/return Err(StoreError::Newer(version));/return Ok(());/' \
-  lib r19_the_store_of_a_newer_version_is_left_alone
+  lib the_store_of_a_newer_version_is_left_alone
 row durability "artifacts that cannot be written to disk are lost" src/artifacts/disk.rs \
   's/unwritten.artifacts, self.named/Vec::new(), self.named/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
@@ -227,10 +227,10 @@ row limits "a client has any number of turns at once" src/turn/owner_limits.rs \
   a_client_has_as_many_turns_at_once_as_it_may_and_others_are_not_held_up
 row limits "a request may have any number of items" adapters/src/responses/request_body.rs \
   's/^        while items.len() < MAX_ITEMS {/        while items.len() < usize::MAX {/' \
-  hostile r27_a_request_has_a_hundred_thousand_items_at_most
+  hostile a_request_has_a_hundred_thousand_items_at_most
 row limits "an answer may have any number of calls" adapters/src/chat/decode/calls.rs \
   's/^        if slot >= MAX_CALLS {/        if slot == usize::MAX {/' \
-  hostile r5_an_answer_has_limits_for_calls_and_items
+  hostile an_answer_has_limits_for_calls_and_items
 row limits "a message of any size is read" src/serve/websocket/reader.rs \
   's/let length = length.filter(|length| \*length <= room);/let _ = room;/' it \
   a_message_beyond_the_limit_of_bodies_ends_its_connection
@@ -239,7 +239,7 @@ row limits "a turn may take for ever" src/turn/engine/reading.rs \
   it a_turn_that_goes_on_for_ever_ends_at_turn_timeout
 row limits "stored prompts have no limit" src/store/prompts.rs \
   's/^        limit_bytes(connection, MAX_BYTES)?;/        limit_bytes(connection, u64::MAX >> 1)?;/' \
-  lib r41_stored_prompts_are_limited_and_swept
+  lib stored_prompts_are_limited_and_swept
 }
 
 # Bash reads a block as a whole, so the script may be edited while it runs.

@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn r5_arguments_are_whole_at_their_last_bracket() {
+    fn arguments_are_whole_at_their_last_bracket() {
         for (pieces, expected) in [
             (&[" \n", "{", "\"a\\\"}", "\":1", "}", " \n"][..], "----++"),
             (&["{}", " ", "x", "}"], "++--"),

@@ -139,15 +139,17 @@ mod tests {
         out
     }
 
+    /// Promise: At most ten pieces of text are joined.
     #[test]
-    fn s3_4_1c_ten_pieces_are_one_event() {
+    fn ten_pieces_are_one_event() {
         let pieces = (0..25).map(|_| text("a")).collect();
         let expected = [10, 10, 5].map(|count| format!("Text:{}", "a".repeat(count)));
         assert_eq!(pushed(pieces), expected);
     }
 
+    /// Promise: Pieces of text that wait come before whatever follows them.
     #[test]
-    fn s3_4_1d_pieces_of_another_text_and_other_events_come_after_what_waits() {
+    fn pieces_of_another_text_and_other_events_come_after_what_waits() {
         let reasoning = Event::Reasoning(Fragment::from_escaped("r"));
         let events = vec![reasoning, text("a"), text("b"), Event::Finish(Finish::Stop)];
         assert_eq!(pushed(events), ["Reasoning:r", "Text:ab", "other"]);

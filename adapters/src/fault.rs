@@ -505,6 +505,8 @@ internal 500/400 500/400 500/400 500/400 final - -";
         );
     }
 
+    /// Promise: A failure of the provider is never reported as one of the client. Codex shows the
+    /// message as it is.
     #[test]
     fn a_failure_of_the_provider_is_no_fault_of_the_client() {
         for kind in [Kind::Refused, Kind::Unavailable] {

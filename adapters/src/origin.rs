@@ -210,6 +210,8 @@ mod tests {
         assert_eq!(untag_id("acme/m", "msg_0123456789abcdef00"), None);
     }
 
+    /// Promise: Ids of items are hexadecimal behind their prefix, and those of earlier versions are
+    /// still understood.
     #[test]
     fn an_id_of_an_earlier_version_comes_back() {
         let tag = tag("acme/m");

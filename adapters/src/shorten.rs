@@ -147,7 +147,6 @@ mod tests {
 
     use super::*;
 
-    // S2-P2f
     #[test]
     fn a_text_of_one_character_too_many_loses_little() {
         let text = "x".repeat(4_000);
@@ -170,7 +169,8 @@ mod tests {
             prop_assert_eq!(EscapeDepth::Twice.text_len(&cut), inside.len() - 6);
         }
 
-        // S2-P2f
+        /// Promise: Long messages and call arguments are shortened with a marker; arguments remain
+        /// valid JSON.
         #[test]
         fn shortened_arguments_are_an_object_that_fits(
             values in prop::collection::vec(("(?s).{0,12}", "(?s).{0,600}"), 0..8),

@@ -587,7 +587,7 @@ mod tests {
 
     // The names differ in their ends alone, and their checksums are equal.
     #[test]
-    fn r5_tools_with_one_checksum_get_names_of_their_own() {
+    fn tools_with_one_checksum_get_names_of_their_own() {
         let long = "n".repeat(64);
         let targets = ["plumless", "buckeroo"].map(|end| target(None, &format!("{long}{end}")));
         let hashes = targets.each_ref().map(|target| hashed_name(&long, target));
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_dl_a_tool_that_a_search_would_find_has_its_namespace() {
+    fn a_tool_that_a_search_would_find_has_its_namespace() {
         let mut toolbox = Toolbox::default();
         let search = ToolTarget {
             kind: ToolKind::ToolSearch,

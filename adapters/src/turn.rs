@@ -628,7 +628,7 @@ mod tests {
     use crate::responses::request::TurnSource;
 
     #[test]
-    fn r5_all_that_names_a_call_has_its_call_id() {
+    fn all_that_names_a_call_has_its_call_id() {
         let body = r#"{"model":"m","input":[
             {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
             {"type":"function_call","id":"b","name":"f","arguments":"{}"},

@@ -127,7 +127,8 @@ fn founding() -> Vec<Value> {
     items
 }
 
-// S2-Gb
+/// Promise: Bounded outputs alone keep the founding session below Codex's own compaction threshold;
+/// no threshold is lowered for it.
 #[test]
 fn bounding_alone_keeps_the_founding_session_below_the_threshold() {
     let items = founding();
@@ -142,7 +143,7 @@ fn bounding_alone_keeps_the_founding_session_below_the_threshold() {
     }
 }
 
-// S2-Bf
+/// Promise: Every provider receives the same text of an output, whatever its dialect.
 #[test]
 fn every_provider_gets_the_same_excerpt() {
     let mut items = vec![user("Go.")];
@@ -173,7 +174,6 @@ fn every_provider_gets_the_same_excerpt() {
     }
 }
 
-// S2-Da
 #[test]
 fn an_excerpt_describes_its_output() {
     let text = lines(4_000);
@@ -203,7 +203,7 @@ fn an_excerpt_describes_its_output() {
     assert!(how.starts_with("[Read the rest with the tools artifact_read or artifact_search"));
 }
 
-// S2-Dg
+/// Promise: No tool is added to a request: the model is offered only tools that the client sent.
 #[test]
 fn a_request_gets_no_tools_that_its_client_did_not_send() {
     let own = json!([{"type": "function", "name": "read", "parameters": {"type": "object"}}]);
@@ -222,7 +222,8 @@ fn a_request_gets_no_tools_that_its_client_did_not_send() {
     }
 }
 
-// S2-Dh
+/// Promise: An artifact's id depends only on its content, and the same request produces the same
+/// bytes.
 #[test]
 fn an_artifact_has_the_id_of_its_content() {
     let text = lines(9_000);
@@ -271,7 +272,7 @@ fn large() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    // S2-Bd, S2-Bg
+    /// Promise: An excerpt never has more than 5,000 characters, for outputs of up to 5 MB.
     #[test]
     fn fixed_bounds_hold_for_every_text_of_up_to_5_mb(text in large()) {
         let sent = answer(&round(1, &json!(text)), &bounds(16_777_216, OutputPolicy::Fixed));
@@ -284,7 +285,8 @@ proptest! {
         }
     }
 
-    // S2-Bb
+    /// Promise: Bounding changes only the texts of outputs: ids, the pairing of calls and results,
+    /// and the order stay.
     #[test]
     fn only_the_texts_of_outputs_change(
         rounds in vec((1_usize..4, 0_usize..1_500, any::<bool>()), 1..12),
@@ -314,7 +316,8 @@ proptest! {
     }
 }
 
-// S2-BV
+/// Promise: A request body is bounded by constants, names what it leaves out, and stays unchanged
+/// until the next epoch.
 #[test]
 fn a_body_is_bounded_by_constants_and_says_what_it_leaves_out() {
     let mut items = Vec::new();
@@ -334,7 +337,7 @@ fn a_body_is_bounded_by_constants_and_says_what_it_leaves_out() {
     }
 }
 
-// S2-BT, S2-Ed: an output of the session that failed.
+// An output of the session that failed.
 #[test]
 fn a_search_result_that_codex_cut_is_bounded_and_keeps_its_count() {
     let text = cut_by_codex();
@@ -347,7 +350,10 @@ fn a_search_result_that_codex_cut_is_bounded_and_keeps_its_count() {
     assert!(sent.plan.replacements[&1].artifact.as_ref().unwrap().chars > 39_000);
 }
 
-// S2-BT, S2-Ta: a summary is made from the excerpts that the turns were sent, not from more.
+/// Promise: A compaction, by a model or without one, sees no more of an output than the turns did;
+/// the complete output is only in the artifact store.
+///
+/// A summary is made from the excerpts that the turns were sent, not from more.
 #[test]
 fn a_compaction_gets_no_more_than_the_turns_did() {
     let mut items = vec![user("Go.")];
@@ -380,7 +386,6 @@ fn a_compaction_gets_no_more_than_the_turns_did() {
     }
 }
 
-// S2-BT
 #[test]
 fn a_small_output_is_sent_unchanged() {
     for text in [
@@ -397,7 +402,6 @@ fn a_small_output_is_sent_unchanged() {
     }
 }
 
-// S2-BT
 #[test]
 fn an_output_that_is_not_a_string_is_bounded_as_text() {
     let rows: Vec<Value> = (0..9_000)
@@ -419,7 +423,9 @@ fn an_output_that_is_not_a_string_is_bounded_as_text() {
     }
 }
 
-// S2-BT
+/// Promise: These cases are handled correctly: the result that broke the founding session, entering
+/// a compaction, small outputs, outputs that are not strings, results without a call, and
+/// summaries.
 #[test]
 fn an_output_without_its_call_is_bounded() {
     let [_, output] = round(1, &json!(lines(9_000)));
@@ -435,7 +441,6 @@ fn an_output_without_its_call_is_bounded() {
     }
 }
 
-// S2-BT
 #[test]
 fn a_summary_is_not_shortened() {
     let blob = CompactionBlob {

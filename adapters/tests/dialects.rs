@@ -250,6 +250,8 @@ fn thinking_between_tags_is_reasoning() {
 
 const ON: &str = "think_tags = \"on\"";
 
+/// Promise: Reasoning and text that a provider sends by turns are one message, which is sent at
+/// once, and its reasoning; only a call stands between two messages.
 #[test]
 fn reasoning_and_text_by_turns_are_one_message() {
     check(&[
@@ -349,6 +351,7 @@ fn a_closing_tag_alone_ends_reasoning() {
     ]);
 }
 
+/// Promise: An answer in the Harmony format that comes as text is read.
 #[test]
 fn an_answer_in_the_harmony_format_is_read() {
     check(&[

@@ -31,6 +31,11 @@ struct Folder {
     case: GoldenCase<toml::Table>,
 }
 
+/// Promise: What a model does not get is told to it, and what can be text is text: audio, images,
+/// files and parts of an unknown type leave a line, a text file and an SVG image go as text, a list
+/// of parts in a string is read as parts, what hosted tools did and found is told, and so are tools
+/// that are not there. A history never ends for a part that cannot be sent; only in the last
+/// message is one refused.
 #[test]
 fn every_case_gives_its_expected_files() {
     for folder in folders() {

@@ -73,7 +73,7 @@ fn with_many(first: Value, piece: impl Fn(usize) -> Value) -> Vec<Value> {
 }
 
 #[test]
-fn r5_open_arguments_are_not_read_again_for_each_text() {
+fn open_arguments_are_not_read_again_for_each_text() {
     let mut deltas = with_many(call(0, "f"), |_| arguments(r#""[\n\"}","#));
     deltas[1] = arguments(&format!("[{}", r#""[\n\"}","#.repeat(PIECES)));
     deltas.extend((0..PIECES).map(|_| json!({"content": "x"})));
@@ -86,7 +86,7 @@ fn r5_open_arguments_are_not_read_again_for_each_text() {
 }
 
 #[test]
-fn r5_blank_arguments_are_not_read_again_for_each_piece() {
+fn blank_arguments_are_not_read_again_for_each_piece() {
     for name in ["f", "c"] {
         let mut deltas = with_many(call(0, name), |_| arguments(&" \n".repeat(8)));
         deltas.push(arguments(r#"{"input":"x"}"#));
@@ -98,7 +98,7 @@ fn r5_blank_arguments_are_not_read_again_for_each_piece() {
 }
 
 #[test]
-fn r5_repeated_names_do_not_parse_the_arguments_again() {
+fn repeated_names_do_not_parse_the_arguments_again() {
     let named = |piece: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": piece}}]});
     let mut deltas = with_many(call(0, "f"), |_| named("}"));
     deltas[1] = named(r#"{"a":""#);
@@ -116,7 +116,7 @@ fn many_tags_in_a_text_do_not_read_it_again() {
 }
 
 #[test]
-fn r5_many_interleaved_calls_find_their_arguments() {
+fn many_interleaved_calls_find_their_arguments() {
     const CALLS: usize = 5_000;
     let mut deltas: Vec<Value> = (0..CALLS).map(|index| call(index, "f")).collect();
     for piece in [r#"{"a":"#, "1", "}"] {
@@ -131,7 +131,7 @@ fn r5_many_interleaved_calls_find_their_arguments() {
 }
 
 #[test]
-fn r5_an_answer_has_limits_for_calls_and_items() {
+fn an_answer_has_limits_for_calls_and_items() {
     let many_calls = (0..10_001).map(|index| call(index, "f")).collect();
     assert_eq!(chat("", many_calls).terminal, "response.failed");
     let at_once: Vec<Value> = (0..10_001)
@@ -149,8 +149,10 @@ fn r5_an_answer_has_limits_for_calls_and_items() {
     assert_eq!(stream.terminal, "response.failed");
 }
 
+/// Promise: An answer costs time in proportion to its bytes, however it is cut into pieces, and its
+/// items and annotations are limited.
 #[test]
-fn r4_a_text_has_a_thousand_annotations_at_most() {
+fn a_text_has_a_thousand_annotations_at_most() {
     let annotation = |number: usize| {
         let url = format!("https://x/{number}");
         json!({"type": "url_citation", "url_citation": {"url": url, "title": "t"}})
@@ -165,7 +167,7 @@ fn r4_a_text_has_a_thousand_annotations_at_most() {
 }
 
 #[test]
-fn r4_text_that_may_be_a_tag_is_not_read_again_for_each_piece() {
+fn text_that_may_be_a_tag_is_not_read_again_for_each_piece() {
     let quirks = "think_tags = 'on'\ntool_call_tags = true";
     let blank = with_many(json!({"content": " "}), |_| json!({"content": "\n\t \r"}));
     let mut deltas = blank;
@@ -182,7 +184,7 @@ fn r4_text_that_may_be_a_tag_is_not_read_again_for_each_piece() {
 }
 
 #[test]
-fn r4_reasoning_details_find_their_object() {
+fn reasoning_details_find_their_object() {
     let detail = |number: usize| json!({"type": "reasoning.text", "index": number, "text": "t"});
     let list: Vec<Value> = (0..PIECES).map(detail).collect();
     let quirks = "reasoning_replay = 'reasoning_details'";
@@ -229,7 +231,7 @@ fn function_call(name: &str) -> Value {
 const ARGUMENTS: &str = "response.function_call_arguments";
 
 #[test]
-fn r4_a_text_that_ends_again_and_again_is_not_compared_each_time() {
+fn a_text_that_ends_again_and_again_is_not_compared_each_time() {
     let message = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
     let long = r"\n".repeat(1 << 20);
     let wholes = vec!["x"; PIECES];
@@ -247,7 +249,7 @@ fn r4_a_text_that_ends_again_and_again_is_not_compared_each_time() {
 
 /// A fragment of the arguments was lost, and the end names all of them.
 #[test]
-fn r5_lost_fragments_of_relayed_arguments_are_taken_from_their_end() {
+fn lost_fragments_of_relayed_arguments_are_taken_from_their_end() {
     let whole = r#"{"name":"remember"}"#;
     let lost = [r#"{"name":"r"#, r#"ember"}"#];
     for (tool, codex, status, arguments) in [
@@ -329,7 +331,7 @@ fn completed(output: &[Value]) -> Value {
 /// Every type of item that names a call, known to us or not, has a call id of its own, and an
 /// output has the id of the call before it.
 #[test]
-fn r5_relayed_items_have_call_ids_of_their_own() {
+fn relayed_items_have_call_ids_of_their_own() {
     let shell = json!({"commands": ["ls"]});
     let items = [
         json!({"type": "call_of_a_later_api", "call_id": "c"}),
@@ -356,7 +358,7 @@ fn r5_relayed_items_have_call_ids_of_their_own() {
 
 /// What is no call of the client may have no call id, and keeps that.
 #[test]
-fn r5_relayed_items_without_a_call_id_get_none() {
+fn relayed_items_without_a_call_id_get_none() {
     let items = [
         json!({"type": "search_of_a_later_api", "call_id": ""}),
         json!({"type": "search_of_a_later_api", "call_id": ""}),
@@ -371,7 +373,7 @@ fn r5_relayed_items_without_a_call_id_get_none() {
 
 /// The client knows from the beginning of a search whether it has to run it.
 #[test]
-fn r5_a_search_is_run_by_whom_its_beginning_says() {
+fn a_search_is_run_by_whom_its_beginning_says() {
     let search = |by: &str, id: Value| json!({"type": "tool_search_call", "call_id": id, "execution": by, "arguments": {}});
     for (added, done, expected) in [
         (
@@ -400,7 +402,7 @@ fn r5_a_search_is_run_by_whom_its_beginning_says() {
 /// What ends an item that is no object, or is that of another item: the item is closed with what is
 /// known of it, and the next one follows.
 #[test]
-fn r5_an_item_is_closed_whatever_its_end_is() {
+fn an_item_is_closed_whatever_its_end_is() {
     let message = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
     let custom =
         json!({"type": "custom_tool_call", "id": "ct_1", "call_id": "c", "name": "c", "input": ""});

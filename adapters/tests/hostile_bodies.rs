@@ -1,4 +1,4 @@
-//! R27: bodies that are malformed JSON, or far larger than those of real clients.
+//! Bodies that are malformed JSON, or far larger than those of real clients.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy does not see that helpers of an integration test are tests"
@@ -29,8 +29,10 @@ fn with(body: &str, value: &str) -> String {
     body.replace("VALUE", value)
 }
 
+/// Promise: Malformed or hostile JSON is refused with 400 and never overflows the stack; duplicate
+/// keys are refused.
 #[test]
-fn r27_malformed_json_is_refused_and_named() {
+fn malformed_json_is_refused_and_named() {
     let input = r#"{"model":"m","input":"VALUE"}"#;
     for body in [
         String::new(),
@@ -52,7 +54,7 @@ fn r27_malformed_json_is_refused_and_named() {
 /// Where a client may send any JSON value, nesting does not matter: the value is copied or
 /// refused, never traversed.
 #[test]
-fn r27_depth_never_overflows_the_stack() {
+fn depth_never_overflows_the_stack() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for body in [
         r#"{"model":"m","input":"x","unknown":VALUE}"#,
@@ -70,8 +72,9 @@ fn r27_depth_never_overflows_the_stack() {
     }
 }
 
+/// Promise: A request costs time and memory in proportion to its bytes.
 #[test]
-fn r27_a_million_keys_are_read() {
+fn a_million_keys_are_read() {
     let keys: Vec<String> = (0..1_000_000).map(|n| format!(r#","k{n}":{n}"#)).collect();
     let keys = keys.concat();
     let body = format!(r#"{{"model":"m","input":"hello"{keys}}}"#);
@@ -98,7 +101,7 @@ fn wires_with_all_schema_rules() -> [Dialect; 2] {
 /// 10,000 references to a description of 100 KB stand for 1 GB, in a tool as in the format of the
 /// answer, and 600 schemas have as many.
 #[test]
-fn r27_references_of_schemas_do_not_multiply_a_request() {
+fn references_of_schemas_do_not_multiply_a_request() {
     let bomb = |references: usize, length: usize| {
         let references: Vec<String> = (0..references)
             .map(|number| format!(r##""p{number}":{{"$ref":"#/$defs/a"}}"##))
@@ -148,7 +151,7 @@ fn tools(numbers: std::ops::Range<usize>) -> String {
 }
 
 #[test]
-fn r27_a_request_has_two_thousand_tools_at_most() {
+fn a_request_has_two_thousand_tools_at_most() {
     let offered = |list: &str, more: &str| {
         encoded(format!(
             r#"{{"model":"m","tools":[{list}],"input":[{{"role":"user","content":"x"}}{more}]}}"#
@@ -216,7 +219,7 @@ fn r27_a_request_has_two_thousand_tools_at_most() {
 }
 
 #[test]
-fn r27_a_request_has_a_hundred_thousand_items_at_most() {
+fn a_request_has_a_hundred_thousand_items_at_most() {
     let items = |item: &str, count: usize| {
         let items = vec![item; count].join(",");
         TurnSource::new(format!(r#"{{"model":"m","input":[{items}]}}"#))
@@ -245,7 +248,7 @@ fn r27_a_request_has_a_hundred_thousand_items_at_most() {
 
 /// Both words have the same checksum, and so have all texts of as many of them.
 #[test]
-fn r27_call_ids_with_one_checksum_cost_no_more_than_others() {
+fn call_ids_with_one_checksum_cost_no_more_than_others() {
     let id = |number: usize| {
         let words = (0..15).map(|bit| ["plumless", "buckeroo"][number >> bit & 1]);
         words.collect::<String>()
@@ -269,7 +272,7 @@ fn r27_call_ids_with_one_checksum_cost_no_more_than_others() {
 
 /// Anybody can make the checksum of a blob.
 #[test]
-fn r27_json_in_a_forged_blob_is_checked_like_that_of_a_request() {
+fn json_in_a_forged_blob_is_checked_like_that_of_a_request() {
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
     let quirks: ChatQuirks =
         toml::from_str("reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'").unwrap();

@@ -145,7 +145,7 @@ fn extent() -> (usize, usize) {
     turns.map_or((80, 60_000), |turns| (turns, 1_000_000))
 }
 
-// S2-Ea, S2-Eb, S2-Ec, S2-Ta: many outputs of at most 40 KB, 850 KB in all.
+// Many outputs of at most 40 KB, 850 KB in all.
 #[test]
 fn the_founding_case_fits() {
     let shape = SessionShape {

@@ -27,6 +27,10 @@ use serde_json::{Value, json};
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
+    /// Promise: A stream has one `created` event first and one terminal event last, sequence
+    /// numbers without gaps, every item opened and closed exactly once, and deltas that add up to
+    /// the content of the `done` events. Tool calls that arrive in fragments, split inside JSON
+    /// tokens or inside characters, are put together.
     #[test]
     fn every_answer_becomes_a_strict_stream_with_the_same_content(
         script in script(),

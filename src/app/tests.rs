@@ -241,7 +241,6 @@ async fn an_unknown_model_is_answered_as_a_turn_with_it() {
     assert!(turn.message().contains("small"), "{}", turn.body);
 }
 
-// R29
 #[tokio::test]
 async fn an_escaped_path_is_no_model_id() {
     let service = service();
@@ -304,7 +303,6 @@ async fn a_404_says_what_is_served() {
     }
 }
 
-// S34
 #[tokio::test]
 async fn every_route_but_healthz_requires_the_token() {
     let guard = GuardSettings {

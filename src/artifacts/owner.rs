@@ -248,9 +248,9 @@ mod tests {
         }
     }
 
-    /// R32: the text of a search counts, and a search that nobody waits for gives it back.
+    /// The text of a search counts, and a search that nobody waits for gives it back.
     #[tokio::test(flavor = "multi_thread")]
-    async fn r32_a_text_counts_while_it_is_searched() {
+    async fn a_text_counts_while_it_is_searched() {
         let text = "ab".repeat(1 << 20);
         let folder = tempfile::tempdir().unwrap();
         let memory = ProcessMemory::unlimited();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s47_searches_of_one_owner_leave_a_place_for_another() {
+    async fn searches_of_one_owner_leave_a_place_for_another() {
         let (settings, counts) = (ArtifactConfig::default(), ArtifactCounts::default());
         let sharing = Sharing::default();
         sharing.set(true);

@@ -143,7 +143,6 @@ fn noise(seed: u64, bytes: usize) -> String {
     text
 }
 
-// S2-Dc
 #[tokio::test]
 async fn what_is_kept_reads_back_byte_for_byte() {
     let dir = TestDir::new();
@@ -314,7 +313,6 @@ async fn a_full_queue_is_waited_for_by_the_commit() {
     assert!(entries.len() == 300 && entries.iter().all(|entry| entry.persistent));
 }
 
-// S2-Dd
 #[tokio::test]
 async fn only_the_owner_can_read_the_files() {
     let dir = TestDir::new();
@@ -367,7 +365,7 @@ async fn pieces(owned: &OwnerArtifacts, id: &str, range: &ArtifactRange) -> (Ope
 }
 
 #[tokio::test]
-async fn r18_an_artifact_is_read_in_pieces_across_chunks_and_characters() {
+async fn an_artifact_is_read_in_pieces_across_chunks_and_characters() {
     let mut text = String::new();
     for n in 0..60_000 {
         writeln!(text, "{n} 漢字 é😀").unwrap();
@@ -430,9 +428,10 @@ async fn reading_pieces_ends_with_an_error_when_the_artifact_is_deleted() {
     assert!(pieces.next().await.unwrap().is_err());
 }
 
-// S43
+/// Promise: Only the owner can read bundle files and the data directory, whatever the umask and
+/// whatever modes existed before.
 #[tokio::test]
-async fn s43_modes_that_were_there_before_are_narrowed() {
+async fn modes_that_were_there_before_are_narrowed() {
     let dir = TestDir::new();
     let data = dir.folder.path().join("data");
     let lock = data.join("respondent.lock");

@@ -109,7 +109,8 @@ mod tests {
         (folder, home)
     }
 
-    // S4-Df
+    /// Promise: A `codex setup` that is run again keeps what Codex and the user have added to the
+    /// profile, such as the folders that the user trusts.
     #[test]
     fn what_codex_has_added_stays_when_the_setup_is_run_again() {
         const ADDED: &str = "\n[tui]\nseen = true\n\n\

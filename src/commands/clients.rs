@@ -38,7 +38,7 @@ mod tests {
     use crate::secrets::Redactor;
 
     #[test]
-    fn s35_a_new_token_is_random_and_only_its_hash_is_configured() {
+    fn a_new_token_is_random_and_only_its_hash_is_configured() {
         let text = add("alice").unwrap();
         assert_ne!(add("alice").unwrap(), text);
         let token = text.split_whitespace().find(|it| it.starts_with(PREFIX));

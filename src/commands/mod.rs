@@ -207,9 +207,12 @@ mod tests {
         }
     }
 
-    /// R46: a terminal obeys no escape sequence of an output.
+    /// Promise: No command sends an escape sequence of an output, an answer or a file to a
+    /// terminal; a pipe gets the bytes as they are.
+    ///
+    /// A terminal obeys no escape sequence of an output.
     #[test]
-    fn r46_only_a_pipe_gets_escape_sequences() {
+    fn only_a_pipe_gets_escape_sequences() {
         let output = "a\tb\r\n\x1b]52;c;aGk=\x07 \u{9b}31m \u{202e}\rz\n".as_bytes();
         let written = |is_terminal| {
             let mut out = Vec::new();

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_dk_the_line_is_shown_after_two_seconds_and_removed_at_the_end() {
+    fn the_line_is_shown_after_two_seconds_and_removed_at_the_end() {
         let (steps, terminal, mut progress) = driven();
         progress.step();
         steps.send(Duration::from_millis(1999)).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_dk_what_ends_before_two_seconds_shows_nothing() {
+    fn what_ends_before_two_seconds_shows_nothing() {
         let (steps, terminal, progress) = driven();
         progress.step();
         steps.send(Duration::from_millis(1999)).unwrap();
@@ -189,8 +189,10 @@ mod tests {
         assert!(terminal.moves_since_last_check().is_empty());
     }
 
+    /// Promise: A command that takes longer than two seconds says on a terminal what it is doing; a
+    /// pipe gets nothing of this.
     #[test]
-    fn s4_dk_a_pipe_or_a_file_gets_no_line() {
+    fn a_pipe_or_a_file_gets_no_line() {
         let (_reader, pipe) = io::pipe().unwrap();
         assert!(target_for(&OwnedFd::from(pipe)).is_none());
         assert!(target_for(&File::open("/dev/null").unwrap()).is_none());

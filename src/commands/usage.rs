@@ -169,8 +169,11 @@ mod tests {
         (key, sum)
     }
 
+    /// Promise: `respondent usage` shows what turns have used, by day, client and model, with a sum
+    /// for each client, out of the database, also while the server runs. `respondent status`, `jobs
+    /// list` and `bundle list` name the client of what is not the operator's.
     #[test]
-    fn s48_usage_is_shown_by_day_owner_and_model_with_sums() {
+    fn usage_is_shown_by_day_owner_and_model_with_sums() {
         let sums = [
             used(
                 20_781,

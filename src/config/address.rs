@@ -269,6 +269,8 @@ mod tests {
         }
     }
 
+    /// Promise: Provider addresses are refused if they contain user information, use plain HTTP to
+    /// another machine, or use any other scheme.
     #[test]
     fn unsafe_addresses_are_refused() {
         for url in [

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s35_names_are_checked() {
+    fn names_are_checked() {
         for good in ["a", "alice", "Alice-2_b", &"a".repeat(64)] {
             assert_eq!(check_name(good), Ok(()), "{good}");
         }

@@ -449,8 +449,11 @@ mod tests {
         }
     }
 
+    /// Promise: The events of a background response are written within half a second, or within a
+    /// quarter of a second once a kilobyte waits, and the last ones in the transaction that stores
+    /// the response.
     #[tokio::test(start_paused = true)]
-    async fn s3_4_2b_events_wait_for_half_a_second_or_a_kilobyte() {
+    async fn events_wait_for_half_a_second_or_a_kilobyte() {
         let test = TestLog::new().await;
         test.append("small");
         let waited = test.wait().await;
@@ -472,7 +475,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s3_4_2b_the_last_events_are_written_with_the_response() {
+    async fn the_last_events_are_written_with_the_response() {
         let test = TestLog::new().await;
         test.append("first");
         test.log.write().await.unwrap();

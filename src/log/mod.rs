@@ -238,14 +238,13 @@ mod tests {
         );
     }
 
-    // S44
     #[test]
     fn a_record_for_people_is_one_line() {
         let text = captured(RecordFormat::Human, log_forged_values);
         assert_is_one_clean_line(&text);
     }
 
-    // S44
+    /// Promise: A log record is always a single line, whatever its values contain.
     #[test]
     fn a_json_record_is_one_line_and_keeps_its_values() {
         let text = captured(RecordFormat::Json, log_forged_values);

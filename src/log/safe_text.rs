@@ -118,7 +118,6 @@ mod tests {
 
     use super::{SafeText, SafeWriter};
 
-    // S44
     #[test]
     fn a_value_stays_on_its_line() {
         let forged = "gpt\r\n2026-01-01 INFO all is well\x1b[2J\u{9b}31m\u{202e}\u{2028}\0";
@@ -139,7 +138,6 @@ mod tests {
         assert_eq!(SafeText::up_to("äöü", 3).to_string(), "äöü");
     }
 
-    // S44
     #[test]
     fn a_record_is_one_line_and_json_stays_json() {
         let mut out = SafeWriter(Vec::new());

@@ -173,7 +173,6 @@ mod tests {
         }
     }
 
-    // S2-Dc
     #[tokio::test]
     async fn pages_are_the_text_byte_for_byte() {
         let log: String = "a line of a log\n".repeat(9_000);

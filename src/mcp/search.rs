@@ -178,7 +178,6 @@ mod tests {
         text
     }
 
-    // S2-Dc
     #[tokio::test]
     async fn matches_are_listed_below_their_artifact() {
         let (owned, ids) = owner_with_texts(&["one\ntwo\nthree two\n", "nothing"]).await;

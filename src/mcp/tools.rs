@@ -99,7 +99,6 @@ fn tool(
 mod tests {
     use super::*;
 
-    // S2-Dc
     #[test]
     fn tools_only_read_and_say_what_they_take() {
         let tools = definitions();

@@ -160,7 +160,7 @@ mod tests {
     };
 
     #[test]
-    fn s47_the_sums_of_a_day_end_with_it() {
+    fn the_sums_of_a_day_end_with_it() {
         let spent = SpentToday::default();
         let evening = 8 * DAY_SECONDS - 1;
         spent.add(evening, "alice", USED, false);

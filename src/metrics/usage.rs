@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r37_an_unknown_price_is_not_0_dollars() {
+    async fn an_unknown_price_is_not_0_dollars() {
         let counts = DailyUsage::default();
         counts.count(
             7,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r37_usage_outlives_the_process_and_a_locked_database() {
+    async fn usage_outlives_the_process_and_a_locked_database() {
         let folder = tempfile::tempdir().unwrap();
         let counts = DailyUsage::default();
         {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn r37_the_sums_in_memory_are_limited() {
+    fn the_sums_in_memory_are_limited() {
         let counts = DailyUsage::default();
         for n in 0..MAX_SUMS * 2 {
             counts.count(7, "local", ("acme", &format!("m{n}")), USED, None, UNKNOWN);

@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    // R26: concatenated members and frames are one body.
+    // Concatenated members and frames are one body.
     #[test]
     fn members_and_frames_concatenate() {
         for coding in ["gzip", "zstd"] {
@@ -438,7 +438,7 @@ mod tests {
         }
     }
 
-    // R26: a body that stops early is refused, wherever it stops.
+    // A body that stops early is refused, wherever it stops.
     #[test]
     fn truncation_is_seen_at_every_byte() {
         for coding in ["gzip", "deflate", "zstd"] {
@@ -465,7 +465,7 @@ mod tests {
         }
     }
 
-    // R26: a frame that asks for a larger window than allowed is refused.
+    // A frame that asks for a larger window than allowed is refused.
     #[test]
     fn a_large_window_is_refused() {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
@@ -489,7 +489,7 @@ mod tests {
         out
     }
 
-    // R26: the capacity ends at the limit, not at the next power of two.
+    // The capacity ends at the limit, not at the next power of two.
     #[test]
     fn memory_stays_within_the_limit() {
         let limit = 3 << 20;

@@ -49,7 +49,7 @@ impl Token {
 mod tests {
     use super::{Token, TokenError};
 
-    // S34: all lengths take the same path through `matches`.
+    // All lengths take the same path through `matches`.
     #[test]
     fn only_the_exact_token_matches() {
         let token = Token::new("correct-horse").unwrap();

@@ -468,8 +468,9 @@ mod tests {
         parse_host(host).is_some_and(|host| host_allowed(settings, &host))
     }
 
+    /// Promise: A header without a token is nobody's, and the hash of an empty text is no token.
     #[test]
-    fn s34_a_header_without_a_token_is_nobody() {
+    fn a_header_without_a_token_is_nobody() {
         let nobody = ClientToken {
             name: "eve".into(),
             hash: TokenHash::of(b""),
@@ -499,7 +500,6 @@ mod tests {
         }
     }
 
-    // S31
     #[test]
     fn hosts() {
         let hosts = ["box.lan", "proxy.lan:9000"].map(str::to_owned);

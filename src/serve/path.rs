@@ -87,7 +87,6 @@ pub(super) fn shown(path: &str) -> String {
 mod tests {
     use super::*;
 
-    // R29
     #[test]
     fn only_plain_paths_can_be_routes() {
         for path in ["/", "/v1", "/v1/models/a%2Fb", "/V1/x;y", "/%68ealthz"] {

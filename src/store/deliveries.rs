@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_0d_the_deliveries_that_wait_for_a_webhook_are_limited() {
+    fn the_deliveries_that_wait_for_a_webhook_are_limited() {
         let connection = in_memory();
         connection
             .execute_batch(&format!(

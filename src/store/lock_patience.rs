@@ -42,7 +42,7 @@ mod tests {
     use crate::store::{DataDir, schema};
 
     #[test]
-    fn r17_one_operation_waits_for_a_locked_database() {
+    fn one_operation_waits_for_a_locked_database() {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::new(folder.path());
         data_dir.create_files().unwrap();

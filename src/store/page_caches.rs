@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn r32_page_caches_are_limited_and_count_as_memory() {
+    async fn page_caches_are_limited_and_count_as_memory() {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = DataDir::new(folder.path());
         let store = Store::open(&data_dir, 0).unwrap();

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn r41_prompts_of_a_history_share_its_hashes() {
+    fn prompts_of_a_history_share_its_hashes() {
         let connection = in_memory();
         for prompt in [
             prompt("r1", None, vec![1; 32]),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn r41_a_history_that_has_no_prompt_any_more_is_deleted() {
+    fn a_history_that_has_no_prompt_any_more_is_deleted() {
         let connection = in_memory();
         for parts in [vec![1; 16], vec![2; 16], vec![3; 16]] {
             put(&connection, &prompt("r1", None, parts)).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn r41_a_summary_after_a_prompt_is_known() {
+    fn a_summary_after_a_prompt_is_known() {
         let connection = in_memory();
         for (response, asks_for_summary) in [("r1", false), ("r2", true), ("r3", false)] {
             let mut prompt = prompt(response, None, vec![1; 16]);
@@ -284,8 +284,11 @@ mod tests {
         assert_eq!(summarized, [true, true, false]);
     }
 
+    /// Promise: What is stored to compare prompts are hashes, of stored responses alone; they are
+    /// limited, written after the answer and deleted when artifacts of their age are; and it lists
+    /// the reasoning that the model did not get (`input_transformations`).
     #[test]
-    fn r41_stored_prompts_are_limited_and_swept() {
+    fn stored_prompts_are_limited_and_swept() {
         let mut connection = in_memory();
         let mut long = prompt("long", None, vec![1; MAX_PROMPT_BYTES + 1]);
         put(&connection, &long).unwrap();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r32_a_read_that_nobody_waits_for_is_interrupted() {
+    async fn a_read_that_nobody_waits_for_is_interrupted() {
         let (_folder, _, readers) = open();
         let (rows, mut row) = unbounded_channel();
         let (ends, mut end) = unbounded_channel();

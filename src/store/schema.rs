@@ -169,8 +169,10 @@ pub(super) mod tests {
         assert!(is_sound(&connection).unwrap());
     }
 
+    /// Promise: A store of an older version is migrated, and one of a newer version is left alone
+    /// and reported.
     #[tokio::test]
-    async fn r19_every_version_is_migrated_and_keeps_its_data() {
+    async fn every_version_is_migrated_and_keeps_its_data() {
         let mut text = String::new();
         for n in 0..3_000 {
             writeln!(text, "step {n}: 漢字 é, all is well").unwrap();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s47_what_was_used_is_added_up_and_earlier_days_are_deleted() {
+    fn what_was_used_is_added_up_and_earlier_days_are_deleted() {
         let connection = in_memory();
         let row = |day, tokens| SpentRow {
             day,

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn r37_turns_of_a_day_and_a_model_are_one_row() {
+    fn turns_of_a_day_and_a_model_are_one_row() {
         let mut connection = in_memory();
         let mut other = key(20_000, "m");
         "other".clone_into(&mut other.owner);
@@ -235,8 +235,9 @@ mod tests {
         assert_eq!(since(&connection, 20_001).unwrap().len(), 1);
     }
 
+    /// Promise: What the status stores is limited in rows and days, and no turn waits for it.
     #[test]
-    fn r37_the_rows_of_a_day_and_the_days_are_limited() {
+    fn the_rows_of_a_day_and_the_days_are_limited() {
         let mut connection = in_memory();
         for day in [20_000, 20_001] {
             let models = (0..MAX_MODELS_A_DAY * 2).map(|n| (key(day, &format!("m{n}")), turn(1)));

@@ -87,8 +87,10 @@ mod tests {
         }
     }
 
+    /// Promise: What is stored of sessions that are sent whole is limited and deleted when it has
+    /// not been used for as long as artifacts are kept.
     #[test]
-    fn r42_a_session_has_one_row_and_old_ones_are_swept() {
+    fn a_session_has_one_row_and_old_ones_are_swept() {
         let mut connection = in_memory();
         for (name, accessed) in [("a", 10), ("b", 20), ("a", 30), ("c", 40)] {
             put(&connection, &session(name, accessed)).unwrap();
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn r42_the_sessions_are_limited() {
+    fn the_sessions_are_limited() {
         let connection = in_memory();
         for number in 0..MAX_WHOLE_SESSIONS + 10 {
             let name = format!("s{number}");

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn r31_a_long_session_id_is_hashed() {
+    fn a_long_session_id_is_hashed() {
         let session = |key: &str| {
             let body = format!(r#"{{"model":"m","input":"a","prompt_cache_key":"{key}"}}"#);
             let source = TurnSource::new(body);

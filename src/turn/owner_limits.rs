@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s47_slots_are_counted_by_owner() {
+    fn slots_are_counted_by_owner() {
         let slots = Arc::<OwnerSlots>::default();
         let limits = ClientLimits {
             concurrent_requests: Some(1),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn s47_a_limit_of_a_day_names_itself_and_ends_at_midnight() {
+    fn a_limit_of_a_day_names_itself_and_ends_at_midnight() {
         let limits = ClientLimits {
             tokens_per_day: Some(1_000),
             cost_per_day: Some(0.5),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn s47_codex_is_told_when_to_send_a_request_again() {
+    fn codex_is_told_when_to_send_a_request_again() {
         let limits = ClientLimits {
             concurrent_requests: Some(2),
             ..ClientLimits::default()

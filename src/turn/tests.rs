@@ -103,10 +103,12 @@ async fn an_answer_that_hangs_after_its_finish_reason_is_complete() {
     assert_eq!(last["type"], "response.completed", "{last}");
 }
 
-/// R84: a connection that stays open behind a complete answer costs little time, and no token
-/// count.
+/// Promise: A complete answer ends soon although its connection stays open, with the token counts
+/// that come behind it.
+///
+/// A connection that stays open behind a complete answer costs little time, and no token count.
 #[tokio::test]
-async fn r84_a_complete_answer_ends_although_its_connection_stays_open() {
+async fn a_complete_answer_ends_although_its_connection_stays_open() {
     let usage = json!({"usage": {"prompt_tokens": 5, "completion_tokens": 77}});
     let (text, finish, stall) = (
         json!({"text": "ho"}),
@@ -184,9 +186,12 @@ async fn nobody_runs() {
     tokio::time::resume();
 }
 
-/// R84: the time in which a client takes nothing is not the provider's silence.
+/// Promise: A client that pauses gets the rest of its answer when it goes on, and a busy machine
+/// costs no answer.
+///
+/// The time in which a client takes nothing is not the provider's silence.
 #[tokio::test]
-async fn r84_a_client_that_pauses_loses_nothing_when_it_goes_on() {
+async fn a_client_that_pauses_loses_nothing_when_it_goes_on() {
     let (base, _, go_on) = pausing(BEGUN).await;
     let service = service_for(&base, "max_retries = 0");
     let mut body = ask(&service).await.into_body();
@@ -203,10 +208,12 @@ async fn r84_a_client_that_pauses_loses_nothing_when_it_goes_on() {
     assert!(rest.contains("begun end"), "{rest}");
 }
 
-/// R84: neither is the time in which a busy machine runs no task, before the first byte and after
+/// Promise: Only the time in which a provider is read counts as its silence.
+///
+/// The time in which a busy machine runs no task is none either, before the first byte and after
 /// it, whatever the client waits for.
 #[tokio::test]
-async fn r84_time_in_which_nobody_reads_is_no_silence() {
+async fn time_in_which_nobody_reads_is_no_silence() {
     for begin in ["", HEAD, BEGUN] {
         for stream in [false, true] {
             let (base, arrived, go_on) = pausing(begin).await;
@@ -296,8 +303,10 @@ impl TurnEnvironmentFactory for BackwardClocks {
     }
 }
 
+/// Promise: When the clock is set back, no answer ends before it began; durations do not depend on
+/// the clock.
 #[tokio::test]
-async fn r23_an_answer_does_not_end_before_it_began_when_the_clock_is_set_back() {
+async fn an_answer_does_not_end_before_it_began_when_the_clock_is_set_back() {
     let script = json!({"answers": [{"steps": [{"text": "all"}]}]});
     let (mut service, _player) = service(script, "").await;
     Arc::get_mut(&mut service).unwrap().environments = Arc::new(BackwardClocks);
@@ -369,9 +378,9 @@ async fn answer_meanwhile(
     answering
 }
 
-/// R8: a turn that is being prepared ends when its client leaves, and nothing is sent upstream.
+/// A turn that is being prepared ends when its client leaves, and nothing is sent upstream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r8_the_preparation_of_a_turn_ends_when_its_client_leaves() {
+async fn the_preparation_of_a_turn_ends_when_its_client_leaves() {
     let (service, player, begun) = preparing("").await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = tokio::net::TcpStream::connect(listener.local_addr().unwrap())
@@ -389,9 +398,9 @@ async fn r8_the_preparation_of_a_turn_ends_when_its_client_leaves() {
     assert_eq!(player.requests().len(), 0);
 }
 
-/// R15: a turn that is being prepared ends when the process does.
+/// A turn that is being prepared ends when the process does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r15_the_preparation_of_a_turn_ends_with_the_process() {
+async fn the_preparation_of_a_turn_ends_with_the_process() {
     let (service, player, begun) = preparing("").await;
     let shutdown = service.shutdown.clone();
     let answering = answer_meanwhile(&service, TurnRequest::default(), begun, move || {
@@ -402,9 +411,9 @@ async fn r15_the_preparation_of_a_turn_ends_with_the_process() {
     assert_eq!(player.requests().len(), 0);
 }
 
-/// R7: a turn that is being prepared ends at its time limit.
+/// A turn that is being prepared ends at its time limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r7_the_preparation_of_a_turn_ends_at_its_time_limit() {
+async fn the_preparation_of_a_turn_ends_at_its_time_limit() {
     let (service, player, begun) = preparing("[server]\nturn_timeout = \"100ms\"").await;
     let answering = answer_meanwhile(&service, TurnRequest::default(), begun, || ()).await;
     assert_eq!(answering.await.unwrap().status(), 504);
@@ -443,7 +452,7 @@ impl TurnEnvironmentFactory for PanickingEnvironments {
     }
 }
 
-/// R12: if the engine panics, the client's stream still gets an end, and the next turn is served.
+/// If the engine panics, the client's stream still gets an end, and the next turn is served.
 #[tokio::test]
 async fn a_defect_in_the_engine_costs_one_turn() {
     for at_events in [false, true] {

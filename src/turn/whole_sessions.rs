@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn r42_only_a_dearer_turn_is_lost() {
+    fn only_a_dearer_turn_is_lost() {
         assert!(is_lost(1.01, 1.0));
         assert!(!is_lost(1.0, 1.0));
         assert!(!is_lost(0.5, 1.0));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r42_whole_sessions_outlive_the_process() {
+    async fn whole_sessions_outlive_the_process() {
         let folder = tempfile::tempdir().unwrap();
         let owner: Arc<str> = "local".into();
         {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn r42_the_sessions_in_memory_are_limited() {
+    fn the_sessions_in_memory_are_limited() {
         let owner: Arc<str> = "local".into();
         let sessions = WholeSessions::default();
         for number in 0..MAX_WHOLE_SESSIONS + 10 {

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn r45_a_limit_is_not_believed_below_what_the_model_answered() {
+    fn a_limit_is_not_believed_below_what_the_model_answered() {
         let learned = LearnedQuirks::default();
         let believes = |patch: ModelPatch| learned.believes(&route("a"), patch.into());
         assert!(believes(ModelPatch::Window(4_000)) && believes(ModelPatch::MaxOutput(300)));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn r45_a_limit_is_not_believed_far_below_the_listed_one() {
+    fn a_limit_is_not_believed_far_below_the_listed_one() {
         let (learned, route) = (LearnedQuirks::default(), listed(200_000, 8_000));
         let believes = |patch: ModelPatch| learned.believes(&route, patch.into());
         assert!(!believes(ModelPatch::Window(49_999)) && !believes(ModelPatch::MaxOutput(1_999)));
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn r45_a_larger_answer_refutes_a_limit() {
+    fn a_larger_answer_refutes_a_limit() {
         let learned = LearnedQuirks::default();
         for patch in [
             ModelPatch::Window(4_096),
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r45_a_limit_is_forgotten_after_an_hour() {
+    async fn a_limit_is_forgotten_after_an_hour() {
         let learned = LearnedQuirks::default();
         let almost = Duration::from_mins(59);
         for patch in [ModelPatch::Window(4_096), ModelPatch::NoSampling] {

@@ -196,7 +196,7 @@ fn learned_quirks_are_kept_with_new_keys_and_dropped_with_new_settings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r38_a_connection_that_is_not_accepted_in_time_is_given_up() {
+async fn a_connection_that_is_not_accepted_in_time_is_given_up() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     // The queue has room for one connection.

@@ -64,8 +64,10 @@ def run(case: dict, folder: Path):
     loopback.run_in_namespace(__file__, case, folder)
 
 
+# Promise: The reverse proxies of the deployment guide pass each event of a stream on before the
+# next one is sent, and take large requests.
 def run_alone(case: dict, folder: Path):
-    """S4-De: runs the case in this process, whose network has nothing but loopback."""
+    """Runs the case in this process, whose network has nothing but loopback."""
     _, project, env = loopback.user(folder)
     env |= {"RESPONDENT_TOKEN": TOKEN}
     with contextlib.ExitStack() as stack:

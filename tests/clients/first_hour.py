@@ -120,8 +120,11 @@ def lines(hour: Hour, block: str) -> list[str]:
     return readme.blocks((hour.checkout / "README.md").read_text())[block][0].splitlines()
 
 
+# Promise: From a checkout, the README leads to a first answer in a terminal of 80x24, then to turns
+# and tool calls in Codex; a wrong key, a wrong address, a dead provider and a mistyped model are
+# each named on the screen with the provider and the remedy, and everything can be undone.
 def first_answer(hour: Hour):
-    """S4-Dd: the README from its first command to the first answer of a provider."""
+    """The README from its first command to the first answer of a provider."""
     for line in lines(hour, "Install"):
         hour.run(line, title="The installation", seconds=BUILD_SECONDS)
     hour.run("command -v respondent", "/home/.cargo/bin/respondent", title="What is installed")
@@ -154,7 +157,7 @@ def in_codex(hour: Hour):
 
 
 def mistakes(hour: Hour):
-    """S4-Dd: one thing after another is wrong, and each screen must name the provider and the remedy."""
+    """One thing after another is wrong, and each screen must name the provider and the remedy."""
     ask = lines(hour, "Kimi")[-1]
     hour.start("MOONSHOT_API_KEY=sk-a-wrong-key respondent")
     remedy = "Set MOONSHOT_API_KEY to a valid key"

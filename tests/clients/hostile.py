@@ -30,6 +30,8 @@ def attack(does):
     return does
 
 
+# Promise: A hostile client beside others takes no turn from them. CI runs it for some seconds,
+# which shows lost turns alone.
 class Hostile:
     """The client, with what it has stored. Lives as long as the process."""
 

@@ -20,6 +20,8 @@ headers = { Accept = "application/json, text/event-stream" }
 """
 
 
+# Promise: No request that schemathesis makes from the OpenAPI document gets a status, a content
+# type or a body that the document does not name, or a server error.
 def run(case: dict, folder: Path) -> str:
     kit.need(SCHEMATHESIS, "schemathesis")
     (folder / "work").mkdir()

@@ -82,8 +82,12 @@ def check_program(installed: Path):
         raise kit.Failure(f"the packages contain another program: run packaging/build.sh {kit.binary()}")
 
 
+# Promise: The wheel has the program under test and the licences of its libraries. Installed into a
+# new virtual environment, it shows the first answer of the README in an empty home; the doctor
+# measures a provider of which only the address and a key are known, and on the file that it writes
+# a tool call of Codex runs without a refusal. The setup and the package can be removed.
 def wheel(case: dict, folder: Path):
-    """S4-Ea: the first hour with the wheel, in a new virtual environment and a new home."""
+    """The first hour with the wheel, in a new virtual environment and a new home."""
     venv = folder / "venv"
     subprocess.run([kit.python(), "-m", "venv", venv], check=True)
     _, project, env = loopback.user(folder)
@@ -112,8 +116,11 @@ def run_as_user(argv: list, folder: Path, env: dict, project: Path, name: str) -
     return stdout + stderr
 
 
+# Promise: The Debian package shows the first answer to a user of a new Debian system, and has the
+# licences, manual pages, completions and a unit of systemd. When it is removed, nothing of it is
+# left.
 def deb(case: dict, folder: Path):
-    """S4-Eb: the first hour with the Debian package, in a new Debian system, as a user who is not root."""
+    """The first hour with the Debian package, in a new Debian system, as a user who is not root."""
     system = debian.Debian(folder)
     root = {"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
     # Root needs no sudo.
@@ -188,8 +195,11 @@ def play(case: dict, folder: Path, project: Path, hour):
         raise kit.Failure("the doctor has sent no request")
 
 
+# Promise: The steps of the Dockerfile, in a new Debian system, make a server that answers at the
+# port that the compose file maps, under any host name, with its token alone; Codex on the host is
+# set up by one command, and the server ends in order.
 def image(case: dict, folder: Path):
-    """S4-Ec: a server in what the Dockerfile makes, with the port, the variables and the token of the compose file."""
+    """A server in what the Dockerfile makes, with the port, the variables and the token of the compose file."""
     _, project, env = loopback.user(folder)
     env["RESPONDENT_TOKEN"] = case["token"]
     service = compose(PACKAGING / "docker/compose.yaml", env)
@@ -263,8 +273,10 @@ def stop(server: kit.Process):
     kit.check(kit.mismatch(0, server.child.wait(PATIENCE), "the exit code of the server"))
 
 
+# Promise: The unit of systemd and the job of launchd start the program that a user has installed,
+# with the keys of `keys.env`, and stopping it is no failure.
 def service(case: dict, folder: Path):
-    """S4-Ed: a service starts the program that a user has installed, with the keys of its file, and can be stopped."""
+    """A service starts the program that a user has installed, with the keys of its file, and can be stopped."""
     home, _, _ = loopback.user(folder)
     installed = home / case["installed"]
     installed.parent.mkdir(parents=True)

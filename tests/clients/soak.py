@@ -516,6 +516,8 @@ def slower(times: dict, is_judged: bool) -> list[str]:
     return wrong
 
 
+# Promise: Under mixed traffic of several clients for 30 minutes no turn is lost, and memory,
+# descriptors, threads and latency stay flat after the first ten.
 def verdict(samples: list[Sample], rest: Sample, idle: float, most: float, lost: list[str]) -> list[str]:
     """What is wrong after the first third of the samples without the hostile owner, in which memories fill, and at rest."""
     wrong = [f"{len(lost)} turns were lost: {lost[:5]}"] if lost else []

@@ -29,12 +29,14 @@ def anchors(page: Path) -> set[str]:
 
 
 class Docs(unittest.TestCase):
+    # Promise: Every shell block of the README runs unchanged in a new home, with the Codex CLI, the
+    # OpenAI SDK and stand-ins for the providers, and prints what the README shows.
     def test_every_shell_block_of_the_readme_is_run(self):
-        """S4-Da"""
         self.assertEqual(set(readme.blocks(readme.README.read_text())), cases("readme", "block") | cases("packages", "block"))
 
+    # Promise: Every symptom in the troubleshooting guide occurs as it is quoted there, and its
+    # remedy removes it.
     def test_every_symptom_of_troubleshooting_is_produced(self):
-        """S4-Db"""
         self.assertEqual(set(trouble.rows()), cases("trouble", "row"))
 
     def test_every_row_of_troubleshooting_quotes_a_symptom(self):

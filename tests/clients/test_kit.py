@@ -56,7 +56,7 @@ class Expanded(unittest.TestCase):
 
 
 class Verdict(unittest.TestCase):
-    """R22: what a soak judges."""
+    """What a soak judges."""
 
     def judged(self, **grows) -> list[str]:
         """The verdict on ten minutes in which these figures grow by so much a minute."""

@@ -79,6 +79,8 @@ async fn nothing_refused(preset: Preset) {
     }
 }
 
+/// Promise: A model whose answers begin inside thinking, without a tag, is known by its first one.
+///
 /// The text of the first answer was passed on before its tag came; that of the next ones is held. A
 /// model that answers without thinking is another one again.
 #[kit::test]
@@ -120,6 +122,8 @@ async fn a_model_whose_answers_begin_inside_thinking_is_known_by_the_first_one()
     }
 }
 
+/// Promise: What the provider wants back of its reasoning goes back with that answer.
+///
 /// A provider that only reads earlier reasoning gets its text, whether or not the client has it.
 #[kit::test]
 async fn sealed_reasoning_goes_out_if_it_is_asked_for_and_reasoning_goes_back_always() {

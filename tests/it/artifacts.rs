@@ -266,6 +266,8 @@ fn log() -> String {
         .collect()
 }
 
+/// Promise: An artifact can be read byte for byte, read in ranges and searched: over HTTP, on the
+/// command line, through MCP, by the real Codex, and after the program was killed.
 #[kit::test]
 async fn an_artifact_comes_back_byte_for_byte() {
     let log = log();
@@ -674,6 +676,8 @@ async fn a_shortened_output_can_be_read_completely_with_and_without_a_server() {
     client.close().await;
 }
 
+/// Promise: Tests never touch the home directory of the user who runs them; they store data only in
+/// folders of their own.
 #[kit::test]
 async fn outputs_are_stored_below_the_home_of_the_test_or_not_at_all() {
     let log = log().repeat(2);

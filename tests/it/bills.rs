@@ -54,6 +54,10 @@ fn assert_near(found: f64, expected: f64) {
     assert!(difference <= 0.02 * expected, "{found}, not {expected}");
 }
 
+/// Promise: Each turn shows two bills in its log line, the metrics and the status: what the
+/// provider counted for the request that was sent, and what it would have counted for the same
+/// request with nothing shortened, by its prices and the rules of its cache.
+///
 /// The same session through a server that shortens nothing shows what the bill without shortening
 /// would really have been.
 #[kit::test]
@@ -97,6 +101,10 @@ async fn a_turn_shows_both_bills_in_its_log_line_the_metrics_and_the_status() {
     assert_eq!(whole.0, whole.1, "nothing was shortened");
 }
 
+/// Promise: A request that would have left no room for an answer unshortened says so; metrics and
+/// status count such turns, and those of which nothing is known, apart from those that cost the
+/// same.
+///
 /// The window has 131,072 tokens of 2.7 bytes, of which 20,000 are for the answer.
 #[kit::test]
 async fn a_turn_that_leaves_no_room_for_an_answer_unshortened_says_so() {

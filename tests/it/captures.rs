@@ -26,6 +26,7 @@ mod transcript;
 /// sent again.
 const COMPACTION_REQUESTS: [&str; 2] = ["compaction-local/002", "compaction-endpoint-0.142/002"];
 
+/// Promise: The model receives every message, call and result of the history exactly once.
 #[test]
 fn recorded_sessions_of_codex_keep_everything() {
     let Some(root) = root() else {

@@ -83,6 +83,9 @@ async fn the_setup_names_commands_that_find_the_same_server() {
     }
 }
 
+/// Promise: `codex setup` and `codex remove` decide on every change before they make the first, so
+/// that what cannot be done changes nothing. They name each file, touch no file of that name that
+/// the setup did not write, and print commands with the flags that lead to the same server.
 #[kit::test]
 async fn a_removal_that_cannot_be_done_changes_nothing() {
     let home = home();
@@ -107,6 +110,9 @@ async fn a_removal_that_cannot_be_done_changes_nothing() {
 const CONFIG: &str = "# mine\r\nmodel = \"gpt\" # fast\r\n\r\n[tui]\r\nseen = true\r\n\
     # further\r\n# settings\r\n# follow\r\n\r\n[projects.\"/home/me\"]\r\ntrust_level = \"trusted\"";
 
+/// Promise: `codex setup --dry-run` changes nothing and shows each file that the setup would write,
+/// change or delete: its path, and its text, the lines that change, of what it is a copy, or the
+/// size and the models of the catalog.
 #[kit::test]
 async fn a_dry_run_shows_what_the_setup_then_does() {
     for (flags, again, copies) in [
@@ -146,6 +152,8 @@ async fn a_dry_run_shows_what_the_setup_then_does() {
     assert!(!shown.contains("/respondent-models.json"), "{shown}");
 }
 
+/// Promise: The setup does exactly what its dry run shows, and the dry run fails where the setup
+/// would. Secrets are redacted.
 #[kit::test]
 async fn a_dry_run_fails_where_the_setup_would() {
     let home = home();

@@ -77,6 +77,7 @@ async fn an_invalid_configuration_ends_with_64_before_the_port_is_bound() {
     }
 }
 
+/// Promise: A second server on the same port or data directory exits at once and reports why.
 #[kit::test]
 async fn a_second_server_on_the_port_reports_the_conflict() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
@@ -187,6 +188,9 @@ async fn default_model_is_for_codex_only() {
     assert_eq!(player.requests().len(), 1);
 }
 
+/// Promise: A helper of Codex that asks for a model that no provider has gets the model of the
+/// session that it works for, with a note; any other unknown name is refused with the most similar
+/// ones.
 #[kit::test]
 async fn a_helper_of_codex_gets_the_model_of_its_session() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
@@ -262,6 +266,7 @@ async fn a_helper_of_codex_gets_the_model_of_its_session() {
     );
 }
 
+/// Promise: The title of a thread is made with the least effort that the model has.
 #[kit::test]
 async fn the_title_of_a_thread_takes_the_least_effort() {
     let models = "quirks = { reasoning_control = \"effort\" }\n[[providers.up.models]]\nid = \"deep\"\n\

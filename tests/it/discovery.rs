@@ -40,6 +40,10 @@ struct Expected {
     max_output: Option<u64>,
 }
 
+/// Promise: The models of built-in providers beside those of their files, and those of own
+/// providers without a list, are discovered, with the window that the server gives them, in the
+/// form of each of Ollama, LM Studio, vLLM, llama.cpp and SGLang; they are in `GET /v1/models`, in
+/// `respondent models` and in Codex's catalog. What is configured wins.
 #[test]
 fn the_models_and_windows_of_each_kind_of_server_are_discovered() {
     let files = fs::read_dir(root().join("fixtures/model_lists")).unwrap();
@@ -305,6 +309,7 @@ async fn a_discovered_model_answers_under_its_own_name() {
     assert!(text.contains("model = \"found\""), "{text}");
 }
 
+/// Promise: A name that is of a family of a built-in provider goes there although nobody lists it.
 #[kit::test]
 async fn what_a_built_in_provider_lists_beside_its_file_is_offered() {
     let server = ModelServer::with_models(&[
@@ -354,6 +359,7 @@ async fn a_server_that_starts_later_is_found() {
     wait_for_models(&proxy, &["late"]).await;
 }
 
+/// Promise: No turn waits for a list of models.
 #[kit::test]
 async fn no_turn_waits_for_a_list_of_models() {
     let never = BTreeMap::from([("GET /v1/models".to_owned(), json!(NEVER))]);
@@ -389,6 +395,9 @@ async fn models_that_change_are_noticed() {
     assert_eq!(ids_of(&models(&proxy).await), ["two", "three"]);
 }
 
+/// Promise: A server that is down, slow or empty, that lists thousands of models or something else,
+/// or whose list, address or key changes while the program runs, costs nothing but its own models;
+/// lists are limited, kept for an hour, and asked for again in the background.
 #[kit::test]
 async fn thousands_of_models_are_listed_within_the_limits() {
     let ids: Vec<String> = (0..8_000).map(|n| format!("maker/model-{n}")).collect();

@@ -60,6 +60,8 @@ fn check<'a>(report: &'a Value, provider: Option<usize>, name: &str) -> &'a Valu
         .unwrap_or_else(|| panic!("no {name}: {report:#}"))
 }
 
+/// Promise: On the file that the doctor writes, no request of a tool loop is refused, for each
+/// strict preset.
 #[test]
 fn a_tool_loop_runs_on_the_file_that_the_doctor_writes() {
     let presets = presets().into_iter();
@@ -219,6 +221,8 @@ async fn the_window_of_a_local_server_is_found() {
     }
 }
 
+/// Promise: The doctor writes nothing without `--write`, no file is replaced, and a provider that
+/// is configured gets lines to add.
 #[kit::test]
 async fn a_configured_provider_gets_advice_and_no_file() {
     let preset = presets()
@@ -243,6 +247,8 @@ async fn a_configured_provider_gets_advice_and_no_file() {
     assert!(!folder.path().join("providers").exists());
 }
 
+/// Promise: `respondent doctor` tells what is wrong with this machine or a provider, each with one
+/// remedy, and ends with exit code 1 if a check failed. It shows no key.
 #[kit::test]
 async fn what_fails_is_told_with_its_remedy() {
     let setup = Setup::new();

@@ -37,6 +37,10 @@ async fn server_with_response(setup: &Setup) -> (Player, Proxy, String) {
     (player, proxy, id)
 }
 
+/// Promise: `respondent store` counts, checks, copies and exports the database while the server
+/// runs; a copy and an export are files that only their owner can read, an import brings back the
+/// same responses and conversations or nothing, and a purge leaves no text in any file of the
+/// store.
 #[kit::test]
 async fn the_store_is_counted_checked_copied_and_exported_while_the_server_runs() {
     let setup = Setup::new();
@@ -129,6 +133,8 @@ async fn begin(proxy: &Proxy) -> String {
     queued["id"].as_str().unwrap().to_owned()
 }
 
+/// Promise: `respondent jobs` lists, shows, follows and cancels background responses by the
+/// beginning of their id; status and metrics count those that wait and go on.
 #[kit::test]
 async fn background_runs_are_listed_shown_followed_and_cancelled() {
     let setup = Setup::new().tables("[jobs]\nrunning = 1");

@@ -136,6 +136,8 @@ fn is_of_type(value: &Value, name: &Value) -> bool {
     }
 }
 
+/// Promise: `GET /openapi.json` describes in OpenAPI 3.1 exactly the routes that are served; each
+/// parameter in it is read, each status occurs, and the answers have the form that it gives them.
 #[kit::test]
 async fn the_openapi_document_has_every_route_and_no_other() {
     let player = player(PlayerWire::Chat).await;
@@ -146,6 +148,8 @@ async fn the_openapi_document_has_every_route_and_no_other() {
     assert_eq!(documented, served);
 }
 
+/// Promise: The tables of what becomes of a request are made of the list that the parser uses. It
+/// has every parameter that is read, and the OpenAPI document has the same ones.
 #[kit::test]
 async fn the_openapi_document_has_the_parameters_that_are_read() {
     let player = player(PlayerWire::Chat).await;

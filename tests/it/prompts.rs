@@ -37,6 +37,11 @@ fn asks(more: Value) -> Value {
     body
 }
 
+/// Promise: For a `prompt` its template from a folder of the configuration is filled in, with the
+/// variables filled in and the parameters of the request above those of the template, in the same
+/// way over HTTP, in the background, over a WebSocket, in an estimate and for a compaction. The
+/// response repeats it with its version. Templates are limited, read again when they change, and
+/// not read for a configuration that was found and not named.
 #[kit::test]
 async fn a_prompt_is_filled_in_on_every_way_to_a_turn() {
     let player = provider(&["one", "two", "three", "four", "five"]).await;
@@ -143,6 +148,7 @@ async fn a_prompt_that_cannot_be_filled_in_is_refused_on_every_way() {
     assert!(player.requests().is_empty());
 }
 
+/// Promise: A turn replays without the templates, also one that was refused for its prompt.
 #[kit::test]
 async fn a_turn_replays_without_the_templates_of_its_prompt() {
     let player = provider(&[]).await;

@@ -399,6 +399,9 @@ async fn hostile_json_is_refused_or_served() {
     assert_eq!(proxy.get("/healthz").await.status, 200);
 }
 
+/// Promise: Half a surrogate pair, and bytes that are not UTF-8, anywhere in a request become
+/// U+FFFD with a note, on every way into the server: a client cannot take them out of its history.
+///
 /// Bodies with something that is no text; each has the mark in its place for the provider.
 #[kit::test]
 async fn half_a_surrogate_pair_and_bytes_that_are_no_text_are_u_fffd_with_a_note() {

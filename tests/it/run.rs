@@ -136,6 +136,9 @@ async fn post(address: &str, body: &Value) -> String {
     reply
 }
 
+/// Promise: `respondent run codex` runs Codex with a server that ends with it, or with the one that
+/// runs already; if that one ends with another Codex, a new one takes its place. It writes none of
+/// Codex's files, hides the token from other users, and returns Codex's exit code.
 #[kit::test]
 async fn codex_runs_with_a_server_that_ends_with_it() {
     let player =
@@ -237,6 +240,7 @@ async fn codex_runs_although_another_program_has_the_port() {
     assert_eq!(run.end().await, Some(7));
 }
 
+/// Promise: Signals reach Codex, and respondent ends after it.
 #[kit::test]
 async fn signals_reach_codex_which_respondent_outlives() {
     let setup = Setup::new().tables("[[providers.up.models]]\nid = \"m\"");

@@ -23,6 +23,8 @@ fn header_names(player: &Player, request: usize) -> Vec<String> {
     names
 }
 
+/// Promise: No header of the client is forwarded upstream, an API key is sent only to its own
+/// provider, and redirects are not followed.
 #[kit::test]
 async fn no_client_header_is_forwarded_upstream() {
     /// The headers that the proxy itself sends.
@@ -188,6 +190,7 @@ fn reply_text(reply: &Reply) -> String {
     format!("{} {:?} {}", reply.status, reply.headers, reply.body)
 }
 
+/// Promise: No API key and no token appears in any output, in plain or encoded form.
 #[kit::test]
 async fn canaries_stay_inside() {
     let player = player(PlayerWire::Chat).await;

@@ -62,6 +62,9 @@ fn assert_used(usage: &Value, priced_turns: u64) {
     assert!(usage[1]["turns_without_price"].as_u64() >= Some(1));
 }
 
+/// Promise: `respondent status` shows the turns that run, the state of the providers with the
+/// reason of their last failure, and what turns used today and in the last seven days by model,
+/// also after a restart and without a server. An unknown price is shown as unknown.
 #[kit::test]
 async fn the_status_shows_running_turns_providers_and_usage() {
     let player = player(PlayerWire::Chat).await;

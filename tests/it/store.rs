@@ -151,6 +151,8 @@ fn id_length() -> usize {
     "art_".len() + 32
 }
 
+/// Promise: However often and whenever the program is killed, every artifact that a commit reported
+/// or a request named is readable and unchanged.
 // An hour, because there may be many kills.
 #[kit::test(minutes = 60)]
 async fn committed_artifacts_survive_a_kill_of_the_program() {

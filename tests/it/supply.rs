@@ -14,6 +14,7 @@ fn table(path: &Path) -> Table {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Promise: The code has no `unsafe`.
 #[test]
 fn every_crate_forbids_unsafe_code() {
     let workspace = table(&root().join("Cargo.toml"));
@@ -28,6 +29,7 @@ fn every_crate_forbids_unsafe_code() {
     }
 }
 
+/// Promise: The lock file pins every dependency.
 #[test]
 fn the_lock_file_pins_every_dependency() {
     let lock = table(&root().join("Cargo.lock"));
@@ -42,6 +44,8 @@ fn the_lock_file_pins_every_dependency() {
     }
 }
 
+/// Promise: Only known licences and sources are allowed, and no crate was yanked or, as far as a
+/// copy of the advisory database is there to tell, has a known vulnerability (`tests/supply.sh`).
 #[test]
 fn deny_toml_restricts_licences_bans_and_sources() {
     let path = root().join("deny.toml");

@@ -43,6 +43,8 @@ async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String 
     shown
 }
 
+/// Promise: On a terminal the labels of the banner and of `check` have a colour, unless `--color`
+/// or `NO_COLOR` forbids it. A pipe gets no colour unless `--color always` asks for it.
 #[kit::test]
 async fn labels_have_a_colour_on_a_terminal_alone() {
     for (command, label, end) in [
@@ -70,6 +72,8 @@ async fn labels_have_a_colour_on_a_terminal_alone() {
     assert!(shown.contains("  \u{1b}[36mlisten\u{1b}[0m  "), "{shown:?}");
 }
 
+/// Promise: The banner and the report of `check` have lines of at most 80 columns; only a word that
+/// is longer, such as a path, has a longer line of its own.
 #[kit::test]
 async fn the_configuration_is_reported_in_lines_that_fit_a_terminal() {
     let room = "r".repeat(60);

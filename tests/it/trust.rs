@@ -101,6 +101,11 @@ fn command(line: &str, home: &Path) -> Setup {
     line.split(' ').fold(setup, super::proxy::Setup::arg)
 }
 
+/// Promise: A configuration file that was found in the working directory, and was not named, is
+/// read by `serve` and `check` only. It runs no command, reads no other file, chooses neither the
+/// token nor the data directory, lets nobody else in, deletes nothing, and moves neither a key nor
+/// a model of another provider to an address of its own, whatever links it holds. Each key is
+/// decided upon.
 #[test]
 fn a_hostile_folder_runs_nothing_and_moves_no_key() {
     rows(CONFIGS.into_iter().enumerate(), hostile_folder);
@@ -256,6 +261,7 @@ async fn only_serve_and_check_read_a_found_file_and_say_so() {
     assert_eq!(response["output"][0]["content"][0]["text"], "a");
 }
 
+/// Promise: A command that needs no key reads no key file and runs no key command.
 #[kit::test]
 async fn a_command_that_needs_no_key_runs_no_command_of_the_users_file() {
     let home = home();

@@ -129,6 +129,9 @@ async fn turns_with_function_calls(wire: PlayerWire) {
     play(wire, Setup::new(), function_calls()).await;
 }
 
+/// Promise: Fragmented, interleaved and unusually formed tool calls are reassembled completely,
+/// with their arguments byte for byte, each call has an id of its own, and each tool a name of its
+/// own for the provider.
 #[kit::test(on_each_wire)]
 async fn calls_in_unusual_forms(wire: PlayerWire) {
     play(wire, Setup::new(), odd_calls()).await;
@@ -309,6 +312,8 @@ fn documents(wire: PlayerWire) -> Vec<String> {
     }
 }
 
+/// Promise: Every variant of server-sent-events framing is read, and an answer with a finish reason
+/// does not need `[DONE]`.
 #[kit::test(on_each_wire)]
 async fn the_framing_of_the_upstream_does_not_matter(wire: PlayerWire) {
     let data = documents(wire);
@@ -364,6 +369,9 @@ async fn the_framing_of_the_upstream_does_not_matter(wire: PlayerWire) {
     }
 }
 
+/// Promise: An upstream stream that ends before its finish reason counts as failed, unless token
+/// counts after the complete answer show that it is complete; the client's stream always ends with
+/// a terminal event.
 #[kit::test(on_each_wire)]
 async fn an_answer_is_complete_once_its_finish_reason_has_arrived(wire: PlayerWire) {
     let player = player(wire).await;

@@ -172,7 +172,7 @@ fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
     assert_eq!(sent(&dropped_all, Purpose::Answer)["messages"], messages);
 }
 
-// S2-BT: compaction items of any server are accepted.
+// Compaction items of any server are accepted.
 #[test]
 fn a_compaction_item_is_sent_as_its_summary_or_as_unreadable() {
     let blob = CompactionBlob {

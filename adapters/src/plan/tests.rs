@@ -58,6 +58,9 @@ fn sequence(short: &str) -> String {
     letters.collect::<Vec<_>>().join(" ")
 }
 
+/// Promise: No request goes out without a message or with a system message alone, an empty message
+/// of the user is sent as such where no other stands beside it, and the results of calls stay last:
+/// messages between a call and its result go before the call.
 #[test]
 fn results_follow_the_answer_that_made_their_calls() {
     for (items, sent) in [

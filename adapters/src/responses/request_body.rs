@@ -241,7 +241,7 @@ mod tests {
     use crate::stop_flag::StopReason;
 
     #[test]
-    fn r8_reading_the_items_of_a_body_can_be_stopped() {
+    fn reading_the_items_of_a_body_can_be_stopped() {
         let stop = StopFlag::new();
         let error_at = |stop: &StopFlag| {
             let body = r#"{"input":[{"type":"message"},{"type":"message"},no JSON"#;

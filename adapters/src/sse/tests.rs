@@ -131,6 +131,7 @@ fn decodes_to(expected: &Events, pieces: [&[u8]; 3]) -> bool {
     equal && at == expected.len()
 }
 
+/// Promise: The client receives the same events however the upstream's bytes are split into reads.
 #[test]
 fn every_cut_and_every_pair_of_cuts_gives_the_same_events() {
     let bytes = SAMPLE.as_bytes();

@@ -159,9 +159,10 @@ mod tests {
         max_chars: 4_000,
     };
 
-    // S1-2a
+    /// Promise: In the mode `items` at most 50 items are sent; a longer history is cut to 38 at
+    /// once, so that its beginning seldom changes.
     #[test]
-    fn s1_2a_at_most_fifty_items_are_sent_and_their_beginning_seldom_changes() {
+    fn at_most_fifty_items_are_sent_and_their_beginning_seldom_changes() {
         assert_eq!(sent(&messages(50), ITEMS).len(), 50);
         assert_eq!(sent(&messages(51), ITEMS).len(), 38);
         let mut changes = 0;
@@ -175,9 +176,9 @@ mod tests {
         assert_eq!(changes, 12);
     }
 
-    // S1-5a
+    /// Promise: No cut of a history is between a call and its result.
     #[test]
-    fn s1_5a_no_cut_is_between_a_call_and_its_result() {
+    fn no_cut_is_between_a_call_and_its_result() {
         let mut items = Vec::new();
         for turn in 0..40 {
             items.push(message("user", format!("turn {turn}")));
@@ -203,9 +204,12 @@ mod tests {
         }
     }
 
-    // S0-2b, S0-2c, S0-4a
+    /// Promise: In the mode `text` the last 20 messages are sent, as one text of at most 4,000
+    /// characters with the roles of their authors. The 4,000 characters count all lines; the newest
+    /// ones are kept, and the current input does not count. In the mode `text` each line begins
+    /// with the role of its author.
     #[test]
-    fn s0_2b_text_has_the_last_twenty_messages_with_their_roles() {
+    fn text_has_the_last_twenty_messages_with_their_roles() {
         let mut items = messages(25);
         items.push(json!({"type": "function_call_output", "call_id": "c", "output": "secret"}));
         let all = sent(&items, TEXT);

@@ -12,6 +12,8 @@ fn counted(request: &Value) -> u64 {
     input_tokens(&turn, &plan(&turn, &Bounds::none()))
 }
 
+/// Promise: `input_tokens` is within a quarter of OpenAI's count in the median of each size, and
+/// follows what the model has counted before; bounds keep their own estimate.
 #[test]
 fn requests_are_estimated_as_they_are_counted() {
     for line in include_str!("../../../fixtures/token-counts.jsonl").lines() {

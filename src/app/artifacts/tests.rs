@@ -55,7 +55,6 @@ async fn get(owned: &OwnerArtifacts, path: &str) -> Reply {
 
 const TEXT: &str = "one\ntwo error\ndrei äöü\n四\nfive";
 
-// S2-Dc
 #[tokio::test]
 async fn an_artifact_is_read_whole_and_in_parts() {
     let (owned, ids) = owner_with_texts(&[TEXT]).await;
@@ -114,7 +113,6 @@ async fn ranges_are_those_of_http() {
     assert_eq!((several.status, &*several.body), (200, TEXT));
 }
 
-// S2-Dc
 #[tokio::test]
 async fn an_artifact_is_searched() {
     let (owned, ids) = owner_with_texts(&[TEXT]).await;
@@ -180,7 +178,6 @@ async fn lists_have_pages() {
     }
 }
 
-// S2-Dc
 #[tokio::test]
 async fn missing_and_unreadable_artifacts_have_different_errors() {
     let (owned, ids) = owner_with_texts(&["a"]).await;
@@ -264,7 +261,6 @@ async fn other_paths_and_methods_are_refused() {
     assert_eq!(swept.json()["object"], "artifact.sweep");
 }
 
-// R29
 #[tokio::test]
 async fn only_the_id_itself_names_an_artifact() {
     let (owned, ids) = owner_with_texts(&["a"]).await;

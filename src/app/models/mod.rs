@@ -250,8 +250,11 @@ mod tests {
         );
     }
 
+    /// Promise: With `tool_search` in `[codex]`, Codex leaves the tools of its MCP servers out of
+    /// its requests, and the right tool runs whether the model searches for it, calls it by its
+    /// full name, or calls several at once. Without it, all tools are offered.
     #[test]
-    fn s4_dl_codex_is_told_to_search_for_tools() {
+    fn codex_is_told_to_search_for_tools() {
         let lab = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\n\
             key_required = false\nmodels = [{ id = \"one\" }]\n";
         for (settings, is_told) in [("", false), ("[codex]\ntool_search = true", true)] {
@@ -265,6 +268,8 @@ mod tests {
         }
     }
 
+    /// Promise: `codex setup` gives Codex an entry for the model that it starts with, also for one
+    /// that no provider lists.
     #[test]
     fn the_model_that_codex_starts_with_has_an_entry() {
         let config = config_of(

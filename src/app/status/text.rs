@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn r37_the_status_fits_a_terminal() {
+    fn the_status_fits_a_terminal() {
         assert_eq!(
             text_of(&report()),
             "\
@@ -494,7 +494,7 @@ Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns
     }
 
     #[test]
-    fn s48_clients_are_named_if_there_are_any() {
+    fn clients_are_named_if_there_are_any() {
         let mut report = report();
         let name = "a-client-with-a-long-name";
         let (server, usage) = (
@@ -514,7 +514,7 @@ Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns
     }
 
     #[test]
-    fn r37_without_a_server_usage_and_disk_are_shown() {
+    fn without_a_server_usage_and_disk_are_shown() {
         let offline = StatusReport {
             server: None,
             usage: Some(UsageReport::default()),
@@ -529,7 +529,7 @@ Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns
     }
 
     #[test]
-    fn r37_many_models_are_summed_up() {
+    fn many_models_are_summed_up() {
         let many = (0..30)
             .map(|n| usage(&format!("m{n}"), Some(1.0), 0))
             .collect();

@@ -16,7 +16,6 @@ fn shown(text: &str, query: &SearchQuery) -> String {
     format_lines(&search(text, query).lines)
 }
 
-// S2-Dc
 #[test]
 fn lines_are_found_with_their_numbers() {
     let found = search(TEXT, &query("error"));
@@ -167,7 +166,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn r8_a_search_can_be_stopped_within_a_long_line() {
+fn a_search_can_be_stopped_within_a_long_line() {
     let text = "ab".repeat(1 << 18);
     for pattern in ["a[ab]{400}c", "a[ab]{1000}c", "abc"] {
         let query = SearchQuery::new(pattern, true, false).unwrap();
@@ -270,7 +269,8 @@ fn excerpt(output: &str) -> String {
     plan.replacement_text(1).unwrap().to_owned()
 }
 
-// S2-Br
+/// Promise: If more lines hold a sign of trouble, a warning or a word that was asked for than are
+/// shown, the excerpt names a search that finds them, and how many it finds.
 #[test]
 fn a_search_that_an_excerpt_names_finds_as_many_lines_as_it_says() {
     let ships = [

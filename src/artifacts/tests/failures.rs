@@ -55,7 +55,8 @@ async fn assert_keeps(artifacts: &Artifacts, persistent: bool) {
     assert_eq!(piece.entry.persistent, persistent);
 }
 
-// S2-De
+/// Promise: If the store cannot be opened, written or read, this is reported once under a stable
+/// id; memory is used instead, and artifacts that are not persistent are marked.
 #[tokio::test]
 async fn a_store_that_cannot_be_opened_is_reported_once_and_replaced_by_memory() {
     let (log, _guard) = Log::start();
@@ -69,7 +70,6 @@ async fn a_store_that_cannot_be_opened_is_reported_once_and_replaced_by_memory()
     assert_eq!(log.warnings(), [OPEN_FAILED]);
 }
 
-// S2-De
 #[tokio::test]
 async fn a_failed_write_is_reported_once_and_replaced_by_memory() {
     let (log, _guard) = Log::start();
@@ -113,7 +113,6 @@ async fn a_failed_write_is_reported_once_and_replaced_by_memory() {
     assert!(piece.unwrap().entry.persistent);
 }
 
-// S2-De
 #[tokio::test]
 async fn memory_is_written_to_the_disk_when_it_works_again() {
     let dir = TestDir::new();
@@ -145,7 +144,6 @@ async fn memory_is_written_to_the_disk_when_it_works_again() {
     }
 }
 
-// S2-De
 #[tokio::test]
 async fn failed_reads_and_sweeps_are_reported_once() {
     let (log, _guard) = Log::start();
@@ -168,8 +166,10 @@ async fn failed_reads_and_sweeps_are_reported_once() {
     assert_eq!(log.warnings(), [READ_FAILED, SWEEP_FAILED]);
 }
 
+/// Promise: A disk that fails or is full costs no turn: what it does not take is kept in memory as
+/// far as there is room, and no part of an artifact is visible.
 #[tokio::test]
-async fn r16_a_full_disk_costs_no_artifact() {
+async fn a_full_disk_costs_no_artifact() {
     let (log, _guard) = Log::start();
     let dir = TestDir::new();
     let store = Arc::new(Store::open(&dir.data_dir(), START).unwrap());
@@ -207,8 +207,11 @@ async fn r16_a_full_disk_costs_no_artifact() {
     assert_eq!(persistent().await, 10);
 }
 
+/// Promise: A database that another program has locked, or that is damaged, unreadable or of a
+/// newer version, costs no turn: memory is used instead, one operation waits a second for the lock,
+/// and nothing is deleted.
 #[tokio::test]
-async fn r17_turns_use_memory_while_the_database_is_locked() {
+async fn turns_use_memory_while_the_database_is_locked() {
     let (log, _guard) = Log::start();
     let dir = TestDir::new();
     let artifacts = dir.open();
@@ -299,7 +302,7 @@ async fn damage_found_later_is_repaired_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn r19_the_store_of_a_newer_version_is_left_alone() {
+async fn the_store_of_a_newer_version_is_left_alone() {
     let (log, _guard) = Log::start();
     let dir = TestDir::new();
     let id = keep(&dir.open(), "me", "call", "text").await;

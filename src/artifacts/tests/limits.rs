@@ -6,7 +6,9 @@ use adapters::responses::request::TurnSource;
 
 use super::*;
 
-// S2-Dd
+/// Promise: Artifacts are stored in SQLite files that only their owner can read, and are deleted 30
+/// days after the last access; those of a session that a stored response or conversation continues
+/// stay as long as it.
 #[tokio::test]
 async fn an_artifact_is_deleted_thirty_days_after_its_last_access() {
     let dir = TestDir::new();
@@ -126,7 +128,7 @@ async fn exceeding_the_quota_by_a_tenth_is_reported_at_once() {
 }
 
 #[test]
-fn r31_a_long_call_id_is_hashed() {
+fn a_long_call_id_is_hashed() {
     let call = "c".repeat(5_000_000);
     let output =
         serde_json::json!({"type": "function_call_output", "call_id": call, "output": "o"});
@@ -147,7 +149,6 @@ fn r31_a_long_call_id_is_hashed() {
     assert!(missing.call_id.starts_with("ccc"));
 }
 
-// S2-Bc
 #[tokio::test]
 async fn memory_drops_nothing_that_the_same_request_names() {
     let artifacts = Artifacts::memory(35_000);
@@ -173,7 +174,6 @@ async fn memory_drops_nothing_that_the_same_request_names() {
     }
 }
 
-// S2-Bc
 #[tokio::test]
 async fn what_neither_disk_nor_memory_takes_is_reported_to_the_turn() {
     let mut dir = TestDir::new();

@@ -32,6 +32,8 @@ fn our_models_get_the_prompt_of_the_best_plain_model() {
     }
 }
 
+/// Promise: Codex's own prompt is in the catalog of the setup and of `run codex` whatever models
+/// this server and Codex have, and the model that is named is in it, also if no provider lists one.
 #[test]
 fn a_codex_without_another_plain_model_has_a_prompt_all_the_same() {
     let prompt = |printed: &Value| {

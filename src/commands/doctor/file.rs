@@ -118,6 +118,8 @@ mod tests {
         Known { dialect, model }
     }
 
+    /// Promise: `respondent doctor` finds the wire, the models and the window of a provider of
+    /// which only the address and the key are known, and measures how it differs.
     #[test]
     fn only_what_differs_is_in_the_file() {
         let before = known(ChatQuirks::default(), Model::unlisted("m"));

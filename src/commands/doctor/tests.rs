@@ -65,7 +65,7 @@ fn usage(counts: &[(&str, u64)]) -> Value {
 
 /// The first wire takes 40 of the 60 seconds, and each answer in the other one 15.
 #[tokio::test(start_paused = true)]
-async fn r75_a_model_is_measured_for_a_minute_in_all_wires_together() {
+async fn a_model_is_measured_for_a_minute_in_all_wires_together() {
     let mut script = json!({"answers": answers(15_000, &usage(&SMALL))});
     let absent = json!({"repeat": true, "when": {"body_contains": "\"messages\""}, "status": 404,
         "head_delay_ms": 40_000, "json": {"error": {"message": "no such route"}}});
@@ -84,8 +84,10 @@ async fn r75_a_model_is_measured_for_a_minute_in_all_wires_together() {
     assert_eq!(measured.used.requests, player.requests().len());
 }
 
+/// Promise: `respondent doctor` sends at most 12 requests for a model, uses at most 20,000 tokens
+/// and takes at most a minute, over all wires together; an answer that does not end is stopped.
 #[tokio::test]
-async fn r75_a_model_is_asked_twelve_times_at_most() {
+async fn a_model_is_asked_twelve_times_at_most() {
     let refuse = json!([
         "developer", "system_role", "user_after_tool", "call_id_form", "bad_schema_kimi",
         "parallel_tool_calls", "stream_options", "max_tokens_unsupported", "images",
@@ -104,7 +106,7 @@ async fn r75_a_model_is_asked_twelve_times_at_most() {
 }
 
 #[tokio::test]
-async fn r75_a_model_is_asked_for_twenty_thousand_tokens_at_most() {
+async fn a_model_is_asked_for_twenty_thousand_tokens_at_most() {
     let counts = [
         ("prompt_tokens", 8_000),
         ("completion_tokens", 1_000),
@@ -122,7 +124,7 @@ async fn r75_a_model_is_asked_for_twenty_thousand_tokens_at_most() {
 
 /// A model that ignores its output limit.
 #[tokio::test]
-async fn r75_an_endless_answer_is_stopped() {
+async fn an_endless_answer_is_stopped() {
     let endless = json!({"repeat": {"times": 50_000, "steps": [{"text": "and on "}]}});
     let script = json!({"answers": [{"repeat": true, "steps": [endless]}]});
     let (measured, player) = measured(script, false).await;
@@ -136,10 +138,13 @@ async fn r75_an_endless_answer_is_stopped() {
     );
 }
 
+/// Promise: The doctor measures limits of output and window with refusals that cost nothing, and a
+/// prompt that does not fit is sent only with `--overflow`. It measures a real llama.cpp.
+///
 /// Limits that refusals tell are settings; a prompt that is too long is sent only if that is
 /// wanted.
 #[tokio::test]
-async fn r75_limits_are_measured_with_refusals_that_cost_nothing() {
+async fn limits_are_measured_with_refusals_that_cost_nothing() {
     let answers = answers(0, &usage(&SMALL));
     let refuse = json!([{"max_tokens_limit": 16_384}, {"window": 65_536}]);
     let script = json!({"refuse": refuse, "answers": answers});

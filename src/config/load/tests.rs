@@ -255,7 +255,7 @@ fn the_users_providers_directory_is_read_without_a_file() {
 }
 
 #[test]
-fn s40_an_error_shows_no_part_of_a_string() {
+fn an_error_shows_no_part_of_a_string() {
     let lab = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\n";
     for line in [
         "api_key = \"sk-live==\" oops",
@@ -409,6 +409,8 @@ fn unsafe_addresses_are_refused_unless_allowed() {
     assert!(error(&lab("")).contains("needs base_url"));
 }
 
+/// Promise: The server does not listen on an address that other machines can reach unless a token
+/// is configured.
 #[test]
 fn an_open_address_needs_a_token() {
     let open = "[server]\nlisten = \"0.0.0.0:9797\"\n";

@@ -128,7 +128,7 @@ fn an_edited_instructions_file_is_noticed() {
 }
 
 #[test]
-fn s0_ud_a_new_version_of_a_prompt_is_noticed() {
+fn a_new_version_of_a_prompt_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let config = format!("[prompts]\nfolder = \"prompts\"\n{LAB}");
     write(dir.path(), CONFIG_FILE_NAME, &config);
@@ -210,8 +210,10 @@ fn client(name: &str) -> String {
     format!("[clients.{name}]\ntoken_sha256 = \"{hash}\"\n")
 }
 
+/// Promise: A server that needs a token never runs without one until it is restarted, whatever
+/// becomes of its configuration.
 #[test]
-fn s34_no_edit_opens_a_server_that_needs_a_token() {
+fn no_edit_opens_a_server_that_needs_a_token() {
     let (alice, bob) = (client("alice"), client("bob"));
     let server = "[server]\ntoken_file = \"token\"\n";
     for (config, lost) in [
@@ -254,7 +256,7 @@ fn s34_no_edit_opens_a_server_that_needs_a_token() {
 }
 
 #[test]
-fn s34_a_client_or_token_is_removed_while_another_remains() {
+fn a_client_or_token_is_removed_while_another_remains() {
     let (alice, bob) = (client("alice"), client("bob"));
     let server = "[server]\ntoken_file = \"token\"\n";
     let dir = tempfile::tempdir().unwrap();

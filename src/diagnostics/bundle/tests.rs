@@ -150,7 +150,6 @@ fn other_files_are_reported_as_no_bundle() {
     assert_eq!(error(&other), no_bundle);
 }
 
-// S42
 #[test]
 fn what_is_no_file_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,7 +193,8 @@ fn a_file_beyond_the_limit_is_not_read() {
     );
 }
 
-// S42
+/// Promise: Bundles are treated as untrusted: entries with unexpected names or types, decompression
+/// bombs, too many entries and damaged files are refused, and nothing is written to disk.
 #[test]
 fn entries_of_other_kinds_and_names_are_refused() {
     let mut cases: Vec<(&[u8], EntryType)> = vec![
@@ -278,7 +278,6 @@ fn bytes_behind_the_end_are_refused() {
     assert_eq!(error(&pack(&in_tar)), damaged);
 }
 
-// S42
 #[test]
 fn a_bundle_cut_anywhere_is_refused() {
     let valid = valid();
@@ -485,7 +484,6 @@ fn bomb(start: &[u8]) -> Vec<u8> {
     frame
 }
 
-// S42
 #[test]
 fn bombs_stop_at_a_limit() {
     assert!(bomb(b"").len() < 400_000);
@@ -531,7 +529,6 @@ fn the_size_limit_counts_all_entries() {
     }
 }
 
-// S42
 #[test]
 fn a_flood_of_entries_stops_at_the_first_that_is_too_many() {
     let mut flood = tar(&entries());

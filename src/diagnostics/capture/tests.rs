@@ -171,9 +171,9 @@ fn turns_that_wait_to_be_written_count_towards_the_budget() {
     assert_eq!(ids(&capture), ["next"]);
 }
 
-/// R44: the work of a client that left ends before the next turn.
+/// The work of a client that left ends before the next turn.
 #[test]
-fn r44_stopped_work_makes_no_bundle_and_reads_no_file() {
+fn stopped_work_makes_no_bundle_and_reads_no_file() {
     let (capture, config) = (TurnCapture::default(), config(""));
     ask(&capture, &config, "req_1", r#"{"model":"nowhere"}"#, &[]);
     let every = BundleQuery::from_query("select=since:86400").unwrap();
@@ -188,9 +188,11 @@ fn r44_stopped_work_makes_no_bundle_and_reads_no_file() {
     assert!(matches!(bundled(&stop), Err(BundleError::Stopped)));
 }
 
-/// R44: the end of the server does not wait for a turn that cannot be written.
+/// Promise: The end of the server waits three seconds at most for recordings that are not on disk.
+///
+/// The end of the server does not wait for a turn that cannot be written.
 #[test]
-fn r44_the_end_of_the_server_waits_three_seconds_for_recordings() {
+fn the_end_of_the_server_waits_three_seconds_for_recordings() {
     let (capture, config) = (TurnCapture::default(), config("mode = \"all\""));
     ask(&capture, &config, "req_1", r#"{"model":"nowhere"}"#, &[]);
     let turn = Arc::clone(&capture.recent()[0]);
@@ -207,9 +209,9 @@ fn r44_the_end_of_the_server_waits_three_seconds_for_recordings() {
     is_ended.expect("the server does not end");
 }
 
-/// R44: work on recordings needs memory, and two never run at once.
+/// Work on recordings needs memory, and two never run at once.
 #[tokio::test(start_paused = true)]
-async fn r44_work_on_recordings_has_one_place_and_a_share_of_the_memory() {
+async fn work_on_recordings_has_one_place_and_a_share_of_the_memory() {
     let capture = TurnCapture::default();
     let full = ProcessMemory::new(2 << 20);
     let mut others = full.share(MemoryKind::Answers);

@@ -232,7 +232,6 @@ fn sealed_blobs_are_opened_and_redacted() {
     assert_eq!(kept.text(&foreign), foreign);
 }
 
-// S2-Ee
 #[test]
 fn all_of_a_turn_is_scrubbed() {
     use crate::diagnostics::bundle::{
@@ -343,7 +342,6 @@ fn all_of_a_turn_is_scrubbed() {
 }
 
 /// A field that is new must not be forgotten.
-// S2-Ee
 #[test]
 fn every_text_of_a_turn_is_scrubbed() {
     let mut turn = crate::diagnostics::bundle::sample::turn(1);

@@ -731,9 +731,9 @@ async fn a_recorded_request_goes_to_a_real_provider() {
     assert!(matches!(unknown, Err(ReplayError::NoModel(_))));
 }
 
-/// R44: a replay that nobody waits for ends before its first step.
+/// A replay that nobody waits for ends before its first step.
 #[test]
-fn r44_a_replay_that_was_stopped_ends() {
+fn a_replay_that_was_stopped_ends() {
     let recorded = Scene {
         scripts: vec![json!({"answers": [{"steps": [{"text": "ho"}]}]})],
         ..Scene::default()

@@ -78,7 +78,7 @@ mod tests {
 
     /// An example from the documentation of Standard Webhooks.
     #[test]
-    fn s3_0d_a_message_is_signed_as_standard_webhooks_says() {
+    fn a_message_is_signed_as_standard_webhooks_says() {
         let secret = Secret::new("whsec_plJ3nmyCDGBKInavdOK15jsl").unwrap();
         let id = "msg_loFOjxBNrRLzqYUf";
         let body = r#"{"event_type":"ping","data":{"success":true}}"#;

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_0d_ten_attempts_take_about_a_day() {
+    fn ten_attempts_take_about_a_day() {
         let pauses: Vec<u64> = (1..MAX_ATTEMPTS)
             .map(|attempts| after(attempts, None, 20).unwrap().as_secs())
             .collect();
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_0d_pauses_differ_and_a_webhook_can_ask_for_longer_ones() {
+    fn pauses_differ_and_a_webhook_can_ask_for_longer_ones() {
         let of = |bits| after(5, None, bits).unwrap().as_secs();
         assert_eq!([of(0), of(40), of(41)], [1024, 1536, 1024]);
         let asked = |seconds| after(1, Some(Duration::from_secs(seconds)), 20).unwrap();

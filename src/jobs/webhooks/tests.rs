@@ -171,7 +171,7 @@ fn header<'a>(request: &'a RecordedRequest, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn s3_0d_a_delivery_is_tried_again_under_the_same_id_until_it_is_taken() {
+async fn a_delivery_is_tried_again_under_the_same_id_until_it_is_taken() {
     let test = TestWebhook::new(&[
         (500, &[]),
         (429, &[("retry-after", "600")]),
@@ -203,8 +203,10 @@ async fn s3_0d_a_delivery_is_tried_again_under_the_same_id_until_it_is_taken() {
     assert_eq!((test.counted("retried"), test.counted("delivered")), (3, 1));
 }
 
+/// Promise: A webhook that is gone gets nothing until the configuration is read again; what waits
+/// is limited and goes with its response.
 #[tokio::test]
-async fn s3_0d_a_webhook_that_is_gone_gets_nothing_until_the_configuration_is_read_again() {
+async fn a_webhook_that_is_gone_gets_nothing_until_the_configuration_is_read_again() {
     let test = TestWebhook::new(&[(410, &[]), (204, &[]), (204, &[])]).await;
     test.ended("resp_1").await;
     assert_eq!(test.step().await, Step::Tried(1));
@@ -220,7 +222,7 @@ async fn s3_0d_a_webhook_that_is_gone_gets_nothing_until_the_configuration_is_re
 }
 
 #[tokio::test]
-async fn s3_0d_a_delivery_is_given_up_after_ten_attempts() {
+async fn a_delivery_is_given_up_after_ten_attempts() {
     let failing: [(u16, &[(&str, &str)]); 12] = [(503, &[]); 12];
     let test = TestWebhook::new(&failing).await;
     test.ended("resp_1").await;
@@ -237,7 +239,7 @@ async fn s3_0d_a_delivery_is_given_up_after_ten_attempts() {
 }
 
 #[tokio::test]
-async fn s3_0d_a_delivery_that_is_too_old_or_whose_response_was_deleted_is_not_sent() {
+async fn a_delivery_that_is_too_old_or_whose_response_was_deleted_is_not_sent() {
     let test = TestWebhook::new(&[]).await;
     test.ended("resp_1").await;
     let store = &test.webhooks.0.store;
@@ -252,7 +254,7 @@ async fn s3_0d_a_delivery_that_is_too_old_or_whose_response_was_deleted_is_not_s
 }
 
 #[tokio::test]
-async fn s3_0d_a_webhook_takes_the_events_that_it_asks_for() {
+async fn a_webhook_takes_the_events_that_it_asks_for() {
     let test = TestWebhook::new(&[]).await;
     let live = &test.webhooks.0.config;
     let mut config = Config::clone(&live.load());

@@ -385,7 +385,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[tokio::test(start_paused = true)]
-    async fn r32_new_work_is_refused_beyond_the_limit_and_running_work_goes_on() {
+    async fn new_work_is_refused_beyond_the_limit_and_running_work_goes_on() {
         let memory = ProcessMemory::new(10 * MIB);
         let mut running = memory.share(MemoryKind::Answers);
         running.request(8 * MIB).await.unwrap();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r32_new_work_waits_for_memory_that_becomes_free() {
+    async fn new_work_waits_for_memory_that_becomes_free() {
         let memory = ProcessMemory::new(10 * MIB);
         let mut held = memory.share(MemoryKind::Answers);
         held.set(10 * MIB);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r32_a_small_request_does_not_wait_behind_large_ones_of_its_owner() {
+    async fn a_small_request_does_not_wait_behind_large_ones_of_its_owner() {
         let memory = ProcessMemory::new(100 * MIB);
         memory.sharing().set(true);
         let alice = memory.of_owner("alice");

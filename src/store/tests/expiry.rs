@@ -51,7 +51,7 @@ fn used(id: &str, origin: StoredOrigin, now: u64) -> NewResponse {
 }
 
 #[test]
-fn s3_4_3c_what_was_not_used_since_then_is_deleted() {
+fn what_was_not_used_since_then_is_deleted() {
     let mut connection = in_memory();
     put_all(
         &connection,
@@ -206,6 +206,9 @@ fn artifacts_of_one_owner_delete_none_of_another() {
     }
 }
 
+/// Promise: A response that was not used for `keep_days` is deleted, and beyond `keep_size` those
+/// unused for the longest time of owners who have more than an equal part; conversations and runs
+/// that go on stay.
 #[test]
 fn conversations_and_unfinished_runs_stay() {
     let mut connection = in_memory();
@@ -232,8 +235,10 @@ fn conversations_and_unfinished_runs_stay() {
     assert_eq!(history.unwrap().unwrap().items.ranges.len(), 3);
 }
 
+/// Promise: Stored responses, runs and events are found by indexes, and every table of stored
+/// responses has an index for its ids.
 #[test]
-fn s3_4_3a_what_is_looked_for_is_found_by_indexes() {
+fn what_is_looked_for_is_found_by_indexes() {
     let connection = in_memory();
     for (select, index) in [
         (SELECT_OLDEST, "responses_by_access"),
@@ -306,7 +311,7 @@ fn artifacts_after_sweep(
 }
 
 #[test]
-fn s2_dd_the_artifacts_of_a_stored_session_live_as_long_as_it() {
+fn the_artifacts_of_a_stored_session_live_as_long_as_it() {
     let mut connection = in_memory();
     put_all(&connection, &[used("r1", StoredOrigin::Nothing, 50)]);
     connection

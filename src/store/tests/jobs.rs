@@ -264,7 +264,7 @@ impl RunWrite {
 }
 
 #[tokio::test]
-async fn s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction() {
+async fn runs_that_wait_at_the_same_time_are_written_in_one_transaction() {
     const RUNS: usize = 10;
     let test = TestStore::new();
     let ids = |name: &str| (0..RUNS).map(|run| format!("{name}{run}")).collect();
@@ -300,7 +300,7 @@ async fn s3_4_2a_runs_that_wait_at_the_same_time_are_written_in_one_transaction(
 }
 
 #[tokio::test]
-async fn s3_4_2a_a_run_that_several_claim_at_the_same_time_is_claimed_once() {
+async fn a_run_that_several_claim_at_the_same_time_is_claimed_once() {
     let test = TestStore::new();
     test.accept("r1").await;
     let claims = ["r1", "r1", "r1"].map(|id| test.claim(id));
@@ -308,8 +308,11 @@ async fn s3_4_2a_a_run_that_several_claim_at_the_same_time_is_claimed_once() {
     assert_eq!(claims, [true, false, false]);
 }
 
+/// Promise: What several responses are to write at the same time (that they were accepted, claimed
+/// or have ended, and their events) is written in one transaction, and what cannot be written fails
+/// none of the others.
 #[tokio::test]
-async fn s3_4_2a_events_that_cannot_be_written_do_not_fail_those_of_other_runs() {
+async fn events_that_cannot_be_written_do_not_fail_those_of_other_runs() {
     let test = TestStore::new();
     test.accept("good").await;
     test.accept("bad").await;

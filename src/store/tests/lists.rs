@@ -120,7 +120,7 @@ fn responses_in_pages(
 
 proptest! {
     #[test]
-    fn s0_uc_the_pages_of_responses_are_all_of_them_once(
+    fn the_pages_of_responses_are_all_of_them_once(
         statuses in prop::collection::vec(prop::sample::select(vec!["completed", "failed"]), 0..9),
         limit in 1..9usize,
         max_bytes in 1..400usize,
@@ -154,7 +154,7 @@ proptest! {
 }
 
 #[test]
-fn s0_uc_a_page_of_responses_ends_where_it_is_large() {
+fn a_page_of_responses_ends_where_it_is_large() {
     let connection = in_memory();
     for id in ["a", "b", "c"] {
         put_all(
@@ -188,7 +188,7 @@ fn s0_uc_a_page_of_responses_ends_where_it_is_large() {
 }
 
 #[test]
-fn s0_uc_a_page_of_responses_begins_after_one_of_the_owner_only() {
+fn a_page_of_responses_begins_after_one_of_the_owner_only() {
     let connection = in_memory();
     put_all(
         &connection,

@@ -21,7 +21,7 @@ const ALL: ListPage = ListPage {
 };
 
 #[test]
-fn r32_a_read_stops_between_its_items() {
+fn a_read_stops_between_its_items() {
     let connection = in_memory();
     let stored = response("r", StoredOrigin::Nothing, &["a", "b"], &["c"]);
     put_all(&connection, &[stored]);
@@ -53,7 +53,7 @@ fn r32_a_read_stops_between_its_items() {
 
 /// What is refused is there, and the database is not read as a whole at the next start.
 #[tokio::test]
-async fn r32_a_read_without_memory_is_no_damage() {
+async fn a_read_without_memory_is_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = DataDir::new(folder.path());
     let memory = ProcessMemory::new(1 << 20);

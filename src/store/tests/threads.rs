@@ -247,8 +247,11 @@ const MISCOUNTED_THREADS: &str = "SELECT count(*) FROM threads WHERE bytes <>
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
+    /// Promise: The history of a stored response is each item once, whoever else continues it, in a
+    /// thread that only grows. Whatever is deleted, the history of the rest keeps its bytes, and
+    /// what nobody refers to any more is gone.
     #[test]
-    fn s1_4a_whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays(
+    fn whatever_is_deleted_the_rest_keeps_its_history_and_nothing_else_stays(
         steps in steps(), deletions in prop::collection::vec(0..1000usize, 24),
     ) {
         let connection = in_memory();
@@ -331,7 +334,7 @@ fn what_is_large_is_stored_once() {
 
 /// A text that grows is copied, and room that nobody needs is memory.
 #[test]
-fn s1_4a_a_history_is_read_into_a_text_of_about_its_size() {
+fn a_history_is_read_into_a_text_of_about_its_size() {
     let connection = in_memory();
     let of_size = |id: &str, bytes: usize| NewItem {
         id: id.to_owned(),

@@ -306,7 +306,7 @@ fn lost(requests: &[(Vec<Value>, Option<bool>)]) -> Vec<u8> {
 }
 
 #[test]
-fn r42_lost_turns_are_counted_by_history() {
+fn lost_turns_are_counted_by_history() {
     let history = |name: &str, turns: usize| -> Vec<Value> {
         (0..turns)
             .map(|turn| user(&format!("{name} {turn}")))

@@ -88,6 +88,10 @@ fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Promise: What a text costs follows its size, whoever sent it: four times the bytes, or four
+/// times the tools, calls, items or deltas, take at most five times the instructions. Counted with
+/// valgrind in CI, and skipped loudly without it.
+///
 /// Checks these cases, prints those that are not linear, and returns their names.
 fn check<'c>(
     cases: &'c [Case],

@@ -1,4 +1,4 @@
-//! R30: the inputs of the fuzz targets, run as tests. `tests/fuzz.sh` starts from them.
+//! The inputs of the fuzz targets, run as tests. `tests/fuzz.sh` starts from them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -45,47 +45,52 @@ fn every_target_has_inputs_and_every_folder_a_target() {
     assert_eq!(folders, names);
 }
 
+/// Promise: Whatever bytes arrive as a request, as an answer or an error of a provider, as a
+/// bundle, as the pattern and text of a search, as the configuration or as the frames of a
+/// WebSocket, they are read or refused, and what comes of them is sound: an answer passes the
+/// strict checker, and a WebSocket has the same messages within its limits, however the bytes were
+/// split into reads.
 #[test]
-fn r30_requests() {
+fn requests() {
     replay("request");
 }
 
 #[test]
-fn r30_chat_answers() {
+fn chat_answers() {
     replay("chunks");
 }
 
 #[test]
-fn r30_relayed_answers() {
+fn relayed_answers() {
     replay("relay");
 }
 
 #[test]
-fn r30_server_sent_events() {
+fn server_sent_events() {
     replay("sse");
 }
 
 #[test]
-fn r30_provider_errors() {
+fn provider_errors() {
     replay("provider_error");
 }
 
 #[test]
-fn r30_bundles() {
+fn bundles() {
     replay("bundle");
 }
 
 #[test]
-fn r30_artifact_searches() {
+fn artifact_searches() {
     replay("search");
 }
 
 #[test]
-fn r30_configurations() {
+fn configurations() {
     replay("config");
 }
 
 #[test]
-fn r30_websocket_frames() {
+fn websocket_frames() {
     replay("websocket_frames");
 }

@@ -137,6 +137,10 @@ async fn bring_about(reason: &str, next: &mut Value, random: &mut SeededRandom, 
     }
 }
 
+/// Promise: A response says how its prompt compares with that of the response that the request
+/// names, in OpenAI's form (`prompt_cache_diagnostics`): each of the nine reasons for a broken
+/// prefix by its name, whatever session the other response belongs to, for each of the last 64
+/// responses of a session, and after a restart for those that are stored.
 #[kit::test]
 async fn each_of_the_nine_reasons_for_a_cache_miss_is_named() {
     let (_player, proxy) = proxy().await;

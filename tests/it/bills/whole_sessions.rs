@@ -65,6 +65,11 @@ fn assert_continues(later: &str, earlier: &str) {
 
 const LOG: &str = "more than it saved in 3 turns in a row";
 
+/// Promise: If three turns in a row of one history of a session cost more than they would have cost
+/// with nothing shortened, nothing more of the session is shortened unless the window forces it;
+/// what was sent before stays as it was sent, in each of up to 64 histories and where a client goes
+/// back. The log says so once, the notes of each later turn and the status say so, a recorded turn
+/// knows it, and it holds after a restart.
 #[kit::test]
 async fn a_session_that_shortening_makes_dearer_is_sent_whole_also_after_a_restart() {
     let (provider, player) = provider().await;
@@ -136,6 +141,8 @@ async fn a_recorded_turn_of_a_session_that_is_sent_whole_is_replayed_as_it_was()
     assert!(out.contains("equal"), "{out}");
 }
 
+/// Promise: Of the turns that make a session be sent whole, one that would not have fitted
+/// unshortened does not count and interrupts nothing.
 #[kit::test]
 async fn a_session_that_would_not_have_fitted_unshortened_goes_on_being_shortened() {
     let (provider, player) = provider().await;

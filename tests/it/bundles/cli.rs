@@ -347,6 +347,7 @@ async fn without_a_server_the_folder_is_read() {
     assert!(error.contains("2 turns are recorded"), "{error}");
 }
 
+/// Promise: What a client alone got wrong is not written to disk.
 #[kit::test]
 async fn mistakes_of_the_client_are_not_kept() {
     let (player, mut proxy) = server().await;

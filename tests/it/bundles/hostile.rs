@@ -124,6 +124,7 @@ const HOSTILE: &[Hostile] = &[
 
 const HOURS_US: u64 = 47 * 3600 * 1_000_000;
 
+/// Promise: What a well-formed bundle contains is replayed and compared within limits.
 #[test]
 fn a_hostile_bundle_ends_soon_and_reaches_nobody() {
     rows(HOSTILE.iter().map(|hostile| (hostile.what, hostile)), ends);

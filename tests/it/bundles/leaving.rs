@@ -14,6 +14,8 @@ const BEGUN: Duration = Duration::from_millis(300);
 /// In this time work has ended that was stopped. All of it would take three times as long.
 const STOPPED: Duration = Duration::from_secs(12);
 
+/// Promise: Work on recorded turns for a client, such as a bundle or the list, runs one at a time,
+/// counts its copies in the memory of the process, and ends soon when its client has left.
 #[kit::test]
 async fn a_bundle_for_a_client_that_left_is_not_made() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "I see."}]))).await;

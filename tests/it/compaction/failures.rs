@@ -48,6 +48,8 @@ fn has_tools(sent: &RecordedRequest) -> bool {
         .is_some_and(|tools| *tools != json!([]))
 }
 
+/// Promise: The history in a request for a summary is cut only if it does not fit, or if the uncut
+/// request produced no summary.
 #[kit::test]
 async fn an_answer_without_a_summary_leads_to_a_second_request() {
     for method in METHODS {

@@ -133,6 +133,9 @@ async fn a_stored_response_continues_from_its_summary() {
     assert!(last[3].contains("the tests pass") && last[4].contains("Then commit."));
 }
 
+/// Promise: The compaction item of `context_management` comes after the answer and covers both; a
+/// call that waits for its result survives it, whatever part of its history the client sends; an
+/// answer without a summary is complete.
 #[kit::test(on_each_wire)]
 async fn a_call_that_waits_for_its_result_survives_a_compaction(wire: PlayerWire) {
     let call = json!({"call": {"id": "c9", "name": "exec_command", "arguments": "{\"cmd\":\"cargo test\"}"}});

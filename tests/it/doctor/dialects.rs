@@ -27,6 +27,9 @@ const MAX_SECONDS: u64 = 60;
 /// The window of a model of which nothing is told.
 const ASSUMED_WINDOW: u64 = 131_072;
 
+/// Promise: Servers whose address, lists, keys, wires, dialects and refusals are drawn at random
+/// are understood by `respondent doctor`: 30 of them, with wire, models, window and the form of
+/// reasoning.
 #[test]
 fn a_server_of_our_own_making_is_understood() {
     rows(

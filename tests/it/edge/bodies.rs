@@ -50,6 +50,9 @@ async fn a_truthful_length_over_the_limit_is_refused_unread() {
         .assert_ok("1048576 bytes");
 }
 
+/// Promise: A body over the limit is refused with 413 as soon as the limit is reached, whether its
+/// length is declared or chunked; of what the client goes on sending, at most 64 MiB are taken and
+/// thrown away, so that it can read the refusal.
 #[kit::test]
 async fn a_chunked_body_is_refused_at_the_limit() {
     let server = limited().await;
@@ -240,6 +243,8 @@ async fn bombs_are_refused_at_the_decoded_limit() {
     assert_eq!(*server.log.refused.lock().unwrap(), ["too_large"; 4]);
 }
 
+/// Promise: Decompression bombs and truncated or unknown content codings are refused, and joined
+/// members are read, all in bounded memory.
 #[kit::test]
 async fn codings_members_are_joined_truncated_and_unknown_ones_refused() {
     let server = limited().await;

@@ -28,6 +28,8 @@ async fn guarded(guard: GuardSettings) -> Server {
     Server::with(settings, ListenLimits::default()).await
 }
 
+/// Promise: A request with a foreign `Host` and without a token is refused with 403 on every route
+/// but `/healthz`, before its body is read.
 #[kit::test]
 async fn a_foreign_host_is_refused_on_every_route_before_the_body() {
     let server = Server::start().await;
@@ -132,6 +134,7 @@ async fn loopback_names_addresses_configured_hosts_and_holders_of_the_token_are_
     }
 }
 
+/// Promise: Web pages of other origins cannot call the server, with or without a CORS preflight.
 #[kit::test]
 async fn pages_of_other_origins_are_refused() {
     let server = Server::start().await;
@@ -266,6 +269,7 @@ async fn only_a_configured_origin_gets_a_permission() {
         .assert_error(403, "origin_not_allowed");
 }
 
+/// Promise: Every route except `/healthz` requires the token, which is compared in constant time.
 #[kit::test]
 async fn every_route_but_healthz_requires_the_token() {
     let token = Some(Token::new("open-sesame").unwrap());

@@ -30,6 +30,7 @@ const FRAMINGS: [&str; 20] = [
     "X: y\r\n Transfer-Encoding: chunked\r\nContent-Length: 5",
 ];
 
+/// Promise: A request with ambiguous framing is never read as two requests.
 #[kit::test]
 async fn ambiguous_framing_never_yields_a_second_request() {
     for framing in FRAMINGS {
@@ -142,6 +143,8 @@ async fn nothing_is_read_after_a_chunked_body() {
     assert_eq!(server.turns(), 1);
 }
 
+/// Promise: Request heads that are too large are refused, and paths are compared exactly as sent,
+/// without decoding.
 #[kit::test]
 async fn heads_that_are_too_large_are_refused() {
     let server = Server::start().await;

@@ -216,6 +216,7 @@ async fn a_websocket_upgrade_is_answered_with_426() {
         .assert_error(405, "method_not_allowed");
 }
 
+/// Promise: A panic ends only the request in which it happens.
 #[kit::test]
 async fn a_panic_costs_its_own_request() {
     let server = Server::start().await;
@@ -252,6 +253,9 @@ async fn a_turn_is_dropped_when_its_client_leaves() {
     server.log.dropped.notified().await;
 }
 
+/// Promise: When a client disconnects, its turn ends and the upstream request is cancelled,
+/// whatever the client had sent behind its request, and also while a long history is planned or
+/// artifacts are searched.
 #[kit::test]
 async fn a_client_that_leaves_is_noticed_whatever_it_has_sent_behind_its_request() {
     let server = Server::start().await;

@@ -117,6 +117,10 @@ async fn a_body_that_stops_is_refused() {
     assert_eq!(*server.log.refused.lock().unwrap(), ["too_slow"]);
 }
 
+/// Promise: Connections with slow headers, slow bodies or no activity are closed, as are those
+/// whose client takes no byte of its response for five minutes, and hundreds of them do not lock
+/// out other clients.
+///
 /// The server is a process of its own: both ends would be more descriptors than one may have.
 #[kit::test]
 async fn a_crowd_of_slow_peers_does_not_shut_others_out() {

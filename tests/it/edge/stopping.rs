@@ -48,6 +48,8 @@ async fn a_drain_ends_idle_connections_and_accepts_no_more() {
     assert!(TcpStream::connect(server.addr).await.is_err());
 }
 
+/// Promise: On SIGTERM the server accepts no new turns, lets running turns finish within the grace
+/// period, ends the others with `response.failed`, and exits with code 0.
 #[kit::test]
 async fn a_turn_that_ends_within_the_grace_period_is_served_completely() {
     let server = stopping(LONG).await;
@@ -122,6 +124,7 @@ impl Accept for Failing {
     }
 }
 
+/// Promise: The server keeps accepting connections after it has run out of file descriptors.
 #[kit::test]
 async fn the_server_goes_on_after_accept_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -81,6 +81,8 @@ fn text_and_reasoning(steps: &[ScriptStep]) -> (String, String) {
     (text, reasoning)
 }
 
+/// Promise: If the upstream breaks off at any event, the client's stream ends at once with a
+/// terminal event and keeps the output so far.
 #[kit::test(on_each_wire)]
 async fn upstream_ends_at_every_event(wire: PlayerWire) {
     at_every_event(wire, Break::Fin).await;

@@ -164,6 +164,8 @@ async fn a_coded_stream_flows_event_by_event() {
     }
 }
 
+/// Promise: No coding is asked for, and a gzip, deflate, brotli or zstd body that comes all the
+/// same is decoded as it arrives, for answers and errors.
 #[kit::test]
 async fn coded_documents_and_errors_are_read() {
     for coding in CODINGS {
@@ -226,6 +228,8 @@ async fn what_cannot_be_decoded_names_its_coding() {
     }
 }
 
+/// Promise: What cannot be decoded names its coding, and a small body that becomes a large one is
+/// refused.
 #[kit::test]
 async fn a_small_body_that_becomes_a_large_one_is_refused() {
     let blanks = " ".repeat(64 << 20);

@@ -34,6 +34,10 @@ async fn check(wire: PlayerWire, setup: Setup, base_url: &str, what: &str, code:
     assert_eq!(stream.error_code(), code, "{expected}");
 }
 
+/// Promise: A connection to a provider that fails says why: an unknown name, a refusal, no route,
+/// no answer in time, no TLS, a certificate that is not trusted, of another name or not valid, or
+/// no HTTP; each with what to do about it. Where only another configuration helps, nothing is sent
+/// again.
 #[kit::test(on_each_wire)]
 async fn a_failed_connection_says_why(wire: PlayerWire) {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();

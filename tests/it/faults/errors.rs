@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 
+/// Promise: An error that stands in a stream by itself is shown, the limits of the provider's rate
+/// are passed on, and a form that is sent to a path that does not exist is told what is served.
 #[kit::test(on_each_wire)]
 async fn an_error_that_stands_in_a_stream_by_itself_is_shown(wire: PlayerWire) {
     let player = player(wire).await;
@@ -289,6 +291,8 @@ async fn refusals_of_the_upstream_for_codex_and_for_other_clients(wire: PlayerWi
     }
 }
 
+/// Promise: A provider's error message reaches the client in OpenAI's error format, shortened and
+/// without secrets.
 #[kit::test(on_each_wire)]
 async fn html_pages_and_huge_bodies_become_short_errors(wire: PlayerWire) {
     let player = player(wire).await;

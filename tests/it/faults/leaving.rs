@@ -92,6 +92,7 @@ async fn send_without_reading(proxy: &Proxy, body: &str) -> TcpStream {
     stream
 }
 
+/// Promise: A client that reads slowly slows down its upstream; data does not pile up in memory.
 #[kit::test(on_each_wire)]
 async fn a_slow_reader_slows_the_upstream_down(wire: PlayerWire) {
     const STREAMS: u64 = 4;

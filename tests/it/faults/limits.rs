@@ -123,6 +123,10 @@ fn with_long_output() -> Value {
     })
 }
 
+/// Promise: A window or an output limit that a refusal names is a warning in the log and holds for
+/// an hour, or until the model answers more. It is not believed, which is a warning too, if the
+/// refusal quotes it from the request, if the model has answered more already, or if it is less
+/// than a quarter of the listed one.
 #[test]
 fn a_wrong_limit_is_not_believed() {
     let cases = PlayerWire::ALL.into_iter().flat_map(|wire| {

@@ -19,6 +19,7 @@ async fn proxy_without_capture(player: &Player) -> Proxy {
     Proxy::start_with(player, setup.tables("[capture]\nmode = \"off\"")).await
 }
 
+/// Promise: An upstream event of more than 8 MB ends the answer, and memory stays bounded.
 #[kit::test(on_each_wire)]
 async fn an_event_of_10_mb_ends_the_answer(wire: PlayerWire) {
     let player = player(wire).await;

@@ -202,6 +202,8 @@ fn cases() -> Vec<MessageCase> {
     groups.into_iter().flatten().collect()
 }
 
+/// Promise: An error says which provider failed, at which address, with which status and words,
+/// where the key came from, and what to do.
 #[kit::test(on_each_wire)]
 async fn an_error_says_who_where_why_and_what_to_do(wire: PlayerWire) {
     let player = player(wire).await;

@@ -23,6 +23,9 @@ async fn turn(proxy: &Proxy, player: &Player, body: &Value) -> (Option<String>, 
     (code, player.requests().len() - before)
 }
 
+/// Promise: One prompt costs a failing provider at most eight requests, those of Respondent and
+/// those of a client that repeats its turn together; a client that honours `x-should-retry` is told
+/// when to stop.
 #[kit::test(on_each_wire)]
 async fn a_prompt_of_codex_costs_a_failing_provider_eight_requests(wire: PlayerWire) {
     for (retries, expected) in [(3, &[4, 4][..]), (0, &[1; 8]), (20, &[8])] {
@@ -79,6 +82,9 @@ async fn an_answer_or_another_prompt_makes_room_for_new_requests(wire: PlayerWir
     assert_eq!(turn(&proxy, &player, &other).await, (again(), 4));
 }
 
+/// Promise: Pauses that the provider asks for are waited for within the turn. Codex is asked to
+/// repeat a turn only if that can help: a permanent fault, or one after the eighth request, ends
+/// its turn at once.
 #[kit::test(on_each_wire)]
 async fn codex_gets_a_rate_limit_after_the_pauses_that_the_provider_asked_for(wire: PlayerWire) {
     let mut limit = ScriptedAnswer::error(429, "slow down");

@@ -43,6 +43,8 @@ async fn a_turn_is_retried_before_content(wire: PlayerWire) {
     proxy.wait_for_log("retried (overloaded)").await;
 }
 
+/// Promise: A turn is retried only before any content has arrived, a limited number of times, and
+/// not before the time that the upstream's `Retry-After` names.
 #[kit::test(on_each_wire)]
 async fn a_turn_is_never_retried_after_content(wire: PlayerWire) {
     let player = player(wire).await;
@@ -63,6 +65,10 @@ async fn a_turn_is_never_retried_after_content(wire: PlayerWire) {
     }
 }
 
+/// Promise: A call is completed only if its arguments are whole, whatever the finish reason says,
+/// and what stands around them is taken away with a note; a call without a name, or an answer with
+/// nothing and an unknown reason, is asked for again and then fails.
+///
 /// Answers that end although a call in them is not whole, or has no name.
 #[kit::test(on_each_wire)]
 async fn a_call_that_is_not_whole_is_asked_for_again(wire: PlayerWire) {

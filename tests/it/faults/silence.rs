@@ -7,6 +7,9 @@ use serde_json::json;
 use super::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 
+/// Promise: While the upstream is silent, the client receives real events as heartbeats; at the
+/// configured limit the turn ends. A turn as a whole has a limit too, whatever upstream and client
+/// do. Codex does not reconnect in the meantime.
 #[kit::test(on_each_wire)]
 async fn heartbeats_then_the_idle_timeout(wire: PlayerWire) {
     let setup = Setup::new()

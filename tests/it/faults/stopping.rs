@@ -97,6 +97,7 @@ async fn a_file_that_blocks_its_reader_does_not_keep_the_server_from_ending(wire
     drop(opened.unwrap());
 }
 
+/// Promise: A second SIGTERM or SIGINT ends the grace period.
 #[kit::test(on_each_wire)]
 async fn a_second_sigterm_or_ctrl_c_does_not_wait_for_running_turns(wire: PlayerWire) {
     let player = player(wire).await;

@@ -20,6 +20,8 @@ fn assert_continues(later: &RecordedRequest, earlier: &RecordedRequest) {
     assert!(later.len() > earlier.len());
 }
 
+/// Promise: Each further request of a turn with tools of the proxy begins with the bytes of the one
+/// before and adds the model's output and the results of its calls.
 #[kit::test(on_each_wire)]
 async fn each_round_begins_with_the_bytes_of_the_one_before(wire: PlayerWire) {
     let player = player(wire).await;

@@ -150,6 +150,11 @@ fn types(response: &Value) -> String {
     types.collect::<Vec<_>>().join(" ")
 }
 
+/// Promise: A turn whose model calls tools of the proxy has several upstream answers and one
+/// response: one id, one `created` and one terminal event. Respondent itself has no such tools yet;
+/// the tests bring their own. The results of the proxy's tools go to the model in a further round
+/// of the same response, whose events go on with the same sequence numbers. The model may call
+/// tools of the proxy in several rounds of one response.
 #[kit::test(on_each_wire)]
 async fn calls_of_the_proxys_tools_are_answered_in_one_response(wire: PlayerWire) {
     for case in table() {

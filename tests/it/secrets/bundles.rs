@@ -235,6 +235,8 @@ fn fragments(text: &str, step: fn(String) -> Value) -> Vec<Value> {
         .collect()
 }
 
+/// Promise: A bundle contains no secrets, whatever the turn contained; its turns replay as they
+/// ran; its contents are documented.
 #[kit::test]
 async fn canaries_are_in_no_bundle() {
     let player = player(PlayerWire::Chat).await;

@@ -56,6 +56,8 @@ pub fn commit(folder: &Path) {
     });
 }
 
+/// Promise: An artifact of 50 MB is whole or absent, whenever the program is killed; its ranges are
+/// right across chunks and characters; reading it holds one piece of it.
 #[kit::test]
 async fn an_artifact_of_50_mb_is_whole_or_absent_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();

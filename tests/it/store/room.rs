@@ -82,6 +82,8 @@ async fn an_output_for_which_memory_has_no_room_is_not_named() {
     assert_eq!(kept, [false, true]);
 }
 
+/// Promise: The complete text of a shortened output is stored before the request that names it is
+/// sent, and a request names no other.
 #[kit::test]
 async fn all_outputs_that_a_request_names_can_be_read() {
     let player = player(PlayerWire::Chat).await;

@@ -41,6 +41,7 @@ pub async fn ended(proxy: &Proxy, response: &Value) -> Value {
     stored
 }
 
+/// Promise: A background response runs to its end when its client has left.
 #[kit::test]
 async fn a_background_response_runs_without_its_client() {
     let player = player(PlayerWire::Chat).await;
@@ -76,6 +77,8 @@ fn frames(reply: &Reply) -> Vec<String> {
     frames.map(str::to_owned).collect()
 }
 
+/// Promise: The events of a background response are read from any number on, live and afterwards,
+/// by any number of clients, with the same suffix for each.
 #[kit::test]
 async fn events_are_read_again_from_any_number_on() {
     let player = player(PlayerWire::Chat).await;
@@ -125,6 +128,8 @@ async fn events_of_a_run_are_followed_live_by_several_clients() {
     assert_eq!(frames(&events(&proxy, &run, None).await), frames(&whole));
 }
 
+/// Promise: Cancelling a background response ends its request to the provider, and changes nothing
+/// the second time, or when its end is being stored.
 #[kit::test]
 async fn cancelling_reaches_the_provider_and_is_idempotent() {
     let player = player(PlayerWire::Chat).await;
@@ -202,6 +207,8 @@ async fn a_run_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
     assert_eq!(items["data"].as_array().unwrap().len(), 1);
 }
 
+/// Promise: Pieces of text are joined before their events are numbered, so that every reader and
+/// the log have the same events.
 #[kit::test]
 async fn pieces_of_text_are_joined_before_they_are_numbered() {
     let player = player(PlayerWire::Chat).await;
@@ -216,6 +223,7 @@ async fn pieces_of_text_are_joined_before_they_are_numbered() {
     assert!((5..50).contains(&deltas), "{deltas}");
 }
 
+/// Promise: Pieces of text that wait are sent after a tenth of a second, although nothing follows.
 #[kit::test]
 async fn pieces_that_wait_are_sent_although_nothing_follows() {
     let player = player(PlayerWire::Chat).await;
@@ -241,6 +249,8 @@ async fn pieces_that_wait_are_sent_although_nothing_follows() {
     assert_eq!(text, "aaaaaaaaaab!");
 }
 
+/// Promise: Twenty background responses run at the same time, further ones wait in order, and
+/// beyond the queue they are refused with 429.
 #[kit::test]
 async fn twenty_run_at_the_same_time_and_the_rest_wait_in_order() {
     let player = repeating_player(
@@ -340,6 +350,9 @@ async fn runs_that_were_queued_run_after_a_restart_once() {
     assert_eq!(player.requests().len(), 3);
 }
 
+/// Promise: Whenever the program is killed, each background response ends in exactly one terminal
+/// state: one that had not begun runs after the restart, one that had begun fails with the items
+/// that were written, and none runs twice.
 #[kit::test]
 async fn a_run_that_was_interrupted_ends_as_failed() {
     let player = player(PlayerWire::Chat).await;
@@ -369,6 +382,7 @@ async fn a_run_that_was_interrupted_ends_as_failed() {
     assert_eq!(player.requests().len(), 1);
 }
 
+/// Promise: A background response ends at the limit of its run.
 #[kit::test]
 async fn a_run_ends_at_its_limit() {
     let player = player(PlayerWire::Chat).await;

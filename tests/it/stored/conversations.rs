@@ -11,6 +11,8 @@ async fn create(proxy: &Proxy, body: Value) -> String {
     id(&ok(&proxy.post_to("/v1/conversations", &body, &[]).await))
 }
 
+/// Promise: A conversation has all items of its turns in their order, and each turn sends all of
+/// them. The first turn of a conversation sends its own input alone.
 #[kit::test]
 async fn a_conversation_has_all_items_of_its_turns_in_their_order() {
     let texts: Vec<String> = (0..30).map(|turn| format!("answer {turn}")).collect();
@@ -170,6 +172,8 @@ async fn a_turn_that_fails_adds_nothing_to_its_conversation() {
     assert_eq!(messages(&player, 1), ["user: x"]);
 }
 
+/// Promise: Assistant messages that a client adds beside a conversation have at most 5,000
+/// characters together, and never take the place of the stored history.
 #[kit::test]
 async fn a_forged_history_is_limited_beside_a_conversation() {
     let player = provider(&["a", "b"]).await;
@@ -196,6 +200,7 @@ async fn a_forged_history_is_limited_beside_a_conversation() {
     );
 }
 
+/// Promise: What is not sent of a history is not deleted.
 #[kit::test]
 async fn mode_text_sends_the_last_twenty_messages() {
     let player = provider(&["a"]).await;
@@ -244,6 +249,8 @@ async fn mode_items_sends_fifty_items_at_most() {
     assert_eq!(sent[0], "user: message 13");
 }
 
+/// Promise: In the modes for chats a user message has at most 10,000 characters, and what is cut
+/// off is marked.
 #[kit::test]
 async fn a_message_of_a_chat_is_shortened_at_its_limit() {
     for mode in ["items", "text"] {

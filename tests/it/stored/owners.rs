@@ -137,6 +137,9 @@ pub fn unknown(id: &str) -> String {
     format!("{prefix}_{}", "0".repeat(digits.len()))
 }
 
+/// Promise: Every client of a server has its own responses, conversations, runs, artifacts,
+/// recorded turns and memory of sessions; what is another's is answered like what does not exist,
+/// and what is about the whole server is for whoever runs it.
 #[kit::test]
 async fn two_clients_never_see_each_other_on_any_route() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "seen"}]))).await;
@@ -237,6 +240,8 @@ async fn two_clients_never_see_each_other_on_any_route() {
     assert!(refused.body.contains("previous_response_not_found"));
 }
 
+/// Promise: Of what a client has used, that which was acknowledged counts after a kill; of a
+/// response that is not stored, two seconds later.
 #[kit::test]
 async fn what_was_acknowledged_counts_for_the_day_after_a_kill() {
     let usage = json!({"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000});
@@ -288,6 +293,9 @@ async fn shown_turns(setup: &Setup, proxy: &Proxy) -> Option<u64> {
     usage["owners"][0]["turns"].as_u64()
 }
 
+/// Promise: A client that has as many turns running as it may, or has used up the tokens or dollars
+/// of its day in UTC, gets 429 with the limit and when it is reset; Codex is told not to send the
+/// request again that day.
 #[kit::test]
 async fn a_limit_of_the_day_outlives_a_restart_and_usage_is_shown_by_client() {
     let usage = json!({"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1000});
@@ -349,6 +357,8 @@ async fn with_one_token(player: &Player) -> Proxy {
     Proxy::start_with(player, setup).await
 }
 
+/// Promise: Turns that begin together share the limits of their client, and what an answer has used
+/// counts when its client leaves.
 #[kit::test]
 async fn what_an_answer_has_used_counts_when_its_client_leaves() {
     let begun = answer(json!([{"text": "begun"}, {"stall": true}]));

@@ -44,6 +44,7 @@ async fn a_stored_history_is_compacted_like_the_same_items_in_the_request() {
     assert_eq!(player.requests().len(), 4);
 }
 
+/// Promise: A stored response has each item of its own input and its output once.
 #[kit::test]
 async fn a_response_is_stored_with_its_items() {
     let player = provider(&["Hello Ada.", "You are Ada."]).await;
@@ -87,6 +88,7 @@ async fn a_response_is_stored_with_its_items() {
     );
 }
 
+/// Promise: Instructions are sent with their own request only, and are not stored as items.
 #[kit::test]
 async fn instructions_are_not_carried_over() {
     let player = provider(&["a", "b"]).await;
@@ -105,6 +107,8 @@ async fn instructions_are_not_carried_over() {
     assert!(!items.to_string().contains("Be brief."));
 }
 
+/// Promise: A response that continues another one sends its calls with their results, under the
+/// same ids.
 #[kit::test]
 async fn a_call_and_its_result_are_in_the_next_request_with_their_ids() {
     let player = player(PlayerWire::Chat).await;
@@ -126,6 +130,8 @@ async fn a_call_and_its_result_are_in_the_next_request_with_their_ids() {
     assert_eq!(request["messages"][2]["content"], "it");
 }
 
+/// Promise: A response is acknowledged when it is on the disk, and reads back as it was sent, also
+/// after the program was killed.
 #[kit::test]
 async fn what_was_acknowledged_reads_back_also_after_a_kill() {
     let player = provider(&["one", "two", "three"]).await;
@@ -186,6 +192,7 @@ async fn stored_responses_branch() {
     assert_eq!(get(&proxy, &path).await, right);
 }
 
+/// Promise: An id that cannot exist is refused like one that does not exist.
 #[kit::test]
 async fn ids_that_cannot_exist_or_do_not_exist_are_not_found() {
     let player = provider(&[]).await;
@@ -212,6 +219,8 @@ async fn ids_that_cannot_exist_or_do_not_exist_are_not_found() {
     assert!(player.requests().is_empty());
 }
 
+/// Promise: `GET /v1/responses` lists the stored responses of the caller alone, each once, in pages
+/// that are limited in number and bytes. A WebSocket at the same path is still one.
 #[kit::test]
 async fn a_client_lists_its_stored_responses_in_pages() {
     let player = provider(&["one", "two", "three"]).await;

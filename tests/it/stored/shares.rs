@@ -328,6 +328,10 @@ async fn write(mut socket: Socket, kind: LargeRequest, last: String) {
     std::future::pending::<()>().await;
 }
 
+/// Promise: One budget bounds the memory of requests, answers, recordings, memories and what is
+/// read of the store: what it counts is what lives, an answer costs at most four times its size,
+/// and beyond the budget new requests wait for a moment and are refused with 503 and `Retry-After`,
+/// and running turns go on. `/metrics` shows what is used.
 #[kit::test(minutes = 5)]
 async fn whatever_a_client_asks_for_of_what_is_stored_the_memory_has_its_limit() {
     each_large_request(false).await;

@@ -88,6 +88,9 @@ fn checked(request: &RecordedRequest) -> (String, String) {
     (id(&event["data"]), kind)
 }
 
+/// Promise: The end of a background response is told to the webhooks of the operator in an event
+/// signed as Standard Webhooks says: at least once, also after a kill, under one id, with longer
+/// and longer pauses for about a day.
 #[kit::test]
 async fn each_end_of_a_background_response_is_told_in_a_signed_event() {
     let receiver = receiver().await;

@@ -149,6 +149,11 @@ pub fn deferred_tools() -> Vec<TurnCase> {
     ]
 }
 
+/// Promise: A function that was deferred or found by a search is called with its namespace, which
+/// is its own name where it has none, on each wire and whoever runs the search. A search that the
+/// client leaves to the server comes as `tool_search_call` and `tool_search_output` before the
+/// first call of a deferred tool, and is not repeated for what the history has found.
+///
 /// What was found stays found, and offered, in the responses that continue the answer.
 #[kit::test(on_each_wire)]
 async fn what_a_search_has_found_stays_found_in_a_stored_history(wire: PlayerWire) {

@@ -20,6 +20,8 @@ fn first(input: &str) -> Value {
     asks(input, json!({"store": false}))
 }
 
+/// Promise: Over a WebSocket a response that is not stored can be continued on its connection,
+/// within limits of number and bytes, and a stored one everywhere.
 #[kit::test]
 async fn a_response_that_is_not_stored_goes_on_from_its_connection() {
     let player = provider(&["Hello Ada.", "You are Ada.", "Yes."]).await;
@@ -99,6 +101,8 @@ async fn a_fork_goes_on_from_an_earlier_response() {
     );
 }
 
+/// Promise: Over a WebSocket an unknown id, and one that a failed turn continued, is answered with
+/// `previous_response_not_found`.
 #[kit::test]
 async fn what_a_failed_turn_continued_is_forgotten() {
     let player = provider(&["one"]).await;
@@ -122,6 +126,8 @@ async fn what_a_failed_turn_continued_is_forgotten() {
     }
 }
 
+/// Promise: Over a WebSocket the output of a call that neither the continued response nor the
+/// request has is refused.
 #[kit::test]
 async fn the_output_of_a_call_that_nobody_made_is_refused() {
     let call = json!({"index": 0, "id": "call_1", "name": "look", "arguments": "{}"});
@@ -203,6 +209,7 @@ async fn a_stored_response_goes_on_on_a_connection() {
     assert_eq!(socket.turn(&next("5", &two["id"])).await.text(), "again");
 }
 
+/// Promise: Over a WebSocket a warm-up asks no provider and can be continued.
 #[kit::test]
 async fn a_warm_up_asks_no_provider_and_is_continued() {
     let player = provider(&["Hello."]).await;

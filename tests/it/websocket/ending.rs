@@ -22,6 +22,9 @@ async fn a_shutdown_ends_idle_connections_with_a_code() {
     assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
 }
 
+/// Promise: On SIGTERM a WebSocket lets its running turns end, refuses those that have not begun,
+/// and ends with code 1012; at the end of its lifetime it does the same with
+/// `websocket_connection_limit_reached`.
 #[kit::test]
 async fn a_shutdown_lets_running_turns_end_and_no_others_begin() {
     let player = provider(&[]).await;

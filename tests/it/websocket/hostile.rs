@@ -11,6 +11,9 @@ use crate::faults::repeating_player;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, provider, says};
 
+/// Promise: Frames that break a rule of RFC 6455, messages that are too large or too slow, floods
+/// of control frames and clients that answer no ping cost their WebSocket alone, which ends with
+/// the code for it.
 #[kit::test]
 async fn a_frame_that_breaks_a_rule_ends_its_connection_with_a_code() {
     let player = repeating_player(PlayerWire::Chat, says("still here")).await;
@@ -160,6 +163,7 @@ async fn a_silent_client_gets_pings_and_then_counts_as_gone() {
     assert!(pings > 2, "{pings}");
 }
 
+/// Promise: A message of a WebSocket counts in the memory while it arrives.
 #[kit::test]
 async fn a_message_counts_in_the_memory_while_it_arrives() {
     const PIECE: usize = 4 << 20;

@@ -38,6 +38,9 @@ async fn ended(socket: &mut Socket, lanes: usize) -> Vec<(String, Vec<Value>)> {
     ended
 }
 
+/// Promise: Over a WebSocket the turns of a lane run in order, those of different lanes at the same
+/// time, sixteen at once; every message names its lane, and a lane may continue a response of
+/// another. Names and waiting requests are limited.
 #[kit::test]
 async fn turns_of_a_lane_run_in_order_and_name_it() {
     let player = provider(&["one", "two", "three"]).await;

@@ -56,6 +56,7 @@ async fn turns_follow_one_another_on_a_connection() {
         .await;
 }
 
+/// Promise: The handshake of a WebSocket is checked like a request: host, origin and token.
 #[kit::test]
 async fn the_guard_checks_the_handshake_as_it_checks_a_request() {
     let player = provider(&["for a page"]).await;
@@ -84,6 +85,10 @@ async fn the_guard_checks_the_handshake_as_it_checks_a_request() {
     assert!(!proxy.log().contains("a-token-of-some-length"));
 }
 
+/// Promise: A WebSocket ends with the token that opened it: after its client is removed, its token
+/// is changed or the server gets its first token, running turns end, the others are refused with
+/// 401, and the connection is closed.
+///
 /// What lets a connection in at first and no more after an edit: without a client, with another
 /// token for the client or the server, and with the first token of a server that needed none.
 #[kit::test]
@@ -135,6 +140,8 @@ async fn a_connection_ends_with_the_token_that_opened_it() {
     }
 }
 
+/// Promise: Switched off, the handshake of a WebSocket gets 426, and one that breaks a rule gets
+/// 400.
 #[kit::test]
 async fn switched_off_a_handshake_gets_426() {
     let player = provider(&[]).await;
@@ -145,6 +152,8 @@ async fn switched_off_a_handshake_gets_426() {
     assert_eq!(proxy.get("/v1/responses").await.status, 200);
 }
 
+/// Promise: Over a WebSocket errors are messages with the status of a request and a code, and the
+/// connection stays.
 #[kit::test]
 async fn an_error_leaves_the_connection_as_it_is() {
     let player = provider(&["still here"]).await;
@@ -191,6 +200,9 @@ async fn codex_gets_faults_as_failed_responses() {
     assert_eq!(socket.error(400).await, "previous_response_not_found");
 }
 
+/// Promise: Over a WebSocket each event of a turn is one message, and the messages of a turn keep
+/// every rule of a stream, also if they come in pieces, slowly, or after an offer of compression,
+/// which is declined.
 #[kit::test]
 async fn a_message_may_come_in_pieces() {
     let player = provider(&["whole"]).await;
@@ -223,6 +235,8 @@ async fn a_message_may_come_in_pieces() {
     assert_eq!(stream.response["metadata"]["long"], "é".repeat(400));
 }
 
+/// Promise: A client of a WebSocket that leaves, in order or not, cancels its turns and their
+/// upstream requests; one that reads slowly slows them down.
 #[kit::test]
 async fn a_client_that_leaves_cancels_the_upstream_request() {
     let stalling = answer(json!([{"text": "a"}, {"stall": true}]));
@@ -292,6 +306,8 @@ async fn a_failed_turn_is_replayed_as_one_over_http() {
     assert_eq!(player.requests().len(), 2, "a replay went to the provider");
 }
 
+/// Promise: Over a WebSocket owners, limits, figures and recordings are those of requests; a failed
+/// turn replays as one over HTTP.
 #[kit::test]
 async fn limits_and_figures_are_those_of_requests() {
     let player = repeating_player(

@@ -24,7 +24,8 @@ fn samples() -> Vec<(String, String, String)> {
     samples
 }
 
-// S2-Ba, S2-Db
+/// Promise: Every output is classified as `command_output`, `web_or_search`, `file_or_code_output`,
+/// `json` or `opaque_tool_output`.
 #[test]
 fn every_sample_is_of_the_kind_that_its_folder_says() {
     let samples = samples();
@@ -39,7 +40,8 @@ fn every_sample_is_of_the_kind_that_its_folder_says() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-// S2-Ba
+/// Promise: Outputs are classified by their complete text; a labelled corpus of more than 50
+/// samples checks it.
 #[test]
 fn large_outputs_are_known_by_all_of_their_text() {
     use OutputKind::{CommandOutput, FileOrCodeOutput, Json, OpaqueToolOutput, WebOrSearch};

@@ -197,7 +197,6 @@ fn insert(piece: &str, text: &str) -> String {
     format!("{piece}{text}")
 }
 
-// S2-Bh, S2-Bi, S2-Bj
 #[test]
 fn one_odd_sentence_is_shown_in_every_form() {
     for form in &FORMS {
@@ -218,7 +217,6 @@ fn one_odd_sentence_is_shown_in_every_form() {
     }
 }
 
-// S2-Bh, S2-Bj
 #[test]
 fn one_odd_number_is_shown_where_numbers_are_alike() {
     for form in FORMS.iter().filter(|form| form.0 != "prose") {
@@ -233,7 +231,6 @@ fn one_odd_number_is_shown_where_numbers_are_alike() {
     }
 }
 
-// S2-Bh
 #[test]
 fn one_odd_value_is_shown_where_values_are_alike() {
     let row = |at: usize| {
@@ -250,7 +247,6 @@ fn one_odd_value_is_shown_where_values_are_alike() {
     assert!(shown.contains("1701: "), "{shown}");
 }
 
-// S2-Bh
 #[test]
 fn a_common_word_in_an_odd_place_is_shown() {
     let line = |at: usize| {
@@ -271,7 +267,6 @@ fn a_common_word_in_an_odd_place_is_shown() {
     assert!(shown.contains("was sunk"), "{shown}");
 }
 
-// S2-Vf
 #[test]
 fn what_the_call_or_the_user_asked_for_is_shown() {
     let line = |at: usize| {
@@ -300,7 +295,6 @@ fn what_the_call_or_the_user_asked_for_is_shown() {
     }
 }
 
-// S2-Vf
 #[test]
 fn a_plain_word_of_the_arguments_is_shown() {
     let line = |at: usize| {
@@ -322,7 +316,6 @@ fn a_plain_word_of_the_arguments_is_shown() {
     assert!(near(&with) > near(&without), "{with}");
 }
 
-// S2-Vh
 #[test]
 fn an_odd_search_result_is_shown_with_its_title_and_address() {
     let result = |at: usize| {
@@ -558,9 +551,9 @@ fn a_small_number_has_its_value() {
     }
 }
 
-/// R8: what is searched for a client that left is left within a block, whatever its form.
+/// What is searched for a client that left is left within a block, whatever its form.
 #[test]
-fn r8_a_search_for_evidence_that_is_stopped_reads_one_more_block() {
+fn a_search_for_evidence_that_is_stopped_reads_one_more_block() {
     let line = "The barge waits at the mooring, and the tide turns.\n";
     let lines = line.repeat((1 << 20) / line.len());
     for (form, text) in [

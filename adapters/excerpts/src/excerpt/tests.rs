@@ -56,7 +56,7 @@ fn log(lines: usize) -> String {
     log
 }
 
-// S2-Bd, S2-Bk: some of the cases are large.
+// Some of the cases are large.
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
@@ -80,7 +80,6 @@ proptest! {
     }
 }
 
-// S2-Bd
 #[test]
 fn five_megabytes_of_any_kind_stay_below_the_limit() {
     for piece in [
@@ -107,7 +106,11 @@ fn five_megabytes_of_any_kind_stay_below_the_limit() {
     }
 }
 
-// S2-Bh, S2-Da, S2-Ed
+/// Promise: The excerpt of a command's output shows the exit code, the first and last lines, and
+/// the errors and paths from the middle; that of any output shows a sentence, value or number that
+/// is odd among the others, in any form and language, and the line that names the record in which
+/// it stands. An excerpt states the artifact, kind, sizes, call, exit code and token count, shows
+/// the relevant parts, and says what was left out and how to read it.
 #[test]
 fn a_command_excerpt_shows_errors_and_paths_of_the_middle() {
     let text = log(9_000);
@@ -150,7 +153,6 @@ fn the_line_behind_an_error_is_shown_with_it() {
     );
 }
 
-// S2-Bh
 #[test]
 fn unix_and_windows_paths_are_found() {
     let text = "at src/x.rs:12 and C:\\a\\b.py, \"/etc/hosts\" (../up/one.c) main.go:3 https://a.example/b.html x/y and 1/2";
@@ -167,7 +169,8 @@ fn unix_and_windows_paths_are_found() {
     );
 }
 
-// S2-Bi
+/// Promise: The excerpt of a web page or a search result shows titles, addresses and snippets, and
+/// no tags; other XML keeps them.
 #[test]
 fn a_page_excerpt_shows_titles_and_urls_but_no_tags() {
     let mut page = String::from(
@@ -205,7 +208,7 @@ fn a_page_excerpt_shows_titles_and_urls_but_no_tags() {
     );
 }
 
-// S2-Bi: a reader that looks at the rest of such a page again and again does not end.
+// A reader that looks at the rest of such a page again and again does not end.
 #[test]
 fn hostile_pages_are_read_in_one_pass() {
     let size = 500_000;
@@ -243,7 +246,6 @@ fn hostile_pages_are_read_in_one_pass() {
     }
 }
 
-// S2-Bi
 #[test]
 fn the_text_of_a_page_has_no_markup() {
     let title =
@@ -281,7 +283,6 @@ fn the_text_of_a_page_has_no_markup() {
     }
 }
 
-// S2-Bj
 #[test]
 fn a_json_excerpt_shows_the_shape() {
     let rows: Vec<String> = (0..30_000)
@@ -328,7 +329,8 @@ fn a_file_excerpt_shows_definitions() {
     );
 }
 
-// S2-Ed
+/// Promise: Of a tool result of 924,828 tokens that Codex truncated, the excerpt keeps `Original
+/// token count: 924828` and only the beginning of minified code, in at most 5,000 characters.
 #[test]
 fn an_excerpt_of_minified_assets_shows_only_the_beginning() {
     let text = format!(
@@ -352,7 +354,8 @@ fn fixed_excerpts_show_1200_characters_of_both_ends() {
     assert!((1_100..=1_200).contains(&last.chars().count()));
 }
 
-// S2-Bl
+/// Promise: Without an artifact store, or where it has no room, outputs are bounded as well, and
+/// the excerpt says that the rest was not kept and names no artifact.
 #[test]
 fn an_excerpt_says_where_the_rest_is_kept() {
     let text = log(9_000);

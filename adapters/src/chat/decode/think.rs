@@ -541,6 +541,10 @@ mod tests {
         }
     }
 
+    /// Promise: Thinking between tags at the beginning of a text, and within it at the start of a
+    /// line or right behind a word, is reasoning, from local servers, OpenRouter and own providers
+    /// too; tags in code and anywhere else are text, no reasoning comes twice, and no answer ends
+    /// empty because a tag was not closed.
     #[test]
     fn tags_separate_reasoning_from_text_wherever_they_are_split() {
         use ThinkTags::{Off, On, Unopened};

@@ -615,6 +615,10 @@ fn stored_baggage_is_sent_back_like_carried_baggage() {
     }
 }
 
+/// Promise: Codex's sub-agents get their tasks, follow-ups and answers over HTTP and over
+/// WebSockets, on each wire, each on the model of its role: what one agent tells another one is
+/// text for the model, or the item as it is for a provider that knows such items, and no schema
+/// asks for encryption. The goal that Codex tells the model is no lost result.
 #[test]
 fn what_codex_tells_the_model_is_text() {
     let said = |parts: Value| json!({"type": "agent_message", "author": "/root", "recipient": "/root/a", "content": parts});

@@ -126,8 +126,12 @@ fn field(notice: &str, name: &str) -> usize {
     digits.parse().unwrap()
 }
 
-// S2-Ea: a window of 262,144 tokens, and a request of 854,476 bytes that the provider
-// counted as 336,979 tokens.
+/// Promise: The founding case, a history of 850 KB at 2.7 bytes a token for a window of 262,144
+/// tokens, can be compacted by every method with room for the summary, and the session continues. A
+/// history is cut for a summary whether or not its outputs are bounded.
+///
+/// A window of 262,144 tokens, and a request of 854,476 bytes that the provider
+/// counted as 336,979 tokens.
 #[test]
 fn the_founding_case_fits_with_room_for_the_summary() {
     let mut input = vec![user("Find the bug.")];
@@ -145,7 +149,7 @@ fn the_founding_case_fits_with_room_for_the_summary() {
     assert_eq!(sent.text_with("Find the bug."), "Find the bug.");
 }
 
-// S2-P2b
+/// Promise: The prompt that asks for the summary is kept whole, as the last user message.
 #[test]
 fn a_history_that_fits_is_sent_whole_before_the_prompt() {
     let mut input = vec![user("Go.")];
@@ -158,7 +162,8 @@ fn a_history_that_fits_is_sent_whole_before_the_prompt() {
     assert!(sent.body.get("tools").is_none());
 }
 
-// S2-P2c, S2-P2e
+/// Promise: A notice states how many messages and bytes there were and how many are left out, and
+/// quotes the user.
 #[test]
 fn a_notice_counts_what_is_left_out_and_quotes_the_user() {
     let mut input = vec![user("First of all, the task.")];
@@ -188,7 +193,7 @@ fn a_notice_counts_what_is_left_out_and_quotes_the_user() {
     assert_eq!(sent.notes, "history_cut");
 }
 
-// S2-P2d
+/// Promise: Calls are kept or left out together with their outputs.
 #[test]
 fn parallel_calls_go_with_all_their_outputs() {
     let mut input = vec![user("Go.")];
@@ -202,7 +207,6 @@ fn parallel_calls_go_with_all_their_outputs() {
     assert!(sent.has("call_79") && !sent.has("call_0\""));
 }
 
-// S2-P2f
 #[test]
 fn one_huge_text_is_shortened_and_all_else_stays() {
     let huge = "漢字 and \"words\"\n".repeat(90_000);
@@ -255,7 +259,8 @@ fn the_newest_user_message_gets_the_most() {
     assert!(length("new new") < 60_000);
 }
 
-// S2-P2g
+/// Promise: Under the policy `fixed`, a request for a summary has at most 120 KiB of messages,
+/// including the notice, and asks for 20,000 tokens.
 #[test]
 fn the_fixed_policy_has_constant_limits() {
     let mut input = vec![user(&"u".repeat(9_000))];
@@ -432,7 +437,8 @@ fn history(steps: &[(u8, String, String)]) -> Vec<Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    // S2-P2a, S2-P2b, S2-P2c, S2-P2d, S2-P2f, S2-P2g
+    /// Promise: Of a history for a summary the Chat request is what is cut, measured in the bytes
+    /// that are sent. The newest part of the history is kept first.
     #[test]
     fn any_history_is_cut_to_fit_and_stays_sound(
         steps in vec(step(), 1..40),
@@ -531,9 +537,9 @@ fn the_start_of_a_truncated_history_moves_rarely() {
     assert!((4..=26).contains(&starts.len()), "{}", starts.len());
 }
 
-/// R8: a history of a client that left is not cut any more.
+/// A history of a client that left is not cut any more.
 #[test]
-fn r8_a_history_that_is_stopped_is_not_cut() {
+fn a_history_that_is_stopped_is_not_cut() {
     let long = "word ".repeat(20_000);
     let input: Vec<Value> = (0..9).map(|_| user(&long)).collect();
     let bounds = bounds(20_000, OutputPolicy::Adaptive);
@@ -556,7 +562,6 @@ fn r8_a_history_that_is_stopped_is_not_cut() {
     assert_eq!(replaced(true), 0);
 }
 
-// S2-Bm
 #[test]
 fn instructions_are_left_out_or_whole_and_never_cut() {
     let rules = |of: &str| -> String {

@@ -144,7 +144,8 @@ mod tests {
         Item::new(serde_json::from_str(json).unwrap(), json)
     }
 
-    // S2-Ga
+    /// Promise: The text of every kind of output item is bounded, whether it is a string or an
+    /// array and whether its call is present or not.
     #[test]
     fn every_output_item_has_its_text() {
         for (json, expected) in [

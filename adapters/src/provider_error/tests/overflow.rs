@@ -8,6 +8,9 @@ use super::{fault_of, openai};
 use crate::fault::{Kind, Retry};
 use crate::quirk_patch::ModelPatch;
 
+/// Promise: A refusal of a request that is too long is recognized in the words of at least 25
+/// servers and in others, and refusals because of a rate, the output, an image, a name or a number
+/// of tools are not taken for one.
 #[test]
 fn an_overflow_is_recognized_and_names_its_window() {
     let known = OVERFLOWS.iter().map(|row| (row.1, row.2, row.3));

@@ -171,6 +171,7 @@ fn an_answer_ends_once_and_as_its_status_says() {
     }
 }
 
+/// Promise: The type of an event of a Responses provider may be in its `event` line alone.
 #[test]
 fn the_type_of_an_event_may_be_in_its_name_alone() {
     let added = json!({"output_index": 0, "item": item("msg_1", "message")});

@@ -37,7 +37,7 @@ fn expanded(body: &Value) -> Result<Value, Fault> {
 }
 
 #[test]
-fn s0_ud_a_template_takes_the_place_of_the_prompt() {
+fn a_template_takes_the_place_of_the_prompt() {
     let variables = json!({"shop": "\"{{name}}\"", "name": {"type": "input_text", "text": "Ada"}});
     let prompt = json!({"id": "clerk", "variables": variables});
     let named = json!({"id": "clerk", "version": "10", "variables": variables});
@@ -75,7 +75,7 @@ fn s0_ud_a_template_takes_the_place_of_the_prompt() {
 }
 
 #[test]
-fn s0_ud_a_version_is_chosen_and_the_newest_is_the_usual_one() {
+fn a_version_is_chosen_and_the_newest_is_the_usual_one() {
     let instructions = |prompt: Value| {
         let expanded = expanded(&json!({"prompt": prompt, "input": "x"}));
         expanded.map(|body| body["instructions"].clone())
@@ -102,7 +102,7 @@ fn s0_ud_a_version_is_chosen_and_the_newest_is_the_usual_one() {
 }
 
 #[test]
-fn s0_ud_images_and_files_become_parts_of_a_message() {
+fn images_and_files_become_parts_of_a_message() {
     let content = |what: Value| {
         let prompt = json!({"id": "look", "variables": {"what": what}});
         expanded(&json!({"prompt": prompt})).map(|body| body["input"][0]["content"].clone())
@@ -118,8 +118,10 @@ fn s0_ud_images_and_files_become_parts_of_a_message() {
     }
 }
 
+/// Promise: The id of a prompt never becomes a path; what is unknown or missing is refused with
+/// what there is.
 #[test]
-fn s0_ud_what_cannot_be_filled_in_is_refused_with_what_there_is() {
+fn what_cannot_be_filled_in_is_refused_with_what_there_is() {
     let all = json!({"shop": "s", "name": "n"});
     let image = json!({"type": "input_image", "image_url": "x"});
     for (prompt, param, code, says) in [
@@ -198,7 +200,7 @@ fn s0_ud_what_cannot_be_filled_in_is_refused_with_what_there_is() {
 }
 
 #[test]
-fn s0_ud_a_request_without_a_prompt_is_left_alone() {
+fn a_request_without_a_prompt_is_left_alone() {
     for body in [
         r#"{"model":"m","input":"\"prompt\""}"#,
         r#"{"model":"m","tools":[{"prompt":{"id":"clerk"}}]}"#,
@@ -217,7 +219,7 @@ fn s0_ud_a_request_without_a_prompt_is_left_alone() {
 }
 
 #[test]
-fn s0_ud_mistakes_in_a_template_are_told() {
+fn mistakes_in_a_template_are_told() {
     for (fields, says) in [
         (json!({}), "needs `instructions` or `messages`"),
         (json!({"instructions": 7}), "invalid type"),

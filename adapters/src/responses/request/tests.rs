@@ -153,6 +153,7 @@ fn an_invalid_request_names_the_parameter() {
     }
 }
 
+/// Promise: In a request parameters of Chat Completions are refused with the name of the right one.
 #[test]
 fn a_parameter_of_chat_completions_names_the_one_that_replaces_it() {
     for (parameter, wanted) in [
@@ -215,8 +216,10 @@ fn the_form_of_chat_completions_is_a_choice_of_a_tool() {
     }
 }
 
+/// Promise: What clients name themselves cannot fill the memory: ids of more than 256 bytes are
+/// remembered as a hash, and a model name of more than 256 bytes is refused.
 #[test]
-fn r31_a_long_name_of_a_model_is_refused() {
+fn a_long_name_of_a_model_is_refused() {
     let with = |bytes: usize| {
         let body = format!(r#"{{"model":"{}","input":"a"}}"#, "m".repeat(bytes));
         TurnSource::new(body)

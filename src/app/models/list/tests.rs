@@ -87,7 +87,9 @@ fn one_body_serves_sdks_and_codex() {
     );
 }
 
-// S2-P3, S2-Eb
+/// Promise: The window that Codex shows for Kimi models follows from the catalog: 95 % of 262,144.
+/// Kimi models have a window of 262,144 tokens in the catalog; Codex shows 95 % of it, 249,036, and
+/// compacts at 235,929.
 #[test]
 fn a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent() {
     let windows = ["kimi-k2.5", "kimi-k2.6", "kimi-k2.7-code"].map(|id| {
@@ -138,6 +140,8 @@ fn codex_lets_more_of_an_output_through_where_the_window_is_large() {
     }
 }
 
+/// Promise: Codex knows a model by both of its names, with and without its provider: it offers
+/// `apply_patch` for either and does not miss the model's metadata.
 #[test]
 fn a_model_has_an_entry_for_each_of_its_names() {
     let mut kimi = entry("kimi-k3");

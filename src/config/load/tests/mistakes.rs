@@ -227,7 +227,7 @@ fn a_fallback_of_a_model_that_nobody_lists_is_told() {
 }
 
 #[test]
-fn s34_the_hash_of_nothing_is_no_token() {
+fn the_hash_of_nothing_is_no_token() {
     let client = |hash: &str| format!("[clients.alice]\ntoken_sha256 = \"{hash}\"\n");
     for (text, hash) in [
         // printf '' | sha256sum
@@ -258,7 +258,7 @@ fn s34_the_hash_of_nothing_is_no_token() {
 }
 
 #[test]
-fn s34_a_token_that_no_client_can_send_is_a_mistake() {
+fn a_token_that_no_client_can_send_is_a_mistake() {
     for token in ["two words", "é", &"t".repeat(257)] {
         let inputs = TestInputs::new("").set("RESPONDENT_TOKEN", token);
         let why = inputs.load().unwrap_err().to_string();

@@ -4,7 +4,7 @@ use super::*;
 const FOLDER: &str = "[prompts]\nfolder = \"prompts\"";
 
 #[test]
-fn s0_ud_the_templates_of_a_folder_are_read() {
+fn the_templates_of_a_folder_are_read() {
     let inputs = TestInputs::new(FOLDER);
     inputs.write("here/prompts/greeting/1.toml", "instructions = \"one\"");
     inputs.write("here/prompts/greeting/2.toml", "instructions = \"two\"");
@@ -27,7 +27,7 @@ fn s0_ud_the_templates_of_a_folder_are_read() {
 }
 
 #[test]
-fn s0_ud_what_is_no_template_is_told() {
+fn what_is_no_template_is_told() {
     for (path, text, says) in [
         (
             "greeting.toml",
@@ -58,7 +58,7 @@ fn s0_ud_what_is_no_template_is_told() {
 }
 
 #[test]
-fn s0_ud_the_files_of_templates_are_limited() {
+fn the_files_of_templates_are_limited() {
     let inputs = TestInputs::new(FOLDER);
     for version in 1..=500 {
         let path = format!("here/prompts/a/{version}.toml");

@@ -1,7 +1,6 @@
 //! Files that were found in the working directory, and commands that need no key.
 use super::*;
 
-// S38
 #[test]
 fn a_file_that_was_found_is_read_by_the_server_alone() {
     let inputs = TestInputs::found("[server]\nlisten = 1\n");
@@ -23,7 +22,6 @@ fn a_file_that_was_found_is_read_by_the_server_alone() {
     assert!(named.load().is_err());
 }
 
-// S38
 #[test]
 fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
     let mine = "[providers.mine]\nbase_url = \"https://evil.example/v1\"\n";
@@ -112,7 +110,6 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
     assert!(replaced.keys.is_empty(), "{:?}", replaced.key_origins);
 }
 
-// S38
 #[test]
 fn links_and_files_beside_it_do_not_make_a_found_file_trusted() {
     let own = "[providers.mine]\nbase_url = \"https://mine.example/v1\"\napi_key = \"k-1\"";
@@ -218,7 +215,7 @@ fn example_value(table: &str, key: &str) -> toml::Value {
 }
 
 #[test]
-fn s38_each_key_is_decided_upon() {
+fn each_key_is_decided_upon() {
     let mut rows: Vec<(&str, Vec<&str>)> = Vec::new();
     for word in DECISIONS.split_whitespace() {
         match word.strip_suffix(':') {
@@ -289,7 +286,7 @@ fn s38_each_key_is_decided_upon() {
 }
 
 #[test]
-fn s38_a_found_file_takes_no_name_of_another_provider() {
+fn a_found_file_takes_no_name_of_another_provider() {
     let evil = "[providers.evil]\nbase_url = \"https://evil.example/v1\"\nkey_required = false\n";
     let listing = "[[providers.evil.models]]\nid = ";
     for (more, is_refused) in [

@@ -10,7 +10,7 @@ fn webhook(lines: &str) -> TestInputs {
 }
 
 #[test]
-fn s3_0d_a_webhook_has_its_secret_from_where_keys_come_from() {
+fn a_webhook_has_its_secret_from_where_keys_come_from() {
     let url = "url = \"https://hooks.example/a?token=t-1234567890123\"\n";
     for secret in [
         "secret_env = \"HOOK_SECRET\"".to_owned(),
@@ -47,7 +47,7 @@ fn s3_0d_a_webhook_has_its_secret_from_where_keys_come_from() {
 }
 
 #[test]
-fn s3_0d_mistakes_in_a_webhook_are_told() {
+fn mistakes_in_a_webhook_are_told() {
     let good = "url = \"https://hooks.example/a\"\n";
     for (lines, why) in [
         (
@@ -87,7 +87,7 @@ fn s3_0d_mistakes_in_a_webhook_are_told() {
 }
 
 #[test]
-fn s3_0d_a_webhook_without_its_secret_is_off_and_one_without_stored_responses_is_reported() {
+fn a_webhook_without_its_secret_is_off_and_one_without_stored_responses_is_reported() {
     let url = "url = \"https://hooks.example/a\"\n";
     let config = webhook(&format!("{url}secret_env = \"NO_SECRET\"")).config();
     assert!(config.webhooks.is_empty());

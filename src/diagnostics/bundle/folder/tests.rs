@@ -68,7 +68,6 @@ fn age(path: &Path, time: SystemTime) {
     file.set_modified(time).unwrap();
 }
 
-// S43
 #[test]
 fn a_turn_is_a_file_that_its_owner_alone_reads() {
     let test = TestFolder::new();
@@ -83,7 +82,6 @@ fn a_turn_is_a_file_that_its_owner_alone_reads() {
 }
 
 /// The umask belongs to the process, so another process runs the test above.
-// S43
 #[test]
 fn no_umask_opens_it_to_others() {
     let name = "diagnostics::bundle::folder::tests::a_turn_is_a_file_that_its_owner_alone_reads";
@@ -98,7 +96,6 @@ fn no_umask_opens_it_to_others() {
     assert!(stdout.contains("1 passed"), "{stdout}");
 }
 
-// S43
 #[test]
 fn modes_that_were_there_before_do_not_count() {
     let test = TestFolder::new();
@@ -258,7 +255,6 @@ fn a_deleted_folder_is_created_again() {
     assert_eq!(numbers(&folder.list().unwrap()), [2]);
 }
 
-// S43
 #[test]
 fn links_are_not_followed() {
     let test = TestFolder::new();

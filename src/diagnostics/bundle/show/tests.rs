@@ -88,7 +88,6 @@ fn what_a_rerun_showed_is_said() {
     }
 }
 
-// S44
 #[test]
 fn a_hostile_file_drives_no_terminal_and_no_prompt_is_shown() {
     let evil = "\x1b[2J\r\n\u{202e}forged\u{9b}";

@@ -2,8 +2,10 @@
 
 use super::*;
 
+/// Promise: No secret remains in a bundle, in any form, and the redacted turn replays with the same
+/// result.
+///
 /// Replaying a redacted turn gives the redacted turn.
-// S2-Ee
 #[test]
 fn a_redacted_turn() {
     let secret = "sk-canary-0123456789abcdef0123456789abcdef";
@@ -30,7 +32,6 @@ fn a_redacted_turn() {
 
 /// The client got `[redacted]` where a provider echoed a secret; the bundle contains the mark of
 /// that secret there.
-// S41
 #[test]
 fn secrets_that_were_echoed() {
     const KEY: &str = "sk-canary/0123456789+abcdef0123456789abcdef";

@@ -72,7 +72,6 @@ fn sent(turn: &BundleTurn) -> Vec<String> {
 }
 
 /// The secret is in a line that the excerpt shows, cuts, or leaves out.
-// S2-Ee
 #[test]
 fn a_shortened_output() {
     let line = format!("error: the key {SECRET} was refused");
@@ -98,7 +97,6 @@ fn a_shortened_output() {
 
 /// Old outputs are replaced by notices with only the artifact's id; the model reads one
 /// back and mentions its id in stream fragments.
-// S2-Ee
 #[test]
 fn outputs_that_became_notices() {
     let line = format!("error: the key {SECRET} was refused");
@@ -153,7 +151,6 @@ fn a_turn_that_learned() {
 
 /// Every request of a compaction: for the summary, for the summary of a cut history, and
 /// for the response after the summary.
-// S2-Ee
 #[test]
 fn a_compaction() {
     let line = format!("error: the key {SECRET} was refused");

@@ -12,7 +12,7 @@ use crate::turn::output_cache::OutputCache;
 
 /// The window has 131,072 tokens, of which 20,000 are for the answer.
 #[test]
-fn r40_nothing_shortened_needs_room_for_an_answer() {
+fn nothing_shortened_needs_room_for_an_answer() {
     let model = Model::unlisted("m");
     for (tokens, fits) in [(100_000, true), (115_000, false), (140_000, false)] {
         let text = "one line\\n".repeat(tokens * 27 / 100);

@@ -71,7 +71,7 @@ const REASONS: [CacheMissReason; 9] = [
 ];
 
 #[test]
-fn r41_each_reason_is_named() {
+fn each_reason_is_named() {
     let mut random = SeededRandom::new(5);
     for expected in REASONS {
         for _ in 0..20 {
@@ -98,7 +98,7 @@ fn r41_each_reason_is_named() {
 }
 
 #[test]
-fn r41_a_longer_history_is_a_hit_and_an_unknown_response_is_not_found() {
+fn a_longer_history_is_a_hit_and_an_unknown_response_is_not_found() {
     let mut random = SeededRandom::new(5);
     let items = history(3, &mut random);
     let mut recent = RecentRequests::default();
@@ -114,7 +114,7 @@ fn r41_a_longer_history_is_a_hit_and_an_unknown_response_is_not_found() {
 }
 
 #[test]
-fn r41_each_of_the_last_responses_is_compared_as_it_was() {
+fn each_of_the_last_responses_is_compared_as_it_was() {
     let mut random = SeededRandom::new(6);
     let items = history(82, &mut random);
     let mut recent = RecentRequests::default();
@@ -156,7 +156,7 @@ fn r41_each_of_the_last_responses_is_compared_as_it_was() {
 }
 
 #[test]
-fn r41_a_history_is_stored_once() {
+fn a_history_is_stored_once() {
     let mut random = SeededRandom::new(8);
     let items = history(3, &mut random);
     let mut recent = RecentRequests::default();
@@ -176,7 +176,7 @@ fn r41_a_history_is_stored_once() {
 }
 
 #[test]
-fn r41_the_tokens_before_and_after_the_difference_are_told() {
+fn the_tokens_before_and_after_the_difference_are_told() {
     let long = "x".repeat(27_000);
     let history = |last: &str| json!([user(&long), call("c1"), output("c1", last)]);
     let mut recent = RecentRequests::default();

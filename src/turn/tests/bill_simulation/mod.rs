@@ -359,7 +359,7 @@ async fn simulate_mix(deviates: bool) -> SimulatedSums {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r40_r43_sessions_are_reckoned_right_and_are_not_dearer() {
+async fn sessions_are_reckoned_right_and_are_not_dearer() {
     let sums = simulate_mix(false).await;
     assert!(sums.foreseen * 100 >= sums.turns * 95, "{sums:#?}");
     assert!(sums.reckoned * 100 >= sums.comparable * 95, "{sums:#?}");
@@ -371,7 +371,7 @@ async fn r40_r43_sessions_are_reckoned_right_and_are_not_dearer() {
 
 /// A provider may cache and count otherwise than its file says.
 #[tokio::test(start_paused = true)]
-async fn r40_r43_sessions_of_other_providers_are_not_dearer() {
+async fn sessions_of_other_providers_are_not_dearer() {
     let sums = simulate_mix(true).await;
     assert!(sums.dearer.is_empty(), "{sums:#?}");
     if sums.sessions >= MANY_SESSIONS {

@@ -38,6 +38,8 @@ async fn requests_that_make_no_sense(wire: PlayerWire) {
 
 pub const LARGE: &[Kind] = &[Kind::Refused];
 
+/// Promise: A request of 854,476 bytes is captured completely and can be replayed; a turn that does
+/// not fit into the capture records how large it was and how much of it was kept.
 #[kit::test(on_each_wire)]
 async fn a_large_request_is_kept_whole(wire: PlayerWire) {
     assert_kinds(&large(wire).await, LARGE);

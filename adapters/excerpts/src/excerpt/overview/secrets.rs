@@ -90,7 +90,6 @@ fn is_value(rest: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    // S2-Bn
     #[test]
     fn keys_tokens_and_passwords_are_told_from_other_values() {
         for (line, expected) in [

@@ -28,7 +28,8 @@ fn hits() -> String {
     (0..1_600).map(hit).collect()
 }
 
-// S2-Vh
+/// Promise: Of search results the excerpt shows those that stand out, with title and address; hits
+/// in files are counted and shown by file, the oddest first.
 #[test]
 fn hits_are_counted_and_shown_by_file_with_the_oddest_first() {
     let shown = asked(&hits(), "grep -rn stow", "");
@@ -49,7 +50,6 @@ fn hits_are_counted_and_shown_by_file_with_the_oddest_first() {
     );
 }
 
-// S2-Vh
 #[test]
 fn the_files_with_fewest_hits_are_named_where_there_are_many() {
     let hit = |at: usize| {
@@ -70,7 +70,6 @@ fn the_files_with_fewest_hits_are_named_where_there_are_many() {
     );
 }
 
-// S2-Vh
 #[test]
 fn the_sites_of_search_results_are_counted() {
     let result = |at: usize| {
@@ -110,7 +109,8 @@ fn diff(lines: &str) -> String {
     )
 }
 
-// S2-Bn
+/// Promise: The excerpt of a diff names its files with their changes, and shows binary files and
+/// what looks like a key or a password in a changed line.
 #[test]
 fn a_diff_names_its_files_with_their_changes() {
     let lines = "diff --git a/sea.png b/sea.png\nBinary files a/sea.png and b/sea.png differ\n";
@@ -123,7 +123,6 @@ fn a_diff_names_its_files_with_their_changes() {
     );
 }
 
-// S2-Bn
 #[test]
 fn what_looks_like_a_secret_is_shown_of_a_diff() {
     let key = format!("AKIA{}", "Q7".repeat(8));
@@ -144,7 +143,6 @@ fn what_looks_like_a_secret_is_shown_of_a_diff() {
     }
 }
 
-// S2-Bn, S2-Vf
 #[test]
 fn an_unchanged_line_of_a_diff_is_shown_if_it_was_asked_for() {
     let lines = "@@ -9000,3 +9000,3 @@\n moor_at(quay, FERRY_LIMIT);\n-let gull: Barge = load();\n+let gull: Vessel = load();\n stow(gull);\n";
@@ -167,7 +165,8 @@ fn table(row: impl Fn(usize) -> Option<String>) -> String {
     format!("id,ship,draught,state\n{}", rows.collect::<String>())
 }
 
-// S2-Bo
+/// Promise: The excerpt of a table describes its columns, and shows rows with more or fewer cells
+/// and extreme numbers.
 #[test]
 fn a_table_is_described_by_its_columns() {
     let shown = shown(&table(|_| None), 3_800);
@@ -179,7 +178,6 @@ fn a_table_is_described_by_its_columns() {
     );
 }
 
-// S2-Bo
 #[test]
 fn rows_of_another_shape_and_extreme_numbers_are_shown() {
     for row in [
@@ -194,7 +192,8 @@ fn rows_of_another_shape_and_extreme_numbers_are_shown() {
     }
 }
 
-// S2-Bj
+/// Promise: The excerpt of a JSON document of any size and depth shows its structure, and a find
+/// with the start of its row.
 #[test]
 fn a_find_in_a_long_row_of_json_is_shown_with_the_start_of_its_row() {
     let row = |at: usize| {
@@ -220,7 +219,6 @@ fn a_find_in_a_long_row_of_json_is_shown_with_the_start_of_its_row() {
     }
 }
 
-// S2-Vf
 #[test]
 fn numbers_and_short_names_that_were_asked_for_are_shown() {
     let line = |at: usize| {
@@ -248,7 +246,6 @@ fn numbers_and_short_names_that_were_asked_for_are_shown() {
     assert!(!others.contains("order 50802 of"), "{others}");
 }
 
-// S2-Vf
 #[test]
 fn a_chinese_question_finds_its_lines_in_a_chinese_log() {
     let ports = ["上海", "宁波", "青岛", "天津", "广州", "厦门", "大连"];
@@ -275,7 +272,6 @@ fn a_chinese_question_finds_its_lines_in_a_chinese_log() {
     assert!(with.contains(odd.trim_end()), "{with}");
 }
 
-// S2-Bp
 #[test]
 fn repeats_at_both_ends_are_folded() {
     let line = |at: usize| match at {
@@ -292,7 +288,6 @@ fn repeats_at_both_ends_are_folded() {
     }
 }
 
-// S2-Bp
 #[test]
 fn an_odd_number_among_repeats_is_not_folded() {
     let line = |at: usize| {
@@ -305,7 +300,8 @@ fn an_odd_number_among_repeats_is_not_folded() {
     assert!(shown.contains("… 38 lines like this"), "{shown}");
 }
 
-// S2-Bp
+/// Promise: Lines that differ in numbers only are folded wherever they are, unless a number is odd,
+/// and what is left out is counted in lines of the output.
 #[test]
 fn the_lines_left_out_are_counted_from_what_is_shown() {
     // One line, of which three parts are shown.
@@ -327,7 +323,9 @@ fn the_lines_left_out_are_counted_from_what_is_shown() {
     assert_eq!(line_cut::lines_in("a\nbcdefghijk\nlmnop\nq", parts), 2);
 }
 
-// S2-Bq
+/// Promise: The excerpt of code lists definitions of all of the file, and shows what is deprecated,
+/// unsafe or to be done; that of a page names its headings; that of a minified script shows what it
+/// throws and its addresses.
 #[test]
 fn definitions_of_all_of_a_file_are_listed_with_their_lines() {
     let line = |at: usize| format!("    let {} = {}(lead);\n", name(at), name(at + 1));
@@ -344,7 +342,6 @@ fn definitions_of_all_of_a_file_are_listed_with_their_lines() {
     }
 }
 
-// S2-Bq
 #[test]
 fn what_is_old_unsafe_or_to_be_done_is_shown_of_code() {
     let body = |at: usize| {
@@ -377,7 +374,6 @@ fn what_is_old_unsafe_or_to_be_done_is_shown_of_code() {
     }
 }
 
-// S2-Bq
 #[test]
 fn the_headings_of_a_long_page_are_named() {
     let part = |at: usize| {
@@ -409,7 +405,6 @@ fn the_headings_of_a_long_page_are_named() {
     }
 }
 
-// S2-Bq
 #[test]
 fn errors_and_addresses_are_shown_of_minified_code() {
     let statement = |at: usize| match at {
@@ -424,7 +419,6 @@ fn errors_and_addresses_are_shown_of_minified_code() {
     }
 }
 
-// S2-Br
 #[test]
 fn searches_are_named_that_would_find_more() {
     let line = |at: usize| {

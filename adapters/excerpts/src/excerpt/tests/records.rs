@@ -155,7 +155,6 @@ fn ship(at: usize) -> String {
     format!("{}-{}", name(at), 40_000 + at * 7)
 }
 
-// S2-Bh
 #[test]
 fn an_odd_line_is_shown_with_the_line_that_names_its_record() {
     for (head, record, end) in FORMS {
@@ -174,7 +173,6 @@ fn an_odd_line_is_shown_with_the_line_that_names_its_record() {
     }
 }
 
-// S2-Bi
 #[test]
 fn xml_that_is_no_page_keeps_its_tags() {
     let record = |at: usize| {
@@ -198,7 +196,6 @@ fn xml_that_is_no_page_keeps_its_tags() {
     }
 }
 
-// S2-Bh
 #[test]
 fn a_value_that_is_like_no_other_is_shown_of_a_list_of_settings() {
     let line = |at: usize| {
@@ -224,7 +221,6 @@ fn a_value_that_is_like_no_other_is_shown_of_a_list_of_settings() {
     }
 }
 
-// S2-Bh
 #[test]
 fn a_sign_of_trouble_in_a_name_that_many_lines_have_says_nothing() {
     let line = |at: usize| match at % 4 {

@@ -20,7 +20,7 @@ fn code(functions: usize) -> String {
     (0..functions).map(function).collect()
 }
 
-// S2-Bm
+/// Promise: A file that a command only prints stays whole where other outputs do not.
 #[test]
 fn a_file_that_is_read_stays_whole_where_other_outputs_do_not() {
     let bounds = bounds(262_144, OutputPolicy::Adaptive);
@@ -51,7 +51,8 @@ fn a_file_that_is_read_stays_whole_where_other_outputs_do_not() {
     assert_eq!(log.replacements[&1].kind, ReplacementKind::Excerpt);
 }
 
-// S2-Bm
+/// Promise: Instructions to an agent are sent whole or replaced by a notice that says to read them,
+/// whatever else the command that reads them does; they are not cut for a summary either.
 #[test]
 fn instructions_are_sent_whole_or_not_at_all() {
     let rule = |at: usize| format!("- Never touch part {at} without asking its owner.\n");
@@ -103,7 +104,9 @@ fn instructions_are_sent_whole_or_not_at_all() {
     assert!(!plan.replacements.is_empty());
 }
 
-// S2-Vf
+/// Promise: An excerpt shows what the call and the newest user message before the output asked for,
+/// wherever it is, words, names, numbers and Chinese, Japanese and Korean text alike; nothing that
+/// comes later changes it.
 #[test]
 fn an_excerpt_follows_the_message_before_it_and_no_later_one() {
     let line = |at: usize| {
@@ -131,7 +134,6 @@ fn an_excerpt_follows_the_message_before_it_and_no_later_one() {
     assert_ne!(asked, session("Where is ship_keel?", None));
 }
 
-// S2-Vf
 #[test]
 fn the_folder_in_which_a_command_runs_is_not_what_it_looks_for() {
     let line = |at: usize| {

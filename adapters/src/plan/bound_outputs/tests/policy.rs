@@ -78,7 +78,7 @@ fn plan_stopped_at(at: usize) -> (usize, usize) {
 }
 
 #[test]
-fn r8_a_plan_that_is_stopped_reads_no_further_output() {
+fn a_plan_that_is_stopped_reads_no_further_output() {
     assert_eq!(plan_stopped_at(usize::MAX), (3, 6));
     assert_eq!(plan_stopped_at(1), (0, 1));
     // The excerpt of the first output is not made to its end, and that of the next not begun.
@@ -126,7 +126,6 @@ fn sent(items: &[Value], plan: &Plan) -> Vec<usize> {
     outputs.collect()
 }
 
-// S2-Ga
 #[test]
 fn every_kind_of_output_is_bounded() {
     let text = lines(60_000);
@@ -164,7 +163,6 @@ fn every_kind_of_output_is_bounded() {
     }
 }
 
-// S2-Ga
 #[test]
 fn what_ran_on_a_server_is_bounded_in_its_result_alone() {
     let text = lines(60_000);
@@ -199,7 +197,6 @@ fn what_ran_on_a_server_is_bounded_in_its_result_alone() {
     }
 }
 
-// S2-Ga
 #[test]
 fn results_without_a_call_are_bounded_too() {
     let items = [
@@ -220,7 +217,8 @@ fn results_without_a_call_are_bounded_too() {
     );
 }
 
-// S2-Bg
+/// Promise: An output within its limit is sent byte for byte; with one character more it becomes an
+/// excerpt.
 #[test]
 fn within_the_limit_an_output_stays_byte_for_byte() {
     let long = |chars: usize| {
@@ -262,7 +260,6 @@ fn within_the_limit_an_output_stays_byte_for_byte() {
     }
 }
 
-// S2-Ed
 #[test]
 fn the_count_of_tokens_before_a_cut_is_kept() {
     let header = "Chunk ID: 0a1b2c\nWall time: 0.0000 seconds\nProcess exited with code 0\nOriginal token count: 924828\nOutput:\n";
@@ -279,7 +276,7 @@ fn the_count_of_tokens_before_a_cut_is_kept() {
     }
 }
 
-// S2-Bk, S2-Bl
+/// Promise: No output is shortened without a note that says so.
 #[test]
 fn nothing_is_shortened_silently_and_nothing_needs_a_store() {
     let items: Vec<Value> = (0..60)
@@ -302,7 +299,6 @@ fn nothing_is_shortened_silently_and_nothing_needs_a_store() {
     }
 }
 
-// S2-Bl
 #[test]
 fn only_outputs_that_cannot_be_kept_say_so() {
     let items: Vec<Value> = (0..30)
@@ -334,7 +330,6 @@ fn only_outputs_that_cannot_be_kept_say_so() {
     assert!(lost >= 10, "{lost}");
 }
 
-// S2-Be
 #[test]
 fn outputs_of_one_round_share_the_room_and_the_newest_come_first() {
     let items = round("a", &vec![lines(4_000); 40]);
@@ -355,7 +350,6 @@ fn outputs_of_one_round_share_the_room_and_the_newest_come_first() {
     }
 }
 
-// S2-Be
 #[test]
 fn beyond_half_of_the_window_the_oldest_become_notices() {
     // Half of the window is 176,947 bytes, a quarter 88,473.
@@ -386,7 +380,9 @@ fn beyond_half_of_the_window_the_oldest_become_notices() {
     );
 }
 
-// S2-Be
+/// Promise: All outputs together may use a share of the window and at most 400,000 bytes, assigned
+/// from the newest to the oldest: the oldest are replaced by notices, and a round that is too large
+/// is shortened further.
 #[test]
 fn a_larger_window_does_not_hold_more_than_400_000_bytes_of_outputs() {
     let text = "words ".repeat(2_916);
@@ -476,7 +472,6 @@ fn a_read_back_is_not_shortened_in_its_round_while_it_fits() {
     );
 }
 
-// S2-Bg
 #[test]
 fn outputs_stay_whole_under_the_policy_whole() {
     let items = round("a", &vec![lines(90_000); 20]);
@@ -484,7 +479,6 @@ fn outputs_stay_whole_under_the_policy_whole() {
     assert_eq!((kinds(&plan), plan.epochs), (vec![], 0));
 }
 
-// S2-Ea
 #[test]
 fn outputs_make_room_for_other_input() {
     // The window has 353,894 bytes, of which 54,000 are kept free for an answer.

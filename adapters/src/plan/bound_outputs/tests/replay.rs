@@ -66,7 +66,6 @@ fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    // S2-BV, S2-Bd, S2-Bb
     #[test]
     fn what_a_request_sent_stays_until_an_epoch(
         rounds in vec(round(), 1..12),

@@ -39,10 +39,15 @@ fn first_epoch(first: &[usize], bounds: &Bounds) -> usize {
     (1..60).find(|count| epochs(*count) > 0).unwrap()
 }
 
+/// Promise: Where the price of cached tokens is known, an epoch that the window does not force
+/// waits until what was saved in the session pays for the prompt that the provider has to read
+/// again, so that the session is not dearer than with nothing shortened. It is decided from the
+/// sizes in the history alone.
+///
 /// Half of the window is 177 KB, and 300 KB fit beside an answer. An output has 11,400 bytes as
 /// JSON.
 #[test]
-fn r43_an_epoch_that_the_window_does_not_force_is_paid_from_the_savings() {
+fn an_epoch_that_the_window_does_not_force_is_paid_from_the_savings() {
     // Nothing is known of prices, or a cached token costs as much as any other.
     assert_eq!(first_epoch(&[], &priced(None)), 16);
     assert_eq!(first_epoch(&[], &priced(Some(1.0))), 16);
@@ -59,7 +64,7 @@ fn r43_an_epoch_that_the_window_does_not_force_is_paid_from_the_savings() {
 
 /// The sizes that the decisions are made of, for a session without and with an epoch.
 #[test]
-fn r43_a_session_is_never_dearer_than_with_nothing_shortened() {
+fn a_session_is_never_dearer_than_with_nothing_shortened() {
     for cached_price in [0.02, 0.1, 0.25, 0.5] {
         for size in [3_000, 9_000, 20_000, 30_000] {
             let bounds = priced(Some(cached_price));

@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn r42_what_was_sent_stays_and_only_the_window_shortens_more(
+    fn what_was_sent_stays_and_only_the_window_shortens_more(
         lengths in proptest::collection::vec(100..25_000usize, 2..14),
         point in any::<prop::sample::Index>(),
         tokens in prop_oneof![Just(20_000u64), Just(60_000), Just(131_072)],
@@ -77,7 +77,7 @@ proptest! {
 }
 
 #[test]
-fn r42_a_history_that_began_later_is_whole() {
+fn a_history_that_began_later_is_whole() {
     let normal = bounds(131_072, OutputPolicy::Adaptive);
     let whole = whole_after(&history(&[30_000, 30_000]), &normal);
     let mut other = history(&[29_000, 31_000]);
@@ -90,7 +90,7 @@ fn r42_a_history_that_began_later_is_whole() {
 
 /// Results of one answer belong together, in whatever order they come.
 #[test]
-fn r42_all_outputs_of_a_request_were_sent_before() {
+fn all_outputs_of_a_request_were_sent_before() {
     let normal = bounds(131_072, OutputPolicy::Adaptive);
     let text = "a word\n".repeat(5_000);
     let call =
@@ -120,7 +120,7 @@ fn shortened(items: &[Value], bounds: &Bounds) -> Vec<usize> {
 }
 
 #[test]
-fn r42_each_of_many_histories_keeps_what_was_sent() {
+fn each_of_many_histories_keeps_what_was_sent() {
     let normal = bounds(131_072, OutputPolicy::Adaptive);
     let agent = |number: usize, turns: usize| {
         let lengths: Vec<usize> = (0..turns)
@@ -137,7 +137,7 @@ fn r42_each_of_many_histories_keeps_what_was_sent() {
 }
 
 #[test]
-fn r42_a_history_that_goes_back_keeps_what_was_sent() {
+fn a_history_that_goes_back_keeps_what_was_sent() {
     let normal = bounds(131_072, OutputPolicy::Adaptive);
     let whole = whole_after(&history(&[30_000, 31_000, 32_000, 33_000]), &normal);
     let back = history(&[30_000, 31_000, 39_000, 38_000]);
@@ -149,7 +149,7 @@ fn r42_a_history_that_goes_back_keeps_what_was_sent() {
 
 /// Of a very long session only the newest outputs are known. What may be older is not changed.
 #[test]
-fn r42_a_history_that_may_be_older_is_not_changed() {
+fn a_history_that_may_be_older_is_not_changed() {
     let normal = bounds(1_000_000, OutputPolicy::Adaptive);
     let mut lengths = vec![70; 600];
     lengths[..2].fill(50_000);
