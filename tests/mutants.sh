@@ -181,7 +181,7 @@ row durability "the terminal event is written before the response" src/jobs/log.
   's/if events.is_ending || events.written/if events.written/' \
   lib the_last_events_are_written_with_the_response
 row durability "the last events are not written" src/jobs/log.rs \
-  's/webhooks, response, batch).await {/webhooks, response, EventBatch::default()).await {/' \
+  's/webhooks, response, batch, false).await {/webhooks, response, EventBatch::default(), false).await {/' \
   lib the_last_events_are_written_with_the_response
 row durability "a run that had begun begins again" src/jobs/recovery.rs \
   's/JobState::Running | JobState::Ended => self.end_interrupted(job).await,/JobState::Running | JobState::Ended => self.wait_again(job).await,/' it \
@@ -235,7 +235,7 @@ row limits "a message of any size is read" src/serve/websocket/reader.rs \
   's/let length = length.filter(|length| \*length <= room);/let _ = room;/' it \
   a_message_beyond_the_limit_of_bodies_ends_its_connection
 row limits "a turn may take for ever" src/turn/engine/reading.rs \
-  's/^                    self.check_deadline()?;/                    let _ = Self::check_deadline;/' \
+  's/^        self.check_deadline()?;$/        let _ = Self::check_deadline;/' \
   it a_turn_that_goes_on_for_ever_ends_at_turn_timeout
 row limits "stored prompts have no limit" src/store/prompts.rs \
   's/^        limit_bytes(connection, MAX_BYTES)?;/        limit_bytes(connection, u64::MAX >> 1)?;/' \

@@ -79,7 +79,7 @@ const PARENT_THREAD_ID: HeaderName = HeaderName::from_static("x-codex-parent-thr
 
 /// The headers from which [`Caller::from_headers`] makes the client of a turn. A background
 /// response keeps them until it runs.
-pub(super) const CALLER_HEADERS: [HeaderName; 8] = [
+pub(super) static CALLER_HEADERS: [HeaderName; 8] = [
     USER_AGENT,
     ORIGINATOR,
     THREAD_ID,
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_background_response_keeps_what_makes_its_caller() {
-        for name in CALLER_HEADERS {
+        for name in &CALLER_HEADERS {
             let value = match name.as_str() {
                 CODEX_METADATA => r#"{"turn_id":"t1","thread_source":"subagent"}"#,
                 _ => "codex_exec",

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_uf_every_parameter_that_is_read_is_documented_and_no_other() {
+    fn every_parameter_that_is_read_is_documented_and_no_other() {
         let parts = request_docs::parameters();
         let listed: BTreeSet<&str> = parts.iter().flat_map(DocumentedPart::names).collect();
         let mut read: BTreeSet<&str> = RequestBody::NAMES.iter().copied().collect();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_uf_a_parameter_is_left_out_as_documented() {
+    fn a_parameter_is_left_out_as_documented() {
         for part in request_docs::parameters() {
             for name in part.names().filter(|_| part.fate == "ignored") {
                 assert!(notes(name, &json!({"a": 1})).is_empty(), "{name}");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_uf_a_tool_is_left_out_as_documented() {
+    fn a_tool_is_left_out_as_documented() {
         for part in request_docs::tools() {
             for kind in part.names() {
                 let member = json!([{"type": "function", "name": "f"}]);

@@ -17,8 +17,7 @@ const _: () = assert!(PlayerWire::ALL.len() == 2);
 /// The variable that chooses rows by a part of their name.
 const ROW_VARIABLE: &str = "ROW";
 
-/// Runs a test on a runtime of its own. It panics if the test is not over after so many minutes,
-/// which only one that hangs is.
+/// Runs a test on a runtime of its own. It panics if the test is not over after so many minutes.
 pub fn run(minutes: u64, test: impl Future<Output = ()>) {
     let limit = Duration::from_mins(minutes);
     #[expect(clippy::expect_used, reason = "a test without a runtime has failed")]
@@ -33,8 +32,8 @@ pub fn run(minutes: u64, test: impl Future<Output = ()>) {
 }
 
 /// Runs a test for each row of a table, as many at a time as there are processors, and names those
-/// that failed. A row may take a minute. `ROW=TEXT cargo test NAME` runs only the rows whose name
-/// contains the text.
+/// that failed. A row may take three minutes. `ROW=TEXT cargo test NAME` runs only the rows whose
+/// name contains the text.
 pub fn rows<N, R, F>(table: impl IntoIterator<Item = (N, R)>, test: impl Fn(R) -> F + Sync)
 where
     N: ToString,
@@ -58,7 +57,7 @@ where
                 while let Some((name, row)) = next() {
                     // A panic tells the name of its thread.
                     let thread = thread::Builder::new().name(name.clone());
-                    let run = thread.spawn_scoped(scope, move || run(1, test(row)));
+                    let run = thread.spawn_scoped(scope, move || run(3, test(row)));
                     if !matches!(run.map(ScopedJoinHandle::join), Ok(Ok(()))) {
                         fails(name);
                     }

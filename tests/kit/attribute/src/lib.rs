@@ -4,10 +4,13 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 /// The wires, as the name of a test and the variant of `PlayerWire`.
 const WIRES: [(&str, &str); 2] = [("chat", "Chat"), ("responses", "Responses")];
 
+/// The time limit of a test on a busy machine.
+const USUAL_MINUTES: &str = "3";
+
 /// Makes an async function a test of the standard harness, with a runtime and a time limit of its
 /// own (`kit::harness::run`).
 ///
-/// - `#[kit::test]`: the test may take a minute.
+/// - `#[kit::test]`: the test may take three minutes; only one that hangs takes as long.
 /// - `#[kit::test(minutes = 5)]`: it may take so many.
 /// - `#[kit::test(on_each_wire)]`: its parameter is the wire of its upstream, a `PlayerWire`, and
 ///   it is one test for each wire: `name::chat` and `name::responses`.
@@ -16,7 +19,7 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     let options: Vec<String> = options.into_iter().map(|token| token.to_string()).collect();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     match options.as_slice() {
-        [] => of_one(item, "1"),
+        [] => of_one(item, USUAL_MINUTES),
         ["minutes", "=", minutes] => of_one(item, minutes),
         ["on_each_wire"] => on_each_wire(item),
         _ => error("the options are `minutes = NUMBER` and `on_each_wire`"),
@@ -57,7 +60,8 @@ fn on_each_wire(item: TokenStream) -> TokenStream {
         format!(
             "#[::core::prelude::v1::test]
              fn {test}() {{
-                 ::kit::harness::run(1, super::{name}(::kit::player::PlayerWire::{wire}));
+                 let test = super::{name}(::kit::player::PlayerWire::{wire});
+                 ::kit::harness::run({USUAL_MINUTES}, test);
              }}"
         )
     });
