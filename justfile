@@ -28,7 +28,7 @@ mutants *ARGUMENTS:
 
 # Writes the expected files of the golden cases anew; read the difference before you commit it.
 bless:
-    BLESS=1 cargo test -p respondent-adapters --test golden
+    BLESS=1 cargo test -p responses-translate --test golden
 
 # Writes docs/requirements.md from the promises in the tests.
 requirements:

@@ -80,8 +80,8 @@ has_test() {
 # run_test SUITE TEST: runs one test
 run_test() {
   case $1 in
-    properties) cargo test --quiet -p respondent-adapters --test stream_properties -- --exact "$2" ;;
-    hostile) cargo test --quiet -p respondent-adapters --test 'hostile_*' -- --exact "$2" ;;
+    properties) cargo test --quiet -p responses-translate --test stream_properties -- --exact "$2" ;;
+    hostile) cargo test --quiet -p responses-translate --test 'hostile_*' -- --exact "$2" ;;
     lib) cargo test --quiet -p respondent --lib -- "$2" ;;
     it) cargo test --quiet -p respondent --test it -- "$2" ;;
   esac > "$work/output" 2>&1

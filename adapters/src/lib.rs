@@ -1,5 +1,8 @@
-//! The translation of a turn, as pure code: it uses no sockets, clock, randomness or
-//! environment.
+#![doc = include_str!("../README.md")]
+//!
+//! # The code
+//!
+//! It is pure: it uses no sockets, clock, randomness or environment.
 //!
 //! A turn passes through these modules:
 //!
@@ -63,5 +66,8 @@ pub mod text;
 mod text_files;
 pub mod token_count;
 pub mod tools;
+pub mod translation;
 pub mod turn;
 pub mod wire;
+
+pub use registry;

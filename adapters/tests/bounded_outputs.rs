@@ -10,14 +10,14 @@
 
 mod common;
 
-use adapters::compact::extract;
-use adapters::compaction_blob::CompactionBlob;
-use adapters::encoded::Encoded;
-use adapters::plan::output::{self, SHORTENED_MARK};
-use adapters::plan::{Bounds, OutputPolicy, Plan, Retention, plan};
-use adapters::purpose::{Purpose, SummaryMode};
-use adapters::responses::request::TurnSource;
-use adapters::wire::{EncodeOptions, encode};
+use responses_translate::compact::extract;
+use responses_translate::compaction_blob::CompactionBlob;
+use responses_translate::encoded::Encoded;
+use responses_translate::plan::output::{self, SHORTENED_MARK};
+use responses_translate::plan::{Bounds, OutputPolicy, Plan, Retention, plan};
+use responses_translate::purpose::{Purpose, SummaryMode};
+use responses_translate::responses::request::TurnSource;
+use responses_translate::wire::{EncodeOptions, encode};
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -15,8 +15,8 @@ mod common;
 
 use std::fmt::Write as _;
 
-use adapters::baggage::Baggage;
-use adapters::responses::request::TurnSource;
+use responses_translate::baggage::Baggage;
+use responses_translate::responses::request::TurnSource;
 use common::judge;
 use kit::drive::{self, settings};
 use kit::strict;

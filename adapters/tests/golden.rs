@@ -4,7 +4,7 @@
 //! and computes the results; `respondent-kit to-fixture` writes such a folder from
 //! a captured turn.
 //!
-//! `BLESS=1 cargo test -p respondent-adapters --test golden` rewrites the expected
+//! `BLESS=1 cargo test -p responses-translate --test golden` rewrites the expected
 //! files; read the difference before you commit it. `GOLDEN_DIR` names another
 //! folder of cases to check.
 

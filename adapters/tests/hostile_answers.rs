@@ -10,7 +10,7 @@
 
 mod common;
 
-use adapters::responses::request::TurnSource;
+use responses_translate::responses::request::TurnSource;
 use common::judge;
 use kit::drive::{self, DrivenAnswer, settings};
 use kit::strict::{self, CheckedStream, StreamRule};

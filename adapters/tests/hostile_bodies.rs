@@ -6,12 +6,12 @@
 
 use std::collections::HashSet;
 
-use adapters::baggage::Baggage;
-use adapters::event::ReasoningStateForm;
-use adapters::fault::{Fault, Kind};
-use adapters::plan::{Bounds, plan};
-use adapters::responses::request::TurnSource;
-use adapters::wire::{EncodeOptions, encode};
+use responses_translate::baggage::Baggage;
+use responses_translate::event::ReasoningStateForm;
+use responses_translate::fault::{Fault, Kind};
+use responses_translate::plan::{Bounds, plan};
+use responses_translate::responses::request::TurnSource;
+use responses_translate::wire::{EncodeOptions, encode};
 use registry::{ChatQuirks, Dialect, EnumSet, Model, RelayQuirks, WireQuirks};
 
 /// The upstream request for a body.

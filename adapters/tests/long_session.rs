@@ -10,10 +10,10 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
-use adapters::baggage::Baggage;
-use adapters::plan::{Bounds, OutputPolicy, Retention, plan};
-use adapters::responses::request::TurnSource;
-use adapters::wire::{EncodeOptions, encode};
+use responses_translate::baggage::Baggage;
+use responses_translate::plan::{Bounds, OutputPolicy, Retention, plan};
+use responses_translate::responses::request::TurnSource;
+use responses_translate::wire::{EncodeOptions, encode};
 use kit::session::{Agent, SessionScript, SessionShape};
 use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 

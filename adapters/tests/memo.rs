@@ -8,10 +8,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use adapters::plan::{
+use responses_translate::plan::{
     Bounds, CachedOutput, OutputPolicy, PlanCache, Retention, plan, plan_with_cache,
 };
-use adapters::responses::request::TurnSource;
+use responses_translate::responses::request::TurnSource;
 use kit::session::{Agent, SessionScript, SessionShape};
 use registry::Model;
 

@@ -10,11 +10,11 @@
 
 mod common;
 
-use adapters::baggage::Baggage;
-use adapters::event::ReasoningStateForm;
-use adapters::plan::{Bounds, plan};
-use adapters::responses::request::TurnSource;
-use adapters::wire::{EncodeOptions, encode};
+use responses_translate::baggage::Baggage;
+use responses_translate::event::ReasoningStateForm;
+use responses_translate::plan::{Bounds, plan};
+use responses_translate::responses::request::TurnSource;
+use responses_translate::wire::{EncodeOptions, encode};
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -9,10 +9,10 @@
 use std::collections::HashSet;
 use std::iter;
 
-use adapters::encoded::Encoded;
-use adapters::plan::{Bounds, plan};
-use adapters::responses::request::TurnSource;
-use adapters::wire::{EncodeOptions, encode};
+use responses_translate::encoded::Encoded;
+use responses_translate::plan::{Bounds, plan};
+use responses_translate::responses::request::TurnSource;
+use responses_translate::wire::{EncodeOptions, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};

@@ -8,13 +8,13 @@
 
 use std::collections::HashMap;
 
-use adapters::baggage::Baggage;
-use adapters::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
-use adapters::plan::{Bounds, plan};
-use adapters::responses::assembler::Assembler;
-use adapters::responses::event_buffer::EventBuffer;
-use adapters::responses::request::TurnSource;
-use adapters::wire::{EncodeOptions, encode};
+use responses_translate::baggage::Baggage;
+use responses_translate::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
+use responses_translate::plan::{Bounds, plan};
+use responses_translate::responses::assembler::Assembler;
+use responses_translate::responses::event_buffer::EventBuffer;
+use responses_translate::responses::request::TurnSource;
+use responses_translate::wire::{EncodeOptions, encode};
 use kit::drive;
 use registry::{ChatQuirks, Dialect, Model, RelayQuirks, WireQuirks};
 use serde_json::{Value, json};

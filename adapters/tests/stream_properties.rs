@@ -13,7 +13,7 @@
 
 mod common;
 
-use adapters::responses::request::TurnSource;
+use responses_translate::responses::request::TurnSource;
 use common::judge;
 use common::script::{Call, CallIdStyle, End, Round, Script, SplitText, Step, Tool, request};
 use common::wire::{SseFraming, json_string, reads};

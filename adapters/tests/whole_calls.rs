@@ -11,7 +11,7 @@
 
 mod common;
 
-use adapters::responses::request::TurnSource;
+use responses_translate::responses::request::TurnSource;
 use common::judge;
 use common::script::{Tool, request};
 use kit::drive::{self, settings};
