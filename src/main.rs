@@ -91,6 +91,14 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             let config = commands::load_for_check(&inputs)?;
             print_labelled(&config::report::report(&config))?;
         }
+        CliCommand::Schema { provider } => {
+            let schema = if provider {
+                config::schema::of_provider()
+            } else {
+                config::schema::of_config()
+            };
+            print_text(&format!("{:#}\n", schema.as_value()))?;
+        }
         CliCommand::Models {
             provider,
             all,

@@ -35,7 +35,6 @@ base=$(git merge-base "$base" HEAD)
 
 target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
 export CARGO_TARGET_DIR=$target/mutants
-mkdir -p "$target"
 diff=$(mktemp)
 trap 'rm -f "$diff"' EXIT
 code=0
@@ -48,6 +47,7 @@ try_mutants() {
   git diff "$base" -- $folders >"$diff"
   [ -s "$diff" ] || return 0
   echo "=== $folders"
+  mkdir -p "$target/mutants-$name"
   # A test that hangs is stopped after five minutes; those of a package take less than one.
   cargo mutants --workspace --in-diff "$diff" --timeout 300 --output "$target/mutants-$name" -- "$@" || result=$?
   [ "$result" -le "$code" ] || code=$result

@@ -10,6 +10,11 @@
 
 mod common;
 
+use common::dialects::DIALECTS;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use registry::{Dialect, Model};
 use responses_translate::compact::extract;
 use responses_translate::compaction_blob::CompactionBlob;
 use responses_translate::encoded::Encoded;
@@ -18,11 +23,6 @@ use responses_translate::plan::{Bounds, OutputPolicy, Plan, Retention, plan};
 use responses_translate::purpose::{Purpose, SummaryMode};
 use responses_translate::responses::request::TurnSource;
 use responses_translate::wire::{EncodeOptions, encode};
-use common::dialects::DIALECTS;
-use proptest::collection::vec;
-use proptest::prelude::*;
-use proptest::sample::select;
-use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
 /// The window of the model in the session whose failure led to the bounding of outputs.

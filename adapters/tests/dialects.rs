@@ -15,12 +15,12 @@ mod common;
 
 use std::fmt::Write as _;
 
-use responses_translate::baggage::Baggage;
-use responses_translate::responses::request::TurnSource;
 use common::judge;
 use kit::drive::{self, settings};
 use kit::strict;
 use registry::{ChatQuirks, WireQuirks};
+use responses_translate::baggage::Baggage;
+use responses_translate::responses::request::TurnSource;
 use serde_json::Value;
 
 const REQUEST: &str = r#"{"model":"m","stream":true,"input":"go","tools":[

@@ -10,11 +10,11 @@
 
 mod common;
 
-use responses_translate::responses::request::TurnSource;
 use common::judge;
 use kit::drive::{self, DrivenAnswer, settings};
 use kit::strict::{self, CheckedStream, StreamRule};
 use registry::{ChatQuirks, RelayQuirks, WireQuirks};
+use responses_translate::responses::request::TurnSource;
 use serde_json::{Value, json};
 
 /// How many pieces a long answer has.

@@ -6,13 +6,13 @@
 
 use std::collections::HashSet;
 
+use registry::{ChatQuirks, Dialect, EnumSet, Model, RelayQuirks, WireQuirks};
 use responses_translate::baggage::Baggage;
 use responses_translate::event::ReasoningStateForm;
 use responses_translate::fault::{Fault, Kind};
 use responses_translate::plan::{Bounds, plan};
 use responses_translate::responses::request::TurnSource;
 use responses_translate::wire::{EncodeOptions, encode};
-use registry::{ChatQuirks, Dialect, EnumSet, Model, RelayQuirks, WireQuirks};
 
 /// The upstream request for a body.
 fn encoded(body: String) -> Result<String, Fault> {

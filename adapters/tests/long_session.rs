@@ -10,12 +10,12 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
+use kit::session::{Agent, SessionScript, SessionShape};
+use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 use responses_translate::baggage::Baggage;
 use responses_translate::plan::{Bounds, OutputPolicy, Retention, plan};
 use responses_translate::responses::request::TurnSource;
 use responses_translate::wire::{EncodeOptions, encode};
-use kit::session::{Agent, SessionScript, SessionShape};
-use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 
 /// A session on one window.
 #[derive(Clone, Copy, Debug)]

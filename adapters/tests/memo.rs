@@ -8,12 +8,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use kit::session::{Agent, SessionScript, SessionShape};
+use registry::Model;
 use responses_translate::plan::{
     Bounds, CachedOutput, OutputPolicy, PlanCache, Retention, plan, plan_with_cache,
 };
 use responses_translate::responses::request::TurnSource;
-use kit::session::{Agent, SessionScript, SessionShape};
-use registry::Model;
 
 /// A cache that keeps everything.
 #[derive(Default)]

@@ -10,16 +10,16 @@
 
 mod common;
 
-use responses_translate::baggage::Baggage;
-use responses_translate::event::ReasoningStateForm;
-use responses_translate::plan::{Bounds, plan};
-use responses_translate::responses::request::TurnSource;
-use responses_translate::wire::{EncodeOptions, encode};
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use registry::{ChatQuirks, Dialect, Model};
+use responses_translate::baggage::Baggage;
+use responses_translate::event::ReasoningStateForm;
+use responses_translate::plan::{Bounds, plan};
+use responses_translate::responses::request::TurnSource;
+use responses_translate::wire::{EncodeOptions, encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -9,13 +9,13 @@
 use std::collections::HashSet;
 use std::iter;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 use responses_translate::encoded::Encoded;
 use responses_translate::plan::{Bounds, plan};
 use responses_translate::responses::request::TurnSource;
 use responses_translate::wire::{EncodeOptions, encode};
-use proptest::collection::vec;
-use proptest::prelude::*;
-use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 use serde_json::{Value, json};
 
 proptest! {

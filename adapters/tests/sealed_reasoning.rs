@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use kit::drive;
+use registry::{ChatQuirks, Dialect, Model, RelayQuirks, WireQuirks};
 use responses_translate::baggage::Baggage;
 use responses_translate::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
 use responses_translate::plan::{Bounds, plan};
@@ -15,8 +17,6 @@ use responses_translate::responses::assembler::Assembler;
 use responses_translate::responses::event_buffer::EventBuffer;
 use responses_translate::responses::request::TurnSource;
 use responses_translate::wire::{EncodeOptions, encode};
-use kit::drive;
-use registry::{ChatQuirks, Dialect, Model, RelayQuirks, WireQuirks};
 use serde_json::{Value, json};
 
 /// The text of reasoning alone.

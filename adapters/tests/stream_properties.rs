@@ -13,7 +13,6 @@
 
 mod common;
 
-use responses_translate::responses::request::TurnSource;
 use common::judge;
 use common::script::{Call, CallIdStyle, End, Round, Script, SplitText, Step, Tool, request};
 use common::wire::{SseFraming, json_string, reads};
@@ -22,6 +21,7 @@ use kit::strict;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use registry::WireQuirks;
+use responses_translate::responses::request::TurnSource;
 use serde_json::{Value, json};
 
 proptest! {

@@ -11,11 +11,11 @@
 
 mod common;
 
-use responses_translate::responses::request::TurnSource;
 use common::judge;
 use common::script::{Tool, request};
 use kit::drive::{self, settings};
 use registry::{ChatQuirks, ReasoningReplay, RelayQuirks, WireQuirks};
+use responses_translate::responses::request::TurnSource;
 use serde_json::{Value, json};
 
 /// Finish reasons that say that the answer is whole, or that nobody knows.

@@ -3,6 +3,7 @@
 //! The set is closed. A new quirk is one field here and one use in the wire, and the TOML that
 //! sets it cites its source: documentation, an issue or a recording.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
@@ -11,7 +12,7 @@ use crate::shared_quirks::{SchemaRule, SystemRole, ToolChoiceMode};
 
 /// The quirks of a provider or a model family. The default is what every Chat Completions
 /// server accepts. The fields are the keys of `[quirks]` in TOML.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, SmartDefault)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -134,7 +135,7 @@ impl ChatQuirks {
 }
 
 /// The request field for the limit of output tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
     /// `max_tokens`
@@ -147,7 +148,7 @@ pub enum MaxTokensField {
 }
 
 /// Where system messages are allowed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemPlace {
     /// One message at the start: the leading system messages are joined, and a later one
@@ -159,7 +160,7 @@ pub enum SystemPlace {
 }
 
 /// The `content` of an assistant message that has only calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallContent {
     /// `null`
@@ -172,7 +173,7 @@ pub enum CallContent {
 }
 
 /// The call ids that a provider accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallIds {
     /// Any string.
@@ -185,7 +186,7 @@ pub enum CallIds {
 }
 
 /// The strictest `response_format` that a provider accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseFormat {
     /// `json_schema` and `json_object`.
@@ -198,7 +199,7 @@ pub enum ResponseFormat {
 }
 
 /// How the reasoning effort is requested. The levels are those of [`crate::Model::reasoning`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningControl {
     /// It cannot be requested.
@@ -219,7 +220,7 @@ pub enum ReasoningControl {
 }
 
 /// How the reasoning of earlier assistant messages is sent back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningReplay {
     /// Not at all.
@@ -238,7 +239,7 @@ pub enum ReasoningReplay {
 }
 
 /// Which assistant messages a provider refuses without their reasoning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningRequired {
     /// None.
@@ -252,7 +253,7 @@ pub enum ReasoningRequired {
 
 /// The part that is sent back of the `extra_content` of a call, which contains Gemini's thought
 /// signature.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExtraContentReplay {
     /// Nothing.
@@ -269,7 +270,7 @@ pub enum ExtraContentReplay {
 }
 
 /// Whether reasoning arrives inside the text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkTags {
     /// No; tags are part of the text.

@@ -1,11 +1,14 @@
 //! The dialect of a model: its wire, and how requests to it differ from the plain protocol. A
 //! provider has one dialect for most of its models, and others for families of models.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
 use crate::lists::Pairs;
-use crate::wire::{QuirksTable, Wire, WireQuirks};
+use crate::wire::{QuirksTable, Wire, WireQuirks, quirks_by_wire};
 
 /// How requests to a model are written and its answers are read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -36,24 +39,27 @@ impl Dialect {
 /// Models of a provider with a dialect of their own; a table of `[[families]]` in TOML. Its
 /// quirks override those of the provider, unless it names another wire. If several families
 /// match a model, the first one applies.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
+#[schemars(transform = quirks_by_wire)]
 pub struct ModelFamily {
     /// The ids of the models.
     #[serde(rename = "match")]
     pub patterns: ModelPatterns,
     /// The wire of these models; the provider's wire if absent.
     pub wire: Option<Wire>,
-    /// See [`Dialect::quirks`]; already merged with those of the provider.
+    /// How requests to them differ from the plain protocol. What is not set here is as in the
+    /// quirks of the provider.
+    // `build` has merged those in.
     #[serde(default)]
     pub quirks: QuirksTable,
-    /// See [`Dialect::body`].
+    /// Extra fields of every request body, besides those of the provider.
     #[serde(default)]
     pub body: BodyFields,
 }
 
 /// Patterns of model ids; `*` matches any characters, case is ignored.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ModelPatterns(pub Vec<String>);
 
@@ -75,6 +81,20 @@ impl ModelPatterns {
 /// converted to JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BodyFields(pub Vec<(String, String)>);
+
+impl JsonSchema for BodyFields {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "BodyFields".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object"})
+    }
+}
 
 impl<'de> Deserialize<'de> for BodyFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

@@ -1,14 +1,37 @@
 //! Durations in configuration, such as `"250ms"`, `"10s"`, `"5m"` and `"1h"`. The module can
 //! be named in `#[serde(with)]`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serializer;
 use serde::de::{Deserializer, Error, Visitor};
 
 /// The longest duration: 200 years. A clock can add it to the present time.
 const LONGEST: Duration = Duration::from_hours(24 * 365 * 200);
+
+/// The text of a duration, for the schema of a configuration.
+pub struct DurationText;
+
+impl JsonSchema for DurationText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "DurationText".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": r"^[0-9]+\s*(ms|s|m|h)$",
+            "examples": ["500ms", "10s", "5m", "1h"],
+        })
+    }
+}
 
 /// Parses a whole number and a unit (`ms`, `s`, `m` or `h`). `None` for anything else, such as
 /// a sign or a fraction, and for more than 200 years.

@@ -1,8 +1,10 @@
 //! A set of values of an enum, written as a list in TOML.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use strum::VariantArray;
@@ -105,6 +107,21 @@ impl<'de, T: EnumSetValue + Deserialize<'de>> Deserialize<'de> for EnumSet<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let values = Vec::<T>::deserialize(from)?;
         Ok(values.into_iter().fold(Self::empty(), Self::with))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for EnumSet<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("EnumSet_of_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let of_value = generator.subschema_for::<T>();
+        json_schema!({"type": "array", "items": of_value})
     }
 }
 

@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # The code
+//!
 //! Providers and their models, as data, and the resolution of model names to routes. The
 //! registry says which wire (protocol) a provider uses, but contains no wire format.
 //!

@@ -1,9 +1,11 @@
 //! Shapes of TOML values that serde has no type for: a string or a list of strings,
 //! and a table that keeps the order of its file.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// A string or a list of strings. It has no `Debug`, because it may contain keys.
@@ -17,6 +19,35 @@ pub struct Pairs<T>(pub Vec<(String, T)>);
 impl<T> Default for Pairs<T> {
     fn default() -> Self {
         Self(Vec::new())
+    }
+}
+
+impl JsonSchema for OneOrMany {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OneOrMany".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "array"], "items": {"type": "string"}})
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Pairs<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Pairs_of_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let of_value = generator.subschema_for::<T>();
+        json_schema!({"type": "object", "additionalProperties": of_value})
     }
 }
 

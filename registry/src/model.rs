@@ -1,10 +1,11 @@
 //! A model: its window, output limit, modalities, reasoning control and price.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 /// A model of one provider.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, SmartDefault)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -101,7 +102,7 @@ fn default_true() -> bool {
 }
 
 /// Prices in US dollars per million tokens.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Price {
     /// Input that was not cached.
@@ -112,7 +113,7 @@ pub struct Price {
     pub cache_write: Option<f64>,
     /// Output, including reasoning.
     pub output: f64,
-    /// The prices of long requests, sorted by [`PriceTier::above`].
+    /// The prices of long requests, sorted by `above`.
     #[serde(default)]
     pub tiers: Vec<PriceTier>,
 }
@@ -158,16 +159,16 @@ fn tokens(count: u64) -> f64 {
 }
 
 /// The prices of requests with long input, in US dollars per million tokens.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct PriceTier {
     /// The tier applies to requests with more input tokens than this.
     pub above: u64,
-    /// See [`Price::input`].
+    /// The price of input that was not cached.
     pub input: f64,
-    /// See [`Price::cached_input`].
+    /// The price of input read from the cache; that of `input` if absent.
     pub cached_input: Option<f64>,
-    /// See [`Price::output`].
+    /// The price of output, including reasoning.
     pub output: f64,
 }
 

@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::dialect::{BodyFields, Dialect, ModelFamily, ModelPatterns};
 use crate::discovery::Discovery;
-use crate::duration;
+use crate::duration::{self, DurationText};
 use crate::lists::{OneOrMany, Pairs};
 use crate::model::Model;
-use crate::wire::{QuirksTable, Wire};
+use crate::wire::{QuirksTable, Wire, quirks_by_wire};
 
 /// A provider that is enabled.
 ///
@@ -155,25 +156,28 @@ impl fmt::Debug for Provider {
 }
 
 /// How long to wait for a provider; in TOML `"10s"` or `"500ms"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, SmartDefault)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct Timeouts {
     /// For the connection, including TLS.
     #[serde(with = "duration")]
+    #[schemars(with = "DurationText")]
     #[default(Duration::from_secs(10))]
     pub connect: Duration,
     /// Between the end of the request and the first byte of the answer.
     #[serde(with = "duration")]
+    #[schemars(with = "DurationText")]
     #[default(Duration::from_mins(5))]
     pub first_byte: Duration,
     /// Between two reads of the answer.
     #[serde(with = "duration")]
+    #[schemars(with = "DurationText")]
     #[default(Duration::from_mins(5))]
     pub idle: Duration,
 }
 
 /// How a provider caches the beginnings of prompts, to estimate what a request costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, SmartDefault)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct PromptCache {
     /// Beginnings with fewer tokens are not cached.
@@ -184,6 +188,7 @@ pub struct PromptCache {
     pub block_tokens: u64,
     /// How long a beginning stays cached after it was last used.
     #[serde(with = "duration")]
+    #[schemars(with = "DurationText")]
     #[default(Duration::from_mins(5))]
     pub lifetime: Duration,
 }
@@ -200,21 +205,22 @@ impl PromptCache {
 
 /// The TOML form of a provider: an embedded file, a file in `providers/` or a
 /// `[providers.<id>]` table. Every key is optional.
-#[derive(Clone, Deserialize, SmartDefault)]
+#[derive(Clone, Deserialize, JsonSchema, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(transform = quirks_by_wire)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of a file format"
 )]
 pub struct ProviderSpec {
-    /// See [`Provider::name`].
+    /// The name for people; the id if left out.
     pub name: Option<String>,
     /// `false` disables the provider.
     #[default = true]
     pub enabled: bool,
     /// The protocol of its API, except for families that name another one.
     pub wire: Wire,
-    /// See [`Provider::base_url`].
+    /// The address of the API, to which paths such as `/chat/completions` are appended.
     pub base_url: Option<String>,
     /// Environment variables that contain one key each.
     pub api_key_env: Option<OneOrMany>,
@@ -225,44 +231,46 @@ pub struct ProviderSpec {
     pub api_key_command: Option<OneOrMany>,
     /// The keys themselves.
     pub api_key: Option<OneOrMany>,
-    /// See [`Provider::key_required`].
+    /// Whether the provider refuses requests without a key.
     #[default = true]
     pub key_required: bool,
-    /// See [`Provider::key_header`].
+    /// The name of the header that carries the bare key, in place of
+    /// `Authorization: Bearer`.
     pub key_header: Option<String>,
-    /// See [`Provider::key_weights`].
+    /// The share of the sessions that each key gets. Without it all sessions use the first key,
+    /// and the next one while that is at its limits.
     pub key_weights: Vec<u32>,
-    /// See [`Provider::max_concurrent`].
+    /// The most requests at the same time; further ones wait.
     pub max_concurrent: Option<u32>,
-    /// See [`Provider::passthrough`].
+    /// Whether model names that are not in `models` are passed on.
     pub passthrough: bool,
-    /// See [`Provider::discovery`]. If left out, a provider without `models` is asked for its
-    /// list.
+    /// How the provider is asked for models that are not in `models`. If left out, a provider
+    /// without `models` is asked for its list.
     pub discover: Option<Discovery>,
-    /// See [`Provider::headers`].
+    /// Extra request headers.
     pub headers: Pairs<String>,
-    /// See [`Provider::query`].
+    /// Extra query parameters.
     pub query: Pairs<String>,
-    /// See [`Provider::proxy`].
+    /// The URL of an HTTP proxy for this provider.
     pub proxy: Option<String>,
-    /// See [`Provider::ca_file`].
+    /// A PEM file with additional certificate authorities to trust.
     pub ca_file: Option<PathBuf>,
-    /// See [`Provider::timeouts`].
+    /// How long to wait for the provider.
     pub timeouts: Timeouts,
-    /// See [`Provider::prompt_cache`].
+    /// How the provider caches prompts, to estimate what a request costs.
     pub prompt_cache: PromptCache,
-    /// See [`Provider::max_retries`].
+    /// The most retries of a request. Nothing is retried after the first content.
     #[default = 3]
     pub max_retries: u32,
-    /// See [`Provider::allow_http`].
+    /// Whether `base_url` may be an unencrypted `http` address of another host.
     pub allow_http: bool,
-    /// See [`Dialect::quirks`].
+    /// How requests differ from the plain protocol of the wire.
     pub quirks: QuirksTable,
-    /// See [`Dialect::body`].
+    /// Extra fields of every request body.
     pub body: BodyFields,
-    /// See [`Provider::families`].
+    /// Families of models with quirks of their own; the first one that matches applies.
     pub families: Vec<ModelFamily>,
-    /// See [`Provider::models`]; merged by id with the models of a built-in provider.
+    /// The models; merged by id with those of a built-in provider.
     pub models: Vec<Model>,
 }
 

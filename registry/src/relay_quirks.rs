@@ -1,6 +1,7 @@
 //! Quirks of the `responses` wire: how an upstream that speaks the Responses API itself differs
 //! from OpenAI's.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 use strum::{EnumString, VariantArray};
@@ -10,7 +11,7 @@ use crate::shared_quirks::{SchemaRule, ToolChoiceMode};
 
 /// The quirks of a provider or a model family that speaks the Responses API. The default is
 /// what OpenAI's own endpoint accepts. The fields are the keys of `[quirks]` in TOML.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, SmartDefault)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -100,7 +101,9 @@ impl RelayQuirks {
 }
 
 /// A kind of tool of the Responses API other than `function`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, EnumString, VariantArray)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize, EnumString, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RelayToolKind {

@@ -1,11 +1,12 @@
 //! The values of quirks that several wires have, and of the patches that every wire applies to its
 //! own quirks.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
 /// The role of system and developer messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemRole {
     /// `system`
@@ -18,7 +19,7 @@ pub enum SystemRole {
 }
 
 /// A value of `tool_choice` other than `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoiceMode {
     /// `"none"`
@@ -31,7 +32,7 @@ pub enum ToolChoiceMode {
 
 /// A rule for the JSON schema of a tool's parameters. The rules are applied in this order: each
 /// leaves what the later ones can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaRule {
     /// `$ref` is replaced by the schema it refers to.

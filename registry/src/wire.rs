@@ -1,8 +1,10 @@
 //! The wires (protocols) of providers, and the quirks of each. The registry reads the quirks of
 //! the wire that a provider or a model family names; what they mean is decided by the wire.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -16,7 +18,17 @@ use crate::shared_quirks::{SchemaRule, SystemRole, ToolChoiceMode};
 
 /// The protocol of an API.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, IntoStaticStr, VariantArray,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Deserialize,
+    JsonSchema,
+    Serialize,
+    IntoStaticStr,
+    VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -32,6 +44,14 @@ impl Wire {
     /// The name in TOML.
     pub fn name(self) -> &'static str {
         self.into()
+    }
+
+    /// The schema of `[quirks]` for this wire.
+    fn quirks_schema(self, generator: &mut SchemaGenerator) -> Schema {
+        match self {
+            Self::Chat => generator.subschema_for::<ChatQuirks>(),
+            Self::Responses => generator.subschema_for::<RelayQuirks>(),
+        }
     }
 
     /// The keys of `[quirks]` for this wire.
@@ -231,6 +251,39 @@ impl QuirksTable {
             responses: of(Wire::Responses).try_into()?,
         })
     }
+}
+
+/// Keys of one wire. Which one is known only where it is named, see [`quirks_by_wire`].
+impl JsonSchema for QuirksTable {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "QuirksTable".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let wires = Wire::VARIANTS.iter();
+        let of_wires: Vec<Schema> = wires.map(|wire| wire.quirks_schema(generator)).collect();
+        json_schema!({"type": "object", "anyOf": of_wires})
+    }
+}
+
+/// Completes the schema of a table with `wire` and `quirks`: if it names a wire, the quirks are
+/// those of this one.
+pub(crate) fn quirks_by_wire(schema: &mut Schema) {
+    let quirks = schema.pointer("/properties/quirks/anyOf").cloned();
+    let Some(serde_json::Value::Array(of_wires)) = quirks else {
+        return;
+    };
+    let rules = Wire::VARIANTS.iter().zip(of_wires).map(|(wire, quirks)| {
+        serde_json::json!({
+            "if": {"properties": {"wire": {"const": wire.name()}}, "required": ["wire"]},
+            "then": {"properties": {"quirks": quirks}},
+        })
+    });
+    schema.insert("allOf".to_owned(), rules.collect());
 }
 
 impl<'de> Deserialize<'de> for QuirksTable {

@@ -75,6 +75,13 @@ pub enum CliCommand {
     /// Check the configuration and print the settings, providers and models in use
     #[command(after_help = examples::CHECK)]
     Check,
+    /// Print the JSON schema of the configuration file, with which editors complete and check it
+    #[command(after_help = examples::SCHEMA)]
+    Schema {
+        /// Print the schema of a file in providers/ instead
+        #[arg(long)]
+        provider: bool,
+    },
     /// List the models that can be used, with their prices
     #[command(after_help = examples::MODELS)]
     Models {

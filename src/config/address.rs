@@ -1,12 +1,14 @@
 //! Checks of addresses: which ones are safe to send keys to, and which listen addresses
 //! other machines can reach.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use adapters::wire;
 use registry::Wire;
 use reqwest::Url;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Unexpected, Visitor};
 use strum::VariantArray as _;
 
@@ -31,6 +33,23 @@ pub fn parse_listen(text: &str) -> Option<SocketAddr> {
     {
         Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         None => text.parse().ok(),
+    }
+}
+
+/// A listen address in TOML, for the schema of the configuration.
+pub(super) struct ListenText;
+
+impl JsonSchema for ListenText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ListenText".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "integer"], "minimum": 0, "maximum": u16::MAX})
     }
 }
 

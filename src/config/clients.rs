@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::net::LOCAL_OWNER;
@@ -13,7 +14,7 @@ use crate::secrets::{Secret, TokenHash};
 const MAX_NAME_LENGTH: usize = 64;
 
 /// A client, as it is written.
-#[derive(Clone, PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct ClientEntry {
     /// The SHA-256 of the token, in hexadecimal.

@@ -10,6 +10,7 @@
 //! | `for_replay` | the configuration that replays a recorded turn, without any file |
 //! | [`address`] | checks of listen addresses, base URLs and proxy URLs |
 //! | [`keys`] | API keys from the environment, a file, a command or the configuration |
+//! | [`schema`] | the JSON schema of the configuration, for editors |
 //! | [`report`] | the text that `respondent check` prints |
 //! | [`error`] | the mistakes of a configuration, with file and line |
 //! | [`webhooks`] | who is told that a background response has ended |
@@ -29,6 +30,7 @@ pub mod keys;
 pub mod load;
 pub mod purpose;
 pub mod report;
+pub mod schema;
 pub mod settings;
 mod storage;
 pub mod toml_file;

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use adapters::plan::OutputPolicy;
 use registry::ProviderSpec;
-use registry::duration;
+use registry::duration::{self, DurationText};
 use registry::lists::{OneOrMany, Pairs};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use strum::IntoStaticStr;
 
-use super::address::{self, DEFAULT_PORT};
+use super::address::{self, DEFAULT_PORT, ListenText};
 use super::clients::ClientEntry;
 use super::storage::{HistoryConfig, JobConfig, ResponseConfig};
 use super::webhooks::WebhookSpec;
@@ -22,44 +23,45 @@ use crate::log::RecordFormat;
 use crate::secrets::Secret;
 
 /// The whole file, as it is written.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ConfigFile {
-    /// `[server]`
+    /// `[server]`: the HTTP server.
     pub server: ServerConfig,
-    /// `[clients.<name>]`
+    /// `[clients.<name>]`: the clients that share the server, each with a token of its own.
     pub clients: Pairs<ClientEntry>,
-    /// `[routing]`
+    /// `[routing]`: which model answers to which name.
     pub routing: RoutingConfig,
-    /// `[codex]`
+    /// `[codex]`: settings for Codex clients.
     pub codex: CodexConfig,
-    /// `[context]`
+    /// `[context]`: how the history that is sent to a model is bounded.
     pub context: ContextConfig,
-    /// `[artifacts]`
+    /// `[artifacts]`: where the full text of shortened tool outputs is stored.
     pub artifacts: ArtifactConfig,
-    /// `[responses]`
+    /// `[responses]`: where responses and conversations are stored, and for how long.
     pub responses: ResponseConfig,
-    /// `[history]`
+    /// `[history]`: how much of a stored history is sent to a model.
     pub history: HistoryConfig,
-    /// `[jobs]`
+    /// `[jobs]`: how background responses run.
     pub jobs: JobConfig,
-    /// `[prompts]`
+    /// `[prompts]`: prompt templates that a request may name.
     pub prompts: PromptConfig,
-    /// `[webhooks.<name>]`
+    /// `[webhooks.<name>]`: whom the server tells that a background response has ended.
     pub webhooks: Pairs<WebhookSpec>,
-    /// `[capture]`
+    /// `[capture]`: recording of turns, to inspect and replay them.
     pub capture: CaptureConfig,
-    /// `[providers.<id>]`
+    /// `[providers.<id>]`: the providers; the first one that lists a model gets its requests.
     pub providers: Pairs<ProviderSpec>,
 }
 
 /// Settings of the HTTP server: `[server]` with defaults, overridden by environment and
 /// flags.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ServerConfig {
     /// The address to listen on.
     #[serde(deserialize_with = "address::deserialize_listen")]
+    #[schemars(with = "ListenText")]
     pub listen: SocketAddr,
     /// The directory for bundles and artifacts. Empty if the file names none; loading puts in
     /// our directory in the user's data directory.
@@ -79,26 +81,33 @@ pub struct ServerConfig {
     pub body_limit: usize,
     /// Time limit for reading the head of a request.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub header_timeout: Duration,
     /// Time limit for reading the body of a request.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub body_timeout: Duration,
     /// How long running turns may continue after the server was asked to stop.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub grace: Duration,
     /// How long a stream may be silent before the server sends an event to keep it alive.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub heartbeat: Duration,
     /// Longest delay between the upstream's 2xx headers and the headers to the client.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub commit_after: Duration,
     /// How long a turn may take, whatever it is doing.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub turn_timeout: Duration,
     /// Whether `/v1/responses` is served over WebSockets too.
     pub websocket: bool,
     /// How long a WebSocket may last.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub websocket_lifetime: Duration,
     /// Maximum bytes of all requests, answers, recordings and memories; `None` for 512 MiB, or
     /// what the other settings need if that is more.
@@ -146,7 +155,7 @@ impl ServerConfig {
 }
 
 /// `[prompts]`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct PromptConfig {
     /// The folder with the prompt templates; there are none if it is not set.
@@ -154,7 +163,7 @@ pub struct PromptConfig {
 }
 
 /// `[routing]`
-#[derive(Default, PartialEq, Deserialize)]
+#[derive(Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct RoutingConfig {
     /// The model for Codex when it asks for one that no provider lists.
@@ -166,7 +175,7 @@ pub struct RoutingConfig {
 }
 
 /// How the history that is sent to a model is bounded: `[context]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ContextConfig {
     /// How tool outputs are bounded.
@@ -182,7 +191,7 @@ impl Default for ContextConfig {
 }
 
 /// Where the full text of shortened tool outputs is stored: `[artifacts]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ArtifactConfig {
     /// On disk, in memory, or nowhere.
@@ -207,7 +216,7 @@ impl Default for ArtifactConfig {
 }
 
 /// Where the full text of shortened tool outputs is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactMode {
     /// It is not kept.
@@ -220,7 +229,7 @@ pub enum ArtifactMode {
 }
 
 /// Recording of turns, to inspect and replay them: `[capture]`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct CaptureConfig {
     /// Which turns are written to disk.
@@ -261,7 +270,7 @@ impl Default for CaptureConfig {
 }
 
 /// Which turns are written to disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum CaptureMode {
@@ -282,7 +291,7 @@ impl CaptureMode {
 }
 
 /// Settings for Codex clients: `[codex]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct CodexConfig {
     /// A file with base instructions for Codex's models that replace the built-in ones.

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use adapters::stored_history::HistoryMode;
-use registry::duration;
+use registry::duration::{self, DurationText};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Where responses and conversations are stored, and for how long: `[responses]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ResponseConfig {
     /// On disk, or nowhere; as the artifacts if nothing is set.
@@ -35,7 +36,7 @@ impl Default for ResponseConfig {
 }
 
 /// Where responses are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseMode {
     /// They are not stored.
@@ -45,7 +46,7 @@ pub enum ResponseMode {
 }
 
 /// How much of a stored history is sent to a model: `[history]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct HistoryConfig {
     /// Which items are sent.
@@ -62,7 +63,7 @@ pub struct HistoryConfig {
 }
 
 /// Which items of a stored history are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryKind {
     /// All.
@@ -115,7 +116,7 @@ impl HistoryConfig {
 }
 
 /// How background responses run: `[jobs]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct JobConfig {
     /// How many run at the same time.
@@ -124,6 +125,7 @@ pub struct JobConfig {
     pub queued: usize,
     /// How long one may run.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
     pub timeout: Duration,
 }
 

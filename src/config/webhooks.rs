@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use registry::lists::OneOrMany;
 use reqwest::Url;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr};
 
@@ -21,7 +22,7 @@ const MIN_SECRET_PATH: usize = 24;
 const MIN_SECRET_BYTES: usize = 16;
 
 /// A webhook as it is written in the file: `[webhooks.<name>]`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct WebhookSpec {
     /// Where the events are sent.
@@ -52,7 +53,7 @@ impl<'a> From<&'a WebhookSpec> for KeySources<'a> {
 }
 
 /// The end of a background response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, EnumString, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, EnumString, IntoStaticStr)]
 pub enum WebhookEvent {
     /// It was answered completely.
     #[serde(rename = "response.completed")]

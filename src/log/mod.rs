@@ -15,6 +15,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use thiserror::Error;
 use tracing::Subscriber;
@@ -40,7 +41,7 @@ pub const TURN_TARGET: &str = "respondent::turn";
 pub const CAPTURE_TARGET: &str = "respondent::capture";
 
 /// How records are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordFormat {
     /// Text for people.

@@ -142,7 +142,6 @@ fn reason(fault: &Fault) -> Option<String> {
         FaultClass::Request if kind == Kind::ContentFilter => {
             "its content filter blocked the request"
         }
-        FaultClass::Request => return Some(by_status()),
         FaultClass::Model if kind == Kind::ContextLength => "the input was too long",
         FaultClass::Model => "it has no such model",
         FaultClass::Access if kind == Kind::Authentication => "it does not accept the key",
@@ -157,7 +156,7 @@ fn reason(fault: &Fault) -> Option<String> {
         }
         FaultClass::Outage if kind == Kind::Timeout => "it did not answer in time",
         FaultClass::Outage if kind == Kind::Overloaded => "it is overloaded",
-        FaultClass::Outage => return Some(by_status()),
+        FaultClass::Request | FaultClass::Outage => return Some(by_status()),
         FaultClass::Answer if kind == Kind::Cut => "its answer broke off",
         FaultClass::Answer => "its answer could not be read",
     };

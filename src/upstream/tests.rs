@@ -1,3 +1,4 @@
+use adapters::failed_request::FailedRequest;
 use futures_util::FutureExt;
 use kit::player::Player;
 use registry::{Route, WireQuirks};
@@ -389,10 +390,10 @@ fn each_kind_of_fault_has_a_message() {
     assert_eq!(MESSAGES.lines().count(), 21);
     let upstream = two_keys();
     let request = FailedRequest {
-        upstream: &upstream,
+        provider: upstream.provider(),
         path: "/chat/completions",
         model: "m",
-        key: upstream.keys().choose(0),
+        key: upstream.key_source(upstream.keys().choose(0)),
         is_answered: false,
         failed: 1,
     };

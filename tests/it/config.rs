@@ -417,3 +417,18 @@ async fn flags_override_variables_which_override_the_file() {
         assert!(out.contains(&line), "{out}");
     }
 }
+
+#[kit::test]
+async fn the_schemas_of_the_files_are_printed_also_beside_a_file_with_mistakes() {
+    let base = Setup::new().server("][").arg("schema");
+    for (setup, key) in [
+        (base.clone(), "/properties/server"),
+        (base.arg("--provider"), "/properties/quirks"),
+    ] {
+        let folder = setup.folder(UNUSED_URL);
+        let (code, out, err) = setup.run(folder.path()).await;
+        assert_eq!((code, err.as_str()), (0, ""));
+        let schema: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert!(schema.pointer(key).is_some(), "{out}");
+    }
+}

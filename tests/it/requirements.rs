@@ -119,6 +119,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
     (
         "Long outputs",
         &[
+            "adapters/excerpts",
             "adapters/src/plan",
             "adapters/tests/bounded_outputs.rs",
             "src/artifacts/search",

@@ -14,7 +14,9 @@ use crate::literals::{root, rust_files};
 use crate::proxy::Setup;
 
 /// Attributes whose texts nobody reads at run time. Doc comments are shown by the help, if at all.
-const SILENT_ATTRIBUTES: [&str; 6] = ["doc", "expect", "allow", "cfg", "serde", "strum"];
+const SILENT_ATTRIBUTES: [&str; 7] = [
+    "doc", "expect", "allow", "cfg", "schemars", "serde", "strum",
+];
 
 /// Files and folders whose texts are compared with what others wrote.
 const COMPARED: [&str; 6] = [

@@ -16,9 +16,10 @@ use crate::proxy::{Proxy, Setup, write};
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 34] = [
+const COMMANDS: [(&str, bool); 35] = [
     ("serve", true),
     ("check", true),
+    ("schema", false),
     ("models", false),
     ("doctor --provider nobody", false),
     ("status", false),
@@ -204,6 +205,7 @@ fn loads_configuration(line: &str) -> bool {
         "clients add",
         "completions",
         "man",
+        "schema",
     ]
     .iter()
     .any(|name| line.starts_with(name))

@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # The code
+//!
 //! Tool outputs as text: their kind and size, and the shorter texts that are sent to a model instead
 //! of them.
 //!

@@ -110,6 +110,7 @@ type Nature = (FaultClass, FaultSide, Retry, bool);
 type ErrorCodes = (u16, &'static str, &'static str, &'static str);
 
 impl Kind {
+    #[expect(clippy::match_same_arms, reason = "a table with a row for each kind")]
     fn nature(self) -> Nature {
         use FaultClass::{Access, Answer, Model, Outage, RateLimit, Request, Server};
         use FaultSide::{Client, Proxy, Upstream};
@@ -140,6 +141,7 @@ impl Kind {
         }
     }
 
+    #[expect(clippy::match_same_arms, reason = "a table with a row for each kind")]
     fn error_codes(self) -> ErrorCodes {
         let quota = "insufficient_quota";
         let (rate, overloaded) = ("rate_limit_exceeded", "server_is_overloaded");

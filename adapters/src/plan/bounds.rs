@@ -2,6 +2,7 @@
 
 use excerpts::Retention;
 use registry::{Dialect, Model, Price, Window};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::UnshortenedFrom;
@@ -31,7 +32,7 @@ pub struct Bounds {
 }
 
 /// How tool outputs are limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputPolicy {
     /// By the model's window.

@@ -34,6 +34,13 @@ Examples:
   respondent check
   respondent check --config proxy-config.toml";
 
+pub(super) const SCHEMA: &str = "\
+Examples:
+  respondent schema > proxy-config.schema.json
+  respondent schema --provider > provider.schema.json
+
+A TOML file names its schema in its first line: #:schema ./proxy-config.schema.json";
+
 pub(super) const MODELS: &str = "\
 Examples:
   respondent models                        the models of the providers that are on

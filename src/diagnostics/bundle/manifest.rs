@@ -7,8 +7,9 @@ use super::error::printable;
 use super::{Bundle, BundleError, FORMAT_VERSION, MAX_TURNS};
 
 const FORMAT: &str = "respondent-bundle";
-/// The program that reads the format version 1.
+/// The programs that read the format versions 1 and 2.
 const READER_OF_VERSION_1: &str = "0.1.0";
+const READER_OF_VERSION_2: &str = "0.2.0";
 
 /// `bundle.json` of [`FORMAT_VERSION`].
 #[derive(Deserialize, Serialize)]
@@ -55,6 +56,7 @@ impl Manifest {
         if version != FORMAT_VERSION {
             let program = match version {
                 1 => format!("{READER_OF_VERSION_1}, which reads it"),
+                2 => format!("{READER_OF_VERSION_2}, which reads it"),
                 _ => format!(
                     "{}, which made it, or a newer one",
                     printable(&common.made_by)

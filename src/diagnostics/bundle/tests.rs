@@ -109,7 +109,7 @@ fn the_layout_is_the_documented_one() {
     assert_eq!(
         String::from_utf8_lossy(manifest),
         format!(
-            "{{\n  \"format\": \"respondent-bundle\",\n  \"version\": 2,\n  \"made_by\": \"{version}\",\n  \
+            "{{\n  \"format\": \"respondent-bundle\",\n  \"version\": 3,\n  \"made_by\": \"{version}\",\n  \
              \"images\": false,\n  \"encrypted\": true,\n  \"turns\": 1\n}}\n"
         )
     );
@@ -312,11 +312,11 @@ fn a_bundle_with_a_flipped_bit_is_refused() {
 #[test]
 fn other_layouts_and_fields_name_the_version_to_use() {
     let version = env!("CARGO_PKG_VERSION");
-    let made_by = |to: &str| format!("\"version\": 3,\n  \"new\": [],\n  \"made_by\": \"{to}\"");
-    let own = format!("\"version\": 2,\n  \"made_by\": \"{version}\"");
+    let made_by = |to: &str| format!("\"version\": 4,\n  \"new\": [],\n  \"made_by\": \"{to}\"");
+    let own = format!("\"version\": 3,\n  \"made_by\": \"{version}\"");
     assert_eq!(
         error(&edited(0, &own, &made_by("9.9.9"))),
-        "the bundle has layout 3, and this program knows layout 2: \
+        "the bundle has layout 4, and this program knows layout 3: \
          use respondent 9.9.9, which made it, or a newer one"
     );
     assert_eq!(
@@ -325,8 +325,17 @@ fn other_layouts_and_fields_name_the_version_to_use() {
             &own,
             "\"version\": 1,\n  \"made_by\": \"0.0.9\""
         )),
-        "the bundle has layout 1, and this program knows layout 2: \
+        "the bundle has layout 1, and this program knows layout 3: \
          use respondent 0.1.0, which reads it"
+    );
+    assert_eq!(
+        error(&edited(
+            0,
+            &own,
+            "\"version\": 2,\n  \"made_by\": \"0.2.0\""
+        )),
+        "the bundle has layout 2, and this program knows layout 3: \
+         use respondent 0.2.0, which reads it"
     );
     let message = error(&edited(0, &own, &made_by(&"9\\n".repeat(500))));
     assert!(message.len() < 600 && !message.contains('\n'), "{message}");

@@ -126,6 +126,7 @@ impl TestWebhook {
             &self.webhooks,
             &Arc::new(response),
             EventBatch::default(),
+            false,
         )
         .await
         .unwrap();

@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    const IDLE: Duration = Duration::from_secs(60);
+    const IDLE: Duration = Duration::from_mins(1);
 
     /// A timer that is looked at after two seconds.
     fn timer() -> (ReadTimer, Instant) {

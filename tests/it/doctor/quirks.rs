@@ -389,7 +389,6 @@ fn script(random: &mut SeededRandom, quirks: &[QuirkLine]) -> Value {
 /// on each file that it writes no request of a tool loop is refused, that of the Codex CLI neither;
 /// three keys are not drawn, `default_max_tokens`, `message_limit` and `cache_control`, and a small
 /// tool loop runs without them.
-#[expect(clippy::print_stdout, reason = "the figures of a seed")]
 #[kit::test]
 async fn quirks_that_are_drawn_from_all_provider_files_are_found() {
     let lines: Vec<QuirkLine> = QuirkLine::all();

@@ -231,6 +231,8 @@ async fn a_warm_up_asks_no_provider_and_is_continued() {
     assert_eq!(socket.error(400).await, "missing_required_parameter");
 }
 
+/// Promise: The body of a turn that a WebSocket keeps for the next one counts as memory until the
+/// turn has ended.
 #[kit::test]
 async fn a_body_counts_as_long_as_its_connection_needs_it() {
     const BODY: f64 = 4_000_000.0;

@@ -17,7 +17,10 @@ const _: () = assert!(PlayerWire::ALL.len() == 2);
 /// The variable that chooses rows by a part of their name.
 const ROW_VARIABLE: &str = "ROW";
 
-/// Runs a test on a runtime of its own. It panics if the test is not over after so many minutes.
+/// Runs a test on a runtime of its own.
+///
+/// # Panics
+/// If the test is not over after so many minutes.
 pub fn run(minutes: u64, test: impl Future<Output = ()>) {
     let limit = Duration::from_mins(minutes);
     #[expect(clippy::expect_used, reason = "a test without a runtime has failed")]
@@ -34,6 +37,9 @@ pub fn run(minutes: u64, test: impl Future<Output = ()>) {
 /// Runs a test for each row of a table, as many at a time as there are processors, and names those
 /// that failed. A row may take three minutes. `ROW=TEXT cargo test NAME` runs only the rows whose
 /// name contains the text.
+///
+/// # Panics
+/// If a row fails.
 pub fn rows<N, R, F>(table: impl IntoIterator<Item = (N, R)>, test: impl Fn(R) -> F + Sync)
 where
     N: ToString,

@@ -35,6 +35,7 @@ pub fn tools() -> Vec<DocumentedPart> {
 ///
 /// # Panics
 /// If the page has no such table.
+#[expect(clippy::expect_used, reason = "tests fail without the table")]
 fn table(first_cell: &str) -> Vec<DocumentedPart> {
     let docs = std::fs::read_to_string(DOCS).expect("docs/requests.md");
     let head = format!("\n| {first_cell} | |\n|---|---|\n");

@@ -98,13 +98,12 @@ impl Assembler {
                 states
             }
         };
-        match states.iter_mut().find(|(form, _)| *form == state.form) {
-            Some((form, kept)) => wire::join_state(*form, kept, state.blob),
-            None => {
-                let mut kept = String::new();
-                wire::join_state(state.form, &mut kept, state.blob);
-                states.push((state.form, kept));
-            }
+        if let Some((form, kept)) = states.iter_mut().find(|(form, _)| *form == state.form) {
+            wire::join_state(*form, kept, state.blob);
+        } else {
+            let mut kept = String::new();
+            wire::join_state(state.form, &mut kept, state.blob);
+            states.push((state.form, kept));
         }
     }
 

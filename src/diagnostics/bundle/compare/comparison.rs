@@ -270,10 +270,10 @@ fn whole(body: &[u8]) -> Option<&[u8]> {
     Some(body).filter(|body| !body.is_empty())
 }
 
-/// Shortens `plan: steps[7].repair[0]` to `plan: step 7`, and `plan: sequence[3]` to
+/// Shortens `plan: actions[7].repair[0]` to `plan: action 7`, and `plan: sequence[3]` to
 /// `plan: place 3`.
 fn plan_location(path: &str) -> String {
-    for (list, name) in [("plan: steps[", "step"), ("plan: sequence[", "place")] {
+    for (list, name) in [("plan: actions[", "action"), ("plan: sequence[", "place")] {
         if let Some((index, _)) = path
             .strip_prefix(list)
             .and_then(|rest| rest.split_once(']'))

@@ -161,7 +161,7 @@ fn what_a_loopback_changes_is_no_difference_of_a_replay() {
         turn.attempts[0].at_us += 1;
         turn.fault.as_mut().unwrap().cause = Some("connection to 127.0.0.1 closed".into());
         // The formatting of the plan does not count.
-        replace(&mut turn.plan, "{\"steps\":", "{\n  \"steps\": ");
+        replace(&mut turn.plan, "{\"actions\":", "{\n  \"actions\": ");
     });
     assert_eq!(found, []);
 }
@@ -173,11 +173,11 @@ fn what_is_not_the_request_is_named() {
         &[
             (
                 |turn| replace(&mut turn.plan, r#"["moved"]"#, r#"["orphan"]"#),
-                &["plan: step 1"],
+                &["plan: action 1"],
             ),
             (
                 |turn| replace(&mut turn.plan, r#","keep"]"#, r#",{"drop":"it is empty"}]"#),
-                &["plan: step 2"],
+                &["plan: action 2"],
             ),
             (
                 |turn| replace(&mut turn.plan, r#"{"result":1}"#, r#"{"stray":1}"#),

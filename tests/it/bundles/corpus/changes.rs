@@ -39,7 +39,7 @@ const CHANGES: &[Change] = &[
         file: "turns/1/plan.json",
         from: "keep",
         to: "drop",
-        difference: "plan: step 0: \"drop\" -> \"keep\"",
+        difference: "plan: action 0: \"drop\" -> \"keep\"",
     },
 ];
 
