@@ -399,8 +399,8 @@ internal proxy never server_error internal_error server_error/invalid_prompt";
         }
     }
 
-    /// The status for others and for Codex as the kind is by itself, after a 451 that stays, after a
-    /// 503 that may pass, and with a long pause; then whether each of the last three is final.
+    /// The status for others and for Codex as the kind is by itself, after a 451 that stays, after
+    /// a 503 that may pass, and with a long pause; then whether each of the last three is final.
     const STATUSES: &str = "\
 invalid_request 400/400 400/400 400/400 400/400 final - -
 model_not_found 404/404 404/404 404/404 404/404 final - -

@@ -106,7 +106,7 @@ pub(crate) mod tests {
             ),
             (
                 SharedPatch::OmitParameter(Parameter::Strict).into(),
-                json!({"shared": {"without": "strict"}}),
+                json!({"shared": {"omit_parameter": "strict"}}),
             ),
             (
                 SharedPatch::Schema(rules).into(),

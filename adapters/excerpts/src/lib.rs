@@ -2,12 +2,8 @@
 //!
 //! # The code
 //!
-//! Tool outputs as text: their kind and size, and the shorter texts that are sent to a model instead
-//! of them.
-//!
-//! [`measure()`] classifies and measures a text, and [`ExcerptSource`], [`notice`] and [`first_page`]
-//! make the shorter texts. All of them depend on their arguments alone, so that the same output is
-//! always shortened to the same bytes, which caches of prompts need.
+//! [`measure()`] classifies and measures a text, and [`ExcerptSource`], [`notice`] and
+//! [`first_page`] make the shorter texts. All of them depend on their arguments alone.
 
 mod classify;
 mod codex_header;

@@ -186,8 +186,8 @@ impl<S: Sink> Answer<'_, S> {
         }
     }
 
-    /// Passes the events of a piece to the assembler of the round. Returns the fault of an event, if
-    /// there is one; what is behind it is not read.
+    /// Passes the events of a piece to the assembler of the round. Returns the fault of an event,
+    /// if there is one; what is behind it is not read.
     fn assemble(
         &mut self,
         round: &mut Round,

@@ -5,6 +5,7 @@ use futures_util::future::join_all;
 use kit::player::{Player, PlayerRequest, ScriptedAnswer};
 use kit::session::SeededRandom;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::two_owners::{SeedOnFailure, seed};
 use super::{asks, client, id, ok, says, send};
@@ -21,6 +22,9 @@ const BESIDES: usize = 10 * MIB;
 const LARGE: usize = 8 * MIB;
 /// The bytes of the pieces in which a provider sends a large text.
 const PIECE: usize = 64 * 1024;
+
+/// Held by each of these tests: each of them alone keeps two processors busy.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// A request for which the program needs much memory.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +126,10 @@ async fn start(names: &[&str], counted: bool) -> (Proxy, Player) {
         .await
         .unwrap();
     let mut setup = Setup::new()
-        .server(&format!("memory = {BUDGET}"))
+        // A busy machine may take long to read what has arrived.
+        .server(&format!(
+            "memory = {BUDGET}\nheader_timeout = \"1h\"\nbody_timeout = \"1h\""
+        ))
         .env("RESPONDENT_TOKEN", "operator-token-1")
         .tables(&format!(
             "[jobs]\nrunning = {}\n[capture]\nmode = \"off\"",
@@ -332,13 +339,15 @@ async fn write(mut socket: Socket, kind: LargeRequest, last: String) {
 /// read of the store: what it counts is what lives, an answer costs at most four times its size,
 /// and beyond the budget new requests wait for a moment and are refused with 503 and `Retry-After`,
 /// and running turns go on. `/metrics` shows what is used.
-#[kit::test(minutes = 5)]
+#[kit::test(minutes = 10)]
 async fn whatever_a_client_asks_for_of_what_is_stored_the_memory_has_its_limit() {
+    let _alone = ALONE.lock().await;
     each_large_request(false).await;
 }
 
-#[kit::test(minutes = 5)]
+#[kit::test(minutes = 10)]
 async fn what_is_counted_of_what_is_stored_is_what_lives() {
+    let _alone = ALONE.lock().await;
     each_large_request(true).await;
 }
 
@@ -415,8 +424,9 @@ async fn check_counted(proxy: &Proxy, at_rest: [usize; 2], what: &str) -> usize 
 }
 
 /// Three owners store and ask for much at random, and each of them has small turns between.
-#[kit::test(minutes = 5)]
+#[kit::test(minutes = 10)]
 async fn three_owners_at_once_are_answered_whatever_they_ask_for_and_nothing_is_lost() {
+    let _alone = ALONE.lock().await;
     let seed = seed();
     let _seed = SeedOnFailure(seed);
     let mut random = SeededRandom::new(seed);

@@ -1,5 +1,5 @@
-//! Tool outputs as text. [`text()`] decodes the output of an item; the crate `excerpts` measures and
-//! shortens it.
+//! Tool outputs as text. [`text()`] decodes the output of an item; the crate `excerpts` measures
+//! and shortens it.
 
 mod text;
 
