@@ -109,7 +109,7 @@ impl<'a> AnswerTranslation<'a> {
     fn fail(&mut self, mut fault: Fault) {
         let request = FailedRequest {
             provider: self.provider,
-            path: "",
+            path: wire::endpoint(self.provider.dialect_for(self.model).quirks.wire()),
             model: self.model,
             key: None,
             is_answered: true,
@@ -118,5 +118,29 @@ impl<'a> AnswerTranslation<'a> {
         request.explain(&mut fault);
         self.assembler.fail(&fault, &mut self.events);
         self.fault = Some(fault);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::responses::request::TurnSource;
+
+    #[test]
+    fn an_answer_that_breaks_off_ends_with_a_fault() {
+        let provider = registry::ProviderSpec::default().to_provider("acme");
+        let source = TurnSource::new(r#"{"model":"m","input":"go","stream":true}"#.to_owned());
+        let turn = source.turn().unwrap();
+        let mut answer = AnswerTranslation::new(&turn, (&provider, "m"), "resp_1", 1);
+        let chunk = br#"data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}"#;
+        let mut events = answer.feed(&[chunk.as_slice(), b"\n\n"].concat());
+        assert!(answer.fault().is_none());
+        events.extend(answer.end());
+        let events = String::from_utf8(events).unwrap();
+        assert_eq!(events.matches("event: response.failed\n").count(), 1);
+        assert!(events.ends_with("data: [DONE]\n\n"), "{events}");
+        let message = &answer.fault().unwrap().message;
+        assert!(message.contains("/chat/completions"), "{message}");
+        assert_eq!(answer.end(), b"");
     }
 }

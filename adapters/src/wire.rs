@@ -37,7 +37,7 @@ pub struct WireRequest {
     pub encoded: Encoded,
 }
 
-/// What the address of the endpoint ends with: a base URL that ends so names too much.
+/// The path of the endpoint below the base URL. A base URL that ends with it is a mistake.
 pub fn endpoint(wire: Wire) -> &'static str {
     match wire {
         Wire::Chat => chat::PATH,

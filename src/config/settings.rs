@@ -112,7 +112,7 @@ pub struct ServerConfig {
     /// Maximum bytes of all requests, answers, recordings and memories; `None` for 512 MiB, or
     /// what the other settings need if that is more.
     pub memory: Option<usize>,
-    /// Maximum number of open client connections with a request.
+    /// Maximum number of open client connections; in a burst of new ones up to twice as many.
     pub max_connections: usize,
     /// The log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,

@@ -18,9 +18,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The connections that are open. Made by the listener, which waits here with each connection that
 /// it has accepted; others wait in the kernel's queue.
 ///
-/// Beyond the limit each new connection takes the place of the oldest one without a known owner,
-/// once that has had the time for a request. In a burst none has had it, so connections without a
-/// request may take as many places again, and nobody waits until the first of the burst is old.
+/// Beyond the limit each new connection takes the place of the oldest one without a known owner, if
+/// that one has had [`FIRST_REQUEST_TIME`]. In a burst of connections all are younger, so up to
+/// twice the limit may be open: nobody waits until the first one of the burst is old enough.
 pub(super) struct OpenConnections {
     limit: usize,
     open: Mutex<Numbered>,
@@ -45,7 +45,7 @@ pub(super) struct ConnectionPlace {
 }
 
 impl OpenConnections {
-    /// Room for `limit` connections with a request, and as many without.
+    /// Room for `limit` connections, and for twice as many in a burst.
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -106,8 +106,7 @@ impl Numbered {
             .count()
     }
 
-    /// Closes the oldest connection without a known owner, which counts for no owner, if it is open
-    /// for so long.
+    /// Closes the oldest connection without a known owner, if it is open for at least this time.
     fn close_oldest(&mut self, least_age: Duration) {
         let now = Instant::now();
         let mut connections = self.connections.iter();

@@ -89,8 +89,8 @@ impl ReadTimer {
         Fault::of_provider(Kind::Timeout, predicate)
     }
 
-    /// Reading goes on after what was due at `since`: sending may have taken as long as the client
-    /// wanted. Returns the time.
+    /// Reading goes on. The provider is not blamed for the time from `since` until now, in which
+    /// events were sent and nothing was read. Returns the present time.
     pub(super) fn read_on(&mut self, since: Instant) -> Instant {
         self.read_since = Instant::now();
         self.last_chunk += self.read_since - since;
