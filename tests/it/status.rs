@@ -36,10 +36,9 @@ pub async fn status(proxy: &Proxy, setup: &Setup) -> Value {
 
 /// What `respondent status` prints.
 pub async fn run_status(proxy: &Proxy, setup: &Setup, flags: &[&str]) -> String {
-    let address = proxy.address.to_string();
-    let setup = setup.clone().arg("--listen").arg(&address).arg("status");
-    let setup = flags.iter().fold(setup, |setup, flag| setup.arg(flag));
-    let (code, out, err) = setup.run(proxy.folder.path()).await;
+    let (code, out, err) = proxy
+        .run_command(setup, &[&["status"], flags].concat())
+        .await;
     assert_eq!(code, 0, "{out}{err}");
     out
 }

@@ -44,8 +44,9 @@ async fn run_in(folder: &Path, setup: &Setup, args: &str) -> End {
 
 /// Runs a command in the folder of a running server, with its configuration.
 pub async fn run(proxy: &Proxy, args: &str) -> End {
-    let setup = Setup::new().arg("--listen").arg(&proxy.address.to_string());
-    run_in(proxy.folder.path(), &setup, args).await
+    let args: Vec<&str> = args.split(' ').collect();
+    let (code, out, err) = proxy.run_command(&Setup::new(), &args).await;
+    End { code, out, err }
 }
 
 fn setup() -> Setup {
