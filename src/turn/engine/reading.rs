@@ -33,8 +33,9 @@ impl<S: Sink> Answer<'_, S> {
         loop {
             let chunk_len = ctx.director().and_then(TurnDirector::next_chunk_len);
             let chunk = tokio::select! {
+                // What has arrived is read before anything else is looked at, so that an event
+                // does not pay for that.
                 biased;
-                () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
                 // Not when the timer is due: an answer with always more to read would keep it from
                 // being looked at.
                 chunk = answer.read(chunk_len), if timer.allows_reading() => match chunk {
@@ -43,6 +44,7 @@ impl<S: Sink> Answer<'_, S> {
                     Err(_) if reader.is_complete() => None,
                     Err(fault) => return Err(fault),
                 },
+                () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
                 () = timer.due() => {
                     if self.do_what_is_due(round, &mut reader, &mut timer).await? {
                         return Ok(());
