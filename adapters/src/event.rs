@@ -209,6 +209,16 @@ impl ReasoningStateForm {
     }
 }
 
+/// A member of a provider's JSON that holds reasoning state, such as a signature: opaque base64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReasoningStateMember {
+    /// The name of the member.
+    pub name: &'static str,
+    /// A word that is near such a member, and not near another one of this name; empty if there is
+    /// no other one.
+    pub beside: &'static str,
+}
+
 /// A citation of a web page in the text that is being written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Citation<'a> {

@@ -16,7 +16,7 @@ pub use crate::chat::reasoning_fields::ReasoningField;
 use crate::effort::EffortLevels;
 pub use crate::encode_options::EncodeOptions;
 use crate::encoded::{self, Encoded};
-use crate::event::{DataKind, Event, ReasoningStateForm};
+use crate::event::{DataKind, Event, ReasoningStateForm, ReasoningStateMember};
 use crate::fault::{Fault, Kind, Retry};
 use crate::plan::Plan;
 use crate::provider_error;
@@ -43,6 +43,16 @@ pub fn endpoint(wire: Wire) -> &'static str {
         Wire::Chat => chat::PATH,
         Wire::Responses => relay::PATH,
     }
+}
+
+/// The JSON members in which providers put reasoning state.
+pub fn reasoning_state_members() -> impl Iterator<Item = ReasoningStateMember> {
+    let members = Wire::VARIANTS.iter().map(|wire| match wire {
+        Wire::Chat => chat::reasoning_state::MEMBERS.as_slice(),
+        // Its `encrypted_content` is part of the Responses API.
+        Wire::Responses => &[],
+    });
+    members.flatten().copied()
 }
 
 /// Encodes the request of a turn. Fails if an item cannot be sent, or the request would be too

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::event::ReasoningStateForm;
+use crate::event::{ReasoningStateForm, ReasoningStateMember};
 
 /// `reasoning_details` (OpenRouter's API). A piece is some of their objects as JSON, separated by
 /// commas; what is kept is the array of all.
@@ -10,6 +10,23 @@ pub(super) const REASONING_DETAILS: ReasoningStateForm = ReasoningStateForm::new
 
 /// The `extra_content` of a call as JSON: Gemini's thought signature in its OpenAI-compatible API.
 pub(super) const EXTRA_CONTENT: ReasoningStateForm = ReasoningStateForm::new('x');
+
+/// The members of both forms in which servers put their state.
+pub(crate) const MEMBERS: [ReasoningStateMember; 3] = [
+    ReasoningStateMember {
+        name: "signature",
+        beside: "",
+    },
+    ReasoningStateMember {
+        name: "thought_signature",
+        beside: "",
+    },
+    // Of the type `reasoning.encrypted`. In other objects it may be a file.
+    ReasoningStateMember {
+        name: "data",
+        beside: "encrypted",
+    },
+];
 
 /// All forms of this wire.
 pub(crate) const FORMS: [ReasoningStateForm; 2] = [REASONING_DETAILS, EXTRA_CONTENT];

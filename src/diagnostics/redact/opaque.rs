@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use adapters::baggage::Baggage;
 use adapters::compaction_blob::CompactionBlob;
+use adapters::event::ReasoningStateMember;
 use adapters::origin;
+use adapters::wire;
 use bytes::Bytes;
 use memchr::memmem;
 use regex::bytes::Regex;
@@ -27,9 +29,6 @@ static SIGNATURE: LazyLock<Regex> =
 
 /// JSON members that contain a file.
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
-/// JSON members that contain something opaque if it looks like it.
-const SIGNATURES: [&[u8]; 3] = [b"signature", b"thought_signature", b"data"];
-
 /// The placeholder for opaque contents, see [`by_hash`].
 static HASH: LazyLock<Regex> =
     LazyLock::new(|| constant_regex(r"(?-u)\A(?:sha256/[0-9a-f]*)?A*=*\z"));
@@ -43,7 +42,12 @@ enum OpaqueContent {
 
 /// Whether a JSON member of this name may contain something opaque.
 pub(super) fn may_be_opaque(name: &[u8]) -> bool {
-    name == b"encrypted_content" || FILES.contains(&name) || SIGNATURES.contains(&name)
+    name == b"encrypted_content" || FILES.contains(&name) || reasoning_state(name).is_some()
+}
+
+/// The member of this name that holds reasoning state of a provider, if it looks like that.
+fn reasoning_state(name: &[u8]) -> Option<ReasoningStateMember> {
+    wire::reasoning_state_members().find(|member| member.name.as_bytes() == name)
 }
 
 impl Scrubber {
@@ -137,9 +141,7 @@ fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<O
         let is_ours = Baggage::open(value).is_some() || CompactionBlob::open(value).is_some();
         return (!is_ours).then_some(OpaqueContent::Encrypted);
     }
-    if !SIGNATURES.contains(&name) {
-        return None;
-    }
+    let member = reasoning_state(name)?;
     let (start, end) = (parts.first()?.start, parts.last()?.end);
     let bytes = parts.iter().filter_map(|part| text.get(part.clone()));
     let joined: Vec<u8> = bytes.flatten().copied().collect();
@@ -151,9 +153,10 @@ fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<O
     }
     let around = text.get(start.saturating_sub(256)..start)?;
     let behind = text.get(end..text.len().min(end + 256))?;
-    let is_encrypted = name != b"data"
-        || memmem::find(around, b"encrypted").is_some()
-        || memmem::find(behind, b"encrypted").is_some();
+    let word = member.beside.as_bytes();
+    let is_encrypted = [around, behind]
+        .into_iter()
+        .any(|text| memmem::find(text, word).is_some());
     Some(if is_encrypted {
         OpaqueContent::Encrypted
     } else {
