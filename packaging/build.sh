@@ -3,7 +3,7 @@
 #
 #   packaging/build.sh [PROGRAM [FOLDER]]
 #
-#   PROGRAM   the program to pack, by default that of the release build
+#   PROGRAM   the program to pack, by default that of the profile `dist`
 #   FOLDER    where the packages go, by default `packages` in the target folder; older ones in it are deleted
 #
 # Nothing is compiled: the tools that do so for a Rust program (maturin, cargo-deb) must be compiled themselves, or
@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=${CARGO_TARGET_DIR:-target}
-program=$(realpath "${1:-$target/release/respondent}")
+program=$(realpath "${1:-$target/dist/respondent}")
 packages=${2:-$target/packages}
 version=$("$program" --version | cut -d' ' -f2)
 work=$(mktemp -d)

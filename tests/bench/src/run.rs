@@ -98,7 +98,9 @@ pub(crate) fn proxy(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     };
     path.canonicalize().with_context(|| {
         let path = path.display();
-        format!("no proxy at {path}; build it (`cargo build --release`) or name it (`--proxy`)")
+        format!(
+            "no proxy at {path}; build it (`cargo build --profile dist`) or name it (`--proxy`)"
+        )
     })
 }
 
