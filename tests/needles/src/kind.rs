@@ -6,6 +6,7 @@ use crate::{
     builds::{BuildLog, StackDump, TestLog},
     code::{Diff, SourceCode},
     foreign_logs::{ChineseLog, LocalizedLog},
+    held_out,
     logs::{Journal, ServerLog},
     more_formats,
     pages::{HtmlPage, Markdown, Prose, SearchResults},
@@ -94,10 +95,21 @@ pub(crate) enum NeedleKind {
     Commits,
     Hcl,
     Units,
+    ExpandedRows,
+    Bibliography,
+    TextProto,
+    Tap,
+    Logfmt,
+    SExpressions,
+    Sections,
+    Graph,
+    Turtle,
+    Scan,
+    Colons,
 }
 
 impl NeedleKind {
-    pub(crate) const ALL: [Self; 46] = [
+    pub(crate) const ALL: [Self; 57] = [
         Self::Build,
         Self::Tests,
         Self::ServerLog,
@@ -144,6 +156,17 @@ impl NeedleKind {
         Self::Commits,
         Self::Hcl,
         Self::Units,
+        Self::ExpandedRows,
+        Self::Bibliography,
+        Self::TextProto,
+        Self::Tap,
+        Self::Logfmt,
+        Self::SExpressions,
+        Self::Sections,
+        Self::Graph,
+        Self::Turtle,
+        Self::Scan,
+        Self::Colons,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -194,6 +217,17 @@ impl NeedleKind {
             Self::Commits => "commits",
             Self::Hcl => "hcl",
             Self::Units => "units",
+            Self::ExpandedRows => "expanded-rows",
+            Self::Bibliography => "bibliography",
+            Self::TextProto => "text-proto",
+            Self::Tap => "tap",
+            Self::Logfmt => "logfmt",
+            Self::SExpressions => "s-expressions",
+            Self::Sections => "sections",
+            Self::Graph => "graph",
+            Self::Turtle => "turtle",
+            Self::Scan => "scan",
+            Self::Colons => "colons",
         }
     }
 
@@ -201,12 +235,13 @@ impl NeedleKind {
     pub(crate) fn question(self) -> &'static str {
         match self {
             Self::Build => "Build the workspace and tell me how it went.",
-            Self::Tests | Self::JUnit => "Run the tests and tell me how they went.",
+            Self::Tests | Self::JUnit | Self::Tap => "Run the tests and tell me how they went.",
             Self::ServerLog
             | Self::ChineseLog
             | Self::LocalizedLog
             | Self::Journal
-            | Self::TraceLog => "Have a look at the log of today.",
+            | Self::TraceLog
+            | Self::Logfmt => "Have a look at the log of today.",
             Self::Csv | Self::JsonArray | Self::JsonLines | Self::Sql => {
                 "Look through the sales before we close the month."
             }
@@ -228,16 +263,23 @@ impl NeedleKind {
             Self::StackDump => "The service is slow. What are its threads doing?",
             Self::Table => "What is running at the moment?",
             Self::Listing => "What lies in this folder?",
-            Self::LockFile | Self::Packages | Self::Installed | Self::Pom => {
-                "Which packages do we use?"
-            }
+            Self::LockFile
+            | Self::Packages
+            | Self::Installed
+            | Self::Pom
+            | Self::Bibliography
+            | Self::Graph => "Which packages do we use?",
             Self::KeyValues | Self::KernelSettings | Self::Environment => {
                 "Explain the settings of this machine."
             }
             Self::Metrics | Self::Units => "How is the service doing?",
             Self::Calendar | Self::Commits => "What happens this week?",
-            Self::Hcl => "Is our cluster as it should be?",
-            Self::Ldif | Self::LongCells => "Who has an account here?",
+            Self::Hcl | Self::ExpandedRows | Self::TextProto | Self::SExpressions | Self::Scan => {
+                "Is our cluster as it should be?"
+            }
+            Self::Ldif | Self::LongCells | Self::Sections | Self::Turtle | Self::Colons => {
+                "Who has an account here?"
+            }
         }
     }
 
@@ -289,6 +331,17 @@ impl NeedleKind {
             Self::Commits => Box::new(Records::new(scene, &more_formats::COMMITS)),
             Self::Hcl => Box::new(Records::new(scene, &more_formats::HCL)),
             Self::Units => Box::new(Records::new(scene, &more_formats::UNITS)),
+            Self::ExpandedRows => Box::new(Records::new(scene, &held_out::EXPANDED_ROWS)),
+            Self::Bibliography => Box::new(Records::new(scene, &held_out::BIBLIOGRAPHY)),
+            Self::TextProto => Box::new(Records::new(scene, &held_out::TEXT_PROTO)),
+            Self::Tap => Box::new(Records::new(scene, &held_out::TAP)),
+            Self::Logfmt => Box::new(Records::new(scene, &held_out::LOGFMT)),
+            Self::SExpressions => Box::new(Records::new(scene, &held_out::S_EXPRESSIONS)),
+            Self::Sections => Box::new(Records::new(scene, &held_out::SECTIONS)),
+            Self::Graph => Box::new(Records::new(scene, &held_out::GRAPH)),
+            Self::Turtle => Box::new(Records::new(scene, &held_out::TURTLE)),
+            Self::Scan => Box::new(Records::new(scene, &held_out::SCAN)),
+            Self::Colons => Box::new(Records::new(scene, &held_out::COLONS)),
         }
     }
 }

@@ -171,13 +171,17 @@ impl Line {
         bare.starts_with(['}', ')', ']']) || bare.starts_with("</") || bare == "end"
     }
 
-    /// Whether it only divides records.
+    /// Whether it only divides records. So does a line in brackets or of signs that occurs again,
+    /// such as `[STREAM]` or `-[ RECORD ]---`.
     fn divides(self, text: &str) -> bool {
         let bare = self.bare(text);
+        let signs = bare.bytes().take_while(|byte| b"-=*+~_[".contains(byte));
+        let is_frame = bare.starts_with('[') && bare.ends_with(']') || signs.count() > 1;
         bare == "}"
             || ["---", "BEGIN", "END"]
                 .iter()
                 .any(|it| bare.starts_with(it))
+            || is_frame && !self.is_unique(text)
     }
 
     /// Whether the last cell of this row of a table goes on in the next line.
@@ -260,7 +264,8 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
     if name.is_some() {
         return name.map(range);
     }
-    let mut level = odd.indent;
+    // What follows the end of a record is about it.
+    let mut level = odd.indent + usize::from(odd.closes(text));
     // The lines of the record, the last one first, and how many of them are below a blank line.
     let (mut lines, mut paragraph) = (Vec::new(), None);
     for line in above() {

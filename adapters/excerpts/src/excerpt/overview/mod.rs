@@ -11,7 +11,6 @@ mod headings;
 mod hits;
 mod secrets;
 mod settings;
-mod sites;
 mod table;
 
 use super::html;
@@ -27,7 +26,7 @@ pub(super) enum Overview {
     Hits(HitCounts),
     Diff(diff::ChangedFiles),
     Table(table::Columns),
-    Page(headings::Headings, sites::Sites),
+    Page(headings::Headings),
 }
 
 impl Overview {
@@ -52,14 +51,11 @@ impl Overview {
                 let (columns, spots) = table::read(text, separator);
                 (Self::Table(columns), spots)
             }
-            (_, OutputKind::WebOrSearch) => {
-                let page = Self::Page(headings::read(text, form), sites::read(text));
-                (page, Vec::new())
-            }
+            (_, OutputKind::WebOrSearch) => (Self::Page(headings::read(text, form)), Vec::new()),
             (_, OutputKind::FileOrCodeOutput) => {
                 let headings = headings::read(text, form);
                 if headings.are_many() {
-                    (Self::Page(headings, sites::Sites::default()), Vec::new())
+                    (Self::Page(headings), Vec::new())
                 } else {
                     (Self::Nothing, settings::read(text))
                 }
@@ -72,14 +68,11 @@ impl Overview {
     /// The lines that describe the output, in at most `room` characters.
     pub(super) fn text(&self, room: usize) -> String {
         match self {
-            Self::Nothing => String::new(),
             Self::Hits(hits) => hits.text(room / 8),
             Self::Diff(files) => files.text(room / 8),
             Self::Table(columns) => columns.text(room / 6),
-            Self::Page(headings, sites) if headings.are_many() => {
-                headings.text(room / 10) + &sites.count()
-            }
-            Self::Page(_, sites) => sites.count() + &sites.text(room / 10),
+            Self::Page(headings) if headings.are_many() => headings.text(room / 10),
+            Self::Page(_) | Self::Nothing => String::new(),
         }
     }
 }

@@ -70,24 +70,6 @@ fn the_files_with_fewest_hits_are_named_where_there_are_many() {
     );
 }
 
-#[test]
-fn the_sites_of_search_results_are_counted() {
-    let result = |at: usize| {
-        let site = if at == 400 { "quay" } else { name(at % 3) };
-        format!(
-            "Title: The {} of part {at}\nURL: https://{site}.example/{at}\nSnippet: A {} in part {at}.\n\n",
-            name(at),
-            name(at + 4)
-        )
-    };
-    let text: String = (0..900).map(result).collect();
-    let shown = shown(&text, 3_800);
-    assert!(
-        shown.contains("Addresses by site, 4 sites: ") && shown.contains(", quay.example 1\n"),
-        "{shown}"
-    );
-}
-
 /// A diff of two files, in which each hunk renames a type, with these lines in the middle.
 fn diff(lines: &str) -> String {
     let hunk = |at: usize| {

@@ -6,7 +6,28 @@ use super::shown;
 /// A format: what stands above the records, a record with this name and state, and the end.
 type RecordForm = (&'static str, fn(&str, &str) -> String, &'static str);
 
-const FORMS: [RecordForm; 17] = [
+const FORMS: [RecordForm; 20] = [
+    (
+        "",
+        |ship, state| format!("[SHIP]\nhull={ship}\nflag=blue\nmast=oak\nstate={state}\n[/SHIP]\n"),
+        "",
+    ),
+    (
+        "",
+        |ship, state| {
+            format!("-[ RECORD ]--\nhull  | {ship}\nflag  | blue\nmast  | oak\nstate | {state}\n")
+        },
+        "",
+    ),
+    (
+        "",
+        |ship, state| {
+            format!(
+                "ship {{\n  id: \"{ship}\"\n  flag: \"blue\"\n  mast {{ wood: 1 }}\n}}  # {state}\n"
+            )
+        },
+        "",
+    ),
     (
         "ships:\n",
         |ship, state| {
