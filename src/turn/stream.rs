@@ -3,12 +3,17 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use adapters::fault::Fault;
 use bytes::Bytes;
 use http_body::Frame;
 
 use super::sink::ChunkSlot;
+
+/// How long after the limit of a turn its client may take no byte of the stream, or its last
+/// message may go out. The client gets the last event in this time.
+pub const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
 
 /// A running engine that writes to a slot. Its error is a fault before anything was sent.
 pub(super) type EngineFuture = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;

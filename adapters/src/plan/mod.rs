@@ -55,7 +55,7 @@ pub use bounds::{Bounds, OutputPolicy};
 pub use cache::{CachedOutput, NoCache, PlanCache};
 pub use excerpts::Retention;
 pub use replacement::{Artifact, Replacement, ReplacementKind};
-pub use unshortened_from::{OutputMark, UnshortenedFrom};
+pub use unshortened_from::{OutputMark, UnshortenedFrom, hash_ends};
 
 use call_ids::CallIdAllocator;
 use item_role::ItemRole;

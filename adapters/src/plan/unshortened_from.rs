@@ -7,8 +7,17 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::turn::Item;
 
-/// Outputs are fingerprinted by their length and this many bytes from each end.
+/// Outputs are fingerprinted by their length and this many bytes from each end. To hash all of
+/// every output would take too long.
 const HASHED_END: usize = 256;
+
+/// Hashes the length and the ends of a text.
+pub fn hash_ends(hash: &mut Xxh3, text: &[u8]) {
+    hash.update(&text.len().to_le_bytes());
+    hash.update(text.get(..HASHED_END).unwrap_or(text));
+    let end = text.len().saturating_sub(HASHED_END);
+    hash.update(text.get(end..).unwrap_or_default());
+}
 
 /// No outputs are added to more marks than this; the last batch may exceed it.
 const MAX_MARKS: usize = 512;
@@ -41,10 +50,7 @@ impl OutputMark {
         let id = item.call_id().unwrap_or_default();
         hash.update(&id.len().to_le_bytes());
         hash.update(id.as_bytes());
-        hash.update(&output.len().to_le_bytes());
-        hash.update(output.get(..HASHED_END).unwrap_or(output));
-        let end = output.len().saturating_sub(HASHED_END);
-        hash.update(output.get(end..).unwrap_or_default());
+        hash_ends(&mut hash, output);
         Some(Self(hash.digest()))
     }
 }

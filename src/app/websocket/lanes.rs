@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use adapters::fault::{Fault, Kind, Retry};
 use adapters::responses::client_event::CreateEvent;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::metrics::{Metrics, OpenStream};
 use crate::net::memory::MemoryShare;
-use crate::turn::EventStream;
+use crate::turn::{EventStream, LAST_EVENT_ROOM};
 
 /// The most turns that run at once.
 const MAX_RUNNING: usize = 16;
@@ -21,8 +20,6 @@ const MAX_RUNNING: usize = 16;
 const MAX_NAMED: usize = 32;
 /// The most turns that wait.
 const MAX_WAITING: usize = 64;
-/// How long after its limit a turn may take to send its last event.
-const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
 
 /// The lanes of a connection, in the order in which they were used first.
 pub(super) struct Lanes {

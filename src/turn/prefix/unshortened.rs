@@ -4,16 +4,12 @@
 use std::collections::BTreeMap;
 
 use adapters::json;
-use adapters::plan::{OutputMark, Plan, Replacement, ReplacementKind, SequenceEntry};
+use adapters::plan::{OutputMark, Plan, Replacement, ReplacementKind, SequenceEntry, hash_ends};
 use adapters::purpose::SummaryMode;
 use adapters::turn::{Item, Turn};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::fingerprint::PartHash;
-
-/// Outputs are fingerprinted by their length and this many bytes from each end. To hash all of
-/// every output would take too long.
-const HASHED_END: usize = 256;
 
 /// A request with nothing shortened.
 #[derive(Debug)]
@@ -149,10 +145,7 @@ impl Original {
         };
         let bytes = original.get().as_bytes();
         let mut hasher = Xxh3::new();
-        hasher.update(&bytes.len().to_le_bytes());
-        hasher.update(bytes.get(..HASHED_END).unwrap_or(bytes));
-        let end = bytes.len().saturating_sub(HASHED_END);
-        hasher.update(bytes.get(end..).unwrap_or_default());
+        hash_ends(&mut hasher, bytes);
         let more = shown.map_or(0, |shown| {
             let sent = 2 + json::escaped_len(&shown.text);
             bytes.len().saturating_sub(sent)

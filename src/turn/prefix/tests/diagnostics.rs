@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::RecentRequests;
 use super::{TestRequest, call, output, request, user};
 
-/// A history of so many turns.
+/// A history of this many turns.
 fn history(turns: usize, random: &mut SeededRandom) -> Vec<Value> {
     let mut items = vec![user("go")];
     for turn in 0..turns {

@@ -103,7 +103,7 @@ fn round(name: &str, outputs: &[String]) -> Vec<Value> {
         .collect()
 }
 
-/// Lines with so many characters in all.
+/// Lines with this many characters in all.
 fn lines(chars: usize) -> String {
     // Lines with other words, which are not folded.
     let text = "line 0123\nrow 01234\n".repeat(chars / 20 + 1);
