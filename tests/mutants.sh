@@ -141,7 +141,7 @@ row access "a form without a body is taken for no form" src/serve/routes.rs \
   it posts_that_need_no_preflight_are_refused
 row access "a stream outlives the token that asked for it" src/jobs/viewer.rs \
   's/if self.is_done || !self.is_admitted() {/if self.is_done || (self.is_done \&\& !self.is_admitted()) {/' it \
-  the_events_of_a_run_end_with_the_token_that_asked_for_them
+  the_events_of_a_job_end_with_the_token_that_asked_for_them
 row access "a connection goes on without its token" src/app/websocket/mod.rs \
   's/config.admits(&request.owner, request.by)/config.admits(\&request.owner, request.by) || true/' it \
   a_connection_ends_with_the_token_that_opened_it
@@ -183,15 +183,15 @@ row durability "the terminal event is written before the response" src/jobs/log.
 row durability "the last events are not written" src/jobs/log.rs \
   's/webhooks, response, batch, false).await {/webhooks, response, EventBatch::default(), false).await {/' \
   lib the_last_events_are_written_with_the_response
-row durability "a run that had begun begins again" src/jobs/recovery.rs \
+row durability "a job that had begun begins again" src/jobs/recovery.rs \
   's/JobState::Running | JobState::Ended => self.end_interrupted(job).await,/JobState::Running | JobState::Ended => self.wait_again(job).await,/' it \
-  a_run_that_was_interrupted_ends_as_failed
+  a_job_that_was_interrupted_ends_as_failed
 row durability "an event is deleted before it is delivered" src/jobs/webhooks/mod.rs \
   's/let sent = attempt::send(/shared.store.end_delivery(name, delivery.response).await?; let sent = attempt::send(/' \
   it an_event_is_told_again_after_the_program_was_killed
 row durability "one that cannot be written fails the others" src/store/group_commit.rs \
   's/^    for mut change in changes {/    for mut change in changes.into_iter().take(0) {/' \
-  lib events_that_cannot_be_written_do_not_fail_those_of_other_runs
+  lib events_that_cannot_be_written_do_not_fail_those_of_other_jobs
 row durability "a store of a newer version is used" src/store/schema.rs \
   's/return Err(StoreError::Newer(version));/return Ok(());/' \
   lib the_store_of_a_newer_version_is_left_alone
@@ -207,7 +207,7 @@ row deletion "nothing is deleted" src/store/sweep.rs \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row deletion "a response that is deleted leaves its events" src/app/stored/responses.rs \
   's/        jobs.forget(&owner, &id);/        let _ = jobs;/' \
-  it a_run_that_is_deleted_is_gone_with_its_events
+  it a_job_that_is_deleted_is_gone_with_its_events
 row deletion "a purge keeps the log" src/store/inspection.rs \
   's/if connection.execute_batch("VACUUM").is_err() {/if false {/' \
   lib a_purge_leaves_no_row_and_no_text_in_any_file
@@ -218,9 +218,9 @@ row memory "memory has no limit" src/net/memory/mod.rs \
 row memory "a body takes its memory step by step" src/serve/body.rs \
   's/share.request(memory_of(likely, likely)).await?;/share.request(memory_of(0, 0)).await?;/' it \
   a_body_has_all_of_its_memory_before_it_is_read_or_waits_with_nothing_in_hand
-row memory "requests of runs that wait stay in memory" src/jobs/queue.rs \
+row memory "requests of jobs that wait stay in memory" src/jobs/queue.rs \
   's/^        drop(accepted.memory);/        std::mem::forget(accepted.memory);/' it \
-  requests_of_runs_that_wait_are_on_the_disk_alone
+  requests_of_jobs_that_wait_are_on_the_disk_alone
 
 row limits "a client has any number of turns at once" src/turn/owner_limits.rs \
   's/is_some_and(|most| count >= most)/is_some_and(|most| count > most + 9)/' it \

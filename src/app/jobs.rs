@@ -10,18 +10,18 @@ use super::{AppState, respond_with_json};
 use crate::serve::error::internal;
 use crate::store::JobEntry;
 
-/// The most runs that are listed.
+/// The most jobs that are listed.
 const MAX_LISTED: usize = 1_000;
 
-/// The background runs, the newest first.
+/// The background jobs, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "object", rename = "job.list")]
 pub struct JobList {
-    /// The runs.
+    /// The jobs.
     pub data: Vec<JobEntry>,
 }
 
-/// Lists the background runs of the owner: a [`JobList`]. The operator sees those of all owners.
+/// Lists the background jobs of the owner: a [`JobList`]. The operator sees those of all owners.
 pub(super) async fn list(
     State(app): State<AppState>,
     RequestOwner(owner): RequestOwner,
@@ -36,7 +36,7 @@ pub(super) async fn list(
     match store.jobs(&owner, MAX_LISTED).await {
         Ok(data) => respond_with_json(&JobList { data }),
         Err(error) => {
-            tracing::error!("the background runs cannot be read: {error}");
+            tracing::error!("the background jobs cannot be read: {error}");
             internal()
         }
     }

@@ -8,7 +8,7 @@
 //! | `stored` | stored responses and conversations |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
-//! | [`jobs`] | background runs |
+//! | [`jobs`] | background jobs |
 //! | `openapi` | the description of all routes |
 //! | [`status`] | what the server is doing and has done |
 //! | [`store`] | deletes everything that is stored |

@@ -123,12 +123,12 @@ fn not_found_message(path: &str, served: &str) -> String {
         " Respondent keeps no files: send the file itself, in 'file_data' of an 'input_file', or as \
          a data URL in 'image_url' of an 'input_image'."
     } else if is_at(&["/vector_stores"]) {
-        " Respondent searches no files: send their text in the input."
+        " Respondent has no file search: send their text in the input."
     } else {
         ""
     };
     format!(
-        "There is nothing at \"{path}\".{hint} Served are {served}. See GET /v1/models for the models."
+        "There is nothing at \"{path}\".{hint} This server has {served}. See GET /v1/models for the models."
     )
 }
 
@@ -160,7 +160,7 @@ mod tests {
         }
         assert_eq!(
             not_found_message("/v1/chat", "GET /a, GET /b"),
-            "There is nothing at \"/v1/chat\". Served are GET /a, GET /b. See GET /v1/models for the models."
+            "There is nothing at \"/v1/chat\". This server has GET /a, GET /b. See GET /v1/models for the models."
         );
     }
 }

@@ -272,7 +272,7 @@ async fn a_404_says_what_is_served() {
     assert_eq!((reply.status, reply.code()), (404, json!("unknown_url")));
     assert_eq!(
         reply.message(),
-        "There is nothing at \"/v1/nowhere\". Served are POST /v1/responses, \
+        "There is nothing at \"/v1/nowhere\". This server has POST /v1/responses, \
          GET /v1/responses, POST /v1/responses/compact, POST /v1/responses/input_tokens, \
          GET /v1/responses/{id}, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, \
          GET /v1/responses/{id}/input_items, POST /v1/conversations, \
@@ -297,7 +297,7 @@ async fn a_404_says_what_is_served() {
         let message = reply.message();
         let beginning = format!(
             "There is nothing at \"{path}\". Respondent answers the Responses API only: \
-             use POST /v1/responses. Served are "
+             use POST /v1/responses. This server has "
         );
         assert!(message.starts_with(&beginning), "{message}");
     }
@@ -316,7 +316,7 @@ async fn every_route_but_healthz_requires_the_token() {
     let settings = Arc::new(ArcSwap::from_pointee(settings));
     let edge = Edge::new(service(), settings, app());
     let message = get(&service(), "/nowhere").await.message();
-    let (_, list) = message.split_once("Served are ").unwrap();
+    let (_, list) = message.split_once("This server has ").unwrap();
     let (list, _) = list.split_once(". ").unwrap();
     let mut without_token = 0;
     for (method, path) in list.split(", ").map(|route| route.split_once(' ').unwrap()) {

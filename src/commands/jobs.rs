@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_listed_in_a_table() {
+    fn jobs_are_listed_in_a_table() {
         let job = JobEntry {
             id: "resp_0f5a19f7c3aa".into(),
             owner: "local".into(),

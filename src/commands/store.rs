@@ -94,7 +94,7 @@ impl StoreStats {
             ("responses", Right, 9),
             ("bytes", Right, 8),
             ("conversations", Right, 13),
-            ("runs", Right, 4),
+            ("jobs", Right, 4),
         ];
         let rows = self.contents.owners.iter().map(|owner| {
             [

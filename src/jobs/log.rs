@@ -1,8 +1,8 @@
-//! The events of a run: on their way to the disk, and the newest ones in memory for those who read
+//! The events of a job: on their way to the disk, and the newest ones in memory for those who read
 //! them live.
 //!
 //! One task writes them within half a second, or within a quarter of a second once there is a
-//! kilobyte of them. All runs write at the same moments, so that one commit is enough. The last
+//! kilobyte of them. All jobs write at the same moments, so that one commit is enough. The last
 //! events are written together with the response.
 
 use std::collections::VecDeque;
@@ -21,12 +21,12 @@ use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory};
 use crate::store::{EndedJob, EventBatch, NewResponse, Store, StoreError, StoredOrigin};
 use crate::turn::{EventLog, LogFuture};
 
-/// Runs write at multiples of this time, so that one commit is enough for all of them. In
+/// Jobs write at multiples of this time, so that one commit is enough for all of them. In
 /// milliseconds.
 const WRITE_STEP: u64 = 250;
-/// Events of fewer bytes wait for others of their run for one more [`WRITE_STEP`].
+/// Events of fewer bytes wait for others of their job for one more [`WRITE_STEP`].
 const WRITE_BYTES: usize = 1024;
-/// The run waits for a write when this many bytes of its events are not on the disk, unless the
+/// The job waits for a write when this many bytes of its events are not on the disk, unless the
 /// last write has failed.
 const UNWRITTEN_BYTES: usize = 1 << 20;
 /// The bytes of events that stay in memory after they were written to the disk.
@@ -36,8 +36,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How often writing the end is tried before clients get it anyway.
 const TRIES: u32 = 5;
 
-/// The events of one run. Made when the run is accepted, or found again by the next process; it
-/// ends with the run, and is kept while clients read it.
+/// The events of one job. Made when the job is accepted, or found again by the next process; it
+/// ends with the job, and is kept while clients read it.
 pub(super) struct JobLog {
     owner: Arc<str>,
     id: String,
@@ -133,7 +133,7 @@ impl LoggedEvents {
 }
 
 impl JobLog {
-    /// The log of a run whose first `written` events are on the disk already.
+    /// The log of a job whose first `written` events are on the disk already.
     pub(super) fn new(
         (owner, id): (Arc<str>, String),
         (store, webhooks): (Arc<Store>, Webhooks),
@@ -203,7 +203,7 @@ impl JobLog {
         Some(found)
     }
 
-    /// Adds the last events of a run.
+    /// Adds the last events of a job.
     pub(super) fn push_last(&self, last: &EventBuffer) {
         let mut events = self.events.lock();
         for event in last.documents() {
@@ -212,7 +212,7 @@ impl JobLog {
         events.is_ending = true;
     }
 
-    /// Writes the events while the run goes on. Never returns.
+    /// Writes the events while the job goes on. Never returns.
     pub(super) async fn write_events(&self) {
         loop {
             self.until_write().await;
@@ -251,7 +251,7 @@ impl JobLog {
         written
     }
 
-    /// Writes the end of the run: the response and the events that are not written, the last of
+    /// Writes the end of the job: the response and the events that are not written, the last of
     /// which is terminal. Then tells the clients. An end that cannot be written is tried again as
     /// long as the process runs; clients wait for some seconds. Returns whether it is written.
     pub(super) async fn end(self: &Arc<Self>, response: NewResponse) -> bool {
@@ -304,12 +304,12 @@ impl JobLog {
     }
 }
 
-/// The time until runs write next, at a moment in milliseconds.
+/// The time until jobs write next, at a moment in milliseconds.
 fn until_step(now_ms: u64) -> Duration {
     Duration::from_millis(WRITE_STEP - now_ms % WRITE_STEP)
 }
 
-/// Stores the end of a run: the response, its last events, and who is to be told of it. It
+/// Stores the end of a job: the response, its last events, and who is to be told of it. It
 /// continues nothing if what it continued was deleted meanwhile.
 pub(super) async fn store_end(
     store: &Store,
@@ -380,7 +380,7 @@ mod tests {
     const OWNER: &str = "me";
     const ID: &str = "resp_1";
 
-    /// The log of a run that has begun.
+    /// The log of a job that has begun.
     struct TestLog {
         log: Arc<JobLog>,
         _folder: TempDir,

@@ -3,15 +3,15 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `queue` | the runs that wait and those that go on; each owner has its turn |
-//! | `run` | one run, from its claim to its end |
-//! | `log` | the events of a run, in memory and on their way to the disk |
-//! | `viewer` | a client that reads the events of a run, live or from the disk |
-//! | `recovery` | the runs that an earlier process has left |
-//! | `webhooks` | tells others that runs have ended |
+//! | `queue` | the jobs that wait and those that go on; each owner has its turn |
+//! | `run` | one job, from its claim to its end |
+//! | `log` | the events of a job, in memory and on their way to the disk |
+//! | `viewer` | a client that reads the events of a job, live or from the disk |
+//! | `recovery` | the jobs that an earlier process has left |
+//! | `webhooks` | tells others that jobs have ended |
 //!
-//! A run is claimed on the disk before its first request to a provider, so that no run happens
-//! twice. When the process ends in the middle, its next start ends the run as failed.
+//! A job is claimed on the disk before its first request to a provider, so that no job runs
+//! twice. When the process ends in the middle, its next start ends the job as failed.
 
 mod log;
 mod queue;

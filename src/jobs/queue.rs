@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::log::JobLog;
 use super::recovery::requested;
-use super::run::{WaitingRun, run};
+use super::run::{WaitingJob, run};
 use super::viewer::viewer;
 use super::webhooks::Webhooks;
 use crate::clock::{Clock, System};
@@ -29,16 +29,16 @@ use crate::store::{
     EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError, StoredOrigin, UnfinishedJob,
 };
 use crate::turn::{
-    AcceptedRun, BackgroundQueue, OwnerSlot, QueueFuture, ResponseIdentity, Service,
+    AcceptedJob, BackgroundQueue, OwnerSlot, QueueFuture, ResponseIdentity, Service,
 };
 
-/// How long the events of a run that has ended stay in memory after the last client has read them.
+/// How long the events of a job that has ended stay in memory after the last client has read them.
 const KEPT_AFTER: Duration = Duration::from_secs(30);
-/// How often a server that stops looks whether runs go on.
+/// How often a server that stops looks whether jobs go on.
 const IDLE_CHECK: Duration = Duration::from_millis(20);
-/// How long the last writes of runs may take when the server stops.
+/// How long the last writes of jobs may take when the server stops.
 const LAST_WRITES: Duration = Duration::from_millis(800);
-/// How long the answer to a cancellation waits for the end of the run.
+/// How long the answer to a cancellation waits for the end of the job.
 const CANCEL_WAIT: Duration = Duration::from_secs(5);
 
 /// The background responses of a server.
@@ -49,28 +49,28 @@ pub(super) struct SharedQueue {
     pub(super) store: Arc<Store>,
     pub(super) webhooks: Webhooks,
     pub(super) memory: ProcessMemory,
-    /// The server stops: no run begins any more.
+    /// The server stops: no job begins any more.
     stopping: CancellationToken,
-    runs: Mutex<Runs>,
+    jobs: Mutex<Jobs>,
 }
 
 #[derive(Default)]
-struct Runs {
-    /// The runs that wait, by owner.
-    waiting: HashMap<Arc<str>, VecDeque<WaitingRun>>,
-    /// The owners with runs that wait; the one whose turn it is comes first.
-    turns: VecDeque<Arc<str>>,
-    /// How many runs of each owner wait, or are being accepted.
+struct Jobs {
+    /// The jobs that wait, by owner.
+    waiting: HashMap<Arc<str>, VecDeque<WaitingJob>>,
+    /// The owners with jobs that wait; the one whose turn it is comes first.
+    next_owners: VecDeque<Arc<str>>,
+    /// How many jobs of each owner wait, or are being accepted.
     queued: HashMap<Arc<str>, usize>,
     running: usize,
-    /// How many runs of each owner go on, if any.
+    /// How many jobs of each owner go on, if any.
     running_of: HashMap<Arc<str>, usize>,
-    /// The logs of the runs that wait, go on or have ended a moment ago, by owner and id.
-    live: HashMap<(Arc<str>, String), LiveRun>,
+    /// The logs of the jobs that wait, go on or have ended a moment ago, by owner and id.
+    live: HashMap<(Arc<str>, String), LiveJob>,
 }
 
 #[derive(Clone)]
-struct LiveRun {
+struct LiveJob {
     log: Arc<JobLog>,
     cancelled: CancellationToken,
 }
@@ -121,7 +121,7 @@ impl JobQueue {
             webhooks,
             memory: memory.clone(),
             stopping,
-            runs: Mutex::default(),
+            jobs: Mutex::default(),
         }));
         let shared = Arc::downgrade(&queue.0);
         let slots = Arc::clone(queue.0.service.slots());
@@ -132,7 +132,7 @@ impl JobQueue {
                 let Some(shared) = shared.upgrade() else {
                     return;
                 };
-                shared.begin_runs();
+                shared.begin_jobs();
             }
         });
         queue
@@ -148,13 +148,13 @@ impl JobQueue {
         self.0.webhooks.wake();
     }
 
-    /// How many runs there are.
+    /// How many jobs there are.
     pub fn counts(&self) -> JobCounts {
-        let runs = self.0.runs.lock();
+        let jobs = self.0.jobs.lock();
         JobCounts {
-            queued: runs.queued.values().sum(),
-            running: runs.running,
-            viewers: runs.live.values().map(|live| live.log.viewers()).sum(),
+            queued: jobs.queued.values().sum(),
+            running: jobs.running,
+            viewers: jobs.live.values().map(|live| live.log.viewers()).sum(),
         }
     }
 
@@ -172,7 +172,7 @@ impl JobQueue {
         viewer(&self.0, (owner, by), id, live, starting_after).await
     }
 
-    /// Waits until no run goes on, because the server stops and begins none: until `over`, when
+    /// Waits until no job goes on, because the server stops and begins none: until `over`, when
     /// they have to end, and then for a moment.
     pub async fn finish(&self, ending: CancellationToken, over: impl Future) {
         let idle = async {
@@ -197,12 +197,12 @@ impl JobQueue {
         let shared = &self.0;
         if let Some(waiting) = shared.take_waiting(owner, id) {
             let shared = Arc::clone(shared);
-            // A task of its own: it ends the run even if the client leaves meanwhile.
+            // A task of its own: it ends the job even if the client leaves meanwhile.
             let ending = tokio::spawn(async move { shared.end_waiting(waiting, None).await });
             ending.await.ok();
             return Ok(CancelOutcome::Ended);
         }
-        let live = shared.runs.lock().live.get(&key(owner, id)).cloned();
+        let live = shared.jobs.lock().live.get(&key(owner, id)).cloned();
         if let Some(live) = live {
             let mut watch = live.log.watch();
             if watch.borrow().1 {
@@ -224,7 +224,7 @@ impl JobQueue {
 
     /// Forgets the events of a response that was deleted. Clients that read them get the rest.
     pub fn forget(&self, owner: &Arc<str>, id: &str) {
-        self.0.runs.lock().live.remove(&key(owner, id));
+        self.0.jobs.lock().live.remove(&key(owner, id));
         self.0.webhooks.wake();
     }
 
@@ -234,10 +234,10 @@ impl JobQueue {
 }
 
 impl BackgroundQueue for JobQueue {
-    fn accept(&self, run: AcceptedRun) -> QueueFuture<'_> {
+    fn accept(&self, job: AcceptedJob) -> QueueFuture<'_> {
         let shared = Arc::clone(&self.0);
         // A task of its own: a client that leaves must not end this between the disk and the queue.
-        let accepted = tokio::spawn(async move { shared.accept(run).await });
+        let accepted = tokio::spawn(async move { shared.accept(job).await });
         Box::pin(async move {
             let accepted = accepted.await;
             accepted.unwrap_or_else(|_| Err(storage_fault(&StoreError::Closed)))
@@ -247,11 +247,11 @@ impl BackgroundQueue for JobQueue {
 
 impl SharedQueue {
     /// Stores a request and puts it into the queue. Returns the queued response, or its events.
-    async fn accept(self: &Arc<Self>, accepted: AcceptedRun) -> Result<Response<Body>, Fault> {
+    async fn accept(self: &Arc<Self>, accepted: AcceptedJob) -> Result<Response<Body>, Fault> {
         let limits = self.service.config.load().jobs;
         {
-            let mut runs = self.runs.lock();
-            let own = runs.queued.get(&accepted.owner).copied().unwrap_or(0);
+            let mut jobs = self.jobs.lock();
+            let own = jobs.queued.get(&accepted.owner).copied().unwrap_or(0);
             if own >= limits.queued {
                 let message = format!(
                     "{} background responses wait already: send this request again later.",
@@ -259,7 +259,7 @@ impl SharedQueue {
                 );
                 return Err(Fault::new(Kind::ClientLimit, message));
             }
-            runs.count(&accepted.owner);
+            jobs.count(&accepted.owner);
         }
         let events = EventBatch::new(0, accepted.events.documents().map(|event| event.json()));
         let written = events.last + 1;
@@ -274,7 +274,7 @@ impl SharedQueue {
             now_ms: System.unix_ms(),
         };
         if let Err(error) = self.store.create_job(job).await {
-            self.runs.lock().uncount(&accepted.owner);
+            self.jobs.lock().uncount(&accepted.owner);
             return Err(storage_fault(&error));
         }
         let (owner, id) = (Arc::clone(&accepted.owner), accepted.identity.id.clone());
@@ -286,7 +286,7 @@ impl SharedQueue {
             &self.memory,
             written,
         ));
-        self.add(WaitingRun {
+        self.add(WaitingJob {
             owner: Arc::clone(&owner),
             identity: accepted.identity,
             busy: accepted.busy,
@@ -301,48 +301,48 @@ impl SharedQueue {
         Ok((headers, accepted.response).into_response())
     }
 
-    /// Puts a run, which was counted as queued, behind those of its owner, and begins what may
+    /// Puts a job, which was counted as queued, behind those of its owner, and begins what may
     /// begin.
-    pub(super) fn add(self: &Arc<Self>, waiting: WaitingRun) {
+    pub(super) fn add(self: &Arc<Self>, waiting: WaitingJob) {
         {
-            let mut runs = self.runs.lock();
-            let live = LiveRun {
+            let mut jobs = self.jobs.lock();
+            let live = LiveJob {
                 log: Arc::clone(&waiting.log),
                 cancelled: CancellationToken::new(),
             };
             let owner = Arc::clone(&waiting.owner);
-            runs.live.insert(key(&owner, &waiting.identity.id), live);
-            if !runs.turns.contains(&owner) {
-                runs.turns.push_back(Arc::clone(&owner));
+            jobs.live.insert(key(&owner, &waiting.identity.id), live);
+            if !jobs.next_owners.contains(&owner) {
+                jobs.next_owners.push_back(Arc::clone(&owner));
             }
-            runs.waiting.entry(owner).or_default().push_back(waiting);
+            jobs.waiting.entry(owner).or_default().push_back(waiting);
         }
-        self.begin_runs();
+        self.begin_jobs();
     }
 
-    /// Counts a run that an earlier process has accepted.
+    /// Counts a job that an earlier process has accepted.
     pub(super) fn count_queued(&self, owner: &Arc<str>) {
-        self.runs.lock().count(owner);
+        self.jobs.lock().count(owner);
     }
 
-    /// Begins runs as long as there is room, one of each owner in turn. An owner who has as many
+    /// Begins jobs as long as there is room, one of each owner in turn. An owner who has as many
     /// turns running as it may have, or would take the last place of others, is passed over.
-    fn begin_runs(self: &Arc<Self>) {
+    fn begin_jobs(self: &Arc<Self>) {
         let config = self.service.config.load_full();
         let most = config.jobs.running.max(1);
         let slots = self.service.slots();
         loop {
             let (waiting, slot, cancelled) = {
-                let mut runs = self.runs.lock();
-                if runs.running >= most || self.stopping.is_cancelled() {
+                let mut jobs = self.jobs.lock();
+                if jobs.running >= most || self.stopping.is_cancelled() {
                     return;
                 }
                 let take = |owner: &Arc<str>| slots.take(owner, config.clients.limits(owner));
-                let Some((waiting, slot)) = runs.next(most, self.memory.sharing(), take) else {
+                let Some((waiting, slot)) = jobs.next(most, self.memory.sharing(), take) else {
                     return;
                 };
-                runs.begin(&waiting.owner);
-                let live = runs.live.get(&key(&waiting.owner, &waiting.identity.id));
+                jobs.begin(&waiting.owner);
+                let live = jobs.live.get(&key(&waiting.owner, &waiting.identity.id));
                 let cancelled = live.map(|live| live.cancelled.clone()).unwrap_or_default();
                 (waiting, slot, cancelled)
             };
@@ -350,43 +350,43 @@ impl SharedQueue {
             tokio::spawn(async move {
                 let (owner, id) = (Arc::clone(&waiting.owner), waiting.identity.id.clone());
                 run(&shared, waiting, cancelled).await;
-                shared.runs.lock().end(&owner);
+                shared.jobs.lock().end(&owner);
                 drop(slot);
-                shared.begin_runs();
+                shared.begin_jobs();
                 shared.forget_later(owner, id).await;
             });
         }
     }
 
-    /// Forgets the log of a run that has ended, once it has not been read for a while.
+    /// Forgets the log of a job that has ended, once it has not been read for a while.
     async fn forget_later(&self, owner: Arc<str>, id: String) {
         let key = (owner, id);
         loop {
             sleep(KEPT_AFTER).await;
-            let mut runs = self.runs.lock();
-            let is_read = runs.live.get(&key).is_some_and(|it| it.log.viewers() > 0);
+            let mut jobs = self.jobs.lock();
+            let is_read = jobs.live.get(&key).is_some_and(|it| it.log.viewers() > 0);
             if !is_read {
-                runs.live.remove(&key);
+                jobs.live.remove(&key);
                 return;
             }
         }
     }
 
-    /// Takes a run that has not begun out of the queue.
-    fn take_waiting(&self, owner: &Arc<str>, id: &str) -> Option<WaitingRun> {
-        let mut runs = self.runs.lock();
-        let of_owner = runs.waiting.get_mut(owner)?;
-        let at = of_owner.iter().position(|run| run.identity.id == id)?;
+    /// Takes a job that has not begun out of the queue.
+    fn take_waiting(&self, owner: &Arc<str>, id: &str) -> Option<WaitingJob> {
+        let mut jobs = self.jobs.lock();
+        let of_owner = jobs.waiting.get_mut(owner)?;
+        let at = of_owner.iter().position(|job| job.identity.id == id)?;
         let waiting = of_owner.remove(at)?;
-        runs.uncount(owner);
+        jobs.uncount(owner);
         Some(waiting)
     }
 
-    /// Ends a run that no turn has ended: as failed if there is an error (its code and its
+    /// Ends a job that no turn has ended: as failed if there is an error (its code and its
     /// message), else as cancelled.
     pub(super) async fn end_waiting(
         self: &Arc<Self>,
-        waiting: WaitingRun,
+        waiting: WaitingJob,
         error: Option<(&str, &str)>,
     ) {
         let ResponseIdentity { id, created_at } = &waiting.identity;
@@ -432,7 +432,7 @@ impl SharedQueue {
         });
     }
 
-    /// A run that waits, with its request. There may be no memory for it now: then this waits.
+    /// A job that waits, with its request. There may be no memory for it now: then this waits.
     pub(super) async fn waiting_job(
         &self,
         owner: &str,
@@ -450,58 +450,58 @@ impl SharedQueue {
     }
 
     fn live(&self, owner: &Arc<str>, id: &str) -> Option<Arc<JobLog>> {
-        let runs = self.runs.lock();
-        let live = runs.live.get(&key(owner, id))?;
+        let jobs = self.jobs.lock();
+        let live = jobs.live.get(&key(owner, id))?;
         Some(Arc::clone(&live.log))
     }
 }
 
-impl Runs {
-    /// The next run: the oldest of the first owner whose turn it is and who gets a slot.
+impl Jobs {
+    /// The next job: the oldest of the first owner whose turn it is and who gets a slot.
     fn next(
         &mut self,
         most: usize,
         sharing: &Sharing,
         take: impl Fn(&Arc<str>) -> Option<OwnerSlot>,
-    ) -> Option<(WaitingRun, OwnerSlot)> {
+    ) -> Option<(WaitingJob, OwnerSlot)> {
         let waiting = &mut self.waiting;
-        self.turns
-            .retain(|owner| waiting.get(owner).is_some_and(|runs| !runs.is_empty()));
+        self.next_owners
+            .retain(|owner| waiting.get(owner).is_some_and(|jobs| !jobs.is_empty()));
         let held = |owner| self.running_of.get(owner).copied().unwrap_or(0) + 1;
         let may_run = |owner| sharing.allows(most, self.running + 1, || held(owner));
-        let owners = self.turns.iter().enumerate();
+        let owners = self.next_owners.iter().enumerate();
         let mut owners = owners.filter(|(_, owner)| may_run(*owner));
         let (at, slot) = owners.find_map(|(at, owner)| Some((at, take(owner)?)))?;
-        let owner = self.turns.remove(at)?;
+        let owner = self.next_owners.remove(at)?;
         let of_owner = self.waiting.get_mut(&owner)?;
         let next = of_owner.pop_front()?;
         self.uncount(&owner);
         if self.waiting.get(&owner).is_some_and(VecDeque::is_empty) {
             self.waiting.remove(&owner);
         } else {
-            self.turns.push_back(owner);
+            self.next_owners.push_back(owner);
         }
         Some((next, slot))
     }
 
-    /// Counts a run of this owner that goes on.
+    /// Counts a job of this owner that goes on.
     fn begin(&mut self, owner: &Arc<str>) {
         self.running += 1;
         *self.running_of.entry(Arc::clone(owner)).or_default() += 1;
     }
 
-    /// A run of this owner has ended.
+    /// A job of this owner has ended.
     fn end(&mut self, owner: &Arc<str>) {
         self.running -= 1;
         take_one(&mut self.running_of, owner);
     }
 
-    /// Counts a run of this owner that waits, or is about to.
+    /// Counts a job of this owner that waits, or is about to.
     fn count(&mut self, owner: &Arc<str>) {
         *self.queued.entry(Arc::clone(owner)).or_default() += 1;
     }
 
-    /// A run of this owner waits no more.
+    /// A job of this owner waits no more.
     fn uncount(&mut self, owner: &Arc<str>) {
         take_one(&mut self.queued, owner);
     }

@@ -1,4 +1,4 @@
-//! The runs that an earlier process has left: those that had not begun wait again, those that had
+//! The jobs that an earlier process has left: those that had not begun wait again, those that had
 //! begun end as failed.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use adapters::turn::Continuation;
 
 use super::log::{JobLog, store_end};
 use super::queue::{JobQueue, SharedQueue};
-use super::run::WaitingRun;
+use super::run::WaitingJob;
 use crate::clock::{Clock, System};
 use crate::net::memory::{CountedValue, MemoryKind};
 use crate::store::{
@@ -22,11 +22,11 @@ use crate::store::{
 };
 use crate::turn::ResponseIdentity;
 
-/// What the client reads of a run that the end of the process has ended.
+/// What the client reads of a job that the end of the process has ended.
 const INTERRUPTED: &str = "The server ended while it answered this request, so the answer is not complete: send the request again.";
 
 impl JobQueue {
-    /// Takes up the runs that an earlier process has left. Nothing of them is lost if this fails:
+    /// Takes up the jobs that an earlier process has left. Nothing of them is lost if this fails:
     /// the next start tries again.
     pub async fn recover(&self) {
         let shared = self.shared();
@@ -34,7 +34,7 @@ impl JobQueue {
             Ok(left) => left,
             Err(error) => {
                 tracing::warn!(
-                    "the background responses of an earlier run cannot be read: {error}"
+                    "the background responses of an earlier process cannot be read: {error}"
                 );
                 return;
             }
@@ -79,7 +79,7 @@ impl SharedQueue {
             Some(Continuation::Response(_)) | None => None,
         };
         self.count_queued(&owner);
-        self.add(WaitingRun {
+        self.add(WaitingJob {
             owner,
             identity: ResponseIdentity {
                 id: job.id.clone(),
@@ -91,7 +91,7 @@ impl SharedQueue {
         Ok(())
     }
 
-    /// Ends a run that had begun. Its response has the items that were finished and written.
+    /// Ends a job that had begun. Its response has the items that were finished and written.
     async fn end_interrupted(&self, job: CountedValue<UnfinishedJob>) -> Result<(), StoreError> {
         let mut first = 0;
         let mut open = OpenLogItem::default();
@@ -146,7 +146,7 @@ impl SharedQueue {
         store_end(&self.store, &self.webhooks, &Arc::new(response), last, true).await
     }
 
-    /// Reads the events of a run that are on the disk, some at a time.
+    /// Reads the events of a job that are on the disk, some at a time.
     async fn each_event(
         &self,
         job: &UnfinishedJob,

@@ -1,4 +1,4 @@
-//! One run of a background response.
+//! The job of a background response.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::net::memory::{CountedValue, MemoryKind};
 use crate::responses::BusyConversation;
 use crate::store::{ResponseText, StoreError, UnfinishedJob};
 use crate::turn::{
-    BackgroundRun, ReceivedBody, ResponseIdentity, TurnRequest, restored_headers, run_in_background,
+    BackgroundJob, ReceivedBody, ResponseIdentity, TurnRequest, restored_headers, run_in_background,
 };
 
-/// A run that waits for its turn. Made when its request is accepted, or by the next process. The
-/// request is on the disk until the run begins.
-pub(super) struct WaitingRun {
+/// A job that waits for its turn. Made when its request is accepted, or by the next process. The
+/// request is on the disk until the job begins.
+pub(super) struct WaitingJob {
     pub(super) owner: Arc<str>,
     pub(super) identity: ResponseIdentity,
     pub(super) busy: Option<BusyConversation>,
@@ -32,7 +32,7 @@ pub(super) struct WaitingRun {
 /// Runs a response to its end.
 pub(super) async fn run(
     shared: &Arc<SharedQueue>,
-    mut waiting: WaitingRun,
+    mut waiting: WaitingJob,
     cancelled: CancellationToken,
 ) {
     let (owner, id) = (Arc::clone(&waiting.owner), &waiting.identity.id);
@@ -66,7 +66,7 @@ pub(super) async fn run(
     memory.set(text.len().saturating_mul(2));
     drop(share);
     let body = ReceivedBody { text, memory };
-    let background = BackgroundRun {
+    let background = BackgroundJob {
         log: Arc::new(EngineLog(Arc::clone(&log))),
         cancelled,
         has_ended: Arc::default(),
@@ -83,7 +83,7 @@ pub(super) async fn run(
     }
 }
 
-/// Reads a run that waits, and takes it; `None` if it does not wait any more.
+/// Reads a job that waits, and takes it; `None` if it does not wait any more.
 async fn claim(
     shared: &SharedQueue,
     owner: &str,

@@ -1,4 +1,4 @@
-//! A client that reads the events of a run as server-sent events: the newest ones of a run that
+//! A client that reads the events of a job as server-sent events: the newest ones of a job that
 //! goes on from memory, the others from the disk, some at a time.
 
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ const CHUNK_BYTES: usize = 32 << 10;
 /// Larger events are not copied to put them into a frame.
 const COPIED_BYTES: usize = 16 << 10;
 
-/// The response with the events of a run, from the first on or after the one with this number;
+/// The response with the events of a job, from the first on or after the one with this number;
 /// `None` if the owner has no such background response.
 pub(super) async fn viewer(
     queue: &Arc<SharedQueue>,
@@ -68,7 +68,7 @@ pub(super) async fn viewer(
 
 /// A client that reads events. Lives as long as its connection.
 struct ViewerState {
-    /// The run, if it goes on or has ended a moment ago.
+    /// The job, if it goes on or has ended a moment ago.
     live: Option<(LogWatch, Arc<JobLog>)>,
     queue: Arc<SharedQueue>,
     owner: Arc<str>,
@@ -132,7 +132,7 @@ impl ViewerState {
         store.events_after(&self.owner, &self.id, after).await
     }
 
-    /// Whether the process ended before the run did.
+    /// Whether the process ended before the job did.
     async fn was_interrupted(&self) -> bool {
         let found = self.queue.store.was_interrupted(&self.owner, &self.id);
         found.await.unwrap_or(false)

@@ -100,8 +100,8 @@ metrics! {
     open_websockets: Gauge = add("open_websockets", "WebSockets that are open");
     websocket_lanes: Gauge =
         add("websocket_lanes", "Lanes of open WebSockets, those without a name included");
-    jobs: Family<Labels<1>, Gauge> = add("jobs", "Background runs that have not ended, by state");
-    job_viewers: Gauge = add("job_viewers", "Clients that read the events of background runs");
+    jobs: Family<Labels<1>, Gauge> = add("jobs", "Background responses that have not ended, by state");
+    job_viewers: Gauge = add("job_viewers", "Clients that read the events of background responses");
     webhook_attempts: Counters<2> = add("webhook_attempts",
         "Events of background responses that were delivered, are to be retried, or were given up as failed, by webhook");
     waiting_deliveries: Family<Labels<1>, Gauge> =
@@ -349,7 +349,7 @@ impl Metrics {
         self.tasks.set(i64::try_from(tasks).unwrap_or(i64::MAX));
     }
 
-    /// Sets how many background runs there are, and how many clients read their events.
+    /// Sets how many background jobs there are, and how many clients read their events.
     pub fn set_jobs(&self, queued: usize, running: usize, viewers: usize) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for (state, count) in [("queued", queued), ("running", running)] {

@@ -89,7 +89,7 @@ impl StoredTurn {
 }
 
 /// What is stored of a background response whose request could not be run.
-pub fn unrun_record(owner: &str, response: &ResponseObject, now: u64) -> NewResponse {
+pub fn unstarted_record(owner: &str, response: &ResponseObject, now: u64) -> NewResponse {
     let status = response.status.unwrap_or(ResponseStatus::Failed);
     let (id, created) = (&response.id, response.created_at);
     NewResponse::without_items(owner, id, created, response_text(response), status, now)

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use crate::net::memory::MemoryFull;
 use crate::store::{Store, StoreError};
 
-pub use commit::{StoredTurn, response_text, unrun_record};
+pub use commit::{StoredTurn, response_text, unstarted_record};
 pub use connection::{ConnectionResponses, ConnectionTurn, HistoryBefore};
 pub use history::LoadedHistory;
 

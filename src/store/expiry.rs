@@ -1,5 +1,5 @@
 //! Deletes responses that were not used for long, and those beyond an owner's limit, and gives
-//! their disk space back. Conversations are never deleted, and runs that go on keep their response.
+//! their disk space back. Conversations are never deleted, and jobs that go on keep their response.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

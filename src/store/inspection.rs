@@ -56,9 +56,9 @@ pub struct OwnerContents {
     pub response_bytes: u64,
     /// Conversations.
     pub conversations: u64,
-    /// Background runs that have not ended.
+    /// Background jobs that have not ended.
     pub unfinished_jobs: u64,
-    /// Background runs that have ended.
+    /// Background jobs that have ended.
     pub ended_jobs: u64,
     /// Webhooks that are still to be told of a background response.
     pub deliveries: u64,
@@ -123,11 +123,11 @@ const INVARIANTS: [(&str, &str); 10] = [
          WHERE responses.owner <> threads.owner",
     ),
     (
-        "runs that have not ended and have no request",
+        "jobs that have not ended and have no request",
         "SELECT count(*) FROM jobs WHERE state <> 'ended' AND request IS NULL",
     ),
     (
-        "deliveries to webhooks of runs that have not ended",
+        "deliveries to webhooks of jobs that have not ended",
         "SELECT count(*) FROM deliveries WHERE NOT EXISTS (
             SELECT 1 FROM jobs WHERE jobs.response = deliveries.response AND state = 'ended')",
     ),

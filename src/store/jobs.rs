@@ -1,4 +1,4 @@
-//! Background responses: their runs, and the log of their events.
+//! Background responses: their jobs, and the log of their events.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::{Store, StoreError, contents, deliveries};
 use crate::net::memory::CountedValue;
 use crate::net::{LOCAL_OWNER, Owner, local_owner};
 
-/// The level of zstd for requests, which are deleted when their run ends.
+/// The level of zstd for requests, which are deleted when their job ends.
 const COMPRESSION_LEVEL: i32 = 1;
 /// How many bytes of events are read at once, apart from the rest of their row.
 const EVENT_BYTES: usize = 256 << 10;
 
-/// The state of a run.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, Deserialize, Serialize)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -78,7 +78,7 @@ pub struct NewJob {
     pub created: u64,
     /// The body of the request.
     pub request: String,
-    /// The headers of the request that matter to its run, as JSON.
+    /// The headers of the request that matter to its job, as JSON.
     pub headers: String,
     /// The first events.
     pub events: EventBatch,
@@ -86,7 +86,7 @@ pub struct NewJob {
     pub now_ms: u64,
 }
 
-/// A run that has not ended.
+/// A job that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfinishedJob {
     /// The id of the response.
@@ -99,20 +99,20 @@ pub struct UnfinishedJob {
     pub created: u64,
     /// The body of the request.
     pub request: String,
-    /// The headers of the request that matter to its run, as JSON.
+    /// The headers of the request that matter to its job, as JSON.
     pub headers: String,
     /// The response as it is now.
     pub text: ResponseText,
 }
 
-/// The end of a run.
+/// The end of a job.
 #[derive(Clone, Debug)]
 pub struct EndedJob {
     /// The final response.
     pub response: Arc<NewResponse>,
     /// Its last events.
     pub events: EventBatch,
-    /// The process ended before the run did: clients may have seen events that were not written.
+    /// The process ended before the job did: clients may have seen events that were not written.
     pub was_interrupted: bool,
     /// The webhooks that are told of it.
     pub webhooks: Vec<String>,
@@ -120,7 +120,7 @@ pub struct EndedJob {
     pub now_ms: u64,
 }
 
-/// A run, as it is listed.
+/// A job, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct JobEntry {
     /// The id of the response.
@@ -128,7 +128,7 @@ pub struct JobEntry {
     /// The owner.
     #[serde(default = "local_owner")]
     pub owner: String,
-    /// The state of the run.
+    /// The state of the job.
     pub state: JobState,
     /// The status of the response.
     pub status: String,
@@ -141,13 +141,13 @@ pub struct JobEntry {
 }
 
 impl Store {
-    /// Stores an accepted background response and its run. Both are on the disk when this returns.
+    /// Stores an accepted background response and its job. Both are on the disk when this returns.
     pub async fn create_job(&self, job: NewJob) -> Result<(), StoreError> {
         self.change(move |connection| create(connection, &job))
             .await
     }
 
-    /// Takes a queued run, so that it is run once; false if it is not queued any more.
+    /// Takes a queued job, so that it is run once; false if it is not queued any more.
     pub async fn claim_job(
         &self,
         owner: &str,
@@ -215,7 +215,7 @@ impl Store {
         finished.await?.ok_or(StoreError::Gone)
     }
 
-    /// The runs that have not ended, of all owners, the oldest first: the owner and the id of each.
+    /// The jobs that have not ended, of all owners, the oldest first: the owner and the id of each.
     /// They are resumed when the server starts.
     pub async fn unfinished_jobs(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.read_small(LOCAL_OWNER, |reading, _| {
@@ -226,7 +226,7 @@ impl Store {
         .await
     }
 
-    /// A run of an owner that has not ended.
+    /// A job of an owner that has not ended.
     pub async fn unfinished_job(
         &self,
         owner: &str,
@@ -244,7 +244,7 @@ impl Store {
         Ok(self.run_reader(owner, read).await?.transpose())
     }
 
-    /// The runs of an owner, the newest first; the operator sees those of all.
+    /// The jobs of an owner, the newest first; the operator sees those of all.
     pub async fn jobs(&self, owner: &Owner, limit: usize) -> Result<Vec<JobEntry>, StoreError> {
         let sees_all = owner.is_operator();
         self.read_small(&owner.0, move |reading, owner| {
@@ -266,7 +266,7 @@ impl Store {
         .await
     }
 
-    /// A run of an owner.
+    /// A job of an owner.
     pub async fn job(&self, owner: &str, id: &str) -> Result<Option<JobEntry>, StoreError> {
         let id = id.to_owned();
         self.read_small(owner, move |reading, owner| {
@@ -279,7 +279,7 @@ impl Store {
         .await
     }
 
-    /// Whether the process ended before a run of this owner did.
+    /// Whether the process ended before a job of this owner did.
     pub async fn was_interrupted(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let id = id.to_owned();
         self.read_small(owner, move |reading, owner| {
@@ -424,15 +424,15 @@ fn state(row: &Row<'_>, column: usize) -> Result<JobState, StoreError> {
     let name = row.get_ref(column)?;
     let name = name.as_str().map_err(rusqlite::Error::from)?;
     name.parse()
-        .map_err(|_| StoreError::Damaged("a run has an unknown state"))
+        .map_err(|_| StoreError::Damaged("a job has an unknown state"))
 }
 
 fn read_unfinished(reading: &StoreRead<'_>, row: &Row<'_>) -> Result<UnfinishedJob, StoreError> {
     let body = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
     let parts = body.split_first_chunk::<8>();
-    let (size, frame) = parts.ok_or(StoreError::Damaged("the request of a run is missing"))?;
+    let (size, frame) = parts.ok_or(StoreError::Damaged("the request of a job is missing"))?;
     let size = usize::try_from(u64::from_le_bytes(*size));
-    let size = size.map_err(|_| StoreError::Damaged("the request of a run is too large"))?;
+    let size = size.map_err(|_| StoreError::Damaged("the request of a job is too large"))?;
     let parameters = contents::read(reading, row.get(8)?)?;
     Ok(UnfinishedJob {
         id: row.get(0)?,

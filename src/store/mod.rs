@@ -30,7 +30,7 @@
 //! | `time_in_use` | keeps a clock that jumps forward from deleting everything |
 //! | `inspection` | statistics, checks, copies and the deletion of a whole database |
 //! | `transfer` | exports responses and conversations to a file, and imports them |
-//! | `jobs` | the runs of background responses, and their events |
+//! | `jobs` | the jobs of background responses, and their events |
 //! | `deliveries` | the webhooks that are to be told of a background response |
 //! | `contents` | JSON that several rows share |
 //! | `prompts` | the prompts of the last responses, as hashes |

@@ -104,7 +104,7 @@ impl Small for ArtifactEntry {}
 impl Small for ArtifactText {}
 impl Small for JobEntry {}
 impl Small for SpentRow {}
-// The owner and the id of a run.
+// The owner and the id of a job.
 impl Small for (String, String) {}
 impl Small for WaitingDelivery {}
 impl Small for WholeSession {}

@@ -209,7 +209,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn runs_that_an_older_version_has_ended_as_interrupted_count_as_such() {
+    fn jobs_that_an_older_version_has_ended_as_interrupted_count_as_such() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection
             .pragma_update(None, "foreign_keys", false)

@@ -1,4 +1,4 @@
-//! Stored responses, conversations and runs.
+//! Stored responses, conversations and jobs.
 
 mod expiry;
 mod full_disk;

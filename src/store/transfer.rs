@@ -1,7 +1,7 @@
 //! Responses and conversations of an owner in a file of JSON lines.
 //!
 //! The first line names the format. Then come the threads, each behind its parent, with their
-//! items; then the responses and conversations in them. Background runs that have not ended are
+//! items; then the responses and conversations in them. Background jobs that have not ended are
 //! left out, and so are deliveries to webhooks, because the other store has webhooks of its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,5 +1,5 @@
-//! Background answers, as the engine sees them: who takes requests whose clients do not wait, and
-//! what a turn is given that runs for such a request.
+//! Background responses, as the engine sees them: the queue that accepts their requests, and what
+//! their turns get.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -21,18 +21,18 @@ use crate::net::memory::MemoryShare;
 use crate::responses::BusyConversation;
 use crate::store::{NewResponse, ResponseText};
 
-/// Takes the requests for background answers and runs them later. Part of the service; a replay has
-/// none.
+/// Takes the requests for background responses and runs them later. Part of the service; a replay
+/// has none.
 pub trait BackgroundQueue: Send + Sync {
-    /// Takes a request. The response to it is there when it is stored.
-    fn accept(&self, run: AcceptedRun) -> QueueFuture<'_>;
+    /// Takes a request. Resolves to its response once the request is stored.
+    fn accept(&self, job: AcceptedJob) -> QueueFuture<'_>;
 }
 
 /// A request that is being taken.
 pub type QueueFuture<'q> = Pin<Box<dyn Future<Output = Result<Response<Body>, Fault>> + Send + 'q>>;
 
-/// A request for a background answer that was found to be valid.
-pub struct AcceptedRun {
+/// A request for a background response that was found to be valid.
+pub struct AcceptedJob {
     /// The owner.
     pub owner: Arc<str>,
     /// What let the request in.
@@ -67,9 +67,10 @@ pub struct ResponseIdentity {
     pub created_at: u64,
 }
 
-/// What the run of a background answer is given. Made when it begins; it ends with its last event.
+/// What the job of a background response is given. Made when it begins; it ends with its last
+/// event.
 #[derive(Clone)]
-pub struct BackgroundRun {
+pub struct BackgroundJob {
     /// Takes the events.
     pub log: Arc<dyn EventLog>,
     /// Cancelled when the client cancels the answer.
@@ -80,8 +81,8 @@ pub struct BackgroundRun {
     pub busy: Arc<Mutex<Option<BusyConversation>>>,
 }
 
-impl BackgroundRun {
-    /// The run of a recorded answer that is replayed: no client reads its events.
+impl BackgroundJob {
+    /// The job of a recorded answer that is replayed: no client reads its events.
     pub(super) fn replayed() -> Self {
         Self {
             log: Arc::new(UnreadLog),

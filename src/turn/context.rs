@@ -8,7 +8,7 @@ use adapters::stop_flag::StopFlag;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::background::{BackgroundRun, ResponseIdentity};
+use super::background::{BackgroundJob, ResponseIdentity};
 use super::caller::Caller;
 use super::director::TurnDirector;
 use super::observer::{TurnEvent, TurnObserver};
@@ -35,10 +35,10 @@ pub struct TurnContext {
     pub deadline: Instant,
     /// Ends long work on the turn early, see [`Self::run_work`].
     pub stop: StopFlag,
-    /// The response of a background turn, which was made when its request was taken.
+    /// The response of a job, which was made when its request was taken.
     pub identity: Option<ResponseIdentity>,
     /// What a turn is given that runs in the background.
-    pub run: Option<BackgroundRun>,
+    pub job: Option<BackgroundJob>,
     /// The responses of the WebSocket that the turn is on.
     pub connection: Option<Arc<ConnectionResponses>>,
     /// What a replay replaces.

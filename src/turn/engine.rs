@@ -66,11 +66,11 @@ pub(super) async fn run<S: Sink>(
     answer: &mut Answer<'_, S>,
     first: Step,
 ) -> Result<Option<Vec<u8>>, Fault> {
-    let background = answer.ctx.run.clone();
+    let background = answer.ctx.job.clone();
     let cancelled = async {
-        if let Some(run) = &background {
-            run.cancelled.cancelled().await;
-            if !run.has_ended.load(Relaxed) {
+        if let Some(job) = &background {
+            job.cancelled.cancelled().await;
+            if !job.has_ended.load(Relaxed) {
                 return;
             }
         }

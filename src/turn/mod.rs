@@ -9,7 +9,7 @@
 //! | `message` | runs the turn of a message of a WebSocket |
 //! | `caller` | the client, and the session that the turn belongs to |
 //! | `prepare` | parses and routes the request; the result is a turn or a compaction |
-//! | `routed_history` | a request with its routes, of which `prepared` makes rounds |
+//! | `routed_history` | a request with its routes, from which `prepared` makes rounds |
 //! | `failover` | chooses the route, plans the turn and encodes the upstream request |
 //! | `compact` | replaces a history with a summary, which it gets by running the engine |
 //! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
@@ -71,7 +71,7 @@ mod turn_memory;
 mod whole_sessions;
 
 pub use background::{
-    AcceptedRun, BackgroundQueue, BackgroundRun, QueueFuture, ResponseIdentity, restored_headers,
+    AcceptedJob, BackgroundJob, BackgroundQueue, QueueFuture, ResponseIdentity, restored_headers,
 };
 pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
@@ -89,6 +89,6 @@ pub use running::{RunningTurnReport, RunningTurns};
 pub use service::Service;
 pub use sink::{EventLog, LogFuture, error_message};
 pub use state::{ModelPatches, ProviderState, TurnState};
-pub use stream::EventStream;
+pub use stream::{EventStream, LAST_EVENT_ROOM};
 pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};
 pub use turn_memory::ReceivedBody;

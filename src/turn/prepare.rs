@@ -34,7 +34,7 @@ pub(super) enum PreparedFor {
     Turn,
     /// `POST /v1/responses/compact`.
     CompactEndpoint,
-    /// A run that waits in the queue. It is planned when it begins.
+    /// A job that waits in the queue. It is planned when it begins.
     Queue,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct PreparedRequest {
     pub(super) session: Session,
     /// Whether the client wants events.
     pub(super) stream: bool,
-    /// The conversation, for a background answer that is not stored by this turn.
+    /// The conversation, for a background response that is not stored by this turn.
     pub(super) busy: Option<BusyConversation>,
 }
 
@@ -237,7 +237,7 @@ impl RoutedTurn<'_> {
         ctx.observe(TurnEvent::State(Box::new(state)));
     }
 
-    /// The response of a run that waits, which asks no provider yet.
+    /// The response of a job that waits, which asks no provider yet.
     fn queued(self) -> Result<FirstStep, Fault> {
         self.turn.check_items()?;
         let first_choice = self.history.routes.first();
@@ -320,7 +320,7 @@ impl RoutedTurn<'_> {
         let settings = AssemblerSettings::for_turn(self.turn, codex, params);
         let mut assembler = Box::new(Assembler::for_turn(self.turn, id, created_at, settings));
         assembler.set_stored(self.is_stored, &mut EventBuffer::default());
-        if self.ctx.run.is_some() {
+        if self.ctx.job.is_some() {
             assembler.continue_queued();
         }
         assembler
@@ -371,12 +371,12 @@ pub(super) fn failed_request(
     body: &str,
     fault: &Fault,
 ) -> Option<PreparedRequest> {
-    if !json::has_true(body, "stream") && ctx.run.is_none() {
+    if !json::has_true(body, "stream") && ctx.job.is_none() {
         return None;
     }
     let ResponseIdentity { id, created_at } = ctx.response_identity();
     let mut assembler = Assembler::without_request(&id, created_at, ctx.caller.codex);
-    if ctx.run.is_some() {
+    if ctx.job.is_some() {
         assembler.continue_queued();
     }
     Some(PreparedRequest {

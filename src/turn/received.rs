@@ -1,4 +1,4 @@
-//! A request with its body and its context, before it is parsed. It runs a turn, waits for a run in
+//! A request with its body and its context, before it is parsed. It runs a turn, waits for a job in
 //! the background, or only has its tokens counted.
 
 use std::collections::{BTreeSet, HashMap};
@@ -97,7 +97,7 @@ impl ReceivedRequest {
     /// Lets its turn begin, within the limits of its owner.
     pub(super) fn admit(&self) -> Result<Option<OwnerSlot>, Fault> {
         // A turn in the background is counted by its queue.
-        if self.ctx.run.is_some() {
+        if self.ctx.job.is_some() {
             return self.check().map(|()| None);
         }
         self.filled.clone()?;
@@ -171,7 +171,7 @@ impl ReceivedRequest {
         let is_streamed = fault.is_reported_in_stream(ctx.caller.codex)
             && self.request.endpoint != TurnEndpoint::Compact
             && !is_forgotten;
-        if is_streamed || ctx.run.is_some() {
+        if is_streamed || ctx.job.is_some() {
             failed_request(ctx, &self.body, fault)
         } else {
             None
@@ -232,7 +232,7 @@ impl ReceivedRequest {
         if let Continuation::Conversation(id) = continues
             && begins_turn
         {
-            let given = ctx.run.as_ref().and_then(|run| run.busy.lock().take());
+            let given = ctx.job.as_ref().and_then(|job| job.busy.lock().take());
             loaded.busy = Some(if let Some(given) = given {
                 given
             } else {
@@ -356,5 +356,5 @@ fn fill_in_prompt(
 /// Whether the prompt of a request was filled in before: when a background response was accepted,
 /// or when a turn was recorded.
 fn is_filled_in(ctx: &TurnContext, config: &Config) -> bool {
-    ctx.run.is_some() || config.replay_origin.is_some()
+    ctx.job.is_some() || config.replay_origin.is_some()
 }

@@ -9,7 +9,7 @@ use crate::net::{AdmittedBy, ClientConnection, LOCAL_OWNER};
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnEndpoint {
-    /// A response: `POST /v1/responses`, a message of a WebSocket, or a run in the background.
+    /// A response: `POST /v1/responses`, a message of a WebSocket, or a job.
     Responses,
     /// A compacted history: `POST /v1/responses/compact`.
     Compact,

@@ -1,8 +1,7 @@
-//! Answers the requests that run turns: `POST /v1/responses` and `/v1/responses/compact`, runs in
+//! Answers the requests that run turns: `POST /v1/responses` and `/v1/responses/compact`, jobs in
 //! the background, and the token estimate of `/v1/responses/input_tokens`.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use adapters::fault::Fault;
 use adapters::json;
@@ -11,7 +10,7 @@ use axum::body::Body;
 use http::Response;
 use tokio::time::Instant;
 
-use super::background::{self, AcceptedRun, BackgroundQueue, BackgroundRun, ResponseIdentity};
+use super::background::{self, AcceptedJob, BackgroundJob, BackgroundQueue, ResponseIdentity};
 use super::context::TurnContext;
 use super::engine::{self, Answer, Step, StreamTiming};
 use super::observer::TurnEvent;
@@ -23,13 +22,9 @@ use super::request::{TurnEndpoint, TurnRequest};
 use super::response_headers::ResponseHeaders;
 use super::service::Service;
 use super::sink::{ChunkSlot, JsonSink, LogSink, Sink, SseSink, WholeSink};
-use super::stream::EventStream;
+use super::stream::{EventStream, LAST_EVENT_ROOM};
 use super::turn_memory::{ReceivedBody, TurnMemory};
 use crate::responses::response_text;
-
-/// How long after the limit of a turn its client may take no byte of the stream. It gets the last
-/// event in this time.
-const LAST_EVENT_ROOM: Duration = Duration::from_secs(5);
 
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(
@@ -50,24 +45,24 @@ pub async fn respond(
     answer(ReceivedRequest::new(service, config, request, ctx, body)).await
 }
 
-/// Runs a turn for which no client waits. Its events go to the log of the run; it ends when they
+/// Runs a turn for which no client waits. Its events go to the log of the job; it ends when they
 /// are written.
 pub async fn run_in_background(
     service: &Arc<Service>,
     request: TurnRequest,
     body: ReceivedBody,
     identity: ResponseIdentity,
-    run: BackgroundRun,
+    job: BackgroundJob,
 ) {
     let config = service.config.load_full();
     let mut ctx = service.turn_context(&request, &config);
     ctx.deadline = Instant::now() + config.jobs.timeout;
     ctx.identity = Some(identity);
-    ctx.run = Some(run);
+    ctx.job = Some(job);
     answer(ReceivedRequest::new(service, config, request, ctx, body)).await;
 }
 
-/// Checks a request for a background answer and hands it to the queue. It is no turn yet.
+/// Checks a request for a background response and hands it to the queue. It is no turn yet.
 async fn accept(received: ReceivedRequest, queue: &dyn BackgroundQueue) -> Response<Body> {
     let prepared = match received.check() {
         Ok(()) => received.prepare(PreparedFor::Queue).await,
@@ -93,7 +88,7 @@ async fn accept(received: ReceivedRequest, queue: &dyn BackgroundQueue) -> Respo
     let response = assembler.response();
     let mut json = Vec::new();
     response.push_json(&mut json);
-    let run = AcceptedRun {
+    let job = AcceptedJob {
         owner: request.owner,
         by: request.by,
         identity: ResponseIdentity {
@@ -109,7 +104,7 @@ async fn accept(received: ReceivedRequest, queue: &dyn BackgroundQueue) -> Respo
         stream,
         busy,
     };
-    match queue.accept(run).await {
+    match queue.accept(job).await {
         Ok(response) => response,
         Err(fault) => refuse(&reply, &config, fault),
     }
@@ -148,8 +143,8 @@ async fn answer(received: ReceivedRequest) -> Response<Body> {
         Ok(begun) => begun,
         Err((fault, reply)) => return reply.fault(&fault),
     };
-    if let Some(run) = turn.ctx.run.clone() {
-        whole(turn, reply, LogSink::new(run.log)).await
+    if let Some(job) = turn.ctx.job.clone() {
+        whole(turn, reply, LogSink::new(job.log)).await
     } else if turn.request.stream {
         stream(turn, reply).await
     } else {

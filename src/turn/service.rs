@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::background::{BackgroundQueue, BackgroundRun};
+use super::background::{BackgroundJob, BackgroundQueue};
 use super::caller::{Caller, Session};
 use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 use super::owner_limits::{OwnerSlot, OwnerSlots, check_day, too_many_at_once};
@@ -84,7 +84,7 @@ impl Service {
         }
     }
 
-    /// Background answers go to this queue from now on. Without one they run at once.
+    /// Background responses go to this queue from now on. Without one they run at once.
     pub fn run_background_in(&self, queue: Weak<dyn BackgroundQueue>) {
         self.background.set(queue).ok();
     }
@@ -193,7 +193,7 @@ impl Service {
             client: request.client.clone(),
             deadline: Instant::now() + config.server.turn_timeout,
             stop: self.environments.stop_flag(),
-            run: identity.is_some().then(BackgroundRun::replayed),
+            job: identity.is_some().then(BackgroundJob::replayed),
             identity,
             connection: None,
             environment,

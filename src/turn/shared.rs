@@ -32,7 +32,7 @@ pub(super) struct SharedState {
     pub(super) whole_sessions: WholeSessions,
     /// Where turns are stored.
     pub(super) responses: ResponseStore,
-    /// The response of the recorded background turn that is replayed.
+    /// The recorded background response that is replayed.
     pub(super) recorded_identity: Mutex<Option<ResponseIdentity>>,
     pub(super) prompts: StoredPrompts,
     pub(super) token_ratios: TokenRatios,

@@ -186,7 +186,7 @@ pub fn error_message(fault: &Fault, codex: bool, stream_id: Option<&str>) -> Vec
     FrameKind::Text.with(message.as_bytes())
 }
 
-/// The log of the events of a background answer. The engine writes to it; any number of clients
+/// The log of the events of a background response. The engine writes to it; any number of clients
 /// read it.
 pub trait EventLog: Send + Sync {
     /// Takes the first `count` events, in their order. If too many are not on the disk, the future
@@ -207,7 +207,7 @@ pub(super) trait WholeSink: Sink {
     fn into_response(self) -> Option<Vec<u8>>;
 }
 
-/// Sends events to the log of a background answer. The last ones are there already, with the
+/// Sends events to the log of a background response. The last ones are there already, with the
 /// response.
 pub(super) struct LogSink {
     pub(super) log: Arc<dyn EventLog>,

@@ -65,7 +65,7 @@ pub struct TurnState {
     /// The stored history that it continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<LoadedHistory>,
-    /// The response of a background turn.
+    /// The response of a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<ResponseIdentity>,
     /// How tool outputs were bounded.

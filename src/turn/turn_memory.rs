@@ -44,7 +44,7 @@ impl TurnMemory {
         }
     }
 
-    /// The turn has its body and one of so many bytes for a provider.
+    /// Counts the body of the client and one of `bytes` bytes for a provider.
     pub(super) fn set_upstream_body(&mut self, bytes: usize) {
         // A step is for the turn itself.
         self.request.set(self.client_body + bytes + STEP);

@@ -1,4 +1,4 @@
-//! The commands about what is stored and about background runs, with a server and without one.
+//! The commands about what is stored and about background jobs, with a server and without one.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,17 +9,9 @@ use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
 use crate::status::run_status;
 
-/// Runs a command with the configuration of the server: exit code, output and errors.
-async fn run(proxy: &Proxy, setup: &Setup, words: &[&str]) -> (i32, String, String) {
-    let address = proxy.address.to_string();
-    let setup = setup.clone().arg("--listen").arg(&address);
-    let setup = words.iter().fold(setup, |setup, word| setup.arg(word));
-    setup.run(proxy.folder.path()).await
-}
-
 /// What a command prints that succeeds.
 async fn output(proxy: &Proxy, setup: &Setup, words: &[&str]) -> String {
-    let (code, out, err) = run(proxy, setup, words).await;
+    let (code, out, err) = proxy.run_command(setup, words).await;
     assert_eq!(code, 0, "{words:?}: {out}{err}");
     out
 }
@@ -65,7 +57,9 @@ async fn the_store_is_counted_checked_copied_and_exported_while_the_server_runs(
     let copy_name = copy.to_str().unwrap();
     output(&proxy, &setup, &["store", "backup", copy_name]).await;
     assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    let (code, _, err) = run(&proxy, &setup, &["store", "backup", copy_name]).await;
+    let (code, _, err) = proxy
+        .run_command(&setup, &["store", "backup", copy_name])
+        .await;
     assert!(code == 1 && err.contains("cannot be written"), "{err}");
     let export = proxy.folder.path().join("all.jsonl");
     let export_name = export.to_str().unwrap();
@@ -80,7 +74,9 @@ async fn the_store_is_counted_checked_copied_and_exported_while_the_server_runs(
         text.contains(&id) && text.contains("the question"),
         "{text}"
     );
-    let (code, _, err) = run(&proxy, &setup, &["store", "import", export_name]).await;
+    let (code, _, err) = proxy
+        .run_command(&setup, &["store", "import", export_name])
+        .await;
     assert!(code == 1 && err.contains("stop it first"), "{err}");
     let elsewhere = proxy.folder.path().join("elsewhere");
     let words = [
@@ -105,7 +101,7 @@ async fn the_store_is_counted_checked_copied_and_exported_while_the_server_runs(
 async fn a_purge_deletes_everything_with_a_server_and_without_one() {
     let setup = Setup::new();
     let (player, mut proxy, id) = server_with_response(&setup).await;
-    let (code, _, err) = run(&proxy, &setup, &["store", "purge"]).await;
+    let (code, _, err) = proxy.run_command(&setup, &["store", "purge"]).await;
     assert!(code == 1 && err.contains("--yes is needed"), "{err}");
     let path = format!("/v1/responses/{id}");
     assert_eq!(proxy.get(&path).await.status, 200);
@@ -136,7 +132,7 @@ async fn begin(proxy: &Proxy) -> String {
 /// Promise: `respondent jobs` lists, shows, follows and cancels background responses by the
 /// beginning of their id; status and metrics count those that wait and go on.
 #[kit::test]
-async fn background_runs_are_listed_shown_followed_and_cancelled() {
+async fn background_jobs_are_listed_shown_followed_and_cancelled() {
     let setup = Setup::new().tables("[jobs]\nrunning = 1");
     let player = player(PlayerWire::Chat).await;
     let proxy = Proxy::start_with(&player, setup.clone()).await;
@@ -157,12 +153,14 @@ async fn background_runs_are_listed_shown_followed_and_cancelled() {
         serde_json::from_str(&output(&proxy, &setup, &["jobs", "show", short]).await).unwrap();
     assert_eq!(shown["id"], id);
     assert_eq!(shown["status"], "completed");
-    let (code, _, err) = run(&proxy, &setup, &["jobs", "cancel", short]).await;
+    let (code, _, err) = proxy.run_command(&setup, &["jobs", "cancel", short]).await;
     assert!(
         code == 1 && err.contains("Cannot cancel a response that is completed."),
         "{err}"
     );
-    let (code, _, err) = run(&proxy, &setup, &["jobs", "show", "nothing"]).await;
+    let (code, _, err) = proxy
+        .run_command(&setup, &["jobs", "show", "nothing"])
+        .await;
     assert!(code == 1 && err.contains("no background response"), "{err}");
     // One that goes on, because its provider sends no text, and one that waits for it.
     player.push(answer(json!([{"stall": true}])));
@@ -182,7 +180,7 @@ async fn background_runs_are_listed_shown_followed_and_cancelled() {
     output(&proxy, &setup, &["jobs", "cancel", &waiting]).await;
     let cancelled = output(&proxy, &setup, &["jobs", "cancel", &id]).await;
     assert!(cancelled.ends_with(": cancelled\n"), "{cancelled}");
-    let (code, text, _) = run(&proxy, &setup, &["jobs", "tail", &id]).await;
+    let (code, text, _) = proxy.run_command(&setup, &["jobs", "tail", &id]).await;
     assert_eq!((code, &*text), (1, "\n[cancelled]\n"));
     proxy
         .wait_for_metric("respondent_jobs", "state=\"running\"", 0.0)

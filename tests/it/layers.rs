@@ -17,7 +17,7 @@ const LAYERS: [&[&str]; 9] = [
     &["store"],
     &["artifacts", "responses", "upstream", "metrics"],
     &["turn"],
-    &["tools", "jobs", "mcp"],
+    &["jobs", "mcp"],
     &["diagnostics"],
     &["serve"],
     &["app"],
@@ -186,7 +186,7 @@ fn stored_texts_have_their_share() {
                     continue;
                 };
                 let is_private = matches!(method.vis, syn::Visibility::Inherited);
-                // Ids of runs, and names of webhooks.
+                // Ids of jobs, and names of webhooks.
                 let has_names = ["unfinished_jobs", "finish_job"];
                 if !is_private && has_names.iter().all(|name| method.sig.ident != name) {
                     returned.extend(uncounted(method.sig.output.to_token_stream()));

@@ -231,7 +231,7 @@ async fn full_server(player: &Player) -> Proxy {
 /// The things whose ids are in paths.
 struct Things {
     response: String,
-    run: String,
+    job: String,
     conversation: String,
     item: String,
     artifact: String,
@@ -252,7 +252,7 @@ impl Things {
         ]);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let response = made("POST /v1/responses", asks(input, json!({}))).await;
-        let run = made("POST /v1/responses", asks("x", json!({"background": true}))).await;
+        let job = made("POST /v1/responses", asks("x", json!({"background": true}))).await;
         let items = json!({"items": [{"type": "message", "role": "user", "content": "x"}]});
         let conversation = made("POST /v1/conversations", items).await;
         let conversation = text(&conversation["id"]);
@@ -262,7 +262,7 @@ impl Things {
         let artifacts = made("GET /v1/artifacts", json!({})).await;
         Self {
             response: text(&response["id"]),
-            run: text(&run["id"]),
+            job: text(&job["id"]),
             item: text(&items["data"][0]["id"]),
             artifact: text(&artifacts["data"][0]["id"]),
             conversation,
@@ -453,20 +453,20 @@ async fn each_status_of_the_openapi_document_occurs() {
     for (route, request, body) in REQUESTS {
         let request = request
             .replace("{response}", &things.response)
-            .replace("{run}", &things.run)
+            .replace("{job}", &things.job)
             .replace("{conversation}", &things.conversation)
             .replace("{artifact}", &things.artifact);
         let body = serde_json::from_str(body).unwrap();
         note(route, &send(&proxy, "local", &request, &body).await);
     }
     let endless = asks("for ever", json!({"background": true}));
-    let run = send(&proxy, "local", "POST /v1/responses", &endless).await;
-    let run: Value = serde_json::from_str(&run.body).unwrap();
-    let cancel = format!("POST /v1/responses/{}/cancel", run["id"].as_str().unwrap());
+    let job = send(&proxy, "local", "POST /v1/responses", &endless).await;
+    let job: Value = serde_json::from_str(&job.body).unwrap();
+    let cancel = format!("POST /v1/responses/{}/cancel", job["id"].as_str().unwrap());
     let cancelled = send(&proxy, "local", &cancel, &json!({})).await;
     note("POST /v1/responses/{id}/cancel", &cancelled);
     let asked = asks("x", json!({"stream": true}));
-    let events = format!("GET /v1/responses/{}?stream=true", things.run);
+    let events = format!("GET /v1/responses/{}?stream=true", things.job);
     for (route, request) in [
         ("POST /v1/responses", "POST /v1/responses"),
         ("GET /v1/responses/{id}", &events),
@@ -536,7 +536,7 @@ async fn each_status_of_the_openapi_document_occurs() {
             assert_eq!(reply.status, 404, "{request}");
             note(route, &reply);
         }
-        // Only a run is cancelled.
+        // Only a job is cancelled.
         if *route != "POST /v1/responses/{id}/cancel" {
             let request = things.request(route, true);
             let reply = send(&proxy, "local", &request, &good_body(route)).await;

@@ -61,10 +61,10 @@ async fn a_prompt_is_filled_in_on_every_way_to_a_turn() {
     assert_eq!(first["prompt"], named);
     let streamed = proxy.stream(&asks(json!({"temperature": 1}))).await;
     assert_eq!(streamed.response["prompt"], named);
-    let run = proxy.post(&asks(json!({"background": true}))).await;
-    let run: Value = serde_json::from_str(&run.body).unwrap();
-    let events = format!("/v1/responses/{}?stream=true", run["id"].as_str().unwrap());
-    assert_eq!(run["prompt"], named);
+    let job = proxy.post(&asks(json!({"background": true}))).await;
+    let job: Value = serde_json::from_str(&job.body).unwrap();
+    let events = format!("/v1/responses/{}?stream=true", job["id"].as_str().unwrap());
+    assert_eq!(job["prompt"], named);
     let ran = proxy.get(&events).await.stream();
     assert_eq!(ran.response["prompt"], named);
     let mut socket = Socket::open(&proxy).await;

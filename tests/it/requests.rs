@@ -191,11 +191,11 @@ async fn invalid_requests_are_refused() {
     let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     for (request, param, code) in invalid_requests() {
-        let mut run = request.clone();
-        if run.get("background").is_none() {
-            run["background"] = true.into();
+        let mut job = request.clone();
+        if job.get("background").is_none() {
+            job["background"] = true.into();
         }
-        for request in [streaming(&request), request.clone(), run] {
+        for request in [streaming(&request), request.clone(), job] {
             if request["stream"] == "yes" || (param == "stream" && request["stream"] == true) {
                 continue;
             }
@@ -490,11 +490,11 @@ async fn what_is_no_text_is_replaced_on_every_way_into_the_server() {
     let listed: Value = serde_json::from_str(&proxy.get(&items).await.body).unwrap();
     assert_eq!(listed["data"][1]["content"][0]["text"], "cut \u{fffd}");
 
-    let mut run = turn.clone();
-    run["background"] = json!(true);
-    let run = post("/v1/responses", run).await;
-    let run = serde_json::from_str(&run.body).unwrap();
-    let ended = background::ended(&proxy, &run).await;
+    let mut job = turn.clone();
+    job["background"] = json!(true);
+    let job = post("/v1/responses", job).await;
+    let job = serde_json::from_str(&job.body).unwrap();
+    let ended = background::ended(&proxy, &job).await;
     assert_eq!(ended["status"], "completed");
 
     let mut socket = Socket::open(&proxy).await;

@@ -107,7 +107,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "Background runs",
+        "Background responses",
         &[
             "adapters/src/coalescer.rs",
             "src/jobs",

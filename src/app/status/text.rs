@@ -109,11 +109,13 @@ impl ServerReport {
         let _ = write!(text, "\n{}", table(columns, rows));
         match self.whole_sessions {
             0 => {}
-            1 => text += "\nOne session has its outputs sent whole: shortening cost more.\n",
+            1 => {
+                text += "\nIn one session outputs are no longer shortened: it cost more than it saved.\n";
+            }
             count => {
                 let _ = writeln!(
                     text,
-                    "\n{count} sessions have their outputs sent whole: shortening cost more."
+                    "\nIn {count} sessions outputs are no longer shortened: it cost more than it saved."
                 );
             }
         }
@@ -473,7 +475,7 @@ deepseek  down: it limits the rate of requests; asked again in 10 s
 ollama    last request failed 14 s ago: 127.0.0.1:9 refused the connection
 openai    not asked yet
 
-2 sessions have their outputs sent whole: shortening cost more.
+In 2 sessions outputs are no longer shortened: it cost more than it saved.
 
 Today                      turns  tokens in  cached      out     cost    whole
 moonshot/kimi-k2.6          1234     123.4M     86%    98.7k    $1.23    $8.64

@@ -189,7 +189,7 @@ pub(in crate::app) async fn input_items(
     }
 }
 
-/// A page of the items of a run that has not ended.
+/// A page of the items of a job that has not ended.
 fn own_items(
     job: UnfinishedJob,
     id: &str,

@@ -7,7 +7,7 @@ use crate::store::reading::StoreRead;
 use crate::store::schema;
 use crate::store::text_range;
 
-/// A database with the text of one artifact, in pieces of so many bytes.
+/// A database with the text of one artifact, in pieces of `chunk` bytes.
 fn database(text: &str, chunk: usize) -> Connection {
     let connection = schema::tests::in_memory();
     connection

@@ -207,10 +207,10 @@ fn artifacts_of_one_owner_delete_none_of_another() {
 }
 
 /// Promise: A response that was not used for `keep_days` is deleted, and beyond `keep_size` those
-/// unused for the longest time of owners who have more than an equal part; conversations and runs
+/// unused for the longest time of owners who have more than an equal part; conversations and jobs
 /// that go on stay.
 #[test]
-fn conversations_and_unfinished_runs_stay() {
+fn conversations_and_unfinished_jobs_stay() {
     let mut connection = in_memory();
     conversations::create(&connection, OWNER, &conversation("c1"), &items(&["a"])).unwrap();
     put_all(
@@ -235,7 +235,7 @@ fn conversations_and_unfinished_runs_stay() {
     assert_eq!(history.unwrap().unwrap().items.ranges.len(), 3);
 }
 
-/// Promise: Stored responses, runs and events are found by indexes, and every table of stored
+/// Promise: Stored responses, jobs and events are found by indexes, and every table of stored
 /// responses has an index for its ids.
 #[test]
 fn what_is_looked_for_is_found_by_indexes() {

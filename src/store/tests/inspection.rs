@@ -100,7 +100,7 @@ async fn a_whole_store_has_no_faults_and_each_contradiction_is_one() {
         ("UPDATE threads SET owner = 'nobody'", Some("another owner")),
         (
             "INSERT INTO deliveries SELECT number, 'hook', 0, 0 FROM responses",
-            Some("deliveries to webhooks of runs"),
+            Some("deliveries to webhooks of jobs"),
         ),
         (
             "UPDATE blobs SET stored = stored + 1",

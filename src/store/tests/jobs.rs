@@ -1,4 +1,4 @@
-//! Background runs and their events.
+//! Background jobs and their events.
 
 use tempfile::TempDir;
 
@@ -63,7 +63,7 @@ impl TestStore {
     }
 }
 
-/// The end of a run that ran to its end.
+/// The end of a job that ran to its end.
 fn end_of(response: NewResponse, events: EventBatch) -> EndedJob {
     EndedJob {
         response: response.into(),
@@ -210,7 +210,7 @@ async fn a_run_and_its_events_go_with_their_response() {
     ] {
         assert_eq!(count_rows(&test.data_dir, table), 0, "{table}");
     }
-    // A run whose response was deleted has nothing to end.
+    // A job whose response was deleted has nothing to end.
     let ended = NewResponse {
         ..response("r1", StoredOrigin::Nothing, &["in"], &["out"])
     };
@@ -240,16 +240,16 @@ async fn at_once<F: Future>(test: &TestStore, waiting: F) -> F::Output {
     output
 }
 
-/// What is written of a run, one after the other.
+/// What is written of a job, one after the other.
 #[derive(Clone, Copy, Debug)]
-enum RunWrite {
+enum JobWrite {
     Accepted,
     Claimed,
     Events,
     End,
 }
 
-impl RunWrite {
+impl JobWrite {
     async fn write(self, test: &TestStore, id: &str) {
         match self {
             Self::Accepted => test.accept(id).await,
@@ -264,16 +264,16 @@ impl RunWrite {
 }
 
 #[tokio::test]
-async fn runs_that_wait_at_the_same_time_are_written_in_one_transaction() {
-    const RUNS: usize = 10;
+async fn jobs_that_wait_at_the_same_time_are_written_in_one_transaction() {
+    const JOBS: usize = 10;
     let test = TestStore::new();
-    let ids = |name: &str| (0..RUNS).map(|run| format!("{name}{run}")).collect();
+    let ids = |name: &str| (0..JOBS).map(|job| format!("{name}{job}")).collect();
     let (apart, together): (Vec<String>, Vec<String>) = (ids("a"), ids("t"));
     for write in [
-        RunWrite::Accepted,
-        RunWrite::Claimed,
-        RunWrite::Events,
-        RunWrite::End,
+        JobWrite::Accepted,
+        JobWrite::Claimed,
+        JobWrite::Events,
+        JobWrite::End,
     ] {
         pages_written(&test);
         for id in &apart {
@@ -312,7 +312,7 @@ async fn a_run_that_several_claim_at_the_same_time_is_claimed_once() {
 /// or have ended, and their events) is written in one transaction, and what cannot be written fails
 /// none of the others.
 #[tokio::test]
-async fn events_that_cannot_be_written_do_not_fail_those_of_other_runs() {
+async fn events_that_cannot_be_written_do_not_fail_those_of_other_jobs() {
     let test = TestStore::new();
     test.accept("good").await;
     test.accept("bad").await;

@@ -101,7 +101,7 @@ impl<'a, S: Sink> Answer<'a, S> {
             keeps_items: parts.keeps_items,
             stored: parts.stored,
             connection: parts.connection,
-            coalescer: ctx.run.is_some().then(Box::default),
+            coalescer: ctx.job.is_some().then(Box::default),
             memory,
             events: EventBuffer::default(),
             timing,
@@ -240,19 +240,19 @@ impl<'a, S: Sink> Answer<'a, S> {
         let response = self.assembler.response();
         let stored = self.stored.take();
         let spent = self.record.spent(now);
-        if let Some(run) = &self.ctx.run {
-            run.has_ended.store(true, Relaxed);
+        if let Some(job) = &self.ctx.job {
+            job.has_ended.store(true, Relaxed);
             // Only the terminal event is stored together with the response.
             let before = self.events.len().saturating_sub(1);
-            log_events(&*run.log, &mut self.events, before).await;
+            log_events(&*job.log, &mut self.events, before).await;
             let record = match &stored {
                 Some(stored) => stored.record(response, now),
-                None => responses::unrun_record(&self.ctx.owner, response, now),
+                None => responses::unstarted_record(&self.ctx.owner, response, now),
             };
             let record = NewResponse { spent, ..record };
             // An end that cannot be stored now is tried again, with what was used.
             self.record.spent_storage = SpentStorage::WithResponse;
-            let is_stored = run.log.finish(&self.events, record).await;
+            let is_stored = job.log.finish(&self.events, record).await;
             self.record.metrics.stored_response(is_stored);
         } else if let Some(stored) = stored {
             // The client may leave meanwhile, which does not stop what is being written.
@@ -289,7 +289,7 @@ impl<'a, S: Sink> Answer<'a, S> {
     pub(super) async fn fail(&mut self, mut fault: Fault) -> Result<(), Fault> {
         self.record.failed(&mut fault);
         let in_stream = self.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
-        if S::STREAMS && (in_stream || self.ctx.run.is_some()) {
+        if S::STREAMS && (in_stream || self.ctx.job.is_some()) {
             self.begin();
             self.flush_pieces().ok();
             self.assembler.fail(&fault, &mut self.events);

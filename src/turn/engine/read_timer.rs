@@ -8,7 +8,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::net::patience;
 
-/// How long the pieces of a text wait for more in a background answer.
+/// How long the pieces of a text wait for more in a background response.
 const COALESCE_FOR: Duration = Duration::from_millis(100);
 /// How long after the finish reason the token counts may come.
 const COUNTS_AFTER_FINISH: Duration = Duration::from_secs(1);

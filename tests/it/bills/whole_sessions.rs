@@ -86,7 +86,7 @@ async fn a_session_that_shortening_makes_dearer_is_sent_whole_also_after_a_resta
     assert_eq!(now["server"]["whole_sessions"], 1);
     let text = run_status(&proxy, &setup, &[]).await;
     assert!(
-        text.contains("One session has its outputs sent whole"),
+        text.contains("In one session outputs are no longer shortened"),
         "{text}"
     );
     assert_eq!(proxy.log().matches(LOG).count(), 1);

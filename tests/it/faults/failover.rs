@@ -193,11 +193,11 @@ async fn after_the_cooldown_a_single_turn_probes_the_provider(wire: PlayerWire) 
 /// a summary.
 #[kit::test(on_each_wire)]
 async fn after_the_cooldown_a_provider_is_probed_by_what_is_sent(wire: PlayerWire) {
-    let run = json!({"model": "up/m", "input": "go", "background": true});
+    let job = json!({"model": "up/m", "input": "go", "background": true});
     let mut long = turn("long");
     long["input"] = json!("I have read one more file, and it is as it should be. ".repeat(800));
     long["context_management"] = json!([{"type": "compaction", "compact_threshold": 100_000}]);
-    for (body, sent) in [(run, 1), (long, 2)] {
+    for (body, sent) in [(job, 1), (long, 2)] {
         let up = player(wire).await;
         let other = repeating_player(wire, text_answer("there")).await;
         let setup = fallback_setup(&other, "").provider("models = [{ id = \"m\", window = 8192 }]");

@@ -88,19 +88,19 @@ async fn events_are_read_again_from_any_number_on() {
     player.push(answer(json!(steps)));
     let setup = Setup::new().wire_of(&player);
     let mut proxy = Proxy::start_with(&player, setup.clone()).await;
-    let run = begin(&proxy, "x", json!({})).await;
-    ended(&proxy, &run).await;
+    let job = begin(&proxy, "x", json!({})).await;
+    ended(&proxy, &job).await;
     // Once from memory, once from the disk.
     let mut before: Option<Vec<String>> = None;
     for _ in 0..2 {
-        let all = events(&proxy, &run, None).await;
+        let all = events(&proxy, &job, None).await;
         all.stream();
         let whole = frames(&all);
         if let Some(before) = before.replace(whole.clone()) {
             assert_eq!(whole, before, "the disk has other events than memory had");
         }
         for after in 0..whole.len() - 1 {
-            let rest = events(&proxy, &run, Some(after as u64)).await;
+            let rest = events(&proxy, &job, Some(after as u64)).await;
             assert_eq!(frames(&rest), whole[after + 1..], "after {after}");
         }
         proxy = killed(proxy, &setup).await;
@@ -108,14 +108,14 @@ async fn events_are_read_again_from_any_number_on() {
 }
 
 #[kit::test]
-async fn events_of_a_run_are_followed_live_by_several_clients() {
+async fn events_of_a_job_are_followed_live_by_several_clients() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
         json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
     ));
     let proxy = Proxy::start(&player).await;
-    let run = begin(&proxy, "x", json!({})).await;
-    let path = format!("{}?stream=true", path_of(&run));
+    let job = begin(&proxy, "x", json!({})).await;
+    let path = format!("{}?stream=true", path_of(&job));
     let mut first = proxy.open_events(&path).await;
     let mut second = proxy.open_events(&path).await;
     let third = proxy.open_events(&path).await;
@@ -125,7 +125,7 @@ async fn events_of_a_run_are_followed_live_by_several_clients() {
     let (whole, other) = (second.read_to_end().await, third.read_to_end().await);
     assert_eq!(whole.stream().text(), "one two");
     assert_eq!(frames(&other), frames(&whole));
-    assert_eq!(frames(&events(&proxy, &run, None).await), frames(&whole));
+    assert_eq!(frames(&events(&proxy, &job, None).await), frames(&whole));
 }
 
 /// Promise: Cancelling a background response ends its request to the provider, and changes nothing
@@ -135,12 +135,12 @@ async fn cancelling_reaches_the_provider_and_is_idempotent() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     let proxy = Proxy::start(&player).await;
-    let run = begin(&proxy, "x", json!({})).await;
+    let job = begin(&proxy, "x", json!({})).await;
     let mut live = proxy
-        .open_events(&format!("{}?stream=true", path_of(&run)))
+        .open_events(&format!("{}?stream=true", path_of(&job)))
         .await;
     live.read_until("begun").await;
-    let cancel = format!("{}/cancel", path_of(&run));
+    let cancel = format!("{}/cancel", path_of(&job));
     let first = ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     assert_eq!(first["status"], "cancelled");
     assert_eq!(first["output"][0]["content"][0]["text"], "begun");
@@ -160,26 +160,26 @@ async fn what_has_ended_cannot_be_cancelled() {
     player.push(ScriptedAnswer::error(403, "not for you"));
     let proxy = Proxy::start(&player).await;
     for status in ["completed", "incomplete", "failed"] {
-        let run = begin(&proxy, "go", json!({})).await;
-        assert_eq!(ended(&proxy, &run).await["status"], status);
-        let cancel = format!("{}/cancel", path_of(&run));
+        let job = begin(&proxy, "go", json!({})).await;
+        assert_eq!(ended(&proxy, &job).await["status"], status);
+        let cancel = format!("{}/cancel", path_of(&job));
         let error = proxy.post_to(&cancel, &json!({}), &[]).await.error(400);
         let message = format!("Cannot cancel a response that is {status}.");
         assert_eq!(error["message"], message);
-        assert_eq!(ended(&proxy, &run).await["status"], status);
+        assert_eq!(ended(&proxy, &job).await["status"], status);
     }
 }
 
 #[kit::test]
-async fn a_run_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
+async fn a_job_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
         json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
     ));
     let setup = Setup::new().server("data_dir = \"data\"");
     let proxy = Proxy::start_with(&player, setup).await;
-    let run = begin(&proxy, "x", json!({})).await;
-    let path = format!("{}?stream=true", path_of(&run));
+    let job = begin(&proxy, "x", json!({})).await;
+    let path = format!("{}?stream=true", path_of(&job));
     let mut live = proxy.open_events(&path).await;
     live.read_until("\"one \"").await;
     // Somebody else writes, so that the end has to wait.
@@ -191,7 +191,7 @@ async fn a_run_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     proxy.wait_until_idle().await;
-    let cancel = format!("{}/cancel", path_of(&run));
+    let cancel = format!("{}/cancel", path_of(&job));
     let body = json!({});
     let cancelling = async { proxy.post_to(&cancel, &body, &[]).await };
     let unlocking = async {
@@ -202,8 +202,8 @@ async fn a_run_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
     assert_eq!(ok(&cancelled)["status"], "completed");
     let stream = live.read_to_end().await.stream();
     assert_eq!(stream.text(), "one two");
-    assert_eq!(ended(&proxy, &run).await["status"], "completed");
-    let items = get(&proxy, &format!("{}/input_items", path_of(&run))).await;
+    assert_eq!(ended(&proxy, &job).await["status"], "completed");
+    let items = get(&proxy, &format!("{}/input_items", path_of(&job))).await;
     assert_eq!(items["data"].as_array().unwrap().len(), 1);
 }
 
@@ -215,8 +215,8 @@ async fn pieces_of_text_are_joined_before_they_are_numbered() {
     let steps: Vec<Value> = (0..50).map(|_| json!({"text": "a"})).collect();
     player.push(answer(json!(steps)));
     let proxy = Proxy::start(&player).await;
-    let run = begin(&proxy, "x", json!({})).await;
-    let stream = events(&proxy, &run, None).await.stream();
+    let job = begin(&proxy, "x", json!({})).await;
+    let stream = events(&proxy, &job, None).await.stream();
     assert_eq!(stream.text(), "a".repeat(50));
     // Ten at a time; the provider may have paused for 100 ms on a busy machine.
     let deltas = stream.count("response.output_text.delta");
@@ -238,12 +238,12 @@ async fn pieces_that_wait_are_sent_although_nothing_follows() {
     player.push(answer(json!(steps)));
     let setup = Setup::new().server("heartbeat = \"1h\"\ncommit_after = \"1h\"");
     let proxy = Proxy::start_with(&player, setup).await;
-    let run = begin(&proxy, "x", json!({})).await;
+    let job = begin(&proxy, "x", json!({})).await;
     let mut live = proxy
-        .open_events(&format!("{}?stream=true", path_of(&run)))
+        .open_events(&format!("{}?stream=true", path_of(&job)))
         .await;
     live.read_until("b!\"").await;
-    let cancel = format!("{}/cancel", path_of(&run));
+    let cancel = format!("{}/cancel", path_of(&job));
     ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     let text = live.read_to_end().await.stream().text();
     assert_eq!(text, "aaaaaaaaaab!");
@@ -259,14 +259,14 @@ async fn twenty_run_at_the_same_time_and_the_rest_wait_in_order() {
     )
     .await;
     let proxy = Proxy::start(&player).await;
-    let mut runs = Vec::new();
+    let mut jobs = Vec::new();
     for n in 0..25 {
-        runs.push(begin(&proxy, &format!("run {n}"), json!({})).await);
+        jobs.push(begin(&proxy, &format!("job {n}"), json!({})).await);
     }
     player.wait_requests(20).await;
     let mut states = Vec::new();
-    for run in &runs {
-        states.push(get(&proxy, &path_of(run)).await["status"].clone());
+    for job in &jobs {
+        states.push(get(&proxy, &path_of(job)).await["status"].clone());
     }
     assert!(
         states[..20].iter().all(|state| state == "in_progress"),
@@ -277,16 +277,16 @@ async fn twenty_run_at_the_same_time_and_the_rest_wait_in_order() {
         "{states:?}"
     );
     // The oldest of those that wait takes the place of the first.
-    let cancel = format!("{}/cancel", path_of(&runs[0]));
+    let cancel = format!("{}/cancel", path_of(&jobs[0]));
     ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     player.wait_requests(21).await;
-    assert_eq!(messages(&player, 20), ["user: run 20"]);
-    for run in &runs {
-        let cancel = format!("{}/cancel", path_of(run));
+    assert_eq!(messages(&player, 20), ["user: job 20"]);
+    for job in &jobs {
+        let cancel = format!("{}/cancel", path_of(job));
         ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
     }
-    for run in &runs {
-        assert_eq!(ended(&proxy, run).await["status"], "cancelled");
+    for job in &jobs {
+        assert_eq!(ended(&proxy, job).await["status"], "cancelled");
     }
     let setup = Setup::new().tables("[jobs]\nrunning = 1\nqueued = 1");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -304,7 +304,7 @@ async fn twenty_run_at_the_same_time_and_the_rest_wait_in_order() {
 }
 
 #[kit::test]
-async fn a_run_that_waits_is_cancelled_without_a_request() {
+async fn a_job_that_waits_is_cancelled_without_a_request() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     let setup = Setup::new().tables("[jobs]\nrunning = 1");
@@ -324,7 +324,7 @@ async fn a_run_that_waits_is_cancelled_without_a_request() {
 }
 
 #[kit::test]
-async fn runs_that_were_queued_run_after_a_restart_once() {
+async fn jobs_that_were_queued_run_after_a_restart_once() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     player.push(says("second"));
@@ -340,8 +340,8 @@ async fn runs_that_were_queued_run_after_a_restart_once() {
     let third = begin(&proxy, "c", json!({})).await;
     let proxy = killed(proxy, &setup).await;
     assert_eq!(ended(&proxy, &first).await["status"], "failed");
-    for (run, text) in [(&second, "second"), (&third, "third")] {
-        let response = ended(&proxy, run).await;
+    for (job, text) in [(&second, "second"), (&third, "third")] {
+        let response = ended(&proxy, job).await;
         assert_eq!(response["status"], "completed");
         assert_eq!(response["output"][0]["content"][0]["text"], text);
     }
@@ -354,25 +354,25 @@ async fn runs_that_were_queued_run_after_a_restart_once() {
 /// state: one that had not begun runs after the restart, one that had begun fails with the items
 /// that were written, and none runs twice.
 #[kit::test]
-async fn a_run_that_was_interrupted_ends_as_failed() {
+async fn a_job_that_was_interrupted_ends_as_failed() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([
         {"reasoning": "I think."}, {"text": "begun"}, {"stall": true}
     ])));
     let setup = Setup::new().wire_of(&player);
     let proxy = Proxy::start_with(&player, setup.clone()).await;
-    let run = begin(&proxy, "x", json!({})).await;
+    let job = begin(&proxy, "x", json!({})).await;
     let mut live = proxy
-        .open_events(&format!("{}?stream=true", path_of(&run)))
+        .open_events(&format!("{}?stream=true", path_of(&job)))
         .await;
     live.read_until("begun").await;
     let proxy = killed(proxy, &setup).await;
-    let stored = ended(&proxy, &run).await;
+    let stored = ended(&proxy, &job).await;
     assert_eq!(stored["status"], "failed");
     let message = stored["error"]["message"].as_str().unwrap();
     assert!(message.contains("The server ended"), "{message}");
     // Whoever saw more than was written still gets the end.
-    let rest = events(&proxy, &run, Some(1_000)).await;
+    let rest = events(&proxy, &job, Some(1_000)).await;
     assert!(
         rest.body.contains("\"sequence_number\":1001"),
         "{}",
@@ -382,28 +382,28 @@ async fn a_run_that_was_interrupted_ends_as_failed() {
     assert_eq!(player.requests().len(), 1);
 }
 
-/// Promise: A background response ends at the limit of its run.
+/// Promise: A background response ends at the limit of its job.
 #[kit::test]
-async fn a_run_ends_at_its_limit() {
+async fn a_job_ends_at_its_limit() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(json!([{"text": "begun"}, {"stall": true}])));
     let setup = Setup::new().tables("[jobs]\ntimeout = \"1s\"");
     let proxy = Proxy::start_with(&player, setup).await;
-    let run = begin(&proxy, "x", json!({})).await;
-    let response = ended(&proxy, &run).await;
+    let job = begin(&proxy, "x", json!({})).await;
+    let response = ended(&proxy, &job).await;
     assert_eq!(response["status"], "failed");
     assert_eq!(response["output"][0]["status"], "incomplete");
 }
 
 #[kit::test]
-async fn a_run_in_a_conversation_adds_its_items_when_it_ends() {
+async fn a_job_in_a_conversation_adds_its_items_when_it_ends() {
     let player = provider(&["a", "b"]).await;
     let proxy = Proxy::start(&player).await;
     let created = ok(&proxy.post_to("/v1/conversations", &json!({}), &[]).await);
     let more = json!({"conversation": id(&created)});
-    let run = begin(&proxy, "x", more.clone()).await;
+    let job = begin(&proxy, "x", more.clone()).await;
     assert_eq!(
-        ended(&proxy, &run).await["conversation"],
+        ended(&proxy, &job).await["conversation"],
         json!({"id": id(&created)})
     );
     proxy.response(&asks("y", more)).await;
@@ -411,14 +411,14 @@ async fn a_run_in_a_conversation_adds_its_items_when_it_ends() {
 }
 
 #[kit::test]
-async fn a_run_that_is_deleted_is_gone_with_its_events() {
+async fn a_job_that_is_deleted_is_gone_with_its_events() {
     let player = provider(&["done"]).await;
     let proxy = Proxy::start(&player).await;
-    let run = begin(&proxy, "x", json!({})).await;
-    ended(&proxy, &run).await;
-    ok(&proxy.delete(&path_of(&run)).await);
-    events(&proxy, &run, None).await.error(404);
-    events(&proxy, &run, Some(1)).await.error(404);
+    let job = begin(&proxy, "x", json!({})).await;
+    ended(&proxy, &job).await;
+    ok(&proxy.delete(&path_of(&job)).await);
+    events(&proxy, &job, None).await.error(404);
+    events(&proxy, &job, Some(1)).await.error(404);
 }
 
 #[kit::test]

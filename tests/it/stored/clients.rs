@@ -92,7 +92,7 @@ async fn a_client_has_as_many_turns_at_once_as_it_may_and_others_are_not_held_up
     assert_eq!(refused.header("retry-after"), Some("2"));
     assert_eq!(player.requests().len(), 1);
     assert_eq!(create(&proxy, "bob", json!({})).await.status, 200);
-    // A run in the background waits instead.
+    // A job in the background waits instead.
     let queued = ok(&create(&proxy, "alice", json!({"background": true})).await);
     assert_eq!(queued["status"], "queued");
     drop(running);
@@ -102,7 +102,7 @@ async fn a_client_has_as_many_turns_at_once_as_it_may_and_others_are_not_held_up
 }
 
 #[kit::test]
-async fn the_events_of_a_run_end_with_the_token_that_asked_for_them() {
+async fn the_events_of_a_job_end_with_the_token_that_asked_for_them() {
     let player = repeating_player(PlayerWire::Chat, stalls()).await;
     let setup_of = |hash: &TokenHash| format!("[clients.alice]\ntoken_sha256 = \"{hash}\"\n");
     let tokens = ["alice-token-1", "alice-token-2"];
@@ -163,7 +163,7 @@ async fn cancel(proxy: &Proxy, who: &str, id: &str) {
 }
 
 #[kit::test]
-async fn runs_of_several_clients_begin_in_turn() {
+async fn jobs_of_several_clients_begin_in_turn() {
     let player = player(PlayerWire::Chat).await;
     player.push(stalls());
     player.push(ScriptedAnswer {
@@ -236,25 +236,23 @@ async fn the_tokens_of_two_owners_in_one_request_are_refused_wherever_they_are()
 
 /// The output of a command of whoever runs the server, and whether it succeeded.
 async fn command(proxy: &Proxy, setup: &Setup, args: &str) -> (bool, String) {
-    let setup = setup.clone().arg("--listen");
-    let setup = setup.arg(&proxy.address.to_string());
-    let setup = args.split(' ').fold(setup, Setup::arg);
-    let (code, out, err) = setup.run(proxy.folder.path()).await;
+    let args: Vec<&str> = args.split(' ').collect();
+    let (code, out, err) = proxy.run_command(setup, &args).await;
     (code == 0, out + &err)
 }
 
 #[kit::test]
-async fn whoever_runs_the_server_sees_the_runs_and_the_usage_of_every_client() {
+async fn whoever_runs_the_server_sees_the_jobs_and_the_usage_of_every_client() {
     let player = repeating_player(PlayerWire::Chat, says("seen")).await;
     let clients = [client("alice", ""), client("bob", "")];
     let with_clients = setup(&player, &clients);
     let proxy = Proxy::start_with(&player, with_clients.clone()).await;
-    let mut runs = Vec::new();
+    let mut jobs = Vec::new();
     for who in ["alice", "bob", "local"] {
-        let run = queue(&proxy, who, &["x"]).await.remove(0);
-        let events = format!("GET /v1/responses/{run}?stream=true");
+        let job = queue(&proxy, who, &["x"]).await.remove(0);
+        let events = format!("GET /v1/responses/{job}?stream=true");
         send(&proxy, who, &events, &Value::Null).await.stream();
-        runs.push((who, run));
+        jobs.push((who, job));
     }
     let owners = |listed: &Value| -> Vec<(String, String)> {
         let of = |job: &Value| {
@@ -263,17 +261,17 @@ async fn whoever_runs_the_server_sees_the_runs_and_the_usage_of_every_client() {
         };
         listed["data"].as_array().unwrap().iter().map(of).collect()
     };
-    for (who, run) in &runs {
-        let jobs = send(&proxy, who, "GET /diagnostics/jobs", &Value::Null).await;
-        let mut seen = owners(&ok(&jobs));
+    for (who, job) in &jobs {
+        let listed = send(&proxy, who, "GET /diagnostics/jobs", &Value::Null).await;
+        let mut seen = owners(&ok(&listed));
         seen.reverse();
         let expected = match *who {
-            "local" => runs.iter().collect(),
-            _ => vec![runs.iter().find(|(_, own)| own == run).unwrap()],
+            "local" => jobs.iter().collect(),
+            _ => vec![jobs.iter().find(|(_, own)| own == job).unwrap()],
         };
         let expected = expected
             .into_iter()
-            .map(|(who, run)| ((*who).to_owned(), run.clone()));
+            .map(|(who, job)| ((*who).to_owned(), job.clone()));
         assert_eq!(seen, expected.collect::<Vec<_>>());
     }
     for args in ["jobs list", "status", "bundle list", "usage"] {
@@ -283,10 +281,10 @@ async fn whoever_runs_the_server_sees_the_runs_and_the_usage_of_every_client() {
             assert!(text.contains(who), "{args}: {text}");
         }
     }
-    let (_, hers) = &runs[0];
+    let (_, hers) = &jobs[0];
     let (is_done, text) = command(&proxy, &with_clients, &format!("jobs show {hers}")).await;
     assert!(!is_done && text.contains("of the client alice"), "{text}");
-    let (_, own) = &runs[2];
+    let (_, own) = &jobs[2];
     let (is_done, text) = command(&proxy, &with_clients, &format!("jobs show {own}")).await;
     assert!(is_done && text.contains("completed"), "{text}");
     // Without clients nobody is named.

@@ -21,21 +21,21 @@ fn two_clients() -> Setup {
     setup.tables("[capture]\nmode = \"off\"")
 }
 
-/// Queues a run.
+/// Queues a job.
 async fn queue(proxy: &Proxy, who: &str, input: &str) -> String {
     let body = asks(input, json!({"background": true}));
     id(&ok(&send(proxy, who, "POST /v1/responses", &body).await))
 }
 
-/// Waits for the end of a run, and returns its status.
-async fn end(proxy: &Proxy, who: &str, run: &str) -> Value {
-    let events = format!("GET /v1/responses/{run}?stream=true");
+/// Waits for the end of a job, and returns its status.
+async fn end(proxy: &Proxy, who: &str, job: &str) -> Value {
+    let events = format!("GET /v1/responses/{job}?stream=true");
     let ended = send(proxy, who, &events, &Value::Null).await.stream();
     ended.response["status"].clone()
 }
 
 #[kit::test(minutes = 5)]
-async fn requests_of_runs_that_wait_are_on_the_disk_alone() {
+async fn requests_of_jobs_that_wait_are_on_the_disk_alone() {
     const BUDGET: usize = 128 << 20;
     const LARGE: usize = 8 << 20;
     let player = player(PlayerWire::Chat).await;
@@ -54,23 +54,23 @@ async fn requests_of_runs_that_wait_are_on_the_disk_alone() {
     let large = json!([{"role": "user", "content": image}]);
     let large = Bytes::from(asks(large, json!({"background": true})).to_string());
     let alice = [("authorization", "Bearer alice-token-1")];
-    let mut runs = Vec::new();
+    let mut jobs = Vec::new();
     for _ in 0..BUDGET / LARGE {
-        runs.push(id(&ok(&proxy.post_bytes(large.clone(), &alice).await)));
+        jobs.push(id(&ok(&proxy.post_bytes(large.clone(), &alice).await)));
     }
     let usual = asks("word ".repeat(100_000), json!({}));
     ok(&send(&proxy, "bob", "POST /v1/responses", &usual).await);
     let cancel = format!("POST /v1/responses/{first}/cancel");
     ok(&send(&proxy, "alice", &cancel, &json!({})).await);
-    for run in &runs {
-        assert_eq!(end(&proxy, "alice", run).await, "completed");
+    for job in &jobs {
+        assert_eq!(end(&proxy, "alice", job).await, "completed");
     }
 }
 
-/// Promise: No client takes the last runs, connections and searches, and connections without an
+/// Promise: No client takes the last jobs, connections and searches, and connections without an
 /// accepted request give way to others.
 #[kit::test]
-async fn runs_that_hang_leave_a_place_for_another_client() {
+async fn jobs_that_hang_leave_a_place_for_another_client() {
     let player = player(PlayerWire::Chat).await;
     for _ in 0..3 {
         player.push(stalls());

@@ -85,7 +85,7 @@ fn access(route: &str) -> Access {
 /// The routes of the router, as its 404 lists them.
 pub async fn routes(proxy: &Proxy) -> Vec<String> {
     let message = send(proxy, "alice", "GET /nothing", &json!({})).await.body;
-    let (_, list) = message.split_once("Served are ").unwrap();
+    let (_, list) = message.split_once("This server has ").unwrap();
     let (list, _) = list.split_once(". See ").unwrap();
     list.split(", ").map(str::to_owned).collect()
 }
@@ -93,7 +93,7 @@ pub async fn routes(proxy: &Proxy) -> Vec<String> {
 /// Everything of a client that another one might see.
 struct Owned {
     response: String,
-    run: String,
+    job: String,
     conversation: String,
     item: String,
     artifact: String,
@@ -115,7 +115,7 @@ async fn owned(proxy: &Proxy, who: &str) -> Owned {
     let body = asks(input, json!({"prompt_cache_key": "s"}));
     let response = json(send(proxy, who, "POST /v1/responses", &body).await);
     let body = asks(secret.as_str(), json!({"background": true}));
-    let run = json(send(proxy, who, "POST /v1/responses", &body).await);
+    let job = json(send(proxy, who, "POST /v1/responses", &body).await);
     let items = json!({"items": [{"type": "message", "role": "user", "content": secret}]});
     let conversation = json(send(proxy, who, "POST /v1/conversations", &items).await);
     let path = format!("GET /v1/conversations/{}/items", id(&conversation));
@@ -124,7 +124,7 @@ async fn owned(proxy: &Proxy, who: &str) -> Owned {
     assert_eq!(artifacts["data"].as_array().unwrap().len(), 1);
     Owned {
         response: id(&response),
-        run: id(&run),
+        job: id(&job),
         conversation: id(&conversation),
         item: id(&items["data"][0]),
         artifact: id(&artifacts["data"][0]),
@@ -137,7 +137,7 @@ pub fn unknown(id: &str) -> String {
     format!("{prefix}_{}", "0".repeat(digits.len()))
 }
 
-/// Promise: Every client of a server has its own responses, conversations, runs, artifacts,
+/// Promise: Every client of a server has its own responses, conversations, jobs, artifacts,
 /// recorded turns and memory of sessions; what is another's is answered like what does not exist,
 /// and what is about the whole server is for whoever runs it.
 #[kit::test]
@@ -153,7 +153,7 @@ async fn two_clients_never_see_each_other_on_any_route() {
     let (alice, bob) = (owned(&proxy, "alice").await, owned(&proxy, "bob").await);
     let hers: BTreeSet<&String> = [
         &alice.response,
-        &alice.run,
+        &alice.job,
         &alice.conversation,
         &alice.item,
         &alice.artifact,
@@ -223,7 +223,7 @@ async fn two_clients_never_see_each_other_on_any_route() {
         assert_eq!(send(&proxy, who, &bundle, &json!({})).await.status, 200);
     }
     let jobs = send(&proxy, "bob", "GET /diagnostics/jobs", &json!({})).await;
-    assert!(jobs.body.contains(&bob.run) && !jobs.body.contains(&alice.run));
+    assert!(jobs.body.contains(&bob.job) && !jobs.body.contains(&alice.job));
     for path in [
         format!("GET /v1/responses/{}", alice.response),
         format!("GET /v1/conversations/{}", alice.conversation),
@@ -266,8 +266,8 @@ async fn what_was_acknowledged_counts_for_the_day_after_a_kill() {
         let reply = send(&proxy, "alice", "POST /v1/responses", &body).await;
         assert_eq!(reply.status, 200, "{more}: {}", reply.body);
         if more["background"] == true {
-            let run: Value = serde_json::from_str(&reply.body).unwrap();
-            let events = format!("GET /v1/responses/{}?stream=true", id(&run));
+            let job: Value = serde_json::from_str(&reply.body).unwrap();
+            let events = format!("GET /v1/responses/{}?stream=true", id(&job));
             let ended = send(&proxy, "alice", &events, &json!({})).await.stream();
             assert_eq!(ended.response["status"], "completed");
         }

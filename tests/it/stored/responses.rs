@@ -233,9 +233,9 @@ async fn a_client_lists_its_stored_responses_in_pages() {
         .response(&asks("not kept", json!({"store": false})))
         .await;
     let more = json!({"background": true, "previous_response_id": id(&first)});
-    let run = ok(&proxy.post(&asks("3", more)).await);
-    let run = id(&run);
-    let path = format!("/v1/responses/{run}?stream=true");
+    let job = ok(&proxy.post(&asks("3", more)).await);
+    let job = id(&job);
+    let path = format!("/v1/responses/{job}?stream=true");
     let second = proxy.get(&path).await.stream().response;
     let page = |data: &[&Value], has_more: bool| {
         let id = |at: Option<&&Value>| at.map(|it| it["id"].clone());
@@ -245,10 +245,10 @@ async fn a_client_lists_its_stored_responses_in_pages() {
     for (query, expected) in [
         ("", page(&[&second, &first], false)),
         ("?limit=1", page(&[&second], true)),
-        (&format!("?limit=1&after={run}"), page(&[&first], false)),
+        (&format!("?limit=1&after={job}"), page(&[&first], false)),
         ("?order=asc", page(&[&first, &second], false)),
         ("?order=asc&limit=1", page(&[&first], true)),
-        (&format!("?order=asc&after={run}"), empty.clone()),
+        (&format!("?order=asc&after={job}"), empty.clone()),
         ("?status=completed&limit=1", page(&[&second], true)),
         ("?status=failed", empty.clone()),
     ] {
@@ -274,7 +274,7 @@ async fn a_client_lists_its_stored_responses_in_pages() {
             (&json!(param), &json!("invalid_value"))
         );
     }
-    ok(&proxy.delete(&format!("/v1/responses/{run}")).await);
+    ok(&proxy.delete(&format!("/v1/responses/{job}")).await);
     assert_eq!(get(&proxy, "/v1/responses").await, page(&[&first], false));
 }
 

@@ -41,7 +41,7 @@ enum LargeRequest {
     Continuation,
     /// A response with a large text.
     Response,
-    /// The input of a run that has not ended.
+    /// The input of a job that has not ended.
     RunningInput,
     /// The input of a response.
     Input,

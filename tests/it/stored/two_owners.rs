@@ -25,7 +25,7 @@ const NAMES: [&str; 2] = ["alice", "bob"];
 enum Kind {
     Response,
     /// A response that runs in the background.
-    Run,
+    Job,
     Conversation,
     /// An item of a response or of a conversation.
     Item,
@@ -52,15 +52,15 @@ const OPERATIONS_ON: &[(Kind, &str)] = &[
         Kind::Response,
         "GET /diagnostics/bundle?select=response:{id}",
     ),
-    (Kind::Run, "GET /v1/responses/{id}"),
+    (Kind::Job, "GET /v1/responses/{id}"),
     (
-        Kind::Run,
+        Kind::Job,
         "GET /v1/responses/{id}?stream=true&starting_after=1",
     ),
-    (Kind::Run, "DELETE /v1/responses/{id}"),
-    (Kind::Run, "POST /v1/responses/{id}/cancel"),
-    (Kind::Run, "GET /v1/responses/{id}/input_items"),
-    (Kind::Run, "POST /v1/responses"),
+    (Kind::Job, "DELETE /v1/responses/{id}"),
+    (Kind::Job, "POST /v1/responses/{id}/cancel"),
+    (Kind::Job, "GET /v1/responses/{id}/input_items"),
+    (Kind::Job, "POST /v1/responses"),
     (Kind::Conversation, "GET /v1/conversations/{id}"),
     (Kind::Conversation, "POST /v1/conversations/{id}"),
     (Kind::Conversation, "DELETE /v1/conversations/{id}"),
@@ -340,7 +340,7 @@ impl TwoOwners {
         }
         match self.random.below(3) {
             0 => {
-                let is_response = |kind| matches!(kind, Kind::Response | Kind::Run);
+                let is_response = |kind| matches!(kind, Kind::Response | Kind::Job);
                 if let Some(id) = self.living(who, is_response) {
                     body["previous_response_id"] = json!(id);
                 }
@@ -355,10 +355,10 @@ impl TwoOwners {
         match self.random.below(3) {
             0 => {
                 body["background"] = json!(true);
-                let run = id(&ok(&self.post(who, "/v1/responses", body).await));
-                self.add(who, Kind::Run, &run);
+                let job = id(&ok(&self.post(who, "/v1/responses", body).await));
+                self.add(who, Kind::Job, &job);
                 if self.random.below(4) == 0 {
-                    let cancel = format!("/v1/responses/{run}/cancel");
+                    let cancel = format!("/v1/responses/{job}/cancel");
                     let cancelled = self.post(who, &cancel, Value::Null).await;
                     // It may have ended before.
                     if cancelled.status != 400 {
@@ -366,7 +366,7 @@ impl TwoOwners {
                     }
                 }
                 // To its end, so that what comes next does not depend on when it runs.
-                let events = format!("/v1/responses/{run}?stream=true");
+                let events = format!("/v1/responses/{job}?stream=true");
                 self.get(who, &events).await.stream();
             }
             1 => {
@@ -396,7 +396,7 @@ impl TwoOwners {
         };
         if listed["data"][0]["object"] == "response" {
             let things = self.models[who].things.iter();
-            for thing in things.filter(|it| matches!(it.kind, Kind::Response | Kind::Run)) {
+            for thing in things.filter(|it| matches!(it.kind, Kind::Response | Kind::Job)) {
                 let is_listed = listed_ids("data").contains(&thing.id);
                 let may_be_listed = !thing.is_deleted;
                 let is_cut = listed["has_more"] == true;
@@ -407,9 +407,9 @@ impl TwoOwners {
             }
         } else if listed["object"] == "job.list" {
             let things = self.models[who].things.iter();
-            let runs = things.filter(|thing| thing.kind == Kind::Run && !thing.is_deleted);
-            let runs: BTreeSet<String> = runs.map(|thing| thing.id.clone()).collect();
-            assert_eq!(listed_ids("data"), runs);
+            let jobs = things.filter(|thing| thing.kind == Kind::Job && !thing.is_deleted);
+            let jobs: BTreeSet<String> = jobs.map(|thing| thing.id.clone()).collect();
+            assert_eq!(listed_ids("data"), jobs);
         } else if listed["data"][0]["id"]
             .as_str()
             .is_some_and(|id| id.starts_with("art_"))
@@ -493,8 +493,8 @@ impl TwoOwners {
             && (route.ends_with("/cancel") || route.contains("stream=true"));
         let expected = if refused { 400 } else { 200 };
         let may_refuse = route.ends_with("/v1/responses") || route.ends_with("/cancel");
-        if reply.status == 400 && kind == Kind::Run && may_refuse {
-            // A run that was cancelled or has failed may not be continued, and one that has ended
+        if reply.status == 400 && kind == Kind::Job && may_refuse {
+            // A job that was cancelled or has failed may not be continued, and one that has ended
             // may not be cancelled.
             assert!(!reply.body.contains("not_found"), "{}", reply.body);
             return;
@@ -558,7 +558,7 @@ impl TwoOwners {
         for who in [0, 1] {
             for thing in self.models[who].things.clone() {
                 let path = match thing.kind {
-                    Kind::Response | Kind::Run => {
+                    Kind::Response | Kind::Job => {
                         format!("/v1/responses/{}/input_items", thing.id)
                     }
                     Kind::Conversation => format!("/v1/conversations/{}", thing.id),

@@ -116,16 +116,16 @@ async fn each_end_of_a_background_response_is_told_in_a_signed_event() {
         ),
     ] {
         player.push(answer);
-        let run = begin(&proxy, "x", json!({})).await;
-        assert_eq!(ended(&proxy, &run).await["status"], status);
-        expected.push((id(&run), format!("response.{status}")));
+        let job = begin(&proxy, "x", json!({})).await;
+        assert_eq!(ended(&proxy, &job).await["status"], status);
+        expected.push((id(&job), format!("response.{status}")));
     }
     player.push(answer(json!([{"stall": true}])));
-    let run = begin(&proxy, "x", json!({})).await;
+    let job = begin(&proxy, "x", json!({})).await;
     player.wait_requests(5).await;
-    let cancel = format!("{}/cancel", path_of(&run));
+    let cancel = format!("{}/cancel", path_of(&job));
     ok(&proxy.post_to(&cancel, &json!({}), &[]).await);
-    expected.push((id(&run), "response.cancelled".to_owned()));
+    expected.push((id(&job), "response.cancelled".to_owned()));
     receiver.wait_requests(4).await;
     failures.wait_requests(1).await;
     proxy
@@ -153,7 +153,7 @@ async fn an_event_is_told_again_after_the_program_was_killed() {
     player.push(says("done"));
     let setup = setup.wire_of(&player);
     let proxy = Proxy::start_with(&player, setup.clone()).await;
-    let run = begin(&proxy, "x", json!({})).await;
+    let job = begin(&proxy, "x", json!({})).await;
     receiver.wait_requests(1).await;
     let proxy = killed(proxy, &setup).await;
     receiver.wait_requests(2).await;
@@ -161,7 +161,7 @@ async fn an_event_is_told_again_after_the_program_was_killed() {
         .wait_for_metric("respondent_webhook_attempts_total", "delivered", 1.0)
         .await;
     let requests = receiver.requests();
-    let expected = (id(&run), "response.completed".to_owned());
+    let expected = (id(&job), "response.completed".to_owned());
     for request in &requests {
         assert_eq!(checked(request), expected);
     }
@@ -183,8 +183,8 @@ async fn a_webhook_that_is_down_is_reported_without_its_secrets() {
     let player = player(PlayerWire::Chat).await;
     player.push(says("done"));
     let proxy = Proxy::start_with(&player, setup).await;
-    let run = begin(&proxy, "x", json!({})).await;
-    assert_eq!(ended(&proxy, &run).await["status"], "completed");
+    let job = begin(&proxy, "x", json!({})).await;
+    assert_eq!(ended(&proxy, &job).await["status"], "completed");
     proxy.wait_for_log("WEBHOOK_FAILED: webhook `dead`").await;
     proxy
         .wait_for_metric("respondent_webhook_deliveries_waiting", "dead", 1.0)
@@ -197,7 +197,7 @@ async fn a_webhook_that_is_down_is_reported_without_its_secrets() {
         assert!(!log.contains(secret), "{log}");
     }
     // A response that is deleted is not told of any more.
-    proxy.delete(&path_of(&run)).await;
+    proxy.delete(&path_of(&job)).await;
     proxy
         .wait_for_metric("respondent_webhook_deliveries_waiting", "dead", 0.0)
         .await;
@@ -214,7 +214,7 @@ async fn a_webhook_that_is_added_to_the_configuration_is_told() {
     let file = proxy.folder.path().join("proxy-config.toml");
     std::fs::write(file, with.config(&player.base_url())).unwrap();
     proxy.wait_for_log("[webhooks] changed").await;
-    let run = begin(&proxy, "x", json!({})).await;
+    let job = begin(&proxy, "x", json!({})).await;
     receiver.wait_requests(1).await;
-    assert_eq!(checked(&receiver.requests()[0]).0, id(&run));
+    assert_eq!(checked(&receiver.requests()[0]).0, id(&job));
 }
