@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`clock`] | the wall clock and randomness |
 //! | [`log`] | the log of the process |
-//! | [`net`] | response bodies, request ids, and long computations |
+//! | [`net`] | the budget of memory, fair shares of owners, content codings, long computations |
 //! | [`secrets`] | holds keys and tokens, and finds secrets in text |
 //! | [`config`] | reads and checks the configuration |
 //! | | |

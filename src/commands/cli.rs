@@ -97,8 +97,8 @@ pub enum CliCommand {
     },
     /// Check this machine and the providers with real requests, and measure how a provider differs
     ///
-    /// A model gets at most 12 small requests, 20,000 tokens and a minute. What was measured and
-    /// differs from what is known is shown as a provider file.
+    /// A model gets at most 12 small requests, 20,000 tokens and a minute. Differences between
+    /// what was measured and what is known are printed as a provider file.
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
     /// Show what the server is doing, and the tokens and costs of today and this week

@@ -215,9 +215,9 @@ pub fn remove() -> anyhow::Result<String> {
         let config = config.display();
         let sentence = match restored {
             Restored::Whole => format!("{config} is as it was before.\n"),
-            Restored::Edited => format!(
-                "Took our settings out of {config}; what was edited since the setup stays.\n"
-            ),
+            Restored::Edited => {
+                format!("Removed the settings of Respondent from {config}; later edits are kept.\n")
+            }
         };
         let sentences = std::iter::once(sentence).chain(std::iter::repeat(String::new()));
         changes.extend(undone.into_iter().zip(sentences));

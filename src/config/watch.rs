@@ -138,7 +138,7 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     if new.sandbox {
         let Some(address) = old.sandbox_address else {
             return Err(ConfigError::new(
-                "the embedded provider starts only with the program; restart to use it",
+                "the offline model starts only with the server; restart it to use that",
             ));
         };
         new.set_sandbox_address(address);
@@ -173,7 +173,7 @@ fn opened(old: &Config) -> ConfigError {
     ConfigError {
         file: old.paths.file.clone(),
         ..ConfigError::new(format!(
-            "it no longer has {lost}, and without any token everybody could use the server; the tokens of before stay in force: put them back, or restart the server if it shall run without tokens"
+            "it no longer has {lost}, and without any token everybody could use the server; the previous tokens stay in force: restore them, or restart the server to run it without tokens"
         ))
     }
 }

@@ -25,7 +25,7 @@ const COMPARED: [&str; 6] = [
     "provider_error/patches/",
     "chat/refusals.rs",
     "relay/refusals.rs",
-    "output/classify/",
+    "excerpts/src/classify/",
 ];
 
 /// The characters of a line of code, by rustfmt's default.

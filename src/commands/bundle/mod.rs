@@ -101,7 +101,7 @@ fn summary(
     let missing = |wanted: bool, included: bool| wanted && !included;
     if missing(wanted.images, bundle.images) || missing(wanted.encrypted, bundle.encrypted) {
         lines.push(
-            "Not everything could be written whole: turns on disk have already been redacted."
+            "Not all images and encrypted contents could be included: turns on disk have already been redacted."
                 .to_owned(),
         );
     }

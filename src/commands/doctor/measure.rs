@@ -388,7 +388,7 @@ async fn read_response(mut body: Body, allowed: u64) -> Option<Value> {
 
 /// A check that was not made because a limit is reached.
 pub(super) fn limited(subject: &'static str) -> DoctorCheck {
-    let found = "Not measured: what may be used for a model was needed before.";
+    let found = "Not measured: the limits of requests, tokens or time for one model were used up.";
     let remedy = "Write what was found with --write, and run this again.";
     DoctorCheck::warning(subject, found, remedy)
 }

@@ -135,7 +135,7 @@ impl MeasuringTurns {
             DoctorCheck::warning(
                 "answer",
                 "It arrives in one piece.",
-                "Nothing is shown before its end; this cannot be changed here.",
+                "The provider sends the answer whole; no setting changes that.",
             )
         });
         let tokens = |at: &str| response.pointer(at).and_then(Value::as_u64);

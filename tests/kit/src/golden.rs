@@ -286,7 +286,7 @@ impl<O> GoldenCase<O> {
 }
 
 /// A fault as in `expect.refusal.json`: the statuses for Codex and for other clients, the pause
-/// before a retry in milliseconds, and `mend` as text.
+/// before a retry in milliseconds, and `patch` as text.
 pub fn describe_fault(fault: &Fault) -> String {
     let retry = match fault.retry {
         Retry::Never => "never".to_owned(),

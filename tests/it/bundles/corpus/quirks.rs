@@ -19,7 +19,7 @@ use table::{Row, rows};
 /// Runs each row with two providers of its own: streamed for Codex, and not streamed for
 /// another caller.
 #[kit::test]
-async fn every_lesson() {
+async fn every_patch() {
     let rows = rows();
     let mut players = Vec::new();
     let mut setup = Setup::new();
@@ -44,18 +44,18 @@ async fn every_lesson() {
                     body = streaming(&body);
                 }
                 let reply = recording.turn(&body, headers).await;
-                assert_eq!(reply.status, 200, "{}: {reply:?}", row.lesson);
+                assert_eq!(reply.status, 200, "{}: {reply:?}", row.patch);
                 let response = if way == "codex" {
                     reply.stream_for_codex().response
                 } else {
                     kit::strict::check_response_or_panic(&reply.body)
                 };
-                assert_eq!(response["status"], "completed", "{}", row.lesson);
+                assert_eq!(response["status"], "completed", "{}", row.patch);
                 asked.clone_from(response["output"].as_array().unwrap());
             }
         }
     }
-    let turns = recording.assert_replays("lessons").await;
+    let turns = recording.assert_replays("patches").await;
     for (place, row) in rows.iter().enumerate() {
         for way in ["codex", "other"] {
             let route = format!("{}/m", id(place, way));
@@ -66,7 +66,7 @@ async fn every_lesson() {
                 .filter(|attempt| attempt["route"] == *route)
                 .filter_map(|attempt| name(&attempt["fault"]["patch"]))
                 .collect();
-            assert_eq!(learned, [row.lesson], "{route}");
+            assert_eq!(learned, [row.patch], "{route}");
         }
     }
 }
@@ -97,12 +97,12 @@ async fn strict(name: &str, define: fn(&Preset, &str) -> (String, String)) {
     recording.assert_replays(&format!("strict-{name}")).await;
 }
 
-/// The name of a lesson in a bundle; for `omit_parameter`, followed by the parameter.
-fn name(mend: &Value) -> Option<String> {
-    match mend.as_object()?.values().next()? {
+/// The name of a patch in a bundle; for `omit_parameter`, followed by the parameter.
+fn name(patch: &Value) -> Option<String> {
+    match patch.as_object()?.values().next()? {
         Value::String(name) => Some(name.clone()),
-        Value::Object(mend) => {
-            let (name, what) = mend.iter().next()?;
+        Value::Object(patch) => {
+            let (name, what) = patch.iter().next()?;
             let what = what.as_str().filter(|_| name == "omit_parameter");
             Some(what.map_or_else(|| name.clone(), |what| format!("{name} {what}")))
         }
@@ -110,9 +110,9 @@ fn name(mend: &Value) -> Option<String> {
     }
 }
 
-/// Every quirk patch is a lesson of some row, and each parameter that can be left out is.
+/// Every quirk patch is a patch of some row, and each parameter that can be left out is.
 #[test]
-fn every_lesson_has_its_refusal() {
+fn every_patch_has_its_refusal() {
     let patches = [
         serde_names::<ModelPatch>(),
         serde_names::<SharedPatch>(),
@@ -127,7 +127,7 @@ fn every_lesson_has_its_refusal() {
     assert!(all.remove("omit_parameter"));
     // An answer shows this, and no refusal.
     assert!(all.remove("thinking_unopened"));
-    let taught: BTreeSet<String> = rows().iter().map(|row| row.lesson.to_owned()).collect();
+    let taught: BTreeSet<String> = rows().iter().map(|row| row.patch.to_owned()).collect();
     assert_eq!(taught, all);
 }
 

@@ -2,10 +2,10 @@
 //! a text, and the learned quirk removes that text from the request.
 use serde_json::{Value, json};
 
-/// A lesson, and the turns that are refused until it is learned.
+/// A patch, and the turns that are refused until it is learned.
 pub struct Row {
-    /// The name of the lesson in a bundle.
-    pub lesson: &'static str,
+    /// The name of the patch in a bundle.
+    pub patch: &'static str,
     /// The wire of the provider.
     pub wire: &'static str,
     /// Further settings of the model's table, and the provider's quirks, in TOML.
@@ -79,9 +79,9 @@ fn says(parts: &Value) -> Value {
     turn(json!({"input": [{"role": "user", "content": parts}]}))
 }
 
-fn row(lesson: &'static str, body: Value, script: Value) -> Row {
+fn row(patch: &'static str, body: Value, script: Value) -> Row {
     Row {
-        lesson,
+        patch,
         wire: "chat",
         model: "",
         quirks: "",
