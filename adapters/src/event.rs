@@ -214,9 +214,8 @@ impl ReasoningStateForm {
 pub struct ReasoningStateMember {
     /// The name of the member.
     pub name: &'static str,
-    /// A word that is near such a member, and not near another one of this name; empty if there is
-    /// no other one.
-    pub beside: &'static str,
+    /// A word that is near such a member, if members of this name hold other things as well.
+    pub beside: Option<&'static str>,
 }
 
 /// A citation of a web page in the text that is being written.

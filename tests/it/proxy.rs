@@ -275,15 +275,6 @@ impl OutputLog {
 }
 
 impl Proxy {
-    /// Runs a command beside this server, in its folder and with its address: exit code, standard
-    /// output and standard error.
-    pub async fn run_command(&self, setup: &Setup, args: &[&str]) -> (i32, String, String) {
-        let address = self.address.to_string();
-        let setup = setup.clone().arg("--listen").arg(&address);
-        let setup = args.iter().fold(setup, |setup, arg| setup.arg(arg));
-        setup.run(self.folder.path()).await
-    }
-
     /// Starts the program with the player as its only provider, `up`.
     pub async fn start(player: &Player) -> Self {
         Self::start_with(player, Setup::new()).await
@@ -545,6 +536,15 @@ impl Proxy {
 
     fn read_proc(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id().unwrap())).unwrap()
+    }
+
+    /// Runs a command beside this server, in its folder and with its address: exit code, standard
+    /// output and standard error.
+    pub async fn run_command(&self, setup: &Setup, args: &[&str]) -> (i32, String, String) {
+        let address = self.address.to_string();
+        let setup = setup.clone().arg("--listen").arg(&address);
+        let setup = args.iter().fold(setup, |setup, arg| setup.arg(arg));
+        setup.run(self.folder.path()).await
     }
 
     /// Sends SIGTERM.

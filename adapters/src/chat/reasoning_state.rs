@@ -15,16 +15,16 @@ pub(super) const EXTRA_CONTENT: ReasoningStateForm = ReasoningStateForm::new('x'
 pub(crate) const MEMBERS: [ReasoningStateMember; 3] = [
     ReasoningStateMember {
         name: "signature",
-        beside: "",
+        beside: None,
     },
     ReasoningStateMember {
         name: "thought_signature",
-        beside: "",
+        beside: None,
     },
     // Of the type `reasoning.encrypted`. In other objects it may be a file.
     ReasoningStateMember {
         name: "data",
-        beside: "encrypted",
+        beside: Some("encrypted"),
     },
 ];
 

@@ -29,6 +29,7 @@ static SIGNATURE: LazyLock<Regex> =
 
 /// JSON members that contain a file.
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
+
 /// The placeholder for opaque contents, see [`by_hash`].
 static HASH: LazyLock<Regex> =
     LazyLock::new(|| constant_regex(r"(?-u)\A(?:sha256/[0-9a-f]*)?A*=*\z"));
@@ -45,7 +46,7 @@ pub(super) fn may_be_opaque(name: &[u8]) -> bool {
     name == b"encrypted_content" || FILES.contains(&name) || reasoning_state(name).is_some()
 }
 
-/// The member of this name that holds reasoning state of a provider, if it looks like that.
+/// The member with this name in which providers put reasoning state, if there is one.
 fn reasoning_state(name: &[u8]) -> Option<ReasoningStateMember> {
     wire::reasoning_state_members().find(|member| member.name.as_bytes() == name)
 }
@@ -153,10 +154,11 @@ fn content(text: &[u8], value: &StringValue, parts: &[Range<usize>]) -> Option<O
     }
     let around = text.get(start.saturating_sub(256)..start)?;
     let behind = text.get(end..text.len().min(end + 256))?;
-    let word = member.beside.as_bytes();
-    let is_encrypted = [around, behind]
-        .into_iter()
-        .any(|text| memmem::find(text, word).is_some());
+    let is_near = |word: &str| {
+        let mut texts = [around, behind].into_iter();
+        texts.any(|text| memmem::find(text, word.as_bytes()).is_some())
+    };
+    let is_encrypted = member.beside.is_none_or(is_near);
     Some(if is_encrypted {
         OpaqueContent::Encrypted
     } else {

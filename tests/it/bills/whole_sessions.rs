@@ -118,25 +118,19 @@ async fn a_recorded_turn_of_a_session_that_is_sent_whole_is_replayed_as_it_was()
     let reply = turn(&proxy, 5).await;
     assert!(is_sent_whole(&reply));
     let id = reply.header("x-request-id").unwrap();
-    let address = proxy.address.to_string();
-    let setup = setup.wire_of(&player).arg("--listen").arg(&address);
+    let setup = setup.wire_of(&player);
     let file = format!("respondent-{id}.tar.zst");
-    let create = setup
-        .clone()
-        .arg("bundle")
-        .arg("create")
-        .arg("--request")
-        .arg(id);
-    let (code, out, err) = create.run(proxy.folder.path()).await;
+    let create = ["bundle", "create", "--request", id];
+    let (code, out, err) = proxy.run_command(&setup, &create).await;
     assert_eq!(code, 0, "{out}{err}");
     // When the file was written, the turn was run again and compared with what was sent.
-    let show = setup.clone().arg("bundle").arg("show").arg(&file);
-    let (code, out, err) = show.run(proxy.folder.path()).await;
+    let show = ["bundle", "show", &file];
+    let (code, out, err) = proxy.run_command(&setup, &show).await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("outputs_whole"), "{out}");
     assert!(!out.contains("differs from what was sent"), "{out}");
-    let replay = setup.arg("replay").arg(&file);
-    let (code, out, err) = replay.run(proxy.folder.path()).await;
+    let replay = ["replay", &file];
+    let (code, out, err) = proxy.run_command(&setup, &replay).await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("equal"), "{out}");
 }

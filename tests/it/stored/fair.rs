@@ -67,8 +67,8 @@ async fn requests_of_jobs_that_wait_are_on_the_disk_alone() {
     }
 }
 
-/// Promise: No client takes the last jobs, connections and searches, and connections without an
-/// accepted request give way to others.
+/// Promise: No client takes the last places for jobs, connections and searches, and connections
+/// without an accepted request give way to others.
 #[kit::test]
 async fn jobs_that_hang_leave_a_place_for_another_client() {
     let player = player(PlayerWire::Chat).await;

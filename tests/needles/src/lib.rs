@@ -10,7 +10,6 @@ mod case;
 mod code;
 mod dice;
 mod foreign_logs;
-mod held_out;
 mod kind;
 mod logs;
 mod more_formats;

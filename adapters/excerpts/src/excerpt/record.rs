@@ -264,7 +264,7 @@ pub(super) fn name_of(text: &str, at: usize) -> Option<(usize, usize)> {
     if name.is_some() {
         return name.map(range);
     }
-    // What follows the end of a record is about it.
+    // A line that closes a record belongs to it, with what follows on the line.
     let mut level = odd.indent + usize::from(odd.closes(text));
     // The lines of the record, the last one first, and how many of them are below a blank line.
     let (mut lines, mut paragraph) = (Vec::new(), None);

@@ -110,7 +110,7 @@ fn name(patch: &Value) -> Option<String> {
     }
 }
 
-/// Every quirk patch is a patch of some row, and each parameter that can be left out is.
+/// Every quirk patch is in some row, and so is each parameter that can be left out.
 #[test]
 fn every_patch_has_its_refusal() {
     let patches = [
