@@ -8,6 +8,7 @@ pub mod bundle;
 pub mod cli;
 pub mod clients;
 pub mod codex;
+pub mod dispatch;
 pub mod doctor;
 mod ids;
 mod invocation;

@@ -20,7 +20,6 @@ use adapters::stop_flag::StopReason;
 use futures_util::FutureExt;
 
 use super::compact::Compaction;
-use super::sink::Sink;
 
 mod answer;
 mod read_timer;
@@ -62,10 +61,7 @@ pub(super) enum Step {
 
 /// Runs an answer from its first step to its end. Returns the document if it is one. An error means
 /// that nothing was sent to the client.
-pub(super) async fn run<S: Sink>(
-    answer: &mut Answer<'_, S>,
-    first: Step,
-) -> Result<Option<Vec<u8>>, Fault> {
+pub(super) async fn run(answer: &mut Answer<'_>, first: Step) -> Result<Option<Vec<u8>>, Fault> {
     let background = answer.ctx.job.clone();
     let cancelled = async {
         if let Some(job) = &background {
@@ -103,10 +99,7 @@ pub(super) async fn run<S: Sink>(
     answer.fail(fault).await.map(|()| None)
 }
 
-async fn run_steps<S: Sink>(
-    answer: &mut Answer<'_, S>,
-    first: Step,
-) -> Result<Option<Vec<u8>>, Fault> {
+async fn run_steps(answer: &mut Answer<'_>, first: Step) -> Result<Option<Vec<u8>>, Fault> {
     let mut step = first;
     loop {
         step = match step {

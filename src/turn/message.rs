@@ -13,7 +13,7 @@ use super::received::ReceivedRequest;
 use super::request::TurnRequest;
 use super::respond::begin;
 use super::service::Service;
-use super::sink::{ChunkSlot, MessageSink};
+use super::sink::{ChunkSlot, MessageSink, Sink};
 use super::stream::EventStream;
 use super::turn_memory::ReceivedBody;
 use crate::net::memory::MemoryShare;
@@ -87,7 +87,7 @@ async fn answer_message(service: &Arc<Service>, message: MessageRequest, sink: &
         turn.request.first_step = Step::Nothing;
     }
     sink.reply = Some(reply);
-    if let Err(fault) = Box::pin(turn.run(sink)).await {
+    if let Err(fault) = Box::pin(turn.run(Sink::Message(sink))).await {
         if let Some(reply) = sink.reply.take() {
             reply.fault(&fault);
         }

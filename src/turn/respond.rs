@@ -21,7 +21,7 @@ use super::reply::ReplyBuilder;
 use super::request::{TurnEndpoint, TurnRequest};
 use super::response_headers::ResponseHeaders;
 use super::service::Service;
-use super::sink::{ChunkSlot, JsonSink, LogSink, Sink, SseSink, WholeSink};
+use super::sink::{ChunkSlot, JsonSink, LogSink, Sink, SseSink};
 use super::stream::{EventStream, LAST_EVENT_ROOM};
 use super::turn_memory::{ReceivedBody, TurnMemory};
 use crate::responses::response_text;
@@ -125,10 +125,7 @@ impl BegunTurn {
     /// Runs the turn to its end. Returns the document if its answer is one. An error means that
     /// nothing was sent to the client. The turn is boxed, because it would be in the future of each
     /// stream twice.
-    pub(super) async fn run<S: Sink>(
-        self: Box<Self>,
-        sink: &mut S,
-    ) -> Result<Option<Vec<u8>>, Fault> {
+    pub(super) async fn run(self: Box<Self>, sink: Sink<'_>) -> Result<Option<Vec<u8>>, Fault> {
         let mut turn = self;
         let (parts, first_step) = (turn.request.parts, turn.request.first_step);
         let (ctx, headers, record) = (&turn.ctx, &turn.headers, &mut turn.record);
@@ -143,12 +140,12 @@ async fn answer(received: ReceivedRequest) -> Response<Body> {
         Ok(begun) => begun,
         Err((fault, reply)) => return reply.fault(&fault),
     };
-    if let Some(job) = turn.ctx.job.clone() {
-        whole(turn, reply, LogSink::new(job.log)).await
-    } else if turn.request.stream {
-        stream(turn, reply).await
-    } else {
-        whole(turn, reply, JsonSink::default()).await
+    if turn.request.stream && turn.ctx.job.is_none() {
+        return stream(turn, reply).await;
+    }
+    match whole(turn).await {
+        Ok(json) => reply.json(json),
+        Err(fault) => reply.fault(&fault),
     }
 }
 
@@ -250,8 +247,8 @@ async fn stream(turn: Box<BegunTurn>, reply: ReplyBuilder) -> Response<Body> {
         client.set_write_deadline(Some(turn.ctx.deadline + LAST_EVENT_ROOM));
     }
     let slot = ChunkSlot::default();
-    let mut sink = SseSink(slot.clone());
-    let engine = Box::pin(async move { turn.run(&mut sink).await.map(|_| ()) });
+    let sink = Sink::Sse(SseSink(slot.clone()));
+    let engine = Box::pin(async move { turn.run(sink).await.map(|_| ()) });
     let mut events = EventStream::new(engine, slot);
     match events.wait_for_commit().await {
         Ok(()) => reply.stream(Body::new(events)),
@@ -259,19 +256,17 @@ async fn stream(turn: Box<BegunTurn>, reply: ReplyBuilder) -> Response<Body> {
     }
 }
 
-/// Answers with the final response object, or with the document of a compaction. A background
-/// answer is in its log then.
-async fn whole<S: WholeSink>(
-    turn: Box<BegunTurn>,
-    reply: ReplyBuilder,
-    mut sink: S,
-) -> Response<Body> {
-    match Box::pin(turn.run(&mut sink)).await {
-        Ok(document) => reply.json(
-            document
-                .or_else(|| sink.into_response())
-                .unwrap_or_default(),
-        ),
-        Err(fault) => reply.fault(&fault),
-    }
+/// The final response object, or the document of a compaction. A background answer is in its log
+/// then.
+async fn whole(turn: Box<BegunTurn>) -> Result<Vec<u8>, Fault> {
+    let (document, response) = if let Some(job) = &turn.ctx.job {
+        let mut log = LogSink::new(Arc::clone(&job.log));
+        let document = Box::pin(turn.run(Sink::Log(&mut log))).await?;
+        (document, log.response)
+    } else {
+        let mut json = JsonSink::default();
+        let document = Box::pin(turn.run(Sink::Json(&mut json))).await?;
+        (document, json.0)
+    };
+    Ok(document.or(response).unwrap_or_default())
 }

@@ -18,19 +18,36 @@ use crate::responses::ConnectionResponses;
 use crate::store::NewResponse;
 use parking_lot::Mutex;
 
-/// A receiver of a turn's events. It frames the documents as its connection wants them.
-pub(super) trait Sink: Send {
+/// The receiver of a turn's events. It frames the documents as its connection wants them. One type
+/// for all of them, so that the compiler makes the engine once.
+pub(super) enum Sink<'s> {
+    /// Server-sent events.
+    Sse(SseSink),
+    /// Messages of a WebSocket.
+    Message(&'s mut MessageSink),
+    /// The log of a background response.
+    Log(&'s mut LogSink),
+    /// One JSON document.
+    Json(&'s mut JsonSink),
+}
+
+impl Sink<'_> {
     /// Whether each event is sent at once. Then the first event commits the response headers, and
     /// heartbeats are sent while the provider is silent.
-    const STREAMS: bool;
+    pub(super) fn streams(&self) -> bool {
+        !matches!(self, Self::Json(_))
+    }
 
     /// Takes the events that were written, shows the observer what the client gets at once, and
     /// waits until there is room for more. Leaves the buffer empty.
-    fn send(
-        &mut self,
-        events: &mut EventBuffer,
-        ctx: &TurnContext,
-    ) -> impl Future<Output = ()> + Send;
+    pub(super) async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
+        match self {
+            Self::Sse(sink) => sink.send(events, ctx).await,
+            Self::Message(sink) => sink.send(events, ctx).await,
+            Self::Log(sink) => sink.send(events).await,
+            Self::Json(sink) => sink.keep(events),
+        }
+    }
 }
 
 /// Holds one chunk on its way from the engine to the response body. Both run in the same task, and
@@ -66,9 +83,7 @@ impl ChunkSlot {
 /// Sends events as server-sent events, through the slot that the response body reads.
 pub(super) struct SseSink(pub(super) ChunkSlot);
 
-impl Sink for SseSink {
-    const STREAMS: bool = true;
-
+impl SseSink {
     async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
         while !events.is_empty() {
             let count = chunk_events(events);
@@ -143,10 +158,6 @@ impl MessageSink {
         }
         frames
     }
-}
-
-impl Sink for MessageSink {
-    const STREAMS: bool = true;
 
     async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
         if events
@@ -201,18 +212,12 @@ pub trait EventLog: Send + Sync {
 /// stays in memory and is tried again.
 pub type LogFuture<'l> = Pin<Box<dyn Future<Output = bool> + Send + 'l>>;
 
-/// A sink after which the response is there as a whole.
-pub(super) trait WholeSink: Sink {
-    /// The final response object as JSON, if the sink keeps it.
-    fn into_response(self) -> Option<Vec<u8>>;
-}
-
 /// Sends events to the log of a background response. The last ones are there already, with the
 /// response.
 pub(super) struct LogSink {
     pub(super) log: Arc<dyn EventLog>,
     /// The final response object as JSON, for the observer.
-    response: Option<Vec<u8>>,
+    pub(super) response: Option<Vec<u8>>,
 }
 
 impl LogSink {
@@ -222,24 +227,8 @@ impl LogSink {
             response: None,
         }
     }
-}
 
-impl WholeSink for LogSink {
-    fn into_response(self) -> Option<Vec<u8>> {
-        self.response
-    }
-}
-
-impl WholeSink for JsonSink {
-    fn into_response(self) -> Option<Vec<u8>> {
-        self.0
-    }
-}
-
-impl Sink for LogSink {
-    const STREAMS: bool = true;
-
-    async fn send(&mut self, events: &mut EventBuffer, _: &TurnContext) {
+    async fn send(&mut self, events: &mut EventBuffer) {
         match events.final_response() {
             Some(response) => self.response = Some(response.into_owned()),
             None => log_events(&*self.log, events, events.len()).await,
@@ -266,10 +255,8 @@ pub(super) async fn log_events(log: &dyn EventLog, events: &mut EventBuffer, cou
 #[derive(Default)]
 pub(super) struct JsonSink(pub(super) Option<Vec<u8>>);
 
-impl Sink for JsonSink {
-    const STREAMS: bool = false;
-
-    async fn send(&mut self, events: &mut EventBuffer, _: &TurnContext) {
+impl JsonSink {
+    fn keep(&mut self, events: &mut EventBuffer) {
         if let Some(response) = events.final_response() {
             self.0 = Some(response.into_owned());
         }

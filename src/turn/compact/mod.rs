@@ -37,7 +37,6 @@ pub(super) use trigger::CompactionTrigger;
 use super::caller::TurnKind;
 use super::engine::{Answer, Step};
 use super::routed_history::RoutedHistory;
-use super::sink::Sink;
 
 /// A request that needs a compaction, alone, before its answer or after it.
 pub(super) struct Compaction {
@@ -69,10 +68,7 @@ impl Compaction {
 
     /// Makes the summary and writes it to the answer. Returns the step that follows: the turn with
     /// the compacted history, if the client wants more than the summary.
-    pub(super) async fn run<S: Sink>(
-        self: Box<Self>,
-        answer: &mut Answer<'_, S>,
-    ) -> Result<Step, Fault> {
+    pub(super) async fn run(self: Box<Self>, answer: &mut Answer<'_>) -> Result<Step, Fault> {
         match self.trigger {
             CompactionTrigger::Endpoint => {
                 answer.record.caller.kind = TurnKind::Compaction;
@@ -123,10 +119,7 @@ impl Compaction {
 
     /// Ends an answer that is complete. If the history is too long with it, a summary of both comes
     /// last. If the summary fails, the answer ends without it.
-    async fn end_answer<S: Sink>(
-        mut self: Box<Self>,
-        answer: &mut Answer<'_, S>,
-    ) -> Result<Step, Fault> {
+    async fn end_answer(mut self: Box<Self>, answer: &mut Answer<'_>) -> Result<Step, Fault> {
         if self.is_due(answer) {
             if let Some(tools) = &answer.tools {
                 self.history.source = tools.history.source.clone();
@@ -156,14 +149,14 @@ impl Compaction {
     }
 
     /// Whether the request, or the request with its answer, has too many tokens.
-    fn is_due<S: Sink>(&self, answer: &Answer<'_, S>) -> bool {
+    fn is_due(&self, answer: &Answer<'_>) -> bool {
         let usage = answer.assembler.usage().unwrap_or_default();
         let is_counted = answer.assembler.usage_is_counted();
         let tokens = usage.input.saturating_add(usage.output);
         self.limit.is_none_or(|limit| is_counted && tokens > limit)
     }
 
-    async fn summarize<S: Sink>(&self, answer: &mut Answer<'_, S>) -> Result<Summary, Fault> {
+    async fn summarize(&self, answer: &mut Answer<'_>) -> Result<Summary, Fault> {
         answer.headers.set_route(self.history.preferred_route());
         let assembler = &answer.assembler;
         let answered = assembler.awaits_end().then(|| assembler.items().count());
@@ -177,7 +170,7 @@ impl Compaction {
     }
 
     /// The answer of `POST /v1/responses/compact`: a JSON document.
-    fn document<S: Sink>(&self, answer: &mut Answer<'_, S>, summary: &Summary) -> Vec<u8> {
+    fn document(&self, answer: &mut Answer<'_>, summary: &Summary) -> Vec<u8> {
         let compacted = CompactionResponse {
             id: &self.id,
             created_at: self.created_at,
@@ -200,12 +193,12 @@ impl Compaction {
     }
 }
 
-impl<S: Sink> Answer<'_, S> {
+impl Answer<'_> {
     /// Sends `response.created` at once. A summary takes long, and a client that gets no event
     /// sends its request again.
     async fn open_stream(&mut self) {
         self.begin();
-        if S::STREAMS {
+        if self.streams() {
             self.send().await;
         }
     }

@@ -22,7 +22,6 @@ use crate::turn::engine::{Answer, Round};
 use crate::turn::failover::learn_patch;
 use crate::turn::recovery::a_smaller_request_may_succeed;
 use crate::turn::routed_history::RoutedHistory;
-use crate::turn::sink::Sink;
 
 /// The most characters of an extract, unless an eighth of the window is less.
 const MAX_EXTRACT_CHARS: usize = 24_000;
@@ -68,10 +67,7 @@ impl Summarizer<'_> {
     /// Makes a summary of the history, in hidden rounds of the answer. It fails if the turn has to
     /// end (its timeout, the shutdown of the process), and after an answer also if no model writes
     /// a summary.
-    pub(super) async fn summarize<S: Sink>(
-        &self,
-        answer: &mut Answer<'_, S>,
-    ) -> Result<Summary, Fault> {
+    pub(super) async fn summarize(&self, answer: &mut Answer<'_>) -> Result<Summary, Fault> {
         let mut attempts = SummaryAttempts::default();
         for mode in [SummaryMode::NextTurn, SummaryMode::FitWindow] {
             let purpose = Purpose::Summary {
@@ -128,10 +124,10 @@ impl Summarizer<'_> {
     }
 
     /// Builds the summary from the model's text, or from an extract if there is none.
-    async fn build_summary<S: Sink>(
+    async fn build_summary(
         &self,
         attempts: SummaryAttempts,
-        answer: &mut Answer<'_, S>,
+        answer: &mut Answer<'_>,
     ) -> Result<Summary, Fault> {
         let history = self.history;
         let bounds = self.bounds();

@@ -33,7 +33,7 @@ const COPIES_AT_END: usize = 4;
 
 /// The answer to one turn of a client. Made when the turn was prepared; it ends with its last
 /// event, or when the client leaves and its future is dropped.
-pub(in crate::turn) struct Answer<'a, S> {
+pub(in crate::turn) struct Answer<'a> {
     pub(in crate::turn) ctx: &'a TurnContext,
     pub(in crate::turn) record: &'a mut Record,
     pub(in crate::turn) headers: &'a ResponseHeaders,
@@ -51,7 +51,7 @@ pub(in crate::turn) struct Answer<'a, S> {
     pub(super) memory: TurnMemory,
     /// Joins pieces of text, if the answer runs in the background.
     pub(super) coalescer: Option<Box<Coalescer>>,
-    sink: &'a mut S,
+    sink: Sink<'a>,
     /// Where the answer's items are remembered, if the client may refer to them by id and they are
     /// not stored.
     keeps_items: Option<Arc<SharedState>>,
@@ -77,7 +77,7 @@ pub(in crate::turn) struct AnswerParts {
     pub(in crate::turn) connection: Option<Box<ConnectionTurn>>,
 }
 
-impl<'a, S: Sink> Answer<'a, S> {
+impl<'a> Answer<'a> {
     /// An answer before anything of it was written.
     pub(in crate::turn) fn new(
         ctx: &'a TurnContext,
@@ -86,9 +86,9 @@ impl<'a, S: Sink> Answer<'a, S> {
         timing: StreamTiming,
         record: &'a mut Record,
         headers: &'a ResponseHeaders,
-        sink: &'a mut S,
+        sink: Sink<'a>,
     ) -> Self {
-        if !S::STREAMS {
+        if !sink.streams() {
             parts.assembler.hold_all();
         }
         Self {
@@ -109,6 +109,11 @@ impl<'a, S: Sink> Answer<'a, S> {
             last_sent: Instant::now(),
             sink,
         }
+    }
+
+    /// Whether the client gets each event at once.
+    pub(in crate::turn) fn streams(&self) -> bool {
+        self.sink.streams()
     }
 
     /// Writes `response.created` and `response.in_progress`, unless they were written.
@@ -135,7 +140,7 @@ impl<'a, S: Sink> Answer<'a, S> {
             {
                 return Ok(output);
             }
-            let wake = if S::STREAMS && self.begun {
+            let wake = if self.streams() && self.begun {
                 (self.last_sent + self.timing.heartbeat).min(ctx.deadline)
             } else {
                 ctx.deadline
@@ -167,7 +172,7 @@ impl<'a, S: Sink> Answer<'a, S> {
     /// Whether a replay is to send a heartbeat before it goes on.
     fn waits_for_heartbeat(&self) -> bool {
         let director = self.ctx.director();
-        S::STREAMS && self.begun && director.is_some_and(TurnDirector::waits_for_heartbeat)
+        self.streams() && self.begun && director.is_some_and(TurnDirector::waits_for_heartbeat)
     }
 
     /// The fault of a turn that has to end for this reason.
@@ -216,7 +221,7 @@ impl<'a, S: Sink> Answer<'a, S> {
                 shared.memory.keep_items(owner, session, items);
             }
             self.store_response().await;
-            if !S::STREAMS {
+            if !self.streams() {
                 // The headers go out with the whole answer, so they have its notes as well.
                 self.headers.add_notes(&self.record.notes);
             }
@@ -289,7 +294,7 @@ impl<'a, S: Sink> Answer<'a, S> {
     pub(super) async fn fail(&mut self, mut fault: Fault) -> Result<(), Fault> {
         self.record.failed(&mut fault);
         let in_stream = self.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
-        if S::STREAMS && (in_stream || self.ctx.job.is_some()) {
+        if self.streams() && (in_stream || self.ctx.job.is_some()) {
             self.begin();
             self.flush_pieces().ok();
             self.assembler.fail(&fault, &mut self.events);

@@ -14,13 +14,12 @@ use super::read_timer::ReadTimer;
 use super::{Answer, Round};
 use crate::turn::director::TurnDirector;
 use crate::turn::observer::TurnEvent;
-use crate::turn::sink::Sink;
 use crate::upstream::UpstreamResponse;
 
 /// The most bytes of an answer that are decoded before other streams have their turn.
 const PIECE: usize = 128 * 1024;
 
-impl<S: Sink> Answer<'_, S> {
+impl Answer<'_> {
     pub(super) async fn read_answer(
         &mut self,
         round: &mut Round,
@@ -107,11 +106,11 @@ impl<S: Sink> Answer<'_, S> {
             self.finish_round(round).await;
             return Ok(true);
         }
-        if S::STREAMS && now >= self.next_heartbeat(timer.commit_at) {
+        if self.streams() && now >= self.next_heartbeat(timer.commit_at) {
             self.send_heartbeat().await;
         }
         let read_since = timer.read_on(now);
-        let heartbeat = S::STREAMS.then(|| {
+        let heartbeat = self.streams().then(|| {
             let next = self.next_heartbeat(timer.commit_at);
             next.min(read_since + self.timing.heartbeat)
         });

@@ -16,7 +16,6 @@ use crate::turn::failover::{Failover, PreparedAttempt, PromptComparison};
 use crate::turn::observer::TurnEvent;
 use crate::turn::recovery::{self, RecoveryAction, RecoveryState};
 use crate::turn::request_budget::{self, MAX_FAILED_REQUESTS};
-use crate::turn::sink::Sink;
 use crate::turn::stored_prompts::PendingComparison;
 use crate::upstream::{self, AttemptEvent, KeyIndex};
 
@@ -110,7 +109,7 @@ impl Round {
     }
 }
 
-impl<S: Sink> Answer<'_, S> {
+impl Answer<'_> {
     /// Sends the round's request until an answer is complete, content was sent, or nothing is left
     /// to try.
     pub(in crate::turn) async fn run_round(&mut self, round: &mut Round) -> Result<(), Fault> {

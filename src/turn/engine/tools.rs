@@ -12,7 +12,6 @@ use serde_json::json;
 use super::{Answer, Step};
 use crate::turn::observer::TurnEvent;
 use crate::turn::routed_history::RoutedHistory;
-use crate::turn::sink::Sink;
 use crate::turn::tool_runner::{ToolResult, ToolRunner};
 
 /// The most rounds of an answer whose calls are run. Tools that read and search need few; a model
@@ -113,7 +112,7 @@ struct ShownItem {
     call_id: Option<String>,
 }
 
-impl<S: Sink> Answer<'_, S> {
+impl Answer<'_> {
     /// Runs the calls of the round that ended, and returns the step that follows: another round,
     /// or none if the client has calls to run as well.
     pub(super) async fn run_tools(&mut self) -> Result<Step, Fault> {

@@ -79,7 +79,7 @@ async fn the_home_directory_is_not_touched() {
         ),
         (
             concat!("Inputs::from_", "process("),
-            vec!["src/main.rs", "tests/it/counted.rs"],
+            vec!["src/commands/dispatch.rs", "tests/it/counted.rs"],
         ),
         (
             concat!("CARGO_BIN", "_EXE_respondent\""),
