@@ -1,5 +1,5 @@
-//! The program: its allocator and its entry point. Everything else is in the library, where the
-//! compiler makes machine code of it once.
+//! The program: its allocator and its entry point. Everything else is in the library, because a
+//! future that this crate polled would be compiled in both.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the program does: parses the command line, loads the configuration, runs the command, and
+//! Runs the program: parses the command line, loads the configuration, runs the command, and
 //! turns errors into exit codes.
 
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use crate::{commands, log};
 /// How long the end of the program waits for blocking threads.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// Runs the command that the process was started with, to its end. Called once, by the program.
+/// Runs the command that the process was started with, to its end. Called once, by `main`.
 pub fn run_program() -> ExitCode {
     // A panic's payload may quote prompts or outputs, so print only its location.
     panic::set_hook(Box::new(|info| {

@@ -19,7 +19,7 @@ use crate::store::NewResponse;
 use parking_lot::Mutex;
 
 /// The receiver of a turn's events. It frames the documents as its connection wants them. One type
-/// for all of them, so that the compiler makes the engine once.
+/// for all of them, so that the engine is compiled once.
 pub(super) enum Sink<'s> {
     /// Server-sent events.
     Sse(SseSink),
@@ -35,7 +35,10 @@ impl Sink<'_> {
     /// Whether each event is sent at once. Then the first event commits the response headers, and
     /// heartbeats are sent while the provider is silent.
     pub(super) fn streams(&self) -> bool {
-        !matches!(self, Self::Json(_))
+        match self {
+            Self::Sse(_) | Self::Message(_) | Self::Log(_) => true,
+            Self::Json(_) => false,
+        }
     }
 
     /// Takes the events that were written, shows the observer what the client gets at once, and

@@ -120,8 +120,8 @@ async fn a_slow_reader_slows_the_upstream_down(wire: PlayerWire) {
     proxy.wait_until_idle().await;
     assert!(player.requests().iter().all(|request| !request.finished));
     let growth = |peak: u64| peak.saturating_sub(before.peak);
-    // The buffers of a connection grow where a busy machine runs its task late. Of each answer the
-    // upstream has gigabytes.
+    // The buffers of a connection grow when a busy machine runs its task late. Without the limit,
+    // gigabytes of each answer would arrive.
     let limit = STREAMS * 4 * 1024;
     assert!(
         growth(proxy.memory().peak) < limit,
