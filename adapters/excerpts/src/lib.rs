@@ -3,7 +3,8 @@
 //! # The code
 //!
 //! [`measure()`] classifies and measures a text, and [`ExcerptSource`], [`notice`] and
-//! [`first_page`] make the shorter texts. All of them depend on their arguments alone.
+//! [`first_page`] make the shorter texts. [`fitness_of_parts`] tells which parts of a text fit a
+//! request. All of them depend on their arguments alone.
 
 mod classify;
 mod codex_header;
@@ -20,7 +21,7 @@ mod read_back;
 mod retention;
 
 pub use codex_header::CodexHeader;
-pub use evidence::Wanted;
+pub use evidence::{Wanted, fitness_of_parts};
 pub use excerpt::{
     ExcerptSource, ExcerptStyle, MAX_EXCERPT_CHARS, SHORTENED_MARK, notice, read_hint,
 };

@@ -91,11 +91,7 @@ pub(crate) struct FoundMark {
 pub(super) struct MarkId(u16);
 
 static SIGNS: LazyLock<Marks> = LazyLock::new(|| {
-    let mut marks = Marks {
-        table: vec![0; TABLE],
-        words: Vec::new(),
-        has_exact: false,
-    };
+    let mut marks = Marks::none();
     for (words, bits, kind) in [
         (signs::TROUBLE, TROUBLE_BITS, MarkKind::Trouble),
         (signs::WARNING, WARNING_BITS, MarkKind::Warning),
@@ -184,6 +180,21 @@ fn exact_name(bytes: &[u8], token: &TextToken) -> Option<u64> {
 }
 
 impl Marks {
+    fn none() -> Self {
+        Self {
+            table: vec![0; TABLE],
+            words: Vec::new(),
+            has_exact: false,
+        }
+    }
+
+    /// The words of a request alone.
+    pub(super) fn of_request(request: &str) -> Self {
+        let mut marks = Self::none();
+        marks.ask_for(request, MESSAGE_BITS);
+        marks
+    }
+
     /// The signs, and the words of the arguments of a call and of a message.
     pub(super) fn new(arguments: &str, message: &str) -> Self {
         let mut marks = SIGNS.clone();

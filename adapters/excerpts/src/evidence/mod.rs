@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 mod byte_classes;
+mod fitness;
 mod hunk;
 mod marks;
 mod model;
@@ -22,6 +23,7 @@ use patterns::PatternCounts;
 use read::{TokenSink, read, signs_hash};
 use tokens::{TextToken, TokenKind, Tokens};
 
+pub use fitness::fitness_of_parts;
 pub(super) use hunk::Hunk;
 pub(super) use marks::FoundMark;
 pub(super) use model::{BIT, Bits};
