@@ -3,7 +3,7 @@
 
 /// The largest share with which all texts fit into `room` when each takes the smaller of
 /// its need and the share. `usize::MAX` if all of them fit whole.
-pub(crate) fn fair_share(needs: &(impl Iterator<Item = usize> + Clone), room: usize) -> usize {
+pub fn fair_share(needs: &(impl Iterator<Item = usize> + Clone), room: usize) -> usize {
     largest_fitting(0, room, |share| {
         let taken = needs.clone().map(|need| need.min(share));
         taken.sum::<usize>() <= room

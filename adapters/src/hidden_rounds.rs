@@ -1,16 +1,20 @@
-//! What a client did not see of an answer that ended with calls for it: the calls of tools that ran
-//! in the proxy, and their results. The client's next request has its own calls and results only;
-//! with the hidden items put back it continues the request that the provider answered.
+//! What a client did not see of an answer: the calls of tools that ran in the proxy, and their
+//! results. The client's next request has only what it was shown; with the hidden items put back it
+//! continues the request that the provider answered.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
+use crate::item_text::message_text;
 use crate::turn::{Item, ItemKind, Turn};
 
-/// The rounds of one answer, from the first item that the client did not see to the client's last
-/// call. Made at the end of that answer.
+/// A shorter text of a message is no anchor: a session may have it several times.
+const MIN_ANCHOR_CHARS: usize = 32;
+
+/// The rounds of one answer, from its first item to its last. Made at the end of that answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct HiddenRounds {
@@ -22,8 +26,9 @@ pub struct HiddenRounds {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HiddenEntry {
-    /// A message that the client got.
-    Message,
+    /// A message that the client got, with its anchors: its id, and its text where that is long
+    /// enough to be recognised. Some clients send messages back without their ids.
+    Message(Vec<String>),
     /// Reasoning that the client got. Some clients do not send it back.
     Reasoning,
     /// A call of the client's tools, with its call id.
@@ -32,29 +37,57 @@ pub enum HiddenEntry {
     Hidden(Arc<str>),
 }
 
-impl HiddenRounds {
-    /// The call ids by which the client's next request shows that it continues this answer.
-    pub fn anchors(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().filter_map(|entry| match entry {
-            HiddenEntry::Call(id) => Some(id.as_str()),
-            HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Hidden(_) => None,
-        })
+impl HiddenEntry {
+    /// The entry for an item that the client got, as JSON; `None` for one that is no part of a
+    /// round, such as a compaction item.
+    pub fn of_shown(json: &str) -> Option<Self> {
+        let item = Item::hidden(json)?;
+        if item.kind.is_call() {
+            return Some(Self::Call(item.call_id()?.into_owned()));
+        }
+        match item.kind {
+            ItemKind::Reasoning => Some(Self::Reasoning),
+            ItemKind::Message => Some(Self::Message(message_anchors(&item).collect())),
+            _ => None,
+        }
     }
 
-    /// The size of the hidden items and call ids in bytes.
+    fn anchors(&self) -> &[String] {
+        match self {
+            Self::Call(id) => std::slice::from_ref(id),
+            Self::Message(anchors) => anchors,
+            Self::Reasoning | Self::Hidden(_) => &[],
+        }
+    }
+}
+
+impl HiddenRounds {
+    /// The anchors by which the client's next request shows that it continues this answer: ids of
+    /// calls and messages, and hashes of texts.
+    pub fn anchors(&self) -> impl Iterator<Item = &str> {
+        let anchors = self.entries.iter().flat_map(HiddenEntry::anchors);
+        anchors.map(String::as_str)
+    }
+
+    /// Whether it has anything that the client did not see.
+    pub fn has_hidden(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| matches!(entry, HiddenEntry::Hidden(_)))
+    }
+
+    /// The size of the hidden items and anchors in bytes.
     pub fn bytes(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match entry {
-            HiddenEntry::Message | HiddenEntry::Reasoning => 0,
-            HiddenEntry::Call(id) => id.len(),
             HiddenEntry::Hidden(json) => json.len(),
+            shown => shown.anchors().iter().map(String::len).sum(),
         });
         entries.sum::<usize>() + self.entries.len() * size_of::<HiddenEntry>()
     }
 
     /// Adds where the hidden items belong: each with the index of the item before which it does.
-    /// Goes backwards from the last of the client's calls, the entry `anchor` at the item `at`, as
-    /// long as the history has the items that the client got; what was hidden before them is left
-    /// out. Returns the index of the first of these items.
+    /// Goes backwards from the last item that the client got, the entry `anchor` at the item `at`,
+    /// as long as the history has the items that the client got; what was hidden before them is
+    /// left out. Returns the index of the first of these items.
     fn add_insertions<'a>(
         &'a self,
         items: &[Item<'_>],
@@ -71,7 +104,7 @@ impl HiddenRounds {
                     continue;
                 }
                 (_, None) => false,
-                (HiddenEntry::Message, Some((_, item))) => {
+                (HiddenEntry::Message(_), Some((_, item))) => {
                     item.kind == ItemKind::Message && item.role() == "assistant"
                 }
                 (HiddenEntry::Reasoning, Some((_, item))) => item.kind == ItemKind::Reasoning,
@@ -95,35 +128,56 @@ impl HiddenRounds {
         let after = self.entries.iter().skip(anchor + 1);
         insertions.extend(after.filter_map(|entry| match entry {
             HiddenEntry::Hidden(json) => Some((at + 1, json.as_ref())),
-            HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Call(_) => None,
+            HiddenEntry::Message(_) | HiddenEntry::Reasoning | HiddenEntry::Call(_) => None,
         }));
         cursor
     }
 
-    /// The last call of the client that the history holds: its index there, and that of its entry.
-    fn anchor(&self, positions: &HashMap<&str, usize>) -> Option<(usize, usize)> {
+    /// The last item of the answer that the history holds: its index there, and that of its entry.
+    fn anchor(&self, positions: &HashMap<String, usize>) -> Option<(usize, usize)> {
         let mut entries = self.entries.iter().enumerate().rev();
-        entries.find_map(|(index, entry)| match entry {
-            HiddenEntry::Call(id) => Some((*positions.get(id.as_str())?, index)),
-            HiddenEntry::Message | HiddenEntry::Reasoning | HiddenEntry::Hidden(_) => None,
+        entries.find_map(|(index, entry)| {
+            let mut anchors = entry.anchors().iter();
+            let position = anchors.find_map(|anchor| positions.get(anchor))?;
+            Some((*position, index))
         })
     }
 }
 
-/// Puts the hidden items of all these rounds back into a history that holds the client's calls, in
+/// The anchors of a history, by which hidden rounds are found.
+pub fn anchors_of(turn: &Turn<'_>) -> HashSet<String> {
+    turn.items.iter().flat_map(anchors).collect()
+}
+
+/// The anchors of an item of a history, which [`HiddenRounds::anchors`] may have.
+fn anchors(item: &Item<'_>) -> impl Iterator<Item = String> {
+    let call = item.call_id().filter(|_| item.kind.is_call());
+    let is_answer = item.kind == ItemKind::Message && item.role() == "assistant";
+    let of_message = is_answer.then(|| message_anchors(item));
+    let call = call.map(std::borrow::Cow::into_owned).into_iter();
+    call.chain(of_message.into_iter().flatten())
+}
+
+fn message_anchors(item: &Item<'_>) -> impl Iterator<Item = String> + use<> {
+    let id = item.id().map(std::borrow::Cow::into_owned);
+    let text = message_text(item);
+    let text = text.trim();
+    let is_long = text.chars().nth(MIN_ANCHOR_CHARS - 1).is_some();
+    let hash = is_long.then(|| format!("text_{:016x}", xxh3_64(text.as_bytes())));
+    id.into_iter().chain(hash)
+}
+
+/// Puts the hidden items of all these rounds back into a history that holds what the client got, in
 /// one pass over it.
 pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) {
     if rounds.is_empty() {
         return;
     }
-    let ids: HashSet<&str> = rounds.iter().flat_map(|round| round.anchors()).collect();
-    let mut positions: HashMap<&str, usize> = HashMap::new();
+    let known: HashSet<&str> = rounds.iter().flat_map(|round| round.anchors()).collect();
+    let mut positions: HashMap<String, usize> = HashMap::new();
     for (position, item) in turn.items.iter().enumerate() {
-        if item.kind.is_call()
-            && let Some(id) = item.call_id()
-            && let Some(known) = ids.get(id.as_ref())
-        {
-            positions.entry(known).or_insert(position);
+        for anchor in anchors(item).filter(|anchor| known.contains(anchor.as_str())) {
+            positions.entry(anchor).or_insert(position);
         }
     }
     let mut anchored: Vec<_> = rounds
@@ -205,6 +259,7 @@ mod tests {
         let source = TurnSource::new(body).with_hidden_rounds(vec![Arc::new(rounds)]);
         let turn = source.turn().unwrap();
         let name = |item: &Item<'_>| match item.call_id() {
+            _ if item.kind == ItemKind::Message => "Message".to_owned(),
             Some(id) if item.kind.is_output() => format!("{id}!"),
             Some(id) => id.into_owned(),
             None => format!("{:?}", item.kind),
@@ -218,7 +273,7 @@ mod tests {
             HiddenEntry::Reasoning,
             hidden(&call("p1")),
             hidden(&output("p1")),
-            HiddenEntry::Message,
+            HiddenEntry::Message(Vec::new()),
             hidden(&call("p2")),
             HiddenEntry::Call("c1".into()),
             hidden(&output("p2")),
@@ -246,5 +301,52 @@ mod tests {
             let found = restored(&history, &entries).join(" ");
             assert_eq!(found, expected, "{history}");
         }
+    }
+
+    /// Promise: What the model has read is in the next request where it was, also after an answer
+    /// without calls of the client, and whether or not the client sends ids and reasoning back.
+    #[test]
+    fn an_answer_is_found_by_its_message() {
+        let text = "It is sunny today, as three sources say.";
+        let sent = |id: Option<&str>, text: &str| {
+            let mut message = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
+            if let Some(id) = id {
+                message["id"] = json!(id);
+            }
+            message
+        };
+        let got = sent(Some("msg_1"), text).to_string();
+        let entries = [
+            HiddenEntry::Reasoning,
+            hidden(&call("p1")),
+            hidden(&output("p1")),
+            HiddenEntry::of_shown(&got).unwrap(),
+        ];
+        let user = json!({"role": "user", "content": "u"});
+        let reasoning = json!({"type": "reasoning", "summary": []});
+        let next = json!({"role": "user", "content": "And tomorrow?"});
+        for (history, expected) in [
+            (
+                json!([user, reasoning, sent(Some("msg_1"), text), next]),
+                "Message Reasoning p1 p1! Message Message",
+            ),
+            (
+                json!([user, sent(None, text), next]),
+                "Message p1 p1! Message Message",
+            ),
+            (
+                json!([user, sent(Some("msg_1"), "edited"), next]),
+                "Message p1 p1! Message Message",
+            ),
+            (
+                json!([user, sent(None, "Another text of the same length."), next]),
+                "Message Message Message",
+            ),
+        ] {
+            let found = restored(&history, &entries).join(" ");
+            assert_eq!(found, expected, "{history}");
+        }
+        let short = HiddenEntry::of_shown(&sent(None, "Done.").to_string());
+        assert_eq!(short, Some(HiddenEntry::Message(Vec::new())));
     }
 }

@@ -36,7 +36,7 @@ mod encode_options;
 pub mod encoded;
 pub mod event;
 pub mod failed_request;
-mod fair_share;
+pub mod fair_share;
 pub mod fault;
 pub mod hidden_rounds;
 pub mod item_text;

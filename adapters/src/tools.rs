@@ -13,6 +13,7 @@ pub(crate) mod left_out;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use registry::{EnumSet, RelayToolKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::EnumCount;
@@ -50,6 +51,17 @@ pub struct Tool<'a> {
     pub strict: Option<bool>,
     /// Whether a search has to find it first, or has found it.
     pub(crate) is_deferred: bool,
+    /// Whether it runs in the proxy, and in place of which hosted tool.
+    pub(crate) proxy: Option<ProxyToolUse>,
+}
+
+/// When a tool that runs in the proxy is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyToolUse {
+    /// With every request.
+    Always,
+    /// In place of a hosted tool of this kind, where the provider does not run it itself.
+    InPlaceOf(RelayToolKind),
 }
 
 /// A tool that runs in the proxy: what the model is told about it.
@@ -62,6 +74,21 @@ pub struct ProxyTool {
     pub description: String,
     /// The JSON Schema of the arguments.
     pub parameters: String,
+    /// The hosted tool of the Responses API in whose place the model gets this function, if the
+    /// client offers that tool. `None` for a function that is offered with every request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place_of: Option<RelayToolKind>,
+}
+
+impl ProxyTool {
+    /// What precedes the name where the client has a tool of that name.
+    const RENAMED: &str = "hosted_";
+
+    /// The name of the function that a call of this name means, whether or not the client has a
+    /// tool of that name.
+    pub fn called(name: &str) -> &str {
+        name.strip_prefix(Self::RENAMED).unwrap_or(name)
+    }
 }
 
 /// A tool as the client knows it: how a call of it is written to the client.
@@ -133,6 +160,10 @@ pub struct Toolbox<'a> {
     definitions: Vec<ToolDefinition<'a>>,
     /// While a list is read: the places in it of the tools that cannot run here.
     dropped_places: Vec<usize>,
+    /// The kinds of hosted tools that can run in the proxy.
+    runnable: EnumSet<RelayToolKind>,
+    /// The kinds of them that the client offers.
+    hosted: EnumSet<RelayToolKind>,
     has_short_function: bool,
     /// Whether the client offers a search for tools that it does not run itself.
     has_hosted_search: bool,
@@ -181,6 +212,7 @@ impl<'a> Toolbox<'a> {
             parameters,
             strict,
             is_deferred: false,
+            proxy: None,
         });
     }
 
@@ -232,21 +264,60 @@ impl<'a> Toolbox<'a> {
         self.tools.len()
     }
 
-    /// Adds a tool that runs in the proxy. False if the client offers one of that name, which
-    /// then is the one that is called.
-    pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> bool {
+    /// Adds a tool that runs in the proxy, unless it stands for a hosted tool that the client does
+    /// not offer. Returns the name under which it was added. If the client offers a function of
+    /// that name, it is renamed where it stands for a hosted tool, and else left out.
+    pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> Option<String> {
+        let (proxy, renamed) = match tool.in_place_of {
+            Some(kind) if self.hosted.contains(kind) => (
+                ProxyToolUse::InPlaceOf(kind),
+                Some(format!("{}{}", ProxyTool::RENAMED, tool.name)),
+            ),
+            Some(_) => return None,
+            None => (ProxyToolUse::Always, None),
+        };
+        let names = [Some(tool.name.clone()), renamed];
+        let mut names = names.into_iter().flatten();
+        let name = names.find(|name| self.get(None, name).is_none())?;
         let target = ToolTarget {
             kind: ToolKind::Function,
-            name: tool.name.clone(),
+            name: name.clone(),
             namespace: None,
         };
-        if self.get(None, &target.name).is_some() {
-            return false;
-        }
         let description = Text::Owned(tool.description.as_str().into());
         let parameters = serde_json::from_str(&tool.parameters).ok();
         self.add(target, Some(description), parameters, None);
-        true
+        if let Some(added) = self.tools.last_mut() {
+            added.proxy = Some(proxy);
+        }
+        Some(name)
+    }
+
+    /// The wire names of the functions that the model has in place of a hosted tool.
+    pub(crate) fn in_place_of(&self, kind: RelayToolKind) -> impl Iterator<Item = &str> {
+        let wanted = Some(ProxyToolUse::InPlaceOf(kind));
+        let tools = self.tools.iter();
+        tools
+            .filter(move |tool| tool.proxy == wanted)
+            .map(|tool| tool.wire_name.as_str())
+    }
+
+    /// Hosted tools of these kinds can run in the proxy.
+    pub(crate) fn set_runnable(&mut self, kinds: impl Iterator<Item = RelayToolKind>) {
+        for kind in kinds {
+            self.runnable = self.runnable.with(kind);
+        }
+    }
+
+    /// The definitions of the hosted tools of a kind that run in the proxy, in their order.
+    pub fn hosted(&self, kind: RelayToolKind) -> impl Iterator<Item = &'a RawValue> {
+        let runs = self.hosted.contains(kind);
+        let definitions = self.definitions.iter().filter(move |_| runs);
+        let definitions = definitions.map(|definition| definition.raw);
+        definitions.filter(move |raw| {
+            let named = Members::read(raw.get()).and_then(|it| it.text("type"));
+            named.is_some_and(|named| RelayToolKind::of_definition(&named) == Some(kind))
+        })
     }
 
     /// The tools in the order in which the client offered them.

@@ -95,6 +95,7 @@ pub enum Continuation {
 
 /// Parameters of the generation. `None` leaves the choice to the provider.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "parameters of the API")]
 pub struct Controls<'a> {
     /// Sampling temperature, 0 to 2.
     pub temperature: Option<f64>,
@@ -124,6 +125,10 @@ pub struct Controls<'a> {
     pub prompt_cache_key: Option<Text<'a>>,
     /// Whether `include` asks for `reasoning.encrypted_content`.
     pub encrypted_reasoning: bool,
+    /// Whether `include` asks for `web_search_call.action.sources`.
+    pub search_sources: bool,
+    /// Whether `include` asks for `web_search_call.results`.
+    pub search_results: bool,
 }
 
 impl Controls<'_> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use adapters::shared_text::SharedText;
 
-use super::search::{self, SearchQuery, SearchResult};
+use super::search::{self, FoundLines, SearchQuery};
 use super::{ArtifactError, Artifacts, OpenArtifact};
 use crate::net::blocking::run_stoppable;
 use crate::net::{LOCAL_OWNER, bounded_id};
@@ -108,7 +108,7 @@ impl OwnerArtifacts {
         &self,
         id: &str,
         query: &SearchQuery,
-    ) -> Result<(ArtifactEntry, SearchResult), ReadError> {
+    ) -> Result<(ArtifactEntry, FoundLines), ReadError> {
         within_search_timeout(self.search_unbounded(id, query)).await
     }
 
@@ -116,7 +116,7 @@ impl OwnerArtifacts {
         &self,
         id: &str,
         query: &SearchQuery,
-    ) -> Result<(ArtifactEntry, SearchResult), ReadError> {
+    ) -> Result<(ArtifactEntry, FoundLines), ReadError> {
         let failed = || {
             ReadError::Store(ArtifactError {
                 warning: "ARTIFACT_SEARCH_FAILED",

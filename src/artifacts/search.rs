@@ -25,7 +25,7 @@ const BYTES_AROUND_MATCH: usize = 200;
 
 /// The result of a search. The default is the result of a search that found nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SearchResult {
+pub struct FoundLines {
     /// The number of matches from [`SearchQuery::from_byte`] on. A short line counts once,
     /// a long line once for each match that is not within the surroundings of another.
     pub matches: u64,
@@ -55,11 +55,11 @@ pub struct FoundLine {
 
 /// Searches a text in one pass. It asks `stop` often; when that is true, it ends early and returns
 /// what it has found so far.
-pub fn search(text: &str, query: &SearchQuery, stop: &dyn Fn() -> bool) -> SearchResult {
+pub fn search(text: &str, query: &SearchQuery, stop: &dyn Fn() -> bool) -> FoundLines {
     let mut pass = SearchPass {
         query,
         stop,
-        result: SearchResult::default(),
+        result: FoundLines::default(),
         bytes: 0,
         before: VecDeque::new(),
         context_left: 0,
@@ -93,7 +93,7 @@ struct TextLine<'a> {
 struct SearchPass<'a> {
     query: &'a SearchQuery,
     stop: &'a dyn Fn() -> bool,
-    result: SearchResult,
+    result: FoundLines,
     bytes: usize,
     /// The last lines that were not shown, for the context of the next match.
     before: VecDeque<TextLine<'a>>,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::error::ToolCallError;
 use super::read::header_line;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, within_search_timeout};
-use crate::artifacts::search::{SearchLimits, SearchQuery, SearchResult, format_lines};
+use crate::artifacts::search::{FoundLines, SearchLimits, SearchQuery, format_lines};
 use crate::store::{ArtifactEntry, ArtifactFilter};
 
 /// Matches shown when the call does not say.
@@ -73,7 +73,7 @@ pub(super) async fn search(
 }
 
 /// The matches in one artifact below a line that names it.
-fn section(entry: &ArtifactEntry, query: &str, found: &SearchResult) -> String {
+fn section(entry: &ArtifactEntry, query: &str, found: &FoundLines) -> String {
     let matches = match found.matches {
         1 => "1 match".to_owned(),
         count => format!("{count} matches"),
@@ -133,7 +133,7 @@ async fn search_recent(
             others.push_str(&section(
                 &entry,
                 text,
-                &SearchResult {
+                &FoundLines {
                     lines: Vec::new(),
                     ..found
                 },

@@ -3,6 +3,7 @@
 mod artifact_counts;
 pub mod spent;
 pub mod usage;
+mod web_counts;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -27,6 +28,7 @@ use crate::net::memory::{MemoryKind, ProcessMemory};
 pub use artifact_counts::ArtifactCounts;
 use spent::{Spending, SpentToday};
 use usage::DailyUsage;
+pub use web_counts::{FOUND, TriedCount, WebActivity, WebCounts};
 
 /// The labels of one series: names and values.
 type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
@@ -47,6 +49,7 @@ macro_rules! metrics {
             routes: Mutex<HashSet<Labels<2>>>,
             $($field: $type,)*
             artifacts: ArtifactCounts,
+            web: WebCounts,
             usage: DailyUsage,
             spent: SpentToday,
         }
@@ -59,6 +62,7 @@ macro_rules! metrics {
                     routes: Mutex::default(),
                     $($field: $add(&mut registry, $name, $help),)*
                     artifacts: ArtifactCounts::registered(&mut registry),
+                    web: WebCounts::registered(&mut registry),
                     usage: DailyUsage::default(),
                     spent: SpentToday::default(),
                     registry,
@@ -112,6 +116,8 @@ metrics! {
         add("memory_bytes", "Memory in use that is counted, by purpose");
     memory_limit: Gauge = add("memory_limit_bytes", "The limit of this memory");
     tasks: Gauge = add("tasks", "Tasks of the runtime that have not ended");
+    tool_calls: Counters<2> =
+        add("tool_calls", "Calls of tools that run in the proxy, by tool and result");
     refused: Counters<1> = add("refused_requests", "Requests that the guard or a limit refused");
 }
 
@@ -201,6 +207,11 @@ impl Metrics {
     /// The counters of artifacts, which the rooms that keep artifacts share.
     pub fn artifacts(&self) -> ArtifactCounts {
         self.artifacts.clone()
+    }
+
+    /// The counters of web searches and pages.
+    pub fn web(&self) -> &WebCounts {
+        &self.web
     }
 
     /// What turns have used, by day.
@@ -371,6 +382,13 @@ impl Metrics {
         let name = ("webhook", Cow::Owned(webhook.to_owned()));
         let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
         self.waiting_deliveries.get_or_create(&[name]).set(waiting);
+    }
+
+    /// Counts a call of a tool that runs in the proxy.
+    pub fn tool_called(&self, tool: &str, failed: bool) {
+        let result = if failed { "failed" } else { "completed" };
+        let labels = [("tool", tool.to_owned().into()), ("result", result.into())];
+        self.tool_calls.get_or_create(&labels).inc();
     }
 
     /// Counts a response that was to be stored.

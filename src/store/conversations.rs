@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
 use super::error::StoreError;
-use super::page::{COPIES, PAGE_BYTES, Page};
+use super::page::{COPIES, PAGE_BYTES, StoredPage};
 use super::reading::StoreRead;
 use super::responses::find;
 use super::threads::{self, NewItem, ThreadPart};
@@ -376,7 +376,7 @@ pub(super) fn list_items(
             first.cut_at(number, page.newest_first);
         }
     }
-    let mut items = Page::new(page, max_bytes);
+    let mut items = StoredPage::new(page, max_bytes);
     let mut has_more = false;
     for part in &parts {
         has_more = threads::page(reading, part, page.newest_first, &mut items)?;

@@ -273,6 +273,7 @@ pub(super) fn purge(connection: &mut Connection) -> Result<(), StoreError> {
         "refs",
         "blobs",
         "whole_sessions",
+        "hidden_rounds",
         "prompts",
         "prompt_histories",
         "usage",

@@ -36,6 +36,7 @@
 //! | `prompts` | the prompts of the last responses, as hashes |
 //! | `usage` | what turns have used, summed by day and model |
 //! | `spent` | what each owner has used today |
+//! | `hidden_rounds` | what clients did not see of answers |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
 mod batch;
@@ -49,6 +50,7 @@ mod error;
 mod expiry;
 mod find;
 mod group_commit;
+mod hidden_rounds;
 mod inspection;
 mod jobs;
 mod lock_patience;
@@ -86,6 +88,7 @@ pub use data_dir::{DataDir, DataDirInUse};
 pub use deliveries::WaitingDelivery;
 pub use error::{OpenError, StoreError, UnusableStore};
 pub use expiry::{ExpiryStep, ResponseLimits};
+pub use hidden_rounds::HiddenRoundsRow;
 pub use inspection::{OwnerContents, StoreContents, StoreReading};
 pub use jobs::{EndedJob, EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
 pub use model::{
@@ -379,6 +382,30 @@ impl Store {
     pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
         self.read_small(LOCAL_OWNER, |reading, _| whole_sessions::all(reading))
             .await
+    }
+
+    /// Stores what a client did not see of an answer. False if the queue is full. Never blocks.
+    pub fn put_hidden_rounds(&self, answer: HiddenRoundsRow) -> bool {
+        self.try_change(move |connection| hidden_rounds::put(connection, &answer))
+    }
+
+    /// The sessions of which something is stored that the client did not see: owner and session.
+    pub async fn sessions_with_hidden_rounds(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| hidden_rounds::sessions(reading))
+            .await
+    }
+
+    /// What the client did not see of the answers of a session, as JSON, the oldest first.
+    pub async fn hidden_rounds(
+        &self,
+        owner: &str,
+        session: &str,
+    ) -> Result<CountedValue<Vec<String>>, StoreError> {
+        let session = session.to_owned();
+        self.run_reader(owner, move |reading, owner| {
+            hidden_rounds::of_session(reading, owner, &session)
+        })
+        .await
     }
 
     /// Stores the prompt of a response. False if the queue is full. Never blocks.

@@ -10,14 +10,14 @@ pub(super) const PAGE_BYTES: usize = 8 << 20;
 pub(super) const COPIES: usize = 2;
 
 /// The entries of a page so far.
-pub(super) struct Page<T> {
+pub(super) struct StoredPage<T> {
     pub(super) entries: Vec<T>,
     limit: usize,
     bytes: usize,
     max_bytes: usize,
 }
 
-impl<T> Page<T> {
+impl<T> StoredPage<T> {
     /// A page without entries, which ends at `max_bytes` bytes.
     pub(super) fn new(page: &ListPage, max_bytes: usize) -> Self {
         Self {

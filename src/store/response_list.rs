@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::page::{PAGE_BYTES, Page};
+use super::page::{PAGE_BYTES, StoredPage};
 use super::reading::StoreRead;
 use super::responses::{self, find};
 use super::{ListPage, Store, StoreError};
@@ -70,7 +70,7 @@ pub(super) fn list_responses(
     let ids = select.query_map(params![owner, above, below, status, limit], |row| {
         row.get(0)
     })?;
-    let mut responses = Page::new(page, max_bytes);
+    let mut responses = StoredPage::new(page, max_bytes);
     let mut has_more = false;
     for id in ids {
         let id: String = id?;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
 use super::model::SweepResult;
-use super::{prompts, whole_sessions};
+use super::{hidden_rounds, prompts, whole_sessions};
 
 /// The most texts that one step deletes, so that writes do not wait for long.
 const TEXTS_PER_STEP: u64 = 32;
@@ -57,6 +57,7 @@ pub(super) fn step(
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
     prompts::sweep(&transaction, limits.accessed_since)?;
+    hidden_rounds::sweep(&transaction, limits.accessed_since)?;
     let mut swept = SweepResult::default();
     for (blob, stored) in unreferenced_texts(&transaction)? {
         transaction

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::contents::{self, ContentReader};
 use super::error::StoreError;
-use super::page::Page;
+use super::page::StoredPage;
 use super::reading::StoreRead;
 
 /// The bits of an item's number that are its position.
@@ -485,7 +485,7 @@ pub(super) fn page(
     reading: &StoreRead<'_>,
     part: &ThreadPart,
     newest_first: bool,
-    page: &mut Page<NewItem>,
+    page: &mut StoredPage<NewItem>,
 ) -> Result<bool, StoreError> {
     let order = if newest_first { "DESC" } else { "ASC" };
     let mut select = reading.prepare_cached(&format!(

@@ -66,6 +66,11 @@ pub trait TurnEnvironmentFactory: Send + Sync {
     /// Makes the environment of the turn that answers this request.
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment;
 
+    /// The tools that its turns have.
+    fn tools(&self) -> Option<Arc<dyn ToolRunner>> {
+        None
+    }
+
     /// What ends the work on its turns, if that is not the turn itself.
     fn stop_flag(&self) -> StopFlag {
         StopFlag::default()

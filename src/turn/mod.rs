@@ -63,9 +63,12 @@ mod shared;
 mod sink;
 mod state;
 mod stored_prompts;
+mod stored_rounds;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tool_arguments;
+mod tool_results;
 mod tool_runner;
 mod turn_memory;
 mod whole_sessions;
@@ -90,5 +93,7 @@ pub use service::Service;
 pub use sink::{EventLog, LogFuture, error_message};
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use stream::{EventStream, LAST_EVENT_ROOM};
-pub use tool_runner::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner};
+pub use tool_runner::{
+    RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnTools,
+};
 pub use turn_memory::ReceivedBody;

@@ -84,8 +84,13 @@ pub enum TurnEvent<'a> {
         /// What the client sees of it.
         shown: Option<&'a HostedItem>,
     },
-    /// The call that began last returned this.
-    ToolResult(&'a ToolResult),
+    /// A call has ended.
+    ToolResult {
+        /// The call id.
+        call_id: &'a str,
+        /// What it returned.
+        result: &'a ToolResult,
+    },
     /// The turn is ended early because the process shuts down.
     ShuttingDown,
     /// The head of our answer to the client.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::hidden_rounds::HiddenRounds;
+use adapters::hidden_rounds::{HiddenRounds, anchors_of};
 use adapters::json;
 use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
 use adapters::responses::event_buffer::EventBuffer;
@@ -109,7 +109,7 @@ pub(super) fn prepare(
         is_stored: has_store && !at_endpoint,
     };
     if ctx.environment.observer.is_some() {
-        routed.observe_state(&loaded, added, tools.as_deref(), trigger);
+        routed.observe_state(&loaded, &added, tools.as_deref(), trigger);
     }
     let stored = routed.is_stored.then(|| {
         Box::new(StoredTurn {
@@ -170,7 +170,7 @@ impl AddedByProxy {
         Self {
             rounds: shared
                 .memory
-                .hidden_rounds(&ctx.owner, &session.id, || turn.call_ids()),
+                .hidden_rounds(&ctx.owner, &session.id, || anchors_of(turn)),
             tools: runner.map_or_else(Vec::new, |runner| runner.offered(ctx, turn)),
         }
     }
@@ -207,7 +207,7 @@ impl RoutedTurn<'_> {
     fn observe_state(
         &self,
         loaded: &LoadedParts,
-        added: AddedByProxy,
+        added: &AddedByProxy,
         tools: Option<&str>,
         trigger: Option<CompactionTrigger>,
     ) {
@@ -230,7 +230,7 @@ impl RoutedTurn<'_> {
             .then(|| shared.memory.calibration(&ctx.owner, &session.id))
             .flatten();
         state.hidden_rounds = added.rounds.iter().map(|one| (**one).clone()).collect();
-        state.proxy_tools = added.tools;
+        state.proxy_tools = self.history.source.proxy_tools().to_vec();
         state.stored = turn.store && shared.responses.is_available();
         state.history.clone_from(&loaded.history);
         state.identity.clone_from(&ctx.identity);
@@ -279,8 +279,8 @@ impl RoutedTurn<'_> {
         let max_tool_calls = turn.echo.max_tool_calls;
         let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
         let tools = runner.map(|runner| {
-            let runner = Arc::clone(runner);
-            Box::new(ToolLoop::new(runner, self.history.clone(), max_tool_calls))
+            let tools = runner.begin(ctx, turn);
+            Box::new(ToolLoop::new(tools, self.history.clone(), max_tool_calls))
         });
         let max_input = attempt.route.model.window().max_input();
         let estimate = attempt.answer_params.estimated_input_tokens;

@@ -8,10 +8,12 @@ use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
 use adapters::shared_text::SharedText;
 use adapters::stop_flag::{StopFlag, StopReason};
+use adapters::tools::ProxyTool;
 use adapters::turn::{Continuation, Turn};
 use axum::body::Body;
 use http::Response;
 
+use super::caller::Session;
 use super::context::{TurnContext, TurnEnvironment};
 use super::observer::TurnEvent;
 use super::owner_limits::OwnerSlot;
@@ -83,7 +85,11 @@ impl ReceivedRequest {
         request: TurnRequest,
         body: ReceivedBody,
     ) -> Self {
-        let ctx = service.context_with(&request, &config, TurnEnvironment::default());
+        let environment = TurnEnvironment {
+            tools: service.environments.tools(),
+            ..TurnEnvironment::default()
+        };
+        let ctx = service.context_with(&request, &config, environment);
         Self::new(service, config, request, ctx, body)
     }
 
@@ -182,7 +188,8 @@ impl ReceivedRequest {
     fn source(&self) -> TurnSource {
         let source = TurnSource::from_shared(Arc::clone(&self.body))
             .with_stop_flag(self.ctx.stop.clone())
-            .with_least_effort(self.ctx.caller.brief);
+            .with_least_effort(self.ctx.caller.brief)
+            .with_proxy_tools(in_place_of_hosted(&self.ctx));
         if self.config.prompts.is_empty() && !is_filled_in(&self.ctx, &self.config) {
             source.without_templates()
         } else {
@@ -198,6 +205,7 @@ impl ReceivedRequest {
             self.load_history(continues, begins_turn, &mut loaded)
                 .await?;
         }
+        self.load_hidden_rounds(turn, loaded.history.as_ref()).await;
         let references = turn.referenced_ids();
         if references.is_empty() {
             return Ok(loaded);
@@ -220,6 +228,19 @@ impl ReceivedRequest {
         }
         loaded.items = items;
         Ok(loaded)
+    }
+
+    /// Reads what the client did not see of the answers of its session, if only the store has it.
+    async fn load_hidden_rounds(&self, turn: &Turn<'_>, history: Option<&LoadedHistory>) {
+        let (ctx, shared) = (&self.ctx, &self.service.shared);
+        if shared.rounds.has_any() {
+            let mut session = Session::from_turn(&ctx.caller, &ctx.owner, turn);
+            if let Some(history) = history {
+                session.continue_stored(&history.session);
+            }
+            let rounds = &shared.rounds;
+            rounds.load(&ctx.owner, &session.id, &shared.memory).await;
+        }
     }
 
     async fn load_history(
@@ -299,6 +320,12 @@ impl LoadedParts {
         }
         source
     }
+}
+
+/// The functions that the model gets in place of hosted tools.
+fn in_place_of_hosted(ctx: &TurnContext) -> Arc<[ProxyTool]> {
+    let tools = ctx.environment.tools.as_ref();
+    tools.map_or_else(Arc::default, |tools| tools.in_place_of_hosted())
 }
 
 /// The bytes of the items that a request refers to, each as often as it is named. They are limited

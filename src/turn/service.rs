@@ -99,6 +99,14 @@ impl Service {
         self.shared.prompts.keep_in(store);
     }
 
+    /// Keeps in the store what clients did not see of answers, and reads of which sessions
+    /// something is there.
+    pub async fn keep_hidden_rounds(&self, store: &Arc<Store>) {
+        if let Err(error) = self.shared.rounds.keep_in(store).await {
+            tracing::warn!("what tools have returned in earlier sessions cannot be read: {error}");
+        }
+    }
+
     /// How many sessions have their outputs sent whole, because shortening cost more than it saved.
     pub fn whole_sessions(&self) -> usize {
         self.shared.whole_sessions.count()
@@ -139,6 +147,7 @@ impl Service {
         let config = self.config.load_full();
         let ctx = self.turn_context(request, &config);
         let source = TurnSource::from_shared(Arc::clone(body));
+        let source = source.with_proxy_tools(state.proxy_tools.clone());
         let turn = source.turn()?;
         let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
         if let Some(history) = &state.history {
@@ -169,8 +178,9 @@ impl Service {
         check_day(owner, limits, spent, now)
     }
 
-    /// Lets a turn begin, within the limits of its owner.
-    pub(super) fn admit(&self, owner: &Arc<str>, config: &Config) -> Result<OwnerSlot, Fault> {
+    /// Lets a turn or a search begin, within the limits of its owner. It runs until the slot is
+    /// dropped.
+    pub fn admit(&self, owner: &Arc<str>, config: &Config) -> Result<OwnerSlot, Fault> {
         self.check_day(owner, config)?;
         let limits = config.clients.limits(owner);
         let slot = self.slots.take(owner, limits);

@@ -96,6 +96,8 @@ struct RememberedSession {
     /// What a replay says of every comparison.
     recorded_diagnostics: Option<PromptCacheDiagnostics>,
     records: SessionRecords,
+    /// Whether hidden rounds were ever among the records.
+    has_hidden_rounds: bool,
     failures: Option<PromptFailures>,
 }
 
@@ -473,37 +475,49 @@ impl SessionMemory {
         found.unwrap_or_default()
     }
 
-    /// Remembers what the client did not see of an answer, under each of its own calls.
-    pub(super) fn keep_hidden_rounds(&self, owner: &Arc<str>, session: &str, rounds: HiddenRounds) {
+    /// Remembers what the client did not see of an answer, under each of its anchors.
+    pub(super) fn keep_hidden_rounds(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        rounds: &Arc<HiddenRounds>,
+    ) {
         if rounds.bytes() > HIDDEN_LIMIT {
             return;
         }
-        let rounds = Arc::new(rounds);
         self.change(owner, session, |session| {
-            for call in rounds.anchors() {
-                let key = (RecordKind::HiddenRounds, call.to_owned());
-                let value = RecordValue::Rounds(Arc::clone(&rounds));
+            for anchor in rounds.anchors() {
+                let key = (RecordKind::HiddenRounds, anchor.to_owned());
+                let value = RecordValue::Rounds(Arc::clone(rounds));
                 session.records.put(key, value);
+                session.has_hidden_rounds = true;
             }
         });
     }
 
-    /// What the client did not see of the answers that made these calls, each answer once and in
-    /// no particular order. `calls` is only evaluated if the session has records.
+    /// Whether hidden rounds of a session are remembered.
+    pub(super) fn has_hidden_rounds(&self, owner: &Arc<str>, session: &str) -> bool {
+        self.read(owner, session, |session| session.has_hidden_rounds)
+            .unwrap_or(false)
+    }
+
+    /// What the client did not see of the answers with these anchors, each answer once and in no
+    /// particular order. `anchors` is only evaluated if the session has such answers.
     pub(super) fn hidden_rounds(
         &self,
         owner: &Arc<str>,
         session: &str,
-        calls: impl FnOnce() -> HashSet<String>,
+        anchors: impl FnOnce() -> HashSet<String>,
     ) -> Vec<Arc<HiddenRounds>> {
+        if !self.has_hidden_rounds(owner, session) {
+            return Vec::new();
+        }
+        // Made without the lock: it reads the whole history.
+        let anchors = anchors();
         let found = self.read(owner, session, |session| {
-            let records = &session.records;
-            if records.is_empty() {
-                return Vec::new();
-            }
             let mut found: Vec<Arc<HiddenRounds>> = Vec::new();
-            for call in calls() {
-                if let Some(value) = records.get(&(RecordKind::HiddenRounds, call))
+            for anchor in anchors {
+                if let Some(value) = session.records.get(&(RecordKind::HiddenRounds, anchor))
                     && let Some(rounds) = value.rounds()
                     && !found.iter().any(|other| Arc::ptr_eq(other, rounds))
                 {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::hidden_rounds::HiddenRounds;
 use adapters::plan::UnshortenedFrom;
 use parking_lot::Mutex;
 use registry::Route;
@@ -16,6 +17,7 @@ use super::prefix::RequestFingerprint;
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
 use super::stored_prompts::StoredPrompts;
+use super::stored_rounds::StoredRounds;
 use super::whole_sessions::WholeSessions;
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
@@ -35,6 +37,7 @@ pub(super) struct SharedState {
     /// The recorded background response that is replayed.
     pub(super) recorded_identity: Mutex<Option<ResponseIdentity>>,
     pub(super) prompts: StoredPrompts,
+    pub(super) rounds: StoredRounds,
     pub(super) token_ratios: TokenRatios,
 }
 
@@ -49,6 +52,7 @@ impl SharedState {
             responses,
             recorded_identity: Mutex::default(),
             prompts: StoredPrompts::default(),
+            rounds: StoredRounds::default(),
             token_ratios: TokenRatios::default(),
         }
     }
@@ -121,6 +125,13 @@ impl SharedState {
         self.whole_sessions.put(owner, session, from, System.unix());
     }
 
+    /// Keeps what the client did not see of an answer, for its next request.
+    pub(super) fn keep_hidden_rounds(&self, owner: &Arc<str>, session: &str, rounds: HiddenRounds) {
+        self.rounds.put(owner, session, &rounds, System.unix());
+        self.memory
+            .keep_hidden_rounds(owner, session, &Arc::new(rounds));
+    }
+
     /// Stores the prompt of a request that was answered.
     pub(super) fn store_prompt(
         &self,
@@ -173,7 +184,7 @@ impl SharedState {
         }
         self.recorded_identity.lock().clone_from(&state.identity);
         for rounds in &state.hidden_rounds {
-            memory.keep_hidden_rounds(owner, session, rounds.clone());
+            memory.keep_hidden_rounds(owner, session, &Arc::new(rounds.clone()));
         }
     }
 

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::observer::{TurnEvent, TurnObserver};
 use super::{
-    Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
-    TurnEnvironmentFactory, TurnRequest, respond,
+    Service, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
+    TurnEnvironmentFactory, TurnRequest, TurnTools, respond,
 };
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
@@ -323,10 +323,20 @@ impl ToolRunner for UnwantedWork {
         self.0.store(true, Ordering::Relaxed);
         let begun = std::time::Instant::now();
         while !ctx.stop.is_raised() {
-            assert!(begun.elapsed().as_secs() < 10, "nobody stopped the work");
+            assert!(begun.elapsed().as_secs() < 120, "nobody stopped the work");
             std::thread::yield_now();
         }
         Vec::new()
+    }
+
+    fn begin(&self, _: &TurnContext, _: &Turn<'_>) -> Arc<dyn TurnTools> {
+        Arc::new(Self(Arc::clone(&self.0)))
+    }
+}
+
+impl TurnTools for UnwantedWork {
+    fn effect(&self, _: &str) -> ToolEffect {
+        ToolEffect::READ_ONLY
     }
 
     fn shown(&self, _: &WithheldCall) -> Option<HostedItem> {

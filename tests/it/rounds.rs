@@ -9,5 +9,5 @@
 //! | `failures` | a failure in each place |
 mod failures;
 mod history;
-mod server;
+pub mod server;
 mod table;

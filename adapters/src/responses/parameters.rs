@@ -217,6 +217,11 @@ fn no_object(name: &'static str) -> Fault {
 }
 
 /// Reads the parameter `include` into `controls`; a note lists unknown entries.
+/// The entry of `include` that asks for what a search has found, addresses alone.
+pub(super) const SEARCH_SOURCES: &str = "web_search_call.action.sources";
+/// The entry of `include` that asks for what a search has found.
+pub(super) const SEARCH_RESULTS: &str = "web_search_call.results";
+
 pub(super) fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, notes: &mut Notes) {
     let list: Vec<Cow<'_, str>> = raw
         .and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -225,6 +230,8 @@ pub(super) fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, 
         match entry.as_ref() {
             "reasoning.encrypted_content" => controls.encrypted_reasoning = true,
             "message.output_text.logprobs" => controls.logprobs = true,
+            SEARCH_SOURCES => controls.search_sources = true,
+            SEARCH_RESULTS => controls.search_results = true,
             other => notes.add("include_ignored", other),
         }
     }

@@ -174,11 +174,15 @@ impl TurnSource {
         self.history.as_ref()
     }
 
-    /// The same request, with tools that run in the proxy.
+    /// The same request, with further tools that run in the proxy.
     #[must_use]
-    pub fn with_proxy_tools(&self, tools: Vec<ProxyTool>) -> Self {
+    pub fn with_proxy_tools(&self, tools: impl Into<Arc<[ProxyTool]>>) -> Self {
+        let mut tools = tools.into();
+        if !self.tools.is_empty() {
+            tools = self.tools.iter().chain(&*tools).cloned().collect();
+        }
         Self {
-            tools: tools.into(),
+            tools,
             ..self.clone()
         }
     }
@@ -273,7 +277,7 @@ impl TurnSource {
         read_updates(&mut turn)?;
         turn.controls.least_effort = self.least_effort;
         self.add_history(&mut turn)?;
-        read_tools(&mut turn, tools)?;
+        read_tools(&mut turn, tools, &self.tools)?;
         compact::replace_covered_history(&mut turn, &self.tail);
         self.stop.check()?;
         hidden_rounds::restore(&self.hidden_rounds, &mut turn);
@@ -284,9 +288,11 @@ impl TurnSource {
             turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();
         }
         if turn.tool_choice != ToolChoice::None {
-            let tools = self.tools.iter();
-            let added = tools.filter(|tool| turn.tools.add_proxy_tool(tool));
-            turn.withheld_tools = added.map(|tool| tool.name.clone()).collect();
+            let tools = self.tools.iter().filter(|tool| tool.in_place_of.is_none());
+            for tool in tools {
+                let added = turn.tools.add_proxy_tool(tool);
+                turn.withheld_tools.extend(added);
+            }
         }
         compact::apply_purpose(&mut turn, &self.purpose);
         Ok(turn)

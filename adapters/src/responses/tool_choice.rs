@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use registry::RelayToolKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -166,6 +167,7 @@ fn allowed_tools(
             names.extend(searched);
             return Ok(());
         }
+        names.extend(in_place_of(&tool, toolbox).map(str::to_owned));
         match find_tool(&tool, toolbox) {
             Some(name) => names.extend([name]),
             None if tool.kind.as_deref().is_some_and(is_dropped) => {}
@@ -224,9 +226,23 @@ fn find_tool(fields: &ToolChoiceFields<'_>, toolbox: &Toolbox<'_>) -> Option<Str
         "local_shell" => toolbox.first_of(ToolKind::LocalShell),
         "shell" => toolbox.first_of(ToolKind::Shell),
         "apply_patch" => toolbox.first_of(ToolKind::ApplyPatch),
-        _ => None,
+        // A search has to be made first.
+        _ => in_place_of(fields, toolbox).next(),
     };
     found.map(str::to_owned)
+}
+
+/// The functions that the model has in place of the hosted tool that `fields` describe.
+fn in_place_of<'t>(
+    fields: &ToolChoiceFields<'_>,
+    toolbox: &'t Toolbox<'_>,
+) -> impl Iterator<Item = &'t str> {
+    let kind = fields
+        .kind
+        .as_deref()
+        .and_then(RelayToolKind::of_definition);
+    let functions = kind.map(|kind| toolbox.in_place_of(kind));
+    functions.into_iter().flatten()
 }
 
 /// The fault of a choice that means no tool of the request. `place` is its place in the request.

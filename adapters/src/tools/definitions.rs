@@ -5,10 +5,11 @@
 //! `apply_patch`, client-side `tool_search`) become functions with fixed schemas; a
 //! namespace prefixes the names of its tools. A search that the client does not run needs no
 //! function: all tools are offered, and the assembler writes its items. Other hosted tools, such
-//! as web search, cannot run here and are dropped.
+//! as web search, run in the proxy where it can run them, and are dropped elsewhere.
 
 use std::borrow::Cow;
 
+use registry::RelayToolKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -53,6 +54,17 @@ struct ToolFormat<'a> {
 only_from_object!(ToolFormat, "an object");
 
 impl<'a> Toolbox<'a> {
+    /// Whether a hosted tool of this type runs in the proxy. Its functions are added behind the
+    /// client's tools.
+    fn takes_hosted(&mut self, kind: &str) -> bool {
+        let kind = RelayToolKind::of_definition(kind);
+        let kind = kind.filter(|kind| self.runnable.contains(*kind));
+        kind.is_some_and(|kind| {
+            self.hosted = self.hosted.with(kind);
+            true
+        })
+    }
+
     /// Adds the tools of a JSON list of tool definitions, which is the request's own, that of
     /// an `additional_tools` item, or what a search found. The types of tools that cannot run
     /// here are appended to `dropped`. An error names the parameter `tools`; one is that there
@@ -207,6 +219,7 @@ fn add<'a>(
             constant(APPLY_PATCH_PARAMETERS),
             None,
         ),
+        other if namespace.is_none() && toolbox.takes_hosted(other) => {}
         other => {
             if namespace.is_none() {
                 toolbox.dropped_places.push(place);

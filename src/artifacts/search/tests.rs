@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn search(text: &str, query: &SearchQuery) -> SearchResult {
+fn search(text: &str, query: &SearchQuery) -> FoundLines {
     super::search(text, query, &|| false)
 }
 
@@ -28,8 +28,8 @@ fn lines_are_found_with_their_numbers() {
         let at = usize::try_from(line.byte).unwrap();
         assert!(TEXT.get(at..).unwrap().starts_with(&line.text), "{line:?}");
     }
-    assert_eq!(search(TEXT, &query("absent")), SearchResult::default());
-    assert_eq!(search("", &query("x")), SearchResult::default());
+    assert_eq!(search(TEXT, &query("absent")), FoundLines::default());
+    assert_eq!(search("", &query("x")), FoundLines::default());
 }
 
 #[test]

@@ -180,7 +180,7 @@ async fn a_full_disk_costs_no_artifact() {
         dir.counts.clone(),
         &Sharing::default(),
     );
-    let full = store.limit_pages(60).await;
+    let full = store.limit_pages(64).await;
     let mut kept = Vec::new();
     for seed in 0..10 {
         kept.push(keep(&artifacts, "me", &seed.to_string(), &noise(seed, 60_000)).await);

@@ -25,7 +25,7 @@ mod work;
 mod writer;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use adapters::stop_flag::StopFlag;
@@ -35,7 +35,7 @@ use crate::clock::System;
 use crate::config::{CaptureMode, Config};
 use crate::log;
 use crate::net::memory::{MemoryKind, ProcessMemory};
-use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
+use crate::turn::{ToolRunner, TurnEnvironment, TurnEnvironmentFactory};
 
 pub use memory_budget::MemoryBudget;
 pub use recorded_turn::RecordedTurn;
@@ -58,6 +58,8 @@ struct RecentTurns {
     writer: BundleWriter,
     /// For the work of one client at a time.
     work: WorkSlot,
+    /// The tools of the turns, if there are any.
+    tools: OnceLock<Arc<dyn ToolRunner>>,
 }
 
 struct WorkSlot(Arc<Semaphore>);
@@ -73,16 +75,28 @@ const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl TurnEnvironmentFactory for TurnCapture {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
-        let live = System.create(request_id, config);
+        let live = TurnEnvironment {
+            tools: self.tools(),
+            ..System.create(request_id, config)
+        };
         if config.capture.mode == CaptureMode::Off {
             return live;
         }
         let recent: Arc<RecentTurns> = Arc::clone(&self.0);
         Recorder::environment(request_id, config, live, &self.0.budget, recent)
     }
+
+    fn tools(&self) -> Option<Arc<dyn ToolRunner>> {
+        self.0.tools.get().cloned()
+    }
 }
 
 impl TurnCapture {
+    /// The turns have these tools from now on. Called once, at the start of the server.
+    pub fn set_tools(&self, tools: Arc<dyn ToolRunner>) {
+        self.0.tools.set(tools).ok();
+    }
+
     /// Blocks until all queued turns are on disk, for three seconds at most. Logs how many are not
     /// on disk by then: they are lost with the process.
     pub fn flush_at_end(&self) {

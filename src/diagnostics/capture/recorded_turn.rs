@@ -64,7 +64,6 @@ pub struct RecordedTurn {
     pub(super) random: Vec<u128>,
     pub(super) ending_us: Option<u64>,
     /// When the tool call began that runs or ran last.
-    pub(super) tool_began_us: u64,
     /// Boxed, because a running turn has none.
     pub(super) end: Option<Box<TurnEnd>>,
     /// Bytes of the budget that this turn holds; released on drop.
@@ -137,7 +136,6 @@ impl RecordedTurn {
             clock: Vec::new(),
             random: Vec::new(),
             ending_us: None,
-            tool_began_us: 0,
             end: None,
             reserved_bytes: 0,
             saved_bytes: 0,

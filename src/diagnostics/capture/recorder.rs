@@ -197,19 +197,19 @@ impl RecordedTurn {
                 attempt.fault = fault.cloned();
             }),
             TurnEvent::ToolCall { call_id, shown } => {
-                self.tool_began_us = at_us;
+                // Until the call has ended, this is when it began.
                 self.state_before.tool_calls.push(RecordedToolCall {
                     call_id: call_id.to_owned(),
                     shown: shown.cloned(),
-                    took_us: 0,
+                    took_us: at_us,
                     result: None,
                 });
             }
-            TurnEvent::ToolResult(result) => {
+            TurnEvent::ToolResult { call_id, result } => {
                 self.reserve_required(result.text.len());
-                let took_us = at_us.saturating_sub(self.tool_began_us);
-                if let Some(call) = self.state_before.tool_calls.last_mut() {
-                    call.took_us = took_us;
+                let mut calls = self.state_before.tool_calls.iter_mut();
+                if let Some(call) = calls.rfind(|call| call.call_id == call_id) {
+                    call.took_us = at_us.saturating_sub(call.took_us);
                     call.result = Some(result.clone());
                 }
             }

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use adapters::responses::assembler::HostedItem;
+use adapters::responses::assembler::{CitedSource, HostedItem};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
@@ -358,12 +358,15 @@ fn fill_state(turn: &mut BundleTurn) {
         "moved_to": "x",
         "providers": [{"provider": "p"}],
         "tools": "x",
-        "hidden_rounds": [["message", {"call": "x"}, {"hidden": "x"}]],
+        "hidden_rounds": [[{"message": ["x"]}, {"call": "x"}, {"hidden": "x"}]],
         "proxy_tools": [{"name": "x", "description": "x", "parameters": "x"}],
     });
     turn.state_before = serde_json::from_value(state).unwrap();
     let hosted = [
-        HostedItem::WebSearchCall { action: "x".into() },
+        HostedItem::WebSearchCall {
+            action: "x".into(),
+            results: Some("x".into()),
+        },
         HostedItem::McpCall {
             server_label: "x".into(),
             name: "x".into(),
@@ -385,6 +388,11 @@ fn fill_state(turn: &mut BundleTurn) {
             text: "x".into(),
             failed: false,
             item: Some(item),
+            sources: vec![CitedSource {
+                url: "x".into(),
+                title: "x".into(),
+            }],
+            may_be_repeated: false,
         }),
     });
     turn.state_before.tool_calls = calls.into();

@@ -129,7 +129,12 @@ impl Scrubber {
             match entry {
                 HiddenEntry::Hidden(json) => *json = self.text(json).into(),
                 HiddenEntry::Call(id) => self.string(id),
-                HiddenEntry::Message | HiddenEntry::Reasoning => {}
+                HiddenEntry::Message(anchors) => {
+                    for anchor in anchors {
+                        self.string(anchor);
+                    }
+                }
+                HiddenEntry::Reasoning => {}
             }
         }
         let tools = state.proxy_tools.iter_mut();
@@ -139,7 +144,9 @@ impl Scrubber {
             let result = call.result.iter_mut();
             let texts = result.flat_map(|result| {
                 let shown = result.item.iter_mut().flat_map(hosted_texts);
-                shown.chain([&mut result.text])
+                let sources = result.sources.iter_mut();
+                let sources = sources.flat_map(|page| [&mut page.url, &mut page.title]);
+                shown.chain(sources).chain([&mut result.text])
             });
             let shown = call.shown.iter_mut().flat_map(hosted_texts);
             shown.chain(texts).chain([&mut call.call_id])
@@ -177,7 +184,9 @@ impl Scrubber {
 
 fn hosted_texts(item: &mut HostedItem) -> Vec<&mut String> {
     match item {
-        HostedItem::WebSearchCall { action } => vec![action],
+        HostedItem::WebSearchCall { action, results } => {
+            [action].into_iter().chain(results).collect()
+        }
         HostedItem::McpCall {
             server_label,
             name,

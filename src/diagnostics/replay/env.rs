@@ -136,7 +136,7 @@ impl ReplayEnv {
             | TurnEvent::UpstreamEnd
             | TurnEvent::ShuttingDown
             | TurnEvent::ToolCall { .. }
-            | TurnEvent::ToolResult(_)
+            | TurnEvent::ToolResult { .. }
             | TurnEvent::ClientHead { .. } => {}
         }
         drop(progress);

@@ -10,7 +10,9 @@ use adapters::turn::Turn;
 use tokio::time::sleep;
 
 use crate::diagnostics::bundle::BundleTurn;
-use crate::turn::{RecordedToolCall, ToolFuture, ToolResult, ToolRunner, TurnContext};
+use crate::turn::{
+    RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnTools,
+};
 
 /// The recorded tools of a turn. A call that was not recorded fails; one that had no result when
 /// the recorded turn ended has none here.
@@ -23,6 +25,11 @@ impl RecordedTools {
         has_tools.then(|| Arc::new(Self(Arc::clone(turn))) as _)
     }
 
+    fn tools(&self, are_wanted: impl Fn(&ProxyTool) -> bool) -> Vec<ProxyTool> {
+        let tools = self.0.state_before.proxy_tools.iter();
+        tools.filter(|tool| are_wanted(tool)).cloned().collect()
+    }
+
     fn recorded(&self, call: &WithheldCall) -> Option<&RecordedToolCall> {
         let mut calls = self.0.state_before.tool_calls.iter();
         calls.find(|recorded| recorded.call_id == call.id)
@@ -30,8 +37,26 @@ impl RecordedTools {
 }
 
 impl ToolRunner for RecordedTools {
+    fn in_place_of_hosted(&self) -> Arc<[ProxyTool]> {
+        self.tools(|tool| tool.in_place_of.is_some()).into()
+    }
+
     fn offered(&self, _: &TurnContext, _: &Turn<'_>) -> Vec<ProxyTool> {
-        self.0.state_before.proxy_tools.clone()
+        self.tools(|tool| tool.in_place_of.is_none())
+    }
+
+    fn begin(&self, _: &TurnContext, _: &Turn<'_>) -> Arc<dyn TurnTools> {
+        Arc::new(Self(Arc::clone(&self.0)))
+    }
+}
+
+impl TurnTools for RecordedTools {
+    fn effect(&self, _: &str) -> ToolEffect {
+        // A call that was stopped is recorded with the result that says so.
+        ToolEffect {
+            is_read_only: true,
+            timeout: Duration::MAX,
+        }
     }
 
     fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {

@@ -27,7 +27,7 @@ pub(super) enum RecordKind {
     Item,
     /// The reasoning state of a call, by call id.
     Reasoning,
-    /// What the client did not see of the answer that made its call, by call id.
+    /// What the client did not see of an answer, by each of its anchors.
     HiddenRounds,
 }
 

@@ -177,7 +177,7 @@ fn hidden_rounds_are_found_by_each_call_and_once_for_all() {
             HiddenEntry::Hidden("{}".into()),
         ],
     };
-    memory.keep_hidden_rounds(&owner(), "s", rounds.clone());
+    memory.keep_hidden_rounds(&owner(), "s", &Arc::new(rounds.clone()));
     for calls in [&["a", "b"][..], &["b"]] {
         let calls = || calls.iter().map(|&call| call.to_owned()).collect();
         assert_eq!(

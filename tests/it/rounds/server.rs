@@ -23,8 +23,8 @@ use respondent::diagnostics::replay::replay;
 use respondent::metrics::Metrics;
 use respondent::responses::ResponseStore;
 use respondent::turn::{
-    Service, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
-    TurnEnvironmentFactory, TurnRequest, respond,
+    Service, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
+    TurnEnvironmentFactory, TurnRequest, TurnTools, respond,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,16 @@ impl ToolRunner for Tools {
         self.0.definitions()
     }
 
+    fn begin(&self, _: &TurnContext, _: &Turn<'_>) -> Arc<dyn TurnTools> {
+        Arc::new(Self(Arc::clone(&self.0)))
+    }
+}
+
+impl TurnTools for Tools {
+    fn effect(&self, _: &str) -> ToolEffect {
+        ToolEffect::READ_ONLY
+    }
+
     fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {
         self.0.shown(call)
     }
@@ -60,7 +70,12 @@ impl ToolRunner for Tools {
     fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
         Box::pin(async {
             let (text, failed, item) = self.0.run(call).await;
-            ToolResult { text, failed, item }
+            ToolResult {
+                text,
+                failed,
+                item,
+                ..ToolResult::default()
+            }
         })
     }
 }
@@ -76,14 +91,14 @@ impl FinishedTurnSink for LastRecording {
 
 /// Records each turn and gives it the tools.
 struct RecordedEnvironments {
-    tools: Arc<ScriptedTools>,
+    tools: Arc<dyn ToolRunner>,
     finished: Arc<LastRecording>,
 }
 
 impl TurnEnvironmentFactory for RecordedEnvironments {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
         let mut live = System.create(request_id, config);
-        live.tools = Some(Arc::new(Tools(Arc::clone(&self.tools))));
+        live.tools = Some(Arc::clone(&self.tools));
         let finished: Arc<LastRecording> = Arc::clone(&self.finished);
         let budget = Arc::new(MemoryBudget::default());
         Recorder::environment(request_id, config, live, &budget, finished)
@@ -94,6 +109,16 @@ impl RoundServer {
     /// A server before these players: `acme` and, if there is a second one, its fallback `brand`.
     /// `settings` are further lines of the table of `acme`.
     pub fn start(players: &[&Player], tools: &[ScriptedTool], settings: &str) -> Self {
+        let tools = Arc::new(ScriptedTools::new(tools));
+        let runner = Arc::new(Tools(Arc::clone(&tools)));
+        Self {
+            tools,
+            ..Self::with_tools(players, runner, settings)
+        }
+    }
+
+    /// The same with tools that are not scripted.
+    pub fn with_tools(players: &[&Player], runner: Arc<dyn ToolRunner>, settings: &str) -> Self {
         // Fails if another test has installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
@@ -113,7 +138,6 @@ impl RoundServer {
         std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
         let inputs = Inputs::under(folder.path());
         let config = config::load(&inputs, LoadPurpose::Serve).unwrap();
-        let tools = Arc::new(ScriptedTools::new(tools));
         let finished = Arc::new(LastRecording::default());
         let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
         let service = Service::new(
@@ -121,14 +145,14 @@ impl RoundServer {
             Arc::clone(&metrics),
             shutdown.clone(),
             Arc::new(RecordedEnvironments {
-                tools: Arc::clone(&tools),
+                tools: runner,
                 finished: Arc::clone(&finished),
             }),
             Artifacts::without_store(Retention::Nothing, BTreeSet::new()),
             ResponseStore::default(),
         );
         Self {
-            tools,
+            tools: Arc::new(ScriptedTools::new([])),
             metrics,
             shutdown,
             service: Arc::new(service),
@@ -216,7 +240,13 @@ pub fn history(sent: &RecordedRequest) -> Value {
 
 /// A step that calls a tool.
 pub fn call(id: &str, name: &str) -> Value {
-    json!({"call": {"id": id, "name": name, "arguments": "{\"q\":\"weather\"}", "pieces": 3}})
+    call_with(id, name, "weather")
+}
+
+/// The same with another argument: equal calls are run once.
+pub fn call_with(id: &str, name: &str, q: &str) -> Value {
+    let arguments = json!({"q": q}).to_string();
+    json!({"call": {"id": id, "name": name, "arguments": arguments, "pieces": 3}})
 }
 
 /// A step with token counts.

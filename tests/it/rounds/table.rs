@@ -6,7 +6,7 @@ use kit::player::PlayerWire;
 use kit::tools::ScriptedTool;
 use serde_json::{Value, json};
 
-use super::server::{RoundClient, RoundServer, call, history, question, request, usage};
+use super::server::{RoundClient, RoundServer, call, call_with, history, question, request, usage};
 use crate::faults::{answer, player};
 
 struct RoundCase {
@@ -66,7 +66,7 @@ fn table() -> Vec<RoundCase> {
             name: "three rounds in which the provider's ids repeat",
             answers: vec![
                 json!([call("call_0", "look")]),
-                json!([call("call_0", "look")]),
+                json!([call_with("call_0", "look", "tomorrow")]),
                 json!([{"call": {"index": 0, "name": "fetch", "arguments": ""}}]),
                 end(),
             ],
@@ -268,7 +268,12 @@ async fn the_number_of_calls_and_rounds_is_limited(wire: PlayerWire) {
     // A model that calls a tool whatever it is told.
     let player = player(wire).await;
     for round in 0..20 {
-        player.push(answer(json!([call(&format!("c{round}"), "look")])));
+        let day = format!("day {round}");
+        player.push(answer(json!([call_with(
+            &format!("c{round}"),
+            "look",
+            &day
+        )])));
     }
     let server = RoundServer::start(&[&player], &tools(), "");
     let stream = server
@@ -284,15 +289,14 @@ async fn the_number_of_calls_and_rounds_is_limited(wire: PlayerWire) {
         "{told}"
     );
 
-    // Many calls in one round: those above the limit are answered, but not run.
-    for (max_tool_calls, most) in [(Value::Null, 20), (json!(3), 3), (json!(0), 0)] {
+    // Many calls in one round: those above the client's limit are answered, but not run.
+    for (max_tool_calls, most) in [(3, 3), (0, 0)] {
         let player = crate::faults::player(wire).await;
-        let calls: Vec<Value> = (0..25).map(|n| call(&format!("c{n}"), "recall")).collect();
-        player.push(answer(json!(calls)));
+        player.push(answer(many_calls(25)));
         player.push(answer(json!([{"text": "Enough."}])));
         let server = RoundServer::start(&[&player], &tools(), "");
         let mut request = request(&question());
-        request["max_tool_calls"] = max_tool_calls;
+        request["max_tool_calls"] = json!(max_tool_calls);
         let response = server.answer(&request, RoundClient::Streaming).await;
         assert_eq!(types(&response), "message");
         assert_eq!(server.tools.calls().len(), most);
@@ -302,4 +306,40 @@ async fn the_number_of_calls_and_rounds_is_limited(wire: PlayerWire) {
         let results = sent.as_array().unwrap().iter().filter(is_result);
         assert_eq!(results.count(), 25);
     }
+}
+
+fn many_calls(count: usize) -> Value {
+    let calls = (0..count).map(|n| call_with(&format!("c{n}"), "recall", &n.to_string()));
+    calls.collect()
+}
+
+/// Promise: A model that calls more than 20 tools of the proxy at once ends its turn with an error
+/// that says so, and none of them runs; up to 20 run. A call that equals an earlier one is not run
+/// again.
+#[kit::test(on_each_wire)]
+async fn the_calls_of_one_round_are_limited(wire: PlayerWire) {
+    let player = player(wire).await;
+    player.push(answer(many_calls(21)));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let asked = request(&question());
+    let stream = server.stream(&asked, RoundClient::Streaming).await;
+    assert_eq!(stream.terminal, "response.failed");
+    let message = stream.response["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("Too many concurrent tool calls"),
+        "{message}"
+    );
+    assert_eq!(server.tools.calls(), []);
+
+    let player = crate::faults::player(wire).await;
+    player.push(answer(many_calls(20)));
+    player.push(answer(json!([call_with("again", "recall", "7")])));
+    player.push(answer(json!([{"text": "Enough."}])));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let response = server.answer(&asked, RoundClient::Streaming).await;
+    assert_eq!(types(&response), "message");
+    assert_eq!(server.tools.calls().len(), 20);
+    let told = history(&player.requests()[2]).to_string();
+    assert!(told.contains("The same call was made before"), "{told}");
+    server.check_replay();
 }

@@ -133,6 +133,7 @@ impl ScriptedTools {
                 name: tool.name.to_owned(),
                 description: format!("The tool {} of the proxy.", tool.name),
                 parameters: r#"{"type":"object","properties":{"q":{"type":"string"}}}"#.to_owned(),
+                in_place_of: None,
             })
             .collect()
     }
@@ -188,6 +189,7 @@ impl ScriptedTools {
             ShownCall::Nothing => None,
             ShownCall::Search => Some(HostedItem::WebSearchCall {
                 action: json!({"type": "search", "query": call.arguments}).to_string(),
+                results: None,
             }),
             ShownCall::Mcp => Some(HostedItem::McpCall {
                 server_label: "scripted".to_owned(),

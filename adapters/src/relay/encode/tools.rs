@@ -12,7 +12,7 @@ use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
 use crate::schema::{self, ReferenceRoom};
-use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
+use crate::tools::{ProxyToolUse, Tool, ToolChoice, ToolDefinition, ToolKind};
 use crate::turn::Turn;
 
 /// Writes the tools and `tool_choice`. Returns the range of the list in the body, and the names of
@@ -39,6 +39,7 @@ pub(super) fn push(
         for definition in turn.tools.definitions() {
             list.push_definition(definition)?;
         }
+        list.push_proxy_tools();
     }
     let (list, beyond, start) = (list.out, list.beyond, body.out.len());
     if !beyond.is_empty() {
@@ -145,6 +146,8 @@ impl<'a> ToolList<'_, 'a> {
                     }
                 }
             }
+            // The functions in its place follow.
+            None if RelayToolKind::of_definition(&kind).is_some_and(runs_hosted) => {}
             None => {
                 if let Some(tool) = self.turn.tools.get(None, &name) {
                     self.push_function(tool, definition);
@@ -153,6 +156,24 @@ impl<'a> ToolList<'_, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Writes the tools that run in the proxy, but for those in place of what the provider runs.
+    fn push_proxy_tools(&mut self) {
+        let turn = self.turn;
+        for tool in turn.tools.iter() {
+            let is_wanted = match tool.proxy {
+                None => false,
+                Some(ProxyToolUse::Always) => true,
+                Some(ProxyToolUse::InPlaceOf(kind)) => !self.quirks.tools.contains(kind),
+            };
+            if is_wanted
+                && is_allowed(tool, turn, self.quirks)
+                && self.written.insert(tool.wire_name.clone())
+            {
+                self.push_made(tool, None);
+            }
+        }
     }
 
     fn push_raw(&mut self, name: &str, json: &str) {
@@ -194,19 +215,35 @@ impl<'a> ToolList<'_, 'a> {
         if is_same && fitted.is_none() && !drops_strict {
             return self.push_raw(&tool.wire_name, definition.raw.get());
         }
+        self.push_made(tool, fitted.as_deref());
+    }
+
+    /// Writes a tool as a function. `fitted` are its parameters, if they had to change.
+    fn push_made(&mut self, tool: &Tool<'a>, fitted: Option<&str>) {
         let mut out = br#"{"type":"function""#.to_vec();
         // OpenAI's default is true, and these schemas may not be strict.
         let strict = tool.strict.or(Some(false));
         let takes_strict = self.quirks.strict_tools;
-        tool.push_function(
-            &mut out,
-            fitted.as_deref(),
-            strict,
-            takes_strict,
-            self.notes,
-        );
+        tool.push_function(&mut out, fitted, strict, takes_strict, self.notes);
         out.push(b'}');
         self.push_raw(&tool.wire_name, &String::from_utf8_lossy(&out));
+    }
+}
+
+/// Whether tools of this kind run on a server: no client runs them.
+fn runs_hosted(kind: RelayToolKind) -> bool {
+    match kind {
+        RelayToolKind::WebSearch
+        | RelayToolKind::FileSearch
+        | RelayToolKind::CodeInterpreter
+        | RelayToolKind::ImageGeneration
+        | RelayToolKind::Mcp => true,
+        RelayToolKind::Namespace
+        | RelayToolKind::Custom
+        | RelayToolKind::ToolSearch
+        | RelayToolKind::LocalShell
+        | RelayToolKind::Shell
+        | RelayToolKind::ApplyPatch => false,
     }
 }
 
@@ -237,7 +274,10 @@ fn push_choice(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     }
     body.push_tool_choice(quirks.tool_choice, |out, name| {
         let tool = turn.tools.iter().find(|tool| tool.wire_name == name);
-        let kind = tool.and_then(|tool| relay_kind(tool.target.kind));
+        let kind = tool.and_then(|tool| match tool.proxy {
+            Some(ProxyToolUse::InPlaceOf(kind)) => Some(kind),
+            Some(ProxyToolUse::Always) | None => relay_kind(tool.target.kind),
+        });
         let is_native = kind.is_some_and(|kind| quirks.tools.contains(kind));
         if let Some(own) = own.filter(|_| is_native) {
             json::push_one_line(out, own);

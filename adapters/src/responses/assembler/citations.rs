@@ -1,13 +1,24 @@
-//! Citations and their conversion to annotations of the Responses API.
+//! Citations and their conversion to annotations of the Responses API: those that the provider
+//! reports, and the links of a text to the pages that tools of the proxy have read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::event::Citation;
+use crate::json;
 
 /// Upper bound of the citations that wait for a text.
 const MAX_PENDING: usize = 1000;
+
+/// The most pages that an answer can cite.
+const MAX_SOURCES: usize = 1000;
+
+/// The longest label of a link, in bytes; a longer one is not taken for a label.
+const MAX_LABEL: usize = 500;
 
 #[derive(Debug, Default)]
 pub(super) struct Citations {
@@ -16,6 +27,20 @@ pub(super) struct Citations {
     /// Annotations (JSON) that arrived while no text was open.
     pub(super) pending: Vec<String>,
 }
+
+/// A page that a tool of the proxy has found or read. Made by the tool; an answer may cite it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CitedSource {
+    /// The address.
+    pub url: String,
+    /// The title.
+    pub title: String,
+}
+
+/// The pages that the texts of an answer may cite: titles by address.
+#[derive(Debug, Default)]
+pub(super) struct CitedSources(HashMap<String, String>);
 
 impl Citations {
     /// The annotation for a citation.
@@ -42,10 +67,198 @@ impl Citations {
     }
 }
 
+impl CitedSources {
+    /// Adds pages. One that is there already keeps its title.
+    pub(super) fn extend(&mut self, sources: impl IntoIterator<Item = CitedSource>) {
+        for source in sources {
+            if self.0.len() < MAX_SOURCES {
+                self.0.entry(source.url).or_insert(source.title);
+            }
+        }
+    }
+
+    /// The annotations for the links of a text to these pages, in their order. `escaped` is the
+    /// text as the content of a JSON string.
+    ///
+    /// The API reference does not say in which unit `start_index` and `end_index` count. They count
+    /// code points, which are the characters of Python's strings.
+    pub(super) fn annotations(&self, escaped: &str) -> Vec<String> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let text = json::unescape(escaped);
+        let mut links: Vec<(Range<usize>, &str, &str)> = Vec::new();
+        let mut behind = 0;
+        for at in memmem::find_iter(text.as_bytes(), "http") {
+            // An address within another one.
+            if at < behind {
+                continue;
+            }
+            let address = text.get(at..).map(address).unwrap_or_default();
+            behind = at + address.len();
+            if let Some((url, title)) = self.cited(address) {
+                let link = link_around(&text, at..at + url.len());
+                // The label of the link is an address, too.
+                links.pop_if(|(earlier, ..)| link.start < earlier.end);
+                behind = link.end;
+                links.push((link, url, title));
+            }
+        }
+        let (mut byte, mut chars) = (0, 0);
+        let mut index_of = |at: usize| {
+            let between = text.get(byte..at).unwrap_or_default();
+            chars += between.chars().count() as u64;
+            byte = at;
+            chars
+        };
+        let annotations = links.into_iter().map(|(link, url, title)| {
+            let start = index_of(link.start);
+            annotation_json(url, title, start, index_of(link.end))
+        });
+        annotations.collect()
+    }
+
+    /// The page whose address this is, and the address without what follows it in a sentence or a
+    /// link.
+    fn cited<'t>(&'t self, address: &'t str) -> Option<(&'t str, &'t str)> {
+        let mut url = address;
+        loop {
+            if let Some(title) = self.0.get(url) {
+                return Some((url, title));
+            }
+            // Models leave the last slash out.
+            if let Some(title) = self.0.get(&format!("{url}/")) {
+                return Some((url, title));
+            }
+            url = url.strip_suffix(|last: char| !last.is_alphanumeric())?;
+        }
+    }
+}
+
+/// The address that a text begins with, and what follows it without a space. Addresses are ASCII,
+/// as searches and pages give them.
+fn address(text: &str) -> &str {
+    let is_part = |char: char| char.is_ascii_graphic() && !r#"<>"`{}|\^[]"#.contains(char);
+    let end = text.find(|char| !is_part(char)).unwrap_or(text.len());
+    text.get(..end).unwrap_or_default()
+}
+
+/// The range of the Markdown link whose address is in this range of a text, or that range.
+fn link_around(text: &str, address: Range<usize>) -> Range<usize> {
+    let link = || {
+        let before = text.get(..address.start)?.strip_suffix("](")?;
+        let from = before.len().saturating_sub(MAX_LABEL);
+        let from = (from..=before.len()).find(|at| before.is_char_boundary(*at))?;
+        let mut depth = 0_u32;
+        let mut chars = before.get(from..)?.char_indices().rev();
+        let (label, _) = chars.find(|(_, char)| match char {
+            '[' if depth == 0 => true,
+            '[' => {
+                depth -= 1;
+                false
+            }
+            _ => {
+                depth += u32::from(*char == ']');
+                false
+            }
+        })?;
+        let line = text.get(address.end..)?.lines().next()?;
+        Some(from + label..address.end + line.find(')')? + 1)
+    };
+    link().unwrap_or_else(|| address.clone())
+}
+
 fn annotation_json(url: &str, title: &str, start: u64, end: u64) -> String {
     json!({
         "type": "url_citation", "url": url, "title": title,
         "start_index": start, "end_index": end,
     })
     .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Promise: A link to a page that a tool has read becomes a `url_citation` whose offsets count
+    /// characters, whatever the script, and enclose the whole Markdown link.
+    #[test]
+    fn links_to_read_pages_are_cited() {
+        let mut sources = CitedSources::default();
+        let page = |url: &str, title: &str| CitedSource {
+            url: url.to_owned(),
+            title: title.to_owned(),
+        };
+        sources.extend([
+            page("https://example.com/a", "A"),
+            page("https://example.com/a/b?c=d", "B"),
+            page("https://example.org/", "C"),
+            page("https://en.wikipedia.org/wiki/Rust_(language)", "D"),
+        ]);
+        for (text, cited) in [
+            (
+                "See [the page](https://example.com/a).",
+                vec![("[the page](https://example.com/a)", "A")],
+            ),
+            (
+                "見て：https://example.com/a。",
+                vec![("https://example.com/a", "A")],
+            ),
+            (
+                "見て 🦀 https://example.com/a 。",
+                vec![("https://example.com/a", "A")],
+            ),
+            (
+                "([例🦀](https://example.com/a/b?c=d))",
+                vec![("[例🦀](https://example.com/a/b?c=d)", "B")],
+            ),
+            (
+                "https://example.org, https://example.com/a!",
+                vec![("https://example.org", "C"), ("https://example.com/a", "A")],
+            ),
+            (
+                "[[1]](https://example.org/) and <https://example.com/a>",
+                vec![
+                    ("[[1]](https://example.org/)", "C"),
+                    ("https://example.com/a", "A"),
+                ],
+            ),
+            (
+                "[https://example.com/a](https://example.com/a)",
+                vec![("[https://example.com/a](https://example.com/a)", "A")],
+            ),
+            (
+                "[D](https://en.wikipedia.org/wiki/Rust_(language))",
+                vec![("[D](https://en.wikipedia.org/wiki/Rust_(language))", "D")],
+            ),
+            (
+                "https://example.com/abc https://evil.example/https://example.com/a",
+                vec![],
+            ),
+            ("http and https:// and [a](b)", vec![]),
+        ] {
+            let annotations = sources.annotations(&json::escape(text));
+            let chars: Vec<char> = text.chars().collect();
+            let found: Vec<(String, String)> = annotations
+                .iter()
+                .map(|annotation| {
+                    let annotation: Value = serde_json::from_str(annotation).unwrap();
+                    let index =
+                        |name: &str| usize::try_from(annotation[name].as_u64().unwrap()).unwrap();
+                    let span = &chars[index("start_index")..index("end_index")];
+                    (
+                        span.iter().collect(),
+                        annotation["title"].as_str().unwrap().to_owned(),
+                    )
+                })
+                .collect();
+            let cited: Vec<(String, String)> = cited
+                .iter()
+                .map(|(span, title)| ((*span).to_owned(), (*title).to_owned()))
+                .collect();
+            assert_eq!(found, cited, "{text}");
+        }
+    }
 }

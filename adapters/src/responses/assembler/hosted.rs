@@ -19,6 +19,9 @@ pub enum HostedItem {
     WebSearchCall {
         /// What is searched or opened: the `action` object as JSON.
         action: String,
+        /// What was found, as a JSON list, if the client wants it (`include`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        results: Option<String>,
     },
     /// `mcp_call`: the call of a tool of an MCP server.
     McpCall {
@@ -67,9 +70,12 @@ impl HostedItem {
         json::field(&mut out, "id", &position.id);
         json::field(&mut out, "type", self.kind());
         match self {
-            Self::WebSearchCall { action } => {
+            Self::WebSearchCall { action, results } => {
                 json::field(&mut out, "status", status);
                 json::raw_field(&mut out, "action", action);
+                if let Some(results) = results {
+                    json::raw_field(&mut out, "results", results);
+                }
             }
             Self::McpCall {
                 server_label,

@@ -41,6 +41,7 @@ pub use super::response_object::ResponseStatus;
 use std::collections::HashSet;
 
 pub use self::call::WithheldCall;
+pub use self::citations::CitedSource;
 pub use self::hosted::HostedItem;
 pub use self::rounds::RoundItem;
 

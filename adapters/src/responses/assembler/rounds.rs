@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
 use super::call_queue::{CallDefect, CallQueue, PlacedCall};
-use super::citations::Citations;
+use super::citations::{Citations, CitedSource};
 use super::hosted::{HostedItem, OpenHostedItem};
 use super::writer::WriterMark;
 use super::{Assembler, OpenItem, WithheldCall};
@@ -187,6 +187,11 @@ impl Assembler {
         self.flush_waiting_text(events);
         self.close_text("completed", false, events);
         self.end_normally(Finish::Stop, now, events);
+    }
+
+    /// The texts that follow may cite these pages.
+    pub fn add_sources(&mut self, sources: impl IntoIterator<Item = CitedSource>) {
+        self.writer.sources.extend(sources);
     }
 
     /// Opens the item of a tool that runs here and writes its events up to the moment at which the

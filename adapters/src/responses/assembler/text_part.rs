@@ -313,6 +313,13 @@ impl TextPart {
         if let Some(members) = members.as_ref().filter(|_| self.kind == NativeText::Output) {
             self.add_later_lists(members);
         }
+        if self.kind == NativeText::Output {
+            for citation in out.citations_in(self.text()) {
+                if !self.annotate_once(citation) {
+                    out.note("annotation_dropped", TOO_MANY_ANNOTATIONS);
+                }
+            }
+        }
         self.advance(position, index, "", out);
         let upstream = members.map(|members| Bytes::from(self.with_lists(&members)));
         let text = self.share_text(upstream.as_ref());

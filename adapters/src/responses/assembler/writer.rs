@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::super::event_buffer::{EventBuffer, SHARED_BYTES};
 use super::super::response_object::ResponseObject;
+use super::citations::CitedSources;
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
@@ -26,6 +27,8 @@ pub(super) struct ItemWriter {
     pub(super) fault: Option<Box<Fault>>,
     /// The search for tools whose items are written here, if the client offers one.
     pub(super) search: Option<Box<HostedSearch>>,
+    /// The pages that the texts may cite.
+    pub(super) sources: CitedSources,
 }
 
 /// How far an answer was written. Made when a round begins: each of its attempts begins there.
@@ -61,6 +64,7 @@ impl ItemWriter {
             parts: 0,
             fault: None,
             search: None,
+            sources: CitedSources::default(),
         }
     }
 
@@ -151,6 +155,12 @@ impl ItemOutput<'_> {
     /// How many items are finished.
     pub(super) fn item_count(&self) -> usize {
         self.writer.item_count()
+    }
+
+    /// The annotations for the links of a text, escaped, to pages that tools of the proxy have
+    /// read.
+    pub(super) fn citations_in(&self, escaped: &str) -> Vec<String> {
+        self.writer.sources.annotations(escaped)
     }
 
     /// Writes the items of the search that finds a deferred tool, before its first call.

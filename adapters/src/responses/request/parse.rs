@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use registry::RelayToolKind;
 use serde_json::value::RawValue;
 
 use super::TurnSource;
@@ -11,13 +12,14 @@ use crate::json::{self, MAX_DEPTH, string_value};
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::responses::parameters::{
-    check_metadata, read_bool, read_cache_comparison, read_context_management, read_include,
-    read_integer, read_number, read_reasoning, read_text, read_truncation,
+    SEARCH_RESULTS, SEARCH_SOURCES, check_metadata, read_bool, read_cache_comparison,
+    read_context_management, read_include, read_integer, read_number, read_reasoning, read_text,
+    read_truncation,
 };
 use crate::responses::request_body::{MAX_ITEMS, RequestBody, RequestInput};
 use crate::responses::tool_choice::{self, read_tool_choice};
 use crate::text::Text;
-use crate::tools::{ToolChoice, Toolbox};
+use crate::tools::{ProxyTool, ToolChoice, Toolbox};
 use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 
 /// The most elements of a list in an item, such as the parts of a message. OpenAI takes 1,500
@@ -190,8 +192,15 @@ pub(super) fn read_updates(turn: &mut Turn<'_>) -> Result<(), Fault> {
 
 /// Reads the tools of a request and of its items, those of the history that it continues included,
 /// and `tool_choice`. `tools` is a JSON list that replaces the tools of the request.
-pub(super) fn read_tools<'a>(turn: &mut Turn<'a>, tools: Option<&'a str>) -> Result<(), Fault> {
+/// The tools of the proxy are added behind them.
+pub(super) fn read_tools<'a>(
+    turn: &mut Turn<'a>,
+    tools: Option<&'a str>,
+    proxy_tools: &'a [ProxyTool],
+) -> Result<(), Fault> {
     let mut dropped = Vec::new();
+    let hosted = proxy_tools.iter().filter_map(|tool| tool.in_place_of);
+    turn.tools.set_runnable(hosted);
     let offered: Option<&'a RawValue> = match tools {
         Some(tools) => serde_json::from_str(tools).ok(),
         None => turn.echo.tools,
@@ -207,6 +216,21 @@ pub(super) fn read_tools<'a>(turn: &mut Turn<'a>, tools: Option<&'a str>) -> Res
         };
         if let Some(list) = item.tools() {
             turn.tools.add_definitions(list, found, &mut dropped)?;
+        }
+    }
+    for tool in proxy_tools.iter().filter(|tool| tool.in_place_of.is_some()) {
+        let added = turn.tools.add_proxy_tool(tool);
+        turn.withheld_tools.extend(added);
+    }
+    if turn.tools.hosted(RelayToolKind::WebSearch).next().is_none() {
+        let controls = &turn.controls;
+        for (is_asked, name) in [
+            (controls.search_sources, SEARCH_SOURCES),
+            (controls.search_results, SEARCH_RESULTS),
+        ] {
+            if is_asked {
+                turn.notes.add("include_ignored", name);
+            }
         }
     }
     for kind in &dropped {

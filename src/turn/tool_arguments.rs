@@ -1,0 +1,74 @@
+//! The arguments of a call of a tool that runs in the proxy, held against the schema of the tool.
+
+use serde_json::Value;
+
+/// The most bytes of the arguments of a call.
+const MAX_BYTES: usize = 64 << 10;
+/// The most mistakes that the model is told.
+const MAX_MISTAKES: usize = 3;
+
+/// Checks arguments against a JSON schema without references to other documents. An error tells the
+/// model what is wrong.
+pub(super) fn check(schema: &str, arguments: &str) -> Result<(), String> {
+    if arguments.len() > MAX_BYTES {
+        return Err(format!(
+            "The arguments of the call are longer than {MAX_BYTES} bytes."
+        ));
+    }
+    let parsed: Result<Value, _> = serde_json::from_str(arguments);
+    let parsed = parsed.ok().filter(Value::is_object);
+    let parsed = parsed.ok_or("The arguments of the call are not a JSON object.")?;
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    // A schema that cannot be used allows everything: the tool reads its arguments itself.
+    let Ok(validator) = jsonschema::validator_for(&schema) else {
+        return Ok(());
+    };
+    let mistakes: Vec<String> = validator
+        .iter_errors(&parsed)
+        .take(MAX_MISTAKES)
+        .map(|mistake| {
+            let place = mistake.instance_path().to_string();
+            let place = place.trim_start_matches('/').replace('/', ".");
+            if place.is_empty() {
+                mistake.to_string()
+            } else {
+                format!("{place}: {mistake}")
+            }
+        })
+        .collect();
+    if mistakes.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "The arguments of the call do not fit the tool: {}.",
+        mistakes.join("; ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: The arguments of a call are checked before a tool runs, and the model is told which
+    /// argument is missing or wrong.
+    #[test]
+    fn mistakes_name_the_argument() {
+        let schema = r#"{"type":"object","properties":{"query":{"type":"string"},"n":{"type":"integer","minimum":1}},"required":["query"],"additionalProperties":false}"#;
+        let long = format!(r#"{{"query":"{}"}}"#, "a".repeat(MAX_BYTES));
+        for (arguments, expected) in [
+            (r#"{"query":"a"}"#, ""),
+            (r#"{"query":"a","n":2}"#, ""),
+            ("{}", "query"),
+            (r#"{"query":1}"#, "query: "),
+            (r#"{"query":"a","n":0}"#, "n: 0 is less than"),
+            (r#"{"query":"a","other":1}"#, "other"),
+            ("[1]", "not a JSON object"),
+            ("", "not a JSON object"),
+            (&long, "longer than 65536 bytes"),
+        ] {
+            let mistake = check(schema, arguments).err().unwrap_or_default();
+            assert!(mistake.contains(expected), "{arguments:.80}: {mistake}");
+            assert_eq!(mistake.is_empty(), expected.is_empty(), "{mistake}");
+        }
+    }
+}
