@@ -52,5 +52,6 @@ pub mod sandbox;
 pub mod secrets;
 pub mod serve;
 pub mod store;
+pub mod tools;
 pub mod turn;
 pub mod upstream;

@@ -5,6 +5,7 @@
 //! | `responses` | turns |
 //! | `websocket` | turns over a WebSocket |
 //! | [`models`] | the model list and its entries |
+//! | `standalone_search` | searches and pages for Codex's own loop |
 //! | `stored` | stored responses and conversations |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
@@ -12,6 +13,7 @@
 //! | `openapi` | the description of all routes |
 //! | [`status`] | what the server is doing and has done |
 //! | [`store`] | deletes everything that is stored |
+//! | [`web`] | searches of the web and its pages |
 
 pub mod artifacts;
 pub mod diagnostics;
@@ -22,9 +24,11 @@ mod owner;
 mod query;
 mod responses;
 mod routes;
+mod standalone_search;
 pub mod status;
 pub mod store;
 mod stored;
+pub mod web;
 mod websocket;
 
 use std::borrow::Cow;
@@ -45,6 +49,7 @@ use crate::net::memory::{CountedValue, ProcessMemory};
 use crate::secrets::Secret;
 use crate::serve::error::internal;
 use crate::serve::{BodyIsCounted, DecodedRequest, RefusalObserver, RefusalReason};
+use crate::tools::live::LiveWebTools;
 use crate::turn::{Caller, Service};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
 use axum::body::Body;
@@ -71,6 +76,8 @@ pub struct AppState {
     pub jobs: Option<Arc<JobQueue>>,
     /// Whether the server ends with a program that `respondent run` runs.
     pub temporary: bool,
+    /// Searches the web and reads its pages, as the configuration says.
+    pub web: Arc<LiveWebTools>,
 }
 
 impl FromRef<AppState> for OwnerArtifacts {

@@ -6,7 +6,7 @@ use tower::ServiceExt;
 
 use super::{
     AppState, artifacts, diagnostics, health, index, jobs, mcp, metrics, models, openapi,
-    responses, status, store, stored, websocket,
+    responses, standalone_search, status, store, stored, web, websocket,
 };
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::net::Owner;
@@ -24,6 +24,7 @@ pub fn routes(state: &AppState) -> RouteService {
         get("/responses", stored::responses::list),
         post("/responses/compact", responses::compact),
         post("/responses/input_tokens", responses::count_input_tokens),
+        post("/alpha/search", standalone_search::run),
         get("/responses/{id}", stored::responses::retrieve),
         delete("/responses/{id}", stored::responses::remove),
         post("/responses/{id}/cancel", stored::responses::cancel),
@@ -51,6 +52,8 @@ pub fn routes(state: &AppState) -> RouteService {
             "/conversations/{id}/items/{item}",
             stored::conversations::remove_item,
         ),
+        post("/search", web::search),
+        post("/scrape", web::scrape),
         get("/models", models::list),
         get("/models/{*id}", models::retrieve),
     ];

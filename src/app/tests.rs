@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::{Method, Request};
@@ -14,10 +15,17 @@ use crate::metrics::Metrics;
 use crate::metrics::spent::SpentToday;
 use crate::metrics::usage::{DailyUsage, UsageLog};
 use crate::net::Owner;
-use crate::net::memory::ProcessMemory;
+use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::secrets::Token;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService};
+use crate::tools::live::LiveWebTools;
+use crate::tools::web::page::{FetchStrategy, Page, PageError, PageFuture, PageReader};
+use crate::tools::web::search::{
+    SearchEngine, SearchFuture, SearchHit, SearchOutcome, Searcher, WebQuery,
+};
+use crate::tools::web::service::{SearchRequest, WebTools};
+use crate::tools::web::shown::{SearchContext, render_page, render_page_error, render_results};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
 
 const CONFIG: &str = r#"
@@ -47,9 +55,12 @@ fn app() -> AppState {
     let config = load(&inputs, LoadPurpose::Serve);
     let live = Arc::new(ArcSwap::from_pointee(config.unwrap()));
     let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
+    let metrics = Arc::new(Metrics::new());
+    let web = LiveWebTools::new(Arc::clone(&live), metrics.web().clone());
+    let web = Arc::new(web);
     let service = Service::new(
         live,
-        Arc::new(Metrics::new()),
+        metrics,
         CancellationToken::new(),
         Arc::new(TurnCapture::default()),
         Artifacts::memory(1 << 20),
@@ -64,6 +75,7 @@ fn app() -> AppState {
         discovery,
         jobs: None,
         temporary: false,
+        web,
     }
 }
 
@@ -274,13 +286,14 @@ async fn a_404_says_what_is_served() {
         reply.message(),
         "There is nothing at \"/v1/nowhere\". This server has POST /v1/responses, \
          GET /v1/responses, POST /v1/responses/compact, POST /v1/responses/input_tokens, \
+         POST /v1/alpha/search, \
          GET /v1/responses/{id}, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, \
          GET /v1/responses/{id}/input_items, POST /v1/conversations, \
          GET /v1/conversations/{id}, POST /v1/conversations/{id}, \
          DELETE /v1/conversations/{id}, POST /v1/conversations/{id}/items, \
          GET /v1/conversations/{id}/items, GET /v1/conversations/{id}/items/{item}, \
-         DELETE /v1/conversations/{id}/items/{item}, GET /v1/models, \
-         GET /v1/models/{id}, GET /v1/artifacts, GET /v1/artifacts/{id}, \
+         DELETE /v1/conversations/{id}/items/{item}, POST /v1/search, POST /v1/scrape, \
+         GET /v1/models, GET /v1/models/{id}, GET /v1/artifacts, GET /v1/artifacts/{id}, \
          GET /v1/artifacts/{id}/search, DELETE /v1/artifacts/{id}, \
          DELETE /v1/artifacts/expired, POST /mcp, GET /healthz, GET /metrics, \
          GET /diagnostics/turns, GET /diagnostics/bundle, \
@@ -332,4 +345,197 @@ async fn every_route_but_healthz_requires_the_token() {
         without_token += usize::from(expected == 200);
     }
     assert_eq!(without_token, 1);
+}
+
+/// Finds one page, and reads every page as the same one.
+struct FixtureWeb;
+
+impl Searcher for FixtureWeb {
+    fn search<'s>(&'s self, query: &'s WebQuery) -> SearchFuture<'s> {
+        let hit = |at: usize| SearchHit {
+            url: format!("https://{at}.example/"),
+            title: format!("{} {at}", query.text),
+            snippet: "An excerpt. ".repeat(200),
+            score: Some(0.4),
+            published: None,
+        };
+        Box::pin(async move {
+            SearchOutcome {
+                engine: Some(SearchEngine::Tavily),
+                hits: (0..query.results).map(hit).collect(),
+                attempts: Vec::new(),
+            }
+        })
+    }
+}
+
+impl PageReader for FixtureWeb {
+    fn read<'r>(&'r self, url: &'r str) -> PageFuture<'r> {
+        Box::pin(async move {
+            if url.contains("broken") {
+                return Err(PageError::TooShort(7));
+            }
+            Ok(Arc::new(Page {
+                url: url.to_owned(),
+                canonical: None,
+                title: "A page".to_owned(),
+                published: Some("2026-11-01".to_owned()),
+                markdown: "# Page\n\nSome words. 日本語\n".repeat(1_000) + "the needle is here\n",
+                received_bytes: 99,
+                fetched_by: FetchStrategy::Native,
+            }))
+        })
+    }
+}
+
+/// Promise: `POST /v1/search` and `POST /v1/scrape` answer with the text that a model reads, byte
+/// for byte.
+#[tokio::test]
+async fn the_endpoints_answer_what_a_model_reads() {
+    let app = app();
+    let tools = WebTools::new(Arc::new(FixtureWeb), Arc::new(FixtureWeb));
+    let tools = tools.with_cache(Duration::from_mins(15), 1 << 20);
+    app.web.fix(tools.clone());
+    let memory = ProcessMemory::unlimited();
+    app.web.count_memory(&memory);
+    let before = memory.used_for(MemoryKind::Memories);
+    let service = routes(&app);
+    for (size, context) in [
+        ("low", SearchContext::Low),
+        ("medium", SearchContext::Medium),
+        ("high", SearchContext::High),
+    ] {
+        let wanted = SearchRequest {
+            query: WebQuery {
+                text: "two words".to_owned(),
+                results: context.results(),
+                ..WebQuery::default()
+            },
+            cache_only: false,
+        };
+        tools.search(&wanted).await;
+        let body = json!({"query": "two words", "search_context_size": size}).to_string();
+        let reply = request(&service, Method::POST, "/v1/search", &body).await;
+        let reply = reply.json();
+        // The cache answers the endpoint and the model.
+        let report = tools.search(&wanted).await;
+        assert_eq!(reply["text"], render_results(&report, context));
+        assert_eq!(
+            reply["results"].as_array().unwrap().len(),
+            context.results()
+        );
+        assert_eq!(reply["results"][0]["low_relevance"], true);
+    }
+    let url = "https://a.example/";
+    let body = json!({"url": url, "markdown": true}).to_string();
+    let reply = request(&service, Method::POST, "/v1/scrape", &body)
+        .await
+        .json();
+    let page = tools.open(url).await.unwrap();
+    assert_eq!(reply["text"], render_page(&page, None));
+    assert!(reply["text"].as_str().unwrap().chars().count() <= 12_000);
+    let chars = page.markdown.chars().count();
+    assert_eq!(reply["page"]["content_length"], chars);
+    assert_eq!(reply["page"]["markdown"], page.markdown);
+    let broken = json!({"url": "https://broken.example/"}).to_string();
+    let reply = request(&service, Method::POST, "/v1/scrape", &broken)
+        .await
+        .json();
+    let error = tools.open("https://broken.example/").await.unwrap_err();
+    assert_eq!(
+        reply["text"],
+        render_page_error("https://broken.example/", &error)
+    );
+    assert_eq!(reply["error"]["code"], "CONTENT_TOO_SHORT");
+    for part in ["query", "find"] {
+        let body = json!({"url": url, part: "the needle"}).to_string();
+        let reply = request(&service, Method::POST, "/v1/scrape", &body).await;
+        let text = reply.json()["text"].as_str().unwrap().to_owned();
+        assert!(text.contains("the needle is here"), "{text}");
+    }
+    assert!(memory.used_for(MemoryKind::Memories) > before);
+}
+
+/// Promise: `POST /v1/alpha/search` runs what Codex sends when its model calls `web.run`: searches,
+/// and pages that are opened, searched and followed by the ids of that session. Its text keeps the
+/// `max_output_tokens` of the request.
+#[tokio::test]
+async fn the_searches_of_codex_are_answered() {
+    let app = app();
+    let tools = WebTools::new(Arc::new(FixtureWeb), Arc::new(FixtureWeb));
+    app.web.fix(tools);
+    let service = routes(&app);
+    let ask = async |session: &str, commands: Value, tokens: u64| {
+        // As Codex 0.171 sends it.
+        let body = json!({
+            "id": session,
+            "model": "small",
+            "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]}],
+            "commands": commands,
+            "settings": {
+                "user_location": {"type": "approximate", "country": "FR"},
+                "search_context_size": "low",
+                "filters": {"blocked_domains": ["1.example"]},
+                "allowed_callers": ["direct"],
+                "external_web_access": true,
+            },
+            "max_output_tokens": tokens,
+        });
+        let path = "/v1/alpha/search";
+        let reply = request(&service, Method::POST, path, &body.to_string()).await;
+        assert_eq!(reply.status, 200, "{}", reply.json());
+        let reply = reply.json();
+        assert_eq!(reply["encrypted_output"], Value::Null);
+        let output = reply["output"].as_str().unwrap().to_owned();
+        let most = usize::try_from(tokens).unwrap() * 4;
+        assert!(output.len() <= most, "{output}");
+        (output, reply["results"].clone())
+    };
+    let query = json!({"search_query": [{"q": "tea", "recency": 3}], "response_length": "short"});
+    let (output, results) = ask("s", query, 2_500).await;
+    assert!(
+        output.contains("\n[turn0search0] tea 0 (low relevance)\nhttps://0.example/\n"),
+        "{output}"
+    );
+    assert_eq!(results.as_array().unwrap().len(), 2, "{results}");
+    assert_eq!(results[1]["ref_id"], "turn0search1");
+    assert_eq!(results[1]["url"], "https://2.example/");
+    let open = json!({"open": [{"ref_id": "turn0search1"}]});
+    let (output, results) = ask("s", open.clone(), 500).await;
+    let head = "[turn1view0] A page\nhttps://2.example/\nPublished: 2026-11-01\nLines 1 to ";
+    assert!(output.contains(head), "{output}");
+    assert!(
+        output.contains("L1: # Page\nL3: Some words. 日本語\nL4: "),
+        "{output}"
+    );
+    assert!(output.len() > 1_900, "{output}");
+    assert_eq!(results, Value::Null);
+    let find = json!({"find": [{"ref_id": "turn1view0", "pattern": "some WORDS"}]});
+    assert!(
+        ask("s", find, 2_500)
+            .await
+            .0
+            .contains(": 1000 or more\nL3: Some words")
+    );
+    let (unknown, _) = ask("other", open, 2_500).await;
+    assert!(
+        unknown.contains("\"turn0search1\" is no reference of this session"),
+        "{unknown}"
+    );
+    let large = json!({"id": "s", "commands": {"x": "y".repeat(300_000)}}).to_string();
+    for (body, param) in [
+        ("{}", "body"),
+        ("[]", "body"),
+        ("", "body"),
+        (
+            r#"{"id":"s","commands":{"open":[{"lineno":1}]}}"#,
+            "commands",
+        ),
+        (r#"{"id":"s","settings":7}"#, "settings"),
+        (&large, "commands"),
+    ] {
+        let reply = request(&service, Method::POST, "/v1/alpha/search", body).await;
+        assert_eq!((reply.status, reply.code()), (400, json!("invalid_value")));
+        assert_eq!(reply.json()["error"]["param"], param, "{}", reply.json());
+    }
 }

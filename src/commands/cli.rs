@@ -10,6 +10,7 @@ pub use codex::{CodexCommand, RunCommand};
 pub use doctor::DoctorArgs;
 pub use stored::{ArtifactsCommand, ClientsCommand, JobsCommand, StoreCommand};
 
+use crate::app::web::MAX_RESULTS;
 use crate::config::Flags;
 use crate::config::inputs::GLOBAL_OPTIONS;
 use crate::diagnostics::selection::TimeSpan;
@@ -131,6 +132,40 @@ pub enum CliCommand {
     /// Read and delete the full text of tool outputs that were shortened for the model
     #[command(subcommand)]
     Artifacts(ArtifactsCommand),
+    /// Search the web as the models of this server do
+    #[command(after_help = examples::SEARCH)]
+    Search {
+        /// The words to search for
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// Number of results, at most 20
+        #[arg(long, value_name = "N", value_parser = results)]
+        results: Option<usize>,
+        /// Only results of this domain and those below it; may be given several times
+        #[arg(long = "domain", value_name = "DOMAIN")]
+        domains: Vec<String>,
+        /// Print JSON, with the search engines that were asked
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read a page of the web as the models of this server do
+    #[command(after_help = examples::OPEN)]
+    Open {
+        /// The address of the page
+        url: String,
+        /// Print only the places of the page with this text
+        #[arg(long, value_name = "TEXT")]
+        find: Option<String>,
+        /// Print the parts of a long page that fit these words
+        #[arg(long, value_name = "WORDS", conflicts_with = "find")]
+        query: Option<String>,
+        /// Print the whole page as Markdown
+        #[arg(long, conflicts_with_all = ["find", "query"])]
+        markdown: bool,
+        /// Print JSON, with what is known of the page
+        #[arg(long)]
+        json: bool,
+    },
     /// List, read and cancel background responses
     #[command(subcommand)]
     Jobs(JobsCommand),
@@ -178,6 +213,13 @@ pub enum CliCommand {
         /// The directory to write the pages to; without it, the main page is printed
         dir: Option<PathBuf>,
     },
+}
+
+/// Parses a number of results.
+fn results(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=MAX_RESULTS).contains(number));
+    number.ok_or_else(|| format!("it must be 1 to {MAX_RESULTS}"))
 }
 
 /// Parses a number above 0.

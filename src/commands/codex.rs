@@ -17,7 +17,8 @@ use crate::codex::change::FileChange;
 use crate::codex::default_config::{self, DefaultPlan, Restored};
 use crate::codex::home::CodexHome;
 use crate::codex::profile;
-use crate::codex::settings::{CodexSettings, CodexToken, ID};
+use crate::codex::settings::{CodexSearch, CodexSettings, CodexToken, ID, STANDALONE_SEARCH};
+use crate::config::search::SearchMode;
 use crate::config::{ArtifactMode, Config, Flags, address};
 use crate::log::TERMINAL_WIDTH;
 
@@ -170,7 +171,10 @@ async fn plan(
     }
     let path = home.catalog();
     let written = plan.no_catalog.is_none().then_some(path.as_path());
-    let settings = settings(config, origin, model, written);
+    let mut settings = settings(config, origin, model, written);
+    let knows_standalone = config.search.mode != SearchMode::Off
+        && catalog::has_feature(options.codex, STANDALONE_SEARCH).await;
+    settings.search = CodexSearch::new(config.search.mode, knows_standalone);
     if options.as_default {
         let DefaultPlan {
             before,
@@ -360,6 +364,7 @@ fn settings<'a>(
         },
         catalog,
         artifacts: config.artifacts.mode != ArtifactMode::Off,
+        search: CodexSearch::Off,
     }
 }
 

@@ -16,6 +16,7 @@ use super::cli::{
     EXIT_OK, EXIT_REPLAY_FAILED, RunCommand,
 };
 use super::{print_error, print_failure, print_labelled, print_text};
+use crate::app::web::{ScrapeBody, SearchBody};
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use crate::diagnostics::replay::ReplayError;
 use crate::{commands, log};
@@ -136,6 +137,37 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         CliCommand::Artifacts(command) => {
             let config = load_without_keys(&inputs)?;
             return block_on(commands::artifacts::run(&config, command));
+        }
+        CliCommand::Search {
+            words,
+            results,
+            domains,
+            json,
+        } => {
+            let config = load_without_keys(&inputs)?;
+            let body = SearchBody {
+                query: words.join(" "),
+                results,
+                allowed_domains: domains,
+                ..SearchBody::default()
+            };
+            return block_on(commands::web::search(&config, body, json));
+        }
+        CliCommand::Open {
+            url,
+            find,
+            query,
+            markdown,
+            json,
+        } => {
+            let config = load_without_keys(&inputs)?;
+            let body = ScrapeBody {
+                url,
+                query,
+                find,
+                markdown,
+            };
+            return block_on(commands::web::open(&config, body, json));
         }
         CliCommand::Jobs(command) => {
             let config = load_without_keys(&inputs)?;

@@ -23,6 +23,7 @@ pub mod serve;
 pub mod status;
 pub mod store;
 pub mod usage;
+pub mod web;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -33,6 +33,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         ("[jobs]", old.jobs != new.jobs),
         ("[prompts]", old.prompts != new.prompts),
         ("[webhooks]", old.webhooks != new.webhooks),
+        ("[search]", old.search != new.search),
         ("[capture]", old.capture != new.capture),
         ("[codex]", old.codex != new.codex),
     ] {

@@ -9,6 +9,7 @@
 //! | [`mod@load`] | reads the inputs, checks them and builds a [`Config`] |
 //! | `for_replay` | the configuration that replays a recorded turn, without any file |
 //! | [`address`] | checks of listen addresses, base URLs and proxy URLs |
+//! | [`search`] | searches of the web and its pages |
 //! | [`keys`] | API keys from the environment, a file, a command or the configuration |
 //! | [`schema`] | the JSON schema of the configuration, for editors |
 //! | [`report`] | the text that `respondent check` prints |
@@ -31,6 +32,7 @@ pub mod load;
 pub mod purpose;
 pub mod report;
 pub mod schema;
+pub mod search;
 pub mod settings;
 mod storage;
 pub mod toml_file;
@@ -60,6 +62,7 @@ pub use webhooks::{Webhook, WebhookEvent};
 
 use crate::net::{AdmittedBy, LOCAL_OWNER};
 use crate::secrets::{Redactor, Secret, TokenHash};
+use search::SearchConfig;
 use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
 
 /// The environment variable with the token: the server asks its clients for it, and Codex sends it.
@@ -77,12 +80,17 @@ const USUAL_MEMORY: usize = 512 << 20;
 /// The smallest memory budget in bytes.
 pub(crate) const LEAST_MEMORY: usize = 128 << 20;
 
-/// What is remembered of sessions and outputs takes no more bytes than this, and no more than a
-/// quarter of the budget.
+/// What is remembered of sessions, outputs and searches takes no more bytes than this, and no more
+/// than a quarter of the budget.
 const SESSION_MEMORY: usize = 120 << 20;
 
 /// What is remembered of outputs takes no more bytes than this.
 const OUTPUT_MEMORY: usize = 8 << 20;
+
+/// The results of searches that are kept take no more bytes than this.
+pub const SEARCH_MEMORY: usize = 4 << 20;
+/// What sessions were shown of the web takes at most the budget divided by this.
+const REFERENCES_PART: usize = 32;
 
 /// The whole configuration, checked. [`load()`] makes it at start and after each edit of a
 /// file; the server then shares it behind an `ArcSwap`.
@@ -103,6 +111,8 @@ pub struct Config {
     /// In a replay, why the prompt of the request was refused. If it was not, its template has been
     /// filled in.
     pub replay_refusal: Option<Fault>,
+    /// Searches of the web and its pages: `[search]`.
+    pub search: SearchConfig,
     /// Settings for Codex clients: `[codex]`.
     pub codex: CodexConfig,
     /// How long histories are bounded: `[context]`.
@@ -139,9 +149,11 @@ pub struct Config {
     redactor: OnceLock<Redactor>,
 }
 
-/// The most bytes of what is remembered of sessions and outputs, with such a budget.
+/// The most bytes of what is remembered of sessions, outputs and searches, with such a budget.
 fn sessions_and_outputs(budget: usize) -> usize {
-    SESSION_MEMORY.min(budget / 4).max(OUTPUT_MEMORY)
+    SESSION_MEMORY
+        .min(budget / 4)
+        .max(OUTPUT_MEMORY + SEARCH_MEMORY)
 }
 
 impl Config {
@@ -178,7 +190,12 @@ impl Config {
 
     /// The most bytes of what is remembered of sessions.
     pub fn session_memory(&self) -> usize {
-        sessions_and_outputs(self.memory_limit()) - OUTPUT_MEMORY
+        sessions_and_outputs(self.memory_limit()) - OUTPUT_MEMORY - SEARCH_MEMORY
+    }
+
+    /// The most bytes of what sessions were shown of the web.
+    pub fn references_memory(&self) -> usize {
+        self.memory_limit() / REFERENCES_PART
     }
 
     /// Brings the limits that are not set into a budget: the bodies of requests, the recordings and
@@ -268,6 +285,10 @@ impl Config {
             secrets.extend(webhook.secrets.iter().flat_map(Webhook::forms_of_secret));
             secrets.extend(webhook.secret_of_url());
         }
+        let search = self.search.engines.iter();
+        secrets.extend(search.filter_map(|engine| engine.key.clone()));
+        let browserless = self.search.browserless.as_ref();
+        secrets.extend(browserless.map(|browserless| browserless.token.clone()));
         for provider in &self.registry.providers {
             let pairs = provider.headers.iter().chain(&provider.query);
             let pairs = pairs.filter(|(name, value)| may_hold_secret(name, value));

@@ -4,6 +4,7 @@
 use adapters::plan::OutputPolicy;
 use registry::Provider;
 
+use super::search::{ConfiguredSearchEngine, SearchMode};
 use super::{ArtifactMode, CaptureMode, ClientLimits, Config};
 use crate::log::labelled;
 
@@ -18,7 +19,8 @@ pub fn report(config: &Config) -> String {
     let mut parts = vec![server_rows(config)];
     let providers = &config.registry.providers;
     parts.extend(providers.iter().map(|one| provider_rows(config, one)));
-    parts.extend([webhook_rows(config), routing_rows(config)]);
+    parts.extend([search_rows(config), webhook_rows(config)]);
+    parts.push(routing_rows(config));
     let warnings = config.warnings.iter();
     parts.push(warnings.map(|text| ("warning", text.clone())).collect());
     let mut text = found_file_notice(config).unwrap_or_default();
@@ -141,6 +143,27 @@ fn provider_rows(config: &Config, provider: &Provider) -> Rows {
     if provider.passthrough {
         let name = provider.prefixed_name("...");
         rows.push(("model", format!("{name} (any other name)")));
+    }
+    rows
+}
+
+fn search_rows(config: &Config) -> Rows {
+    let search = &config.search;
+    let shown = |engine: &ConfiguredSearchEngine| match &engine.key_origin {
+        Some(origin) => format!("{} ({origin})", engine.name.name()),
+        None => engine.name.name().to_owned(),
+    };
+    let engines: Vec<String> = search.engines.iter().map(shown).collect();
+    let mut rows = vec![(
+        "search",
+        match search.mode {
+            SearchMode::Off => "off".to_owned(),
+            SearchMode::Proxy if engines.is_empty() => "no search engine is on".to_owned(),
+            SearchMode::Proxy => engines.join(", "),
+        },
+    )];
+    if search.mode == SearchMode::Proxy && search.browserless.is_some() {
+        rows.push(("browser", "Browserless gets pages that need one".to_owned()));
     }
     rows
 }

@@ -17,6 +17,7 @@ use strum::IntoStaticStr;
 
 use super::address::{self, DEFAULT_PORT, ListenText};
 use super::clients::ClientEntry;
+use super::search::SearchSpec;
 use super::storage::{HistoryConfig, JobConfig, ResponseConfig};
 use super::webhooks::WebhookSpec;
 use crate::log::RecordFormat;
@@ -48,6 +49,8 @@ pub struct ConfigFile {
     pub prompts: PromptConfig,
     /// `[webhooks.<name>]`: whom the server tells that a background response has ended.
     pub webhooks: Pairs<WebhookSpec>,
+    /// `[search]`: searches of the web and the pages of it.
+    pub search: SearchSpec,
     /// `[capture]`: recording of turns, to inspect and replay them.
     pub capture: CaptureConfig,
     /// `[providers.<id>]`: the providers; the first one that lists a model gets its requests.

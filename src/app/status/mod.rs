@@ -47,6 +47,7 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
             queued_jobs: jobs.queued,
             running_jobs: jobs.running,
             whole_sessions: app.service.whole_sessions(),
+            web: app.service.metrics.web().activity(),
         }),
         usage,
         disk,

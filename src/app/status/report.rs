@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::selection::ListedTurn;
+use crate::metrics::WebActivity;
 use crate::net::local_owner;
 use crate::store::{UsageKey, UsageSum};
 use crate::turn::RunningTurnReport;
@@ -44,6 +45,9 @@ pub struct ServerReport {
     pub running_jobs: usize,
     /// The sessions whose outputs are sent whole, because shortening cost more than it saved.
     pub whole_sessions: usize,
+    /// The searches of the web and the pages since the start.
+    #[serde(default)]
+    pub web: WebActivity,
 }
 
 /// What turns have used.

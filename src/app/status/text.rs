@@ -8,6 +8,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use super::report::{DiskReport, ModelUsage, ServerReport, StatusReport};
 use crate::diagnostics::listing::{TurnListing, age, short_duration};
 use crate::log::{ByteCount, ClientColumn, Dollars, SafeText, short_id, table};
+use crate::metrics::{TriedCount, WebActivity};
 use crate::upstream::ProviderReport;
 
 /// The most models of a period that have a line of their own.
@@ -107,6 +108,7 @@ impl ServerReport {
             .map(|provider| [provider.id.clone(), provider_state(provider)]);
         let columns = [("provider", Left, 8), ("state", Left, 5)];
         let _ = write!(text, "\n{}", table(columns, rows));
+        text += &web_text(&self.web);
         match self.whole_sessions {
             0 => {}
             1 => {
@@ -121,6 +123,30 @@ impl ServerReport {
         }
         text
     }
+}
+
+/// The search engines that were asked, and the pages; empty if there were none.
+fn web_text(web: &WebActivity) -> String {
+    let cached = TriedCount {
+        tried: web.cached_searches,
+        failed: 0,
+    };
+    let engines = web.engines.iter();
+    let engines = engines.map(|(engine, count)| (SafeText::new(engine).to_string(), *count));
+    let others = [
+        ("cache".to_owned(), cached),
+        ("pages".to_owned(), web.pages),
+    ];
+    let rows: Vec<_> = engines
+        .chain(others)
+        .filter(|(_, count)| count.tried > 0)
+        .map(|(name, count)| [name, short_count(count.tried), short_count(count.failed)])
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns = [("web", Left, 8), ("asked", Right, 5), ("failed", Right, 6)];
+    format!("\n{}", table(columns, rows.into_iter()))
 }
 
 fn provider_state(provider: &ProviderReport) -> String {
@@ -426,6 +452,21 @@ mod tests {
                 queued_jobs: 3,
                 running_jobs: 1,
                 whole_sessions: 2,
+                web: WebActivity {
+                    engines: [(
+                        "brave".to_owned(),
+                        TriedCount {
+                            tried: 12,
+                            failed: 1,
+                        },
+                    )]
+                    .into(),
+                    cached_searches: 3,
+                    pages: TriedCount {
+                        tried: 0,
+                        failed: 0,
+                    },
+                },
             }),
             usage: Some(UsageReport {
                 stored: true,
@@ -474,6 +515,10 @@ deepseek  down: it limits the rate of requests; asked again in 10 s
           1 of 2 keys at a limit or refused
 ollama    last request failed 14 s ago: 127.0.0.1:9 refused the connection
 openai    not asked yet
+
+web       asked  failed
+brave        12       1
+cache         3       0
 
 In 2 sessions outputs are no longer shortened: it cost more than it saved.
 

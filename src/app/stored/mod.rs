@@ -8,7 +8,7 @@
 //! | `error` | why such a request fails |
 
 pub(in crate::app) mod conversations;
-mod error;
+pub(super) mod error;
 pub(in crate::app) mod items;
 pub(in crate::app) mod responses;
 

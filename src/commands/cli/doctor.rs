@@ -8,6 +8,7 @@ use crate::config::load::check_name;
 
 /// The options of `respondent doctor`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command")]
 pub struct DoctorArgs {
     /// Ask this provider only; with --url, the name to give the provider
     #[arg(long, value_name = "ID", value_parser = provider_name)]
@@ -24,6 +25,9 @@ pub struct DoctorArgs {
     /// Also send a prompt that is larger than the window, which may be charged for
     #[arg(long)]
     pub overflow: bool,
+    /// Also search the web with each search engine, which may be charged for
+    #[arg(long)]
+    pub search: bool,
     /// Write the provider file, beside the configuration, if it does not exist
     #[arg(long)]
     pub write: bool,

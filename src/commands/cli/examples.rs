@@ -58,6 +58,7 @@ Examples:
   respondent doctor --url https://llm.example/v1 --key-env LLM_KEY
   respondent doctor --url https://llm.example/v1 --key-env LLM_KEY --provider llm --write
   respondent doctor --provider moonshot --overflow
+  respondent doctor --search               also ask each search engine
 
 The exit code is 1 if a check failed.";
 
@@ -151,6 +152,22 @@ Examples:
 pub(super) const ARTIFACTS_GC: &str = "\
 Examples:
   respondent artifacts gc";
+
+pub(super) const SEARCH: &str = "\
+Examples:
+  respondent search rust async traits
+  respondent search tokio select --domain docs.rs --results 3
+  respondent search 'what is new in rust' --json
+
+Exit code: 0 if something was found, 1 if not or if the search failed.";
+
+pub(super) const OPEN: &str = "\
+Examples:
+  respondent open https://example.com/
+  respondent open https://example.com/ --find license
+  respondent open https://example.com/ --markdown > page.md
+
+Exit code: 0 if the page was read, 1 if not.";
 
 pub(super) const STATUS: &str = "\
 Examples:

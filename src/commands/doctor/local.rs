@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::report::DoctorCheck;
+use super::search;
 use crate::codex::home::CodexHome;
 use crate::codex::settings::ID;
 use crate::codex::{default_config, profile};
@@ -35,6 +36,7 @@ pub(super) async fn checks(
     }));
     checks.push(port(config).await);
     checks.extend(proxies(&variable));
+    checks.push(search::configured(&config.search));
     checks.push(data_dir(&config.server.data_dir));
     let path = variable("PATH").unwrap_or_default();
     checks.push(codex_program(codex, &path));

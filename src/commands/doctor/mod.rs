@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `local` | the checks of this machine |
+//! | `search` | the search engines |
 //! | `target` | the provider that is asked, its address, models and windows |
 //! | `measure` | a measurement: runs turns, and keeps what they show |
 //! | `tool_loop` | the turns that every agent needs |
@@ -21,6 +22,7 @@ mod measure;
 mod optional;
 mod prompts;
 mod report;
+mod search;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -60,7 +62,10 @@ pub async fn run(inputs: Inputs, options: DoctorArgs) -> anyhow::Result<u8> {
     let reading = inputs.clone();
     let config = tokio::task::spawn_blocking(move || load(&reading, LoadPurpose::AskProvider));
     let config = config.await??;
-    let local = local::checks(&config, &options.codex, |name| std::env::var_os(name)).await;
+    let mut local = local::checks(&config, &options.codex, |name| std::env::var_os(name)).await;
+    if options.search {
+        local.extend(search::tried(&config.search).await);
+    }
     let mut providers = Vec::new();
     if let Some(url) = &options.url {
         let environment = inputs.environment.as_ref();

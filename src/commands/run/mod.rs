@@ -15,7 +15,7 @@ use anyhow::Context;
 use super::print_error;
 use super::progress::Progress;
 use crate::codex::catalog::{self, CatalogError};
-use crate::codex::settings::{CodexSettings, CodexToken};
+use crate::codex::settings::{CodexSearch, CodexSettings, CodexToken, STANDALONE_SEARCH};
 use crate::config::{ArtifactMode, Config, Inputs, TOKEN_VARIABLE};
 use models::ServedModels;
 use server::LocalServer;
@@ -35,7 +35,11 @@ pub struct RunOptions {
 /// [`AskProvider`](crate::config::LoadPurpose::AskProvider).
 pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyhow::Result<u8> {
     let progress = Progress::begin("Asking Codex for its prompt");
-    let prompts = match catalog::run_codex_debug_models(&options.codex).await {
+    let (prompts, has_search) = tokio::join!(
+        catalog::run_codex_debug_models(&options.codex),
+        catalog::has_feature(&options.codex, STANDALONE_SEARCH),
+    );
+    let prompts = match prompts {
         Ok(printed) => Some(printed),
         Err(error @ (CatalogError::NotFound { .. } | CatalogError::NotRun { .. })) => {
             return Err(error.into());
@@ -53,16 +57,17 @@ pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyho
     let progress = Progress::begin("Starting the server");
     let server = LocalServer::find_or_start(inputs, config).await?;
     drop(progress);
-    let ended = run(&server, prompts.as_deref(), options).await;
+    let ended = run(&server, prompts.as_deref(), has_search, options).await;
     server.stop().await;
     ended
 }
 
 /// Runs Codex on a server. `prompts` is the output of `codex debug models`; without it Codex asks
-/// the server for its models.
+/// the server for its models. `has_search` says whether Codex can ask the server for searches.
 async fn run(
     server: &LocalServer,
     prompts: Option<&str>,
+    has_search: bool,
     options: RunOptions,
 ) -> anyhow::Result<u8> {
     let served = ServedModels::of(server, options.model.as_deref()).await?;
@@ -95,6 +100,7 @@ async fn run(
         },
         catalog,
         artifacts: config.artifacts.mode != ArtifactMode::Off,
+        search: CodexSearch::new(config.search.mode, has_search),
     };
     let mut command = tokio::process::Command::new(&options.codex);
     for setting in settings.overrides() {

@@ -31,6 +31,8 @@ use crate::serve::{
     self, BodyLimits, ClientToken, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown,
 };
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
+use crate::tools::live::LiveWebTools;
+use crate::tools::web_search::WebSearchTool;
 use crate::turn::{RunningTurns, Service};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
 
@@ -96,6 +98,10 @@ impl Server {
         let shutdown = Shutdown::new(config.server.grace);
         let capture = TurnCapture::default();
         let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
+        let web = LiveWebTools::new(Arc::clone(&live), metrics.web().clone());
+        let web = Arc::new(web);
+        let search = WebSearchTool::new(Arc::clone(&web), artifacts.clone());
+        capture.set_tools(Arc::new(search));
         let service = Service::new(
             live,
             metrics,
@@ -107,9 +113,11 @@ impl Server {
         if let Some(store) = &opened {
             service.keep_prompts(store);
             service.keep_whole_sessions(store).await;
+            service.keep_hidden_rounds(store).await;
             memory.add_store(MemoryKind::Memories, store.cache_bytes());
         }
         service.count_memory(&memory);
+        web.count_memory(&memory);
         capture.count_memory(&memory);
         let discovered = Arc::clone(&config.registry.discovered);
         memory.add_store(MemoryKind::Memories, move || discovered.bytes());
@@ -124,6 +132,7 @@ impl Server {
             usage,
             discovery,
             temporary: kind == ServerKind::Temporary,
+            web,
         };
         Ok(Self {
             listener,

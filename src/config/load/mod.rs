@@ -4,6 +4,7 @@ mod clients;
 mod prompts;
 mod provider;
 mod routing;
+mod search;
 mod server;
 mod trust;
 mod webhooks;
@@ -62,6 +63,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     loader.add_provider_files();
     loader.add_providers_by_environment();
     loader.add_sandbox_if_alone();
+    loader.search(&main, &file.search);
     loader.webhooks(&main, file.webhooks.0);
     loader.prompts(&main, &file.prompts);
     loader.routing(&main, file.routing);

@@ -10,6 +10,7 @@ use crate::secrets::Secret;
 
 mod mistakes;
 mod prompts;
+mod search;
 mod trust;
 mod webhooks;
 
@@ -588,7 +589,7 @@ fn the_memory_must_hold_what_the_other_limits_allow() {
         config.artifacts.memory,
         config.session_memory(),
     );
-    assert_eq!(limits, (least, 16 << 20, 16 << 20, 16 << 20, 24 << 20));
+    assert_eq!(limits, (least, 16 << 20, 16 << 20, 16 << 20, 20 << 20));
     for (text, needed) in [
         (format!("memory = {}", least - 1), least),
         (

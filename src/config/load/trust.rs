@@ -18,7 +18,7 @@ const REMEDY: &str = "is not allowed in a file that was found in the working dir
 
 /// The keys that such a file may set outside of `[providers]`, by table. A key that is not here is
 /// refused.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     (
         "server",
         &[
@@ -51,6 +51,17 @@ const ALLOWED: [(&str, &[&str]); 9] = [
             "max_messages",
             "max_chars",
             "max_message_chars",
+        ],
+    ),
+    (
+        "search",
+        &[
+            "mode",
+            "cache_minutes",
+            "robots",
+            "allow_plain_text",
+            "max_searches",
+            "max_pages",
         ],
     ),
     ("jobs", &["running", "queued", "timeout"]),

@@ -85,6 +85,8 @@ fn the_example_contains_every_key() {
         ("[responses]", &all["responses"]),
         ("[history]", &all["history"]),
         ("[jobs]", &all["jobs"]),
+        ("[search]", &all["search"]),
+        ("[search.browserless]", &all["search"]["browserless"]),
         ("[prompts]", &all["prompts"]),
         ("[webhooks.x]", &all["webhooks"]["example"]),
         ("[providers.x]", provider),

@@ -3,6 +3,7 @@
 mod answer;
 mod bundle;
 mod config;
+mod page;
 mod provider_error;
 mod request;
 mod search;
@@ -24,7 +25,7 @@ pub struct FuzzTarget {
 }
 
 /// All targets.
-pub const TARGETS: [FuzzTarget; 9] = [
+pub const TARGETS: [FuzzTarget; 10] = [
     FuzzTarget {
         name: "request",
         run: request::run,
@@ -52,6 +53,10 @@ pub const TARGETS: [FuzzTarget; 9] = [
     FuzzTarget {
         name: "search",
         run: search::run,
+    },
+    FuzzTarget {
+        name: "page",
+        run: page::run,
     },
     FuzzTarget {
         name: "config",

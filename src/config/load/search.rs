@@ -1,0 +1,181 @@
+//! Loads `[search]`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use strum::VariantArray as _;
+use url::Url;
+
+use super::ConfigLoader;
+use crate::config::address;
+use crate::config::keys::{self, ApiKeys, KeyError, KeySources};
+use crate::config::search::{
+    BrowserlessConfig, BrowserlessSpec, ConfiguredSearchEngine, SearchConfig, SearchEngineName,
+    SearchEngineSpec, SearchSpec,
+};
+use crate::config::toml_file::TomlFile;
+
+/// The usual variable with the token of Browserless.
+const BROWSERLESS_VARIABLES: &[&str] = &["BROWSERLESS_TOKEN"];
+
+/// A table of a search engine or of Browserless, with what messages need.
+struct SearchTable<'a> {
+    main: &'a TomlFile,
+    name: &'static str,
+    base_url: Option<&'a str>,
+    allow_http: bool,
+    keys: KeySources<'a>,
+    /// The usual variables of its key.
+    variables: &'static [&'static str],
+}
+
+impl ConfigLoader<'_> {
+    /// Decides which search engines can be asked. One that is named without what it needs is left
+    /// out, with a warning.
+    pub(super) fn search(&mut self, main: &TomlFile, spec: &SearchSpec) {
+        let is_named = spec.order.is_some();
+        let order = spec.order.as_deref();
+        let order = order.unwrap_or(SearchEngineName::VARIANTS);
+        let mut engines: Vec<ConfiguredSearchEngine> = Vec::new();
+        for (at, name) in order.iter().enumerate() {
+            if order.iter().take(at).any(|before| before == name) {
+                let why = format!("`order` names `{}` twice", name.name());
+                self.fail(main.error(&["search", "order"], why));
+                continue;
+            }
+            engines.extend(self.search_engine(main, *name, spec.engine(*name), is_named));
+        }
+        self.config.search = SearchConfig {
+            mode: spec.mode,
+            engines,
+            cache: Duration::from_mins(spec.cache_minutes.into()),
+            robots: spec.robots,
+            allow_plain_text: spec.allow_plain_text,
+            max_searches: spec.max_searches,
+            max_pages: spec.max_pages,
+            browserless: self.browserless(main, &spec.browserless),
+        };
+    }
+
+    /// A search engine, if it has what it needs. `is_named` says that the user wants it.
+    fn search_engine(
+        &mut self,
+        main: &TomlFile,
+        name: SearchEngineName,
+        spec: &SearchEngineSpec,
+        is_named: bool,
+    ) -> Option<ConfiguredSearchEngine> {
+        let table = SearchTable {
+            main,
+            name: name.name(),
+            base_url: spec.base_url.as_deref(),
+            allow_http: spec.allow_http,
+            keys: spec.into(),
+            variables: name.key_variables(),
+        };
+        let takes_key = !table.variables.is_empty();
+        let takes_model = name == SearchEngineName::OpenRouter;
+        for (key, is_wrong) in [
+            ("key", spec.key.is_some() && !takes_key),
+            ("key_env", spec.key_env.is_some() && !takes_key),
+            ("model", spec.model.is_some() && !takes_model),
+        ] {
+            if is_wrong {
+                self.fail_search(&table, key, &format!("it takes no {key}"));
+                return None;
+            }
+        }
+        let base_url = self.search_address(&table)?;
+        let mut engine = ConfiguredSearchEngine {
+            base_url,
+            model: spec.model.clone(),
+            ..ConfiguredSearchEngine::without_key(name)
+        };
+        let lacks = if takes_key {
+            let keys = self.search_keys(&table)?;
+            let origin = keys.as_ref().map(|keys| keys.origin.clone());
+            engine.key = keys.and_then(|keys| keys.secrets.into_iter().next());
+            engine.key_origin = origin;
+            engine.key.is_none().then(|| match table.variables {
+                [usual, ..] if table.base_url.is_none() => format!("a key: set {usual}, or give"),
+                _ => "a key: give".to_owned(),
+            } + " key_env or key")
+        } else {
+            let needs_address = name == SearchEngineName::SearXng && engine.base_url.is_none();
+            needs_address.then(|| "base_url, the address of your instance".to_owned())
+        };
+        let Some(lacks) = lacks else {
+            return Some(engine);
+        };
+        if is_named || spec.base_url.is_some() {
+            self.warn(format!(
+                "search engine `{}` is off: it needs {lacks}",
+                table.name
+            ));
+        }
+        None
+    }
+
+    fn browserless(
+        &mut self,
+        main: &TomlFile,
+        spec: &BrowserlessSpec,
+    ) -> Option<BrowserlessConfig> {
+        let table = SearchTable {
+            main,
+            name: "browserless",
+            base_url: spec.base_url.as_deref(),
+            allow_http: spec.allow_http,
+            keys: spec.into(),
+            variables: BROWSERLESS_VARIABLES,
+        };
+        let base_url = self.search_address(&table)?;
+        let token = self.search_keys(&table)??.secrets.into_iter().next()?;
+        Some(BrowserlessConfig { base_url, token })
+    }
+
+    /// The address that a table gives, if it gives one; `None` if it is wrong.
+    #[expect(clippy::option_option, reason = "a mistake, or none that is given")]
+    fn search_address(&mut self, table: &SearchTable<'_>) -> Option<Option<Url>> {
+        let Some(base_url) = table.base_url else {
+            return Some(None);
+        };
+        if let Some(why) = address::base_url_error(base_url, table.allow_http) {
+            self.fail_search(table, "base_url", why);
+            return None;
+        }
+        Some(Url::parse(base_url).ok())
+    }
+
+    /// The keys of a table, or those in the usual variables. These hold keys for the usual address,
+    /// so another one gets them only if the table names the variable. `None` if there is a mistake.
+    #[expect(clippy::option_option, reason = "a mistake, or none that is given")]
+    fn search_keys(&mut self, table: &SearchTable<'_>) -> Option<Option<ApiKeys>> {
+        let environment = self.inputs.environment.as_ref();
+        let found = keys::api_keys(&table.keys, environment, true, Path::to_owned);
+        let found = match found {
+            Ok(None) if table.base_url.is_none() => {
+                let names: Vec<String> = table.variables.iter().map(ToString::to_string).collect();
+                keys::default_keys(&names, environment)
+            }
+            found => found,
+        };
+        match found {
+            Ok(keys) => Some(keys),
+            Err(KeyError::Mistake(key, why)) => {
+                self.fail_search(table, key, &why);
+                None
+            }
+            Err(KeyError::Missing(why)) => {
+                self.warn(format!("`{}` of [search] is off: {why}", table.name));
+                None
+            }
+        }
+    }
+
+    fn fail_search(&mut self, table: &SearchTable<'_>, key: &str, why: &str) {
+        let path = ["search", table.name, key];
+        let why = format!("`{}` of [search]: {why}", table.name);
+        self.fail(table.main.error(&path, why));
+    }
+}

@@ -1,0 +1,122 @@
+//! `[search]`.
+use super::*;
+use crate::config::search::SearchMode;
+
+/// The search engines that are asked, in their order, with their keys.
+fn asked(inputs: &TestInputs) -> String {
+    let config = inputs.config();
+    let shown = |engine: &crate::config::search::ConfiguredSearchEngine| {
+        let key = engine.key.as_ref().map_or("-", Secret::expose);
+        format!("{}:{key}", engine.name.name())
+    };
+    let engines: Vec<String> = config.search.engines.iter().map(shown).collect();
+    engines.join(" ")
+}
+
+#[test]
+fn a_search_engine_is_asked_if_it_has_what_it_needs() {
+    assert_eq!(asked(&TestInputs::new("")), "duckduckgo:-");
+    let config = "[search.searxng]\nbase_url = \"http://localhost:8080\"\n\
+        [search.exa]\nkey_env = \"MINE\"\n[search.tavily]\nkey = \"k-t\"";
+    let inputs = TestInputs::new(config)
+        .set("MINE", "k-mine")
+        .set("SERPAPI_API_KEY", "k-s")
+        .set("BRAVE_SEARCH_API_KEY", "k-b")
+        .set("PPLX_API_KEY", "k-p");
+    assert_eq!(
+        asked(&inputs),
+        "searxng:- brave:k-b tavily:k-t exa:k-mine serpapi:k-s perplexity:k-p duckduckgo:-"
+    );
+    assert!(inputs.config().warnings.is_empty());
+}
+
+/// The founding order: SerpAPI, OpenRouter, DuckDuckGo, each only with its key.
+#[test]
+fn an_order_names_the_search_engines_that_are_asked() {
+    let founding = "[search]\norder = [\"serpapi\", \"openrouter\", \"duckduckgo\"]";
+    let both = TestInputs::new(founding)
+        .set("SERPAPI_API_KEY", "k-s")
+        .set("OPENROUTER_API_KEY", "k-o")
+        .set("BRAVE_API_KEY", "k-b");
+    assert_eq!(asked(&both), "serpapi:k-s openrouter:k-o duckduckgo:-");
+    let without = TestInputs::new(founding).set("OPENROUTER_API_KEY", "k-o");
+    assert_eq!(asked(&without), "openrouter:k-o duckduckgo:-");
+    assert_eq!(
+        without.config().warnings,
+        [
+            "search engine `serpapi` is off: it needs a key: set SERPAPI_API_KEY, or give key_env or key"
+        ]
+    );
+    assert_eq!(asked(&TestInputs::new("[search]\norder = []")), "");
+    let off = TestInputs::new("[search]\nmode = \"off\"").config();
+    assert_eq!(off.search.mode, SearchMode::Off);
+}
+
+#[test]
+fn mistakes_in_search_are_told() {
+    for (config, why) in [
+        (
+            "[search]\norder = [\"exa\", \"exa\"]",
+            "proxy-config.toml:2: `order` names `exa` twice",
+        ),
+        (
+            "[search]\norder = [\"bing\"]",
+            "proxy-config.toml:2: `order`: expected one of `searxng`, `brave`, `tavily`, `exa`, \
+             `serper`, `serpapi`, `perplexity`, `openrouter`, `duckduckgo`",
+        ),
+        (
+            "[search.duckduckgo]\nkey = \"k\"",
+            "proxy-config.toml:2: `duckduckgo` of [search]: it takes no key",
+        ),
+        (
+            "[search.brave]\nmodel = \"m\"",
+            "proxy-config.toml:2: `brave` of [search]: it takes no model",
+        ),
+        (
+            "[search.brave]\nkey = \"k\"\nkey_env = \"X\"",
+            "proxy-config.toml:2: `brave` of [search]: give key_env or key, not both",
+        ),
+        (
+            "[search.brave]\nbase_url = \"http://10.0.0.7/\"",
+            "proxy-config.toml:2: `brave` of [search]: base_url is http to another host; use https \
+             or set allow_http = true",
+        ),
+        (
+            "[search.browserless]\ntoken = \"\"",
+            "proxy-config.toml:2: `browserless` of [search]: token is empty",
+        ),
+    ] {
+        assert_eq!(error(config), why);
+    }
+}
+
+/// Promise: The key of a search engine goes to its own address, unless the configuration gives it
+/// to another one, and nothing that is logged, recorded or reported shows it.
+#[test]
+fn a_key_of_a_search_engine_is_not_moved_and_not_shown() {
+    let moved = TestInputs::new("[search.brave]\nbase_url = \"https://other.example/\"")
+        .set("BRAVE_API_KEY", "key-of-brave-1");
+    assert_eq!(asked(&moved), "duckduckgo:-");
+    assert_eq!(
+        moved.config().warnings,
+        ["search engine `brave` is off: it needs a key: give key_env or key"]
+    );
+    let inputs = TestInputs::new("[search.browserless]\ntoken_env = \"MINE\"")
+        .set("BRAVE_API_KEY", "key-of-brave-1")
+        .set("MINE", "token-of-browserless-1");
+    let config = inputs.config();
+    assert!(config.search.browserless.is_some());
+    let report = crate::config::report::report(&config);
+    for line in [
+        "search     brave (environment BRAVE_API_KEY), duckduckgo",
+        "browser    Browserless gets pages that need one",
+    ] {
+        assert!(report.contains(line), "{line} is not in\n{report}");
+    }
+    let told = "key-of-brave-1 token-of-browserless-1";
+    let shown = format!("{report}{config:?}{}", config.redactor().redact(told));
+    assert!(
+        !shown.contains("brave-1") && !shown.contains("browserless-1"),
+        "{shown}"
+    );
+}

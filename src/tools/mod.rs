@@ -1,0 +1,10 @@
+//! Tools that run in the proxy.
+//!
+//! [`web`] searches the web and reads its pages, and needs nothing of the rest of the program;
+//! [`setup`] makes its tools of a configuration, and [`live`] keeps those of a server.
+//! [`web_search`] lets models use them in turns.
+
+pub mod live;
+pub mod setup;
+pub mod web;
+pub mod web_search;

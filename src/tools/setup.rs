@@ -1,0 +1,156 @@
+//! Web tools as a configuration says.
+
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use url::Url;
+
+use super::web::client::WebClient;
+use super::web::dialler::{Dialler, SystemDialler, WebDialler};
+use super::web::fetch::browserless::{BASE_URL, BrowserlessSettings};
+use super::web::reader::{ReaderSettings, WebReader};
+use super::web::search::{CascadeEngine, EngineSettings, SearchCascade, SearchEngine};
+use super::web::service::WebTools;
+use crate::clock::System;
+use crate::config::SEARCH_MEMORY;
+use crate::config::search::{ConfiguredSearchEngine, SearchConfig, SearchEngineName};
+use crate::net::memory::ProcessMemory;
+
+/// Web tools that reach the network as this configuration says, and take memory from this budget.
+/// An error is one of TLS.
+pub fn web_tools(search: &SearchConfig, memory: &ProcessMemory) -> Result<WebTools, rustls::Error> {
+    let network = Network::of_system(memory)?;
+    let engines = search.engines.iter();
+    let engines = engines.filter_map(|of| cascade_engine(&network, of));
+    let cascade = SearchCascade::new(engines.collect(), Arc::new(System));
+    let Network { dialler, tls, .. } = &network;
+    let reader = WebReader::new(dialler, tls, memory, reader_settings(search));
+    let tools = WebTools::new(Arc::new(cascade), Arc::new(reader));
+    Ok(tools.with_cache(search.cache, SEARCH_MEMORY))
+}
+
+/// The search engines of this configuration, each as a cascade of its own, to try them.
+pub fn single_engines(
+    search: &SearchConfig,
+) -> Result<Vec<(SearchEngineName, SearchCascade)>, rustls::Error> {
+    let network = Network::of_system(&ProcessMemory::unlimited())?;
+    let alone = |of: &ConfiguredSearchEngine| {
+        let engines = cascade_engine(&network, of).into_iter().collect();
+        (of.name, SearchCascade::new(engines, Arc::new(System)))
+    };
+    Ok(search.engines.iter().map(alone).collect())
+}
+
+/// How servers are reached.
+struct Network {
+    dialler: Arc<dyn Dialler>,
+    tls: Arc<ClientConfig>,
+    memory: ProcessMemory,
+}
+
+impl Network {
+    fn of_system(memory: &ProcessMemory) -> Result<Self, rustls::Error> {
+        Ok(Self {
+            dialler: Arc::new(SystemDialler),
+            tls: Arc::new(tls()?),
+            memory: memory.clone(),
+        })
+    }
+
+    /// A client that reaches public addresses only, or any if the operator has configured one.
+    fn client(&self, configured: Option<&Url>) -> WebClient {
+        let reach = match configured {
+            None => WebDialler::public,
+            Some(_) => WebDialler::any,
+        };
+        let client = WebClient::new(reach(Arc::clone(&self.dialler)), Arc::clone(&self.tls));
+        client.with_memory(self.memory.clone())
+    }
+}
+
+/// TLS with the certificates of the system.
+fn tls() -> Result<ClientConfig, rustls::Error> {
+    let builder = || {
+        let provider = Arc::new(ring::default_provider());
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+    };
+    let trusting = match builder()?.with_platform_verifier() {
+        Ok(trusting) => trusting,
+        Err(error) => {
+            tracing::warn!(
+                "the web is searched without https, because the system has no certificates: {error}"
+            );
+            builder()?.with_root_certificates(RootCertStore::empty())
+        }
+    };
+    Ok(trusting.with_no_client_auth())
+}
+
+fn reader_settings(search: &SearchConfig) -> ReaderSettings {
+    let browserless = search.browserless.as_ref();
+    let browserless = browserless.and_then(|of| {
+        let usual = || Url::parse(BASE_URL).ok();
+        Some(BrowserlessSettings {
+            base_url: of.base_url.clone().or_else(usual)?,
+            token: of.token.clone(),
+            wait_for_selector: None,
+            wait_for_timeout: None,
+        })
+    });
+    ReaderSettings {
+        reads_text: search.allow_plain_text,
+        keeps_robot_rules: search.robots,
+        browserless,
+        browses_on_server_errors: false,
+    }
+}
+
+/// A search engine; `None` if it has no address.
+fn cascade_engine(network: &Network, of: &ConfiguredSearchEngine) -> Option<CascadeEngine> {
+    let engine = engine(of.name);
+    let usual = || Url::parse(engine.base_url()?).ok();
+    let settings = EngineSettings {
+        base_url: of.base_url.clone().or_else(usual)?,
+        key: of.key.clone(),
+        model: of.model.clone(),
+    };
+    let client = network.client(of.base_url.as_ref());
+    Some(CascadeEngine::new(engine, settings, client))
+}
+
+/// The search engine of a name in the configuration.
+fn engine(name: SearchEngineName) -> SearchEngine {
+    match name {
+        SearchEngineName::SearXng => SearchEngine::SearXng,
+        SearchEngineName::Brave => SearchEngine::Brave,
+        SearchEngineName::Tavily => SearchEngine::Tavily,
+        SearchEngineName::Exa => SearchEngine::Exa,
+        SearchEngineName::Serper => SearchEngine::Serper,
+        SearchEngineName::SerpApi => SearchEngine::SerpApi,
+        SearchEngineName::Perplexity => SearchEngine::Perplexity,
+        SearchEngineName::OpenRouter => SearchEngine::OpenRouter,
+        SearchEngineName::DuckDuckGo => SearchEngine::DuckDuckGo,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strum::VariantArray as _;
+
+    use super::*;
+
+    #[test]
+    fn names_and_key_variables_are_those_of_the_search_engines() {
+        for name in SearchEngineName::VARIANTS {
+            let engine = engine(*name);
+            assert_eq!(name.name(), engine.name());
+            assert_eq!(name.key_variables(), engine.key_variables());
+        }
+        assert_eq!(
+            SearchEngineName::VARIANTS.len(),
+            SearchEngine::VARIANTS.len()
+        );
+    }
+}

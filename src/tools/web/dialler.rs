@@ -1,0 +1,127 @@
+//! Opens connections to servers of the web.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use url::Host;
+
+use super::address;
+
+/// Finds the addresses of names and connects to them. One is the system's; a test has one of its
+/// own, which reaches nothing but its servers.
+pub trait Dialler: Send + Sync {
+    /// The addresses of a name.
+    fn resolve<'d>(&'d self, name: &'d str) -> DialFuture<'d, Vec<IpAddr>>;
+
+    /// A connection to an address.
+    fn connect(&self, address: SocketAddr) -> DialFuture<'_, Box<dyn Connection>>;
+}
+
+/// What a dialler does.
+pub type DialFuture<'d, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'd>>;
+
+/// A connection to a server.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+/// The network of this machine.
+pub struct SystemDialler;
+
+impl Dialler for SystemDialler {
+    fn resolve<'d>(&'d self, name: &'d str) -> DialFuture<'d, Vec<IpAddr>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+
+    fn connect(&self, address: SocketAddr) -> DialFuture<'_, Box<dyn Connection>> {
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream) as Box<dyn Connection>)
+        })
+    }
+}
+
+/// Why no connection was made.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The name or address leads to no public address.
+    #[error("{0} is not an address of the public network")]
+    NotPublic(String),
+    /// The name has no address.
+    #[error("no address was found for {0}")]
+    Unknown(String),
+    /// No address could be reached.
+    #[error("the server cannot be reached")]
+    Unreachable(#[source] io::Error),
+}
+
+/// Connects to hosts. The address that is checked is the one that is dialled, so that a name cannot
+/// change between the two.
+#[derive(Clone)]
+pub struct WebDialler {
+    dialler: Arc<dyn Dialler>,
+    public_only: bool,
+}
+
+impl WebDialler {
+    /// Reaches public addresses only: for what a model, a client or a page has named.
+    pub fn public(dialler: Arc<dyn Dialler>) -> Self {
+        Self {
+            dialler,
+            public_only: true,
+        }
+    }
+
+    /// Reaches any address: for what the operator has configured.
+    pub fn any(dialler: Arc<dyn Dialler>) -> Self {
+        Self {
+            dialler,
+            public_only: false,
+        }
+    }
+
+    /// The addresses of a host. A name that has both a public and another address is refused as a
+    /// whole: no public server has both.
+    pub async fn addresses(&self, host: &Host<&str>) -> Result<Vec<IpAddr>, DialError> {
+        let addresses = match host {
+            Host::Ipv4(address) => vec![IpAddr::V4(*address)],
+            Host::Ipv6(address) => vec![IpAddr::V6(*address)],
+            Host::Domain(name) => {
+                let found = self.dialler.resolve(name).await;
+                found.map_err(|_| DialError::Unknown((*name).to_owned()))?
+            }
+        };
+        if self.public_only && !addresses.iter().copied().all(address::is_public) {
+            return Err(DialError::NotPublic(host.to_string()));
+        }
+        Ok(addresses)
+    }
+
+    /// A connection to a host.
+    pub async fn connect(
+        &self,
+        host: &Host<&str>,
+        port: u16,
+    ) -> Result<Box<dyn Connection>, DialError> {
+        let addresses = self.addresses(host).await?;
+        let mut failure = None;
+        for address in addresses {
+            match self.dialler.connect(SocketAddr::new(address, port)).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(match failure {
+            Some(error) => DialError::Unreachable(error),
+            None => DialError::Unknown(host.to_string()),
+        })
+    }
+}

@@ -1,0 +1,359 @@
+//! Searches without a network: the searcher is a list of answers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::FutureExt as _;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::tools::web::page::PageFuture;
+use crate::tools::web::search::UserLocation;
+use crate::tools::web::search::{SearchError, SearchFailure, SearchFuture, SearchOutcome};
+use crate::tools::web::shown::{SearchContext, render_results};
+
+/// Answers each search with what it holds, after it was let go if it waits.
+#[derive(Default)]
+struct Answers {
+    outcome: Mutex<SearchOutcome>,
+    asked: AtomicUsize,
+    ended: AtomicUsize,
+    waits: bool,
+    go: Notify,
+}
+
+/// Counts a search as ended when its future is dropped.
+struct Ended<'s>(&'s AtomicUsize);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Searcher for Answers {
+    fn search<'s>(&'s self, _: &'s WebQuery) -> SearchFuture<'s> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let _ended = Ended(&self.ended);
+            if self.waits {
+                self.go.notified().await;
+            }
+            self.outcome.lock().clone()
+        })
+    }
+}
+
+struct NoPages;
+
+impl PageReader for NoPages {
+    fn read<'r>(&'r self, _: &'r str) -> PageFuture<'r> {
+        Box::pin(async { Err(PageError::Robots) })
+    }
+}
+
+fn hit(url: &str, score: Option<f32>) -> SearchHit {
+    SearchHit {
+        url: url.to_owned(),
+        title: "A\n\npage".to_owned(),
+        snippet: "It says\nsomething.".to_owned(),
+        published: Some("2026-11-01".to_owned()),
+        score,
+    }
+}
+
+fn found(hits: Vec<SearchHit>) -> SearchOutcome {
+    SearchOutcome {
+        engine: Some(SearchEngine::Brave),
+        attempts: vec![attempt(SearchEngine::Brave, Ok(hits.len()))],
+        hits,
+    }
+}
+
+fn attempt(engine: SearchEngine, found: Result<usize, SearchFailure>) -> SearchAttempt {
+    SearchAttempt {
+        engine,
+        took: Duration::from_millis(3),
+        found,
+    }
+}
+
+fn tools(outcome: SearchOutcome) -> (Arc<Answers>, WebTools) {
+    let answers = Arc::new(Answers {
+        outcome: Mutex::new(outcome),
+        ..Answers::default()
+    });
+    let tools = WebTools::new(answers.clone(), Arc::new(NoPages));
+    (answers, tools.with_cache(Duration::from_mins(15), 1 << 20))
+}
+
+fn request(text: &str) -> SearchRequest {
+    SearchRequest {
+        query: WebQuery {
+            text: text.to_owned(),
+            ..WebQuery::default()
+        },
+        cache_only: false,
+    }
+}
+
+fn asked(answers: &Answers) -> usize {
+    answers.asked.load(Ordering::Relaxed)
+}
+
+/// Promise: The same search is asked once in fifteen minutes; one with other words, filters or
+/// another number of results is another search.
+#[tokio::test(start_paused = true)]
+async fn the_same_search_is_answered_from_the_cache_for_a_time() {
+    let (answers, tools) = tools(found(vec![hit("https://a.example/", None)]));
+    let first = tools.search(&request("x")).await;
+    assert_eq!((first.is_cached, first.attempts.len()), (false, 1));
+    tokio::time::advance(Duration::from_secs(899)).await;
+    let again = tools.search(&request("x")).await;
+    assert_eq!((again.is_cached, again.attempts.len()), (true, 0));
+    assert_eq!((again.results, again.engine), (first.results, first.engine));
+    assert_eq!(asked(&answers), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(!tools.search(&request("x")).await.is_cached);
+    assert_eq!(asked(&answers), 2);
+    let same = request("x").query;
+    let text = || "a.example".to_owned();
+    for other in [
+        WebQuery {
+            text: "y".to_owned(),
+            ..same.clone()
+        },
+        WebQuery {
+            results: 3,
+            ..same.clone()
+        },
+        WebQuery {
+            allowed_domains: vec![text()],
+            ..same.clone()
+        },
+        WebQuery {
+            blocked_domains: vec![text()],
+            ..same.clone()
+        },
+        WebQuery {
+            location: Some(UserLocation::default()),
+            ..same.clone()
+        },
+        WebQuery {
+            recency_days: Some(1),
+            ..same.clone()
+        },
+    ] {
+        let before = asked(&answers);
+        let query = other.clone();
+        let report = tools
+            .search(&SearchRequest {
+                query,
+                cache_only: false,
+            })
+            .await;
+        assert!(!report.is_cached, "{other:?}");
+        assert_eq!(asked(&answers), before + 1, "{other:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_cache_takes_no_more_than_its_bytes_and_forgets_what_was_not_read() {
+    let (answers, tools) = tools(found(vec![SearchHit {
+        snippet: "s".repeat(10_000),
+        ..hit("https://a.example/", None)
+    }]));
+    let tools = tools.with_cache(Duration::from_mins(15), 100_000);
+    for at in 0..50 {
+        tools.search(&request(&at.to_string())).await;
+        assert!(tools.search(&request("0")).await.is_cached, "{at}");
+        assert!(tools.cached_bytes() <= 100_000, "{}", tools.cached_bytes());
+    }
+    assert!(tools.cached_bytes() > 80_000, "{}", tools.cached_bytes());
+    let before = asked(&answers);
+    tools.search(&request("1")).await;
+    assert_eq!(asked(&answers), before + 1);
+}
+
+/// Promise: Where only cached results may be used, no request leaves, and the text says so.
+#[tokio::test]
+async fn a_search_of_the_cache_asks_nobody() {
+    let (answers, tools) = tools(found(vec![hit("https://a.example/", None)]));
+    let cache_only = SearchRequest {
+        cache_only: true,
+        ..request("x")
+    };
+    let nothing = tools.search(&cache_only).await;
+    assert!(nothing.results.is_empty() && nothing.attempts.is_empty());
+    assert!(render_results(&nothing, SearchContext::Low).contains("nothing was asked"));
+    assert_eq!(asked(&answers), 0);
+    tools.search(&request("x")).await;
+    assert_eq!(tools.search(&cache_only).await.results.len(), 1);
+    assert_eq!(asked(&answers), 1);
+}
+
+#[tokio::test]
+async fn searches_that_are_the_same_and_run_at_once_are_asked_once() {
+    let answers = Arc::new(Answers {
+        outcome: Mutex::new(found(vec![hit("https://a.example/", None)])),
+        waits: true,
+        ..Answers::default()
+    });
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&seen);
+    let tools = WebTools::new(answers.clone(), Arc::new(NoPages));
+    let tools = tools.observed(Arc::new(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    }));
+    let one = request("x");
+    let (mut first, mut second) = (Box::pin(tools.search(&one)), Box::pin(tools.search(&one)));
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(second.as_mut().now_or_never().is_none());
+    // The one that began is given up, and the other goes on with its request.
+    drop(first);
+    answers.go.notify_one();
+    assert_eq!(second.await.results.len(), 1);
+    assert_eq!((asked(&answers), seen.load(Ordering::Relaxed)), (1, 1));
+    // What nobody waits for ends, and is not what the next one gets.
+    let mut dropped = Box::pin(tools.search(&one));
+    assert!(dropped.as_mut().now_or_never().is_none());
+    drop(dropped);
+    assert_eq!(answers.ended.load(Ordering::Relaxed), 2);
+    answers.go.notify_one();
+    tools.search(&one).await;
+    assert_eq!(asked(&answers), 3);
+}
+
+/// Promise: A result that a search engine gives less than half of its points is marked, and stays.
+#[tokio::test]
+async fn results_that_fit_badly_are_marked_and_stay() {
+    let (_, tools) = tools(found(vec![
+        hit("https://a.example/", Some(0.49)),
+        hit("https://b.example/", Some(0.5)),
+        hit("https://c.example/", None),
+    ]));
+    let report = tools.search(&request("x")).await;
+    let marked: Vec<bool> = report
+        .results
+        .iter()
+        .map(|it| it.has_low_relevance)
+        .collect();
+    assert_eq!(marked, [true, false, false]);
+    let text = render_results(&report, SearchContext::Medium);
+    assert_eq!(
+        text,
+        "Found by brave.\n\
+         \n1. A page (low relevance)\nhttps://a.example/\nPublished: 2026-11-01\nIt says something.\n\
+         \n2. A page\nhttps://b.example/\nPublished: 2026-11-01\nIt says something.\n\
+         \n3. A page\nhttps://c.example/\nPublished: 2026-11-01\nIt says something.\n"
+    );
+    let again = tools.search(&request("x")).await;
+    let cached = text.replace("Found by brave.", "Found by brave a while ago.");
+    assert_eq!(render_results(&again, SearchContext::Medium), cached);
+}
+
+/// Promise: An address of more than 2,000 bytes is no result, and a title of more than 500
+/// characters is cut at a character.
+#[tokio::test]
+async fn addresses_and_titles_are_bounded() {
+    let address = |bytes: usize| format!("https://a.example/{}", "a".repeat(bytes - 18));
+    let mut long = hit(&address(2_000), None);
+    long.title = "日".repeat(501);
+    let (_, tools) = tools(found(vec![hit(&address(2_001), None), long]));
+    let report = tools.search(&request("x")).await;
+    let [only] = report.results.as_slice() else {
+        panic!("{report:?}")
+    };
+    assert_eq!(only.hit.url.len(), 2_000);
+    assert_eq!(only.hit.title, "日".repeat(500));
+}
+
+/// Promise: If no search engine has an answer, the only result is the address of a search page,
+/// with the true reason, and marked so that it is never cited; it is not kept.
+#[tokio::test]
+async fn a_search_that_nobody_answers_has_one_synthetic_result() {
+    let failed = |failure: SearchFailure| SearchOutcome {
+        attempts: vec![
+            attempt(SearchEngine::Tavily, Err(SearchError::Challenge.into())),
+            attempt(SearchEngine::Brave, Err(failure)),
+        ],
+        ..SearchOutcome::default()
+    };
+    let none = "No search engine is configured.";
+    let silent = "No search engine that is configured could be reached or has answered.";
+    let empty = "The search engines that answered have found nothing.";
+    for (outcome, why) in [
+        (SearchOutcome::default(), none),
+        (
+            failed(SearchFailure::Paused(Duration::from_secs(9))),
+            silent,
+        ),
+        (failed(SearchError::Empty.into()), empty),
+        (failed(SearchFailure::OtherDomains), empty),
+    ] {
+        let attempts = outcome.attempts.len();
+        let (answers, tools) = tools(outcome);
+        let report = tools.search(&request("größe & 日本")).await;
+        assert_eq!((report.engine, report.attempts.len()), (None, attempts));
+        let [only] = report.results.as_slice() else {
+            panic!("{report:?}")
+        };
+        assert!(only.is_synthetic);
+        assert_eq!(
+            only.hit.url,
+            "https://duckduckgo.com/?q=gr%C3%B6%C3%9Fe+%26+%E6%97%A5%E6%9C%AC"
+        );
+        let text = render_results(&report, SearchContext::Low);
+        assert!(text.starts_with("There are no search results.\n"), "{text}");
+        assert!(
+            text.contains(why) && text.contains("never cite it"),
+            "{text}"
+        );
+        let lines = text.lines().filter(|line| line.starts_with("tavily: "));
+        assert_eq!(lines.count(), usize::from(attempts > 0), "{text}");
+        assert_eq!(tools.cached_bytes(), 0);
+        tools.search(&request("größe & 日本")).await;
+        assert_eq!(asked(&answers), 2);
+    }
+    let (_, tools) = tools(SearchOutcome::default());
+    let report = tools.search(&request(&"\u{10ffff}".repeat(9_999))).await;
+    assert!(report.results[0].hit.url.len() <= 2_000);
+}
+
+#[tokio::test]
+async fn a_text_has_no_more_characters_than_its_size_allows() {
+    for (context, results, chars) in [
+        (SearchContext::Low, 3, 4_000),
+        (SearchContext::Medium, 5, 8_000),
+        (SearchContext::High, 10, 16_000),
+    ] {
+        assert_eq!((context.results(), context.chars()), (results, chars));
+        let hits = (0..20).map(|at| SearchHit {
+            title: "日".repeat(500),
+            snippet: "本".repeat(3_000),
+            ..hit(&format!("https://{at}.example/"), None)
+        });
+        let report = |count: usize| SearchReport {
+            engine: Some(SearchEngine::OpenRouter),
+            results: hits
+                .clone()
+                .take(count)
+                .map(|hit| SearchResult {
+                    hit,
+                    ..SearchResult::default()
+                })
+                .collect(),
+            ..SearchReport::default()
+        };
+        let text = render_results(&report(results), context);
+        let found = text.chars().count();
+        assert!(found <= chars && found > chars - 200, "{found}");
+        assert!(text.contains(&format!("{results}. 日")), "{text}");
+        assert!(text.contains("do not quote it"), "{text}");
+        // More than fit are left out, and the text says so.
+        let text = render_results(&report(20), context);
+        assert!(text.chars().count() <= chars);
+        let is_whole = text.contains("\n20. ");
+        assert_eq!(text.contains(" more are not shown."), !is_whole, "{text}");
+    }
+}
