@@ -181,6 +181,20 @@ pub async fn run_codex_debug_models(program: &OsStr) -> Result<String, CatalogEr
     }
 }
 
+/// Whether this Codex has a feature that can be switched on.
+pub async fn has_feature(program: &OsStr, name: &str) -> bool {
+    let listed = run(program, &["features", "list"]).await;
+    listed.is_ok_and(|listed| has_feature_in(&listed, name))
+}
+
+/// Whether a feature is in the list of them: a line has its name, its stage and whether it is on.
+fn has_feature_in(listed: &str, name: &str) -> bool {
+    listed.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        words.next() == Some(name) && words.next().is_some_and(|stage| stage != "removed")
+    })
+}
+
 async fn run(program: &OsStr, arguments: &[&str]) -> Result<String, CatalogError> {
     let running = Command::new(program)
         .args(arguments)

@@ -48,12 +48,12 @@ fn text(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<String, Profil
 /// Puts everything of an earlier profile that the setup does not write into the document.
 fn keep_others(document: &mut DocumentMut, earlier: &DocumentMut) {
     for (key, item) in earlier.iter().filter(|(key, _)| !KEYS.contains(key)) {
-        if !GROUPS.contains(&key) {
+        let Some((_, ours)) = GROUPS.iter().find(|(group, _)| *group == key) else {
             document.insert(key, item.clone());
             continue;
-        }
+        };
         let others = item.as_table_like().into_iter().flat_map(TableLike::iter);
-        for (id, other) in others.filter(|(id, _)| *id != ID) {
+        for (id, other) in others.filter(|(id, _)| id != ours) {
             let group = document.entry(key);
             let group = group.or_insert_with(|| Item::Table(empty_group()));
             if let Some(group) = group.as_table_like_mut() {
@@ -86,7 +86,7 @@ fn is_ours(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codex::settings::CodexToken;
+    use crate::codex::settings::{CodexSearch, CodexToken};
 
     fn write(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<PathBuf, ProfileError> {
         let change = plan(home, settings)?;
@@ -100,6 +100,7 @@ mod tests {
         token: CodexToken::None,
         catalog: None,
         artifacts: true,
+        search: CodexSearch::Standalone,
     };
 
     fn home() -> (tempfile::TempDir, CodexHome) {

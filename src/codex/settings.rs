@@ -4,6 +4,7 @@ use std::path::Path;
 
 use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
 
+use crate::config::search::SearchMode;
 use crate::secrets::Secret;
 
 /// The id of our provider and of our MCP server in Codex's configuration. Codex files its sessions
@@ -11,15 +12,24 @@ use crate::secrets::Secret;
 pub const ID: &str = "respondent";
 
 /// The settings outside of any table.
-pub(super) const KEYS: [&str; 4] = [
+pub(super) const KEYS: [&str; 5] = [
     "model",
     "model_provider",
     "model_catalog_json",
     "web_search",
+    "suppress_unstable_features_warning",
 ];
 
-/// The groups that have a table of ours.
-pub(super) const GROUPS: [&str; 2] = ["model_providers", "mcp_servers"];
+/// The groups with something of ours, and its key: a table, or the value of a feature.
+pub(super) const GROUPS: [(&str, &str); 3] = [
+    ("model_providers", ID),
+    ("mcp_servers", ID),
+    ("features", STANDALONE_SEARCH),
+];
+
+/// The feature with which Codex runs the searches of its models itself, and asks this server for
+/// them: `web.run` and `/v1/alpha/search`.
+pub const STANDALONE_SEARCH: &str = "standalone_web_search";
 
 /// A group without tables. Each table in it has a header of its own, and the group has none.
 pub(super) fn empty_group() -> Table {
@@ -57,6 +67,31 @@ pub struct CodexSettings<'a> {
     pub catalog: Option<&'a Path>,
     /// Whether shortened tool outputs are kept, so that MCP tools can read them back.
     pub artifacts: bool,
+    /// How Codex searches the web.
+    pub search: CodexSearch,
+}
+
+/// How Codex searches the web.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodexSearch {
+    /// Not at all: the server does not search.
+    Off,
+    /// The model calls `web_search`, which runs in the server.
+    Hosted,
+    /// The model calls `web.run`, for which Codex asks the server.
+    Standalone,
+}
+
+impl CodexSearch {
+    /// How it searches with a server of this mode. `knows_standalone` is whether this Codex can ask
+    /// the server for searches.
+    pub fn new(mode: SearchMode, knows_standalone: bool) -> Self {
+        match mode {
+            SearchMode::Off => Self::Off,
+            SearchMode::Proxy if knows_standalone => Self::Standalone,
+            SearchMode::Proxy => Self::Hosted,
+        }
+    }
 }
 
 impl CodexSettings<'_> {
@@ -66,12 +101,12 @@ impl CodexSettings<'_> {
         for (key, value) in self.values() {
             document.insert(key, toml_edit::value(value));
         }
-        for (group, mut settings) in self.groups() {
+        for ((group, key), mut settings) in self.groups() {
             let mut parent = empty_group();
-            if group == "mcp_servers" {
+            if let ("mcp_servers", Item::Table(settings)) = (group, &mut settings) {
                 settings.decor_mut().set_prefix(MCP_COMMENT);
             }
-            parent.insert(ID, Item::Table(settings));
+            parent.insert(key, settings);
             document.insert(group, Item::Table(parent));
         }
         document
@@ -81,15 +116,17 @@ impl CodexSettings<'_> {
     pub fn overrides(&self) -> Vec<String> {
         let values = self.values().into_iter();
         let values = values.map(|(key, value)| format!("{key}={value}"));
-        let tables = self.groups().into_iter().map(|(group, settings)| {
-            let mut settings = settings.into_inline_table();
-            for (mut key, value) in settings.iter_mut() {
-                key.leaf_decor_mut().clear();
-                value.decor_mut().clear();
+        let groups = self.groups().into_iter().map(|((group, key), settings)| {
+            let mut settings = settings.into_value().unwrap_or_else(|_| false.into());
+            if let Value::InlineTable(settings) = &mut settings {
+                for (mut key, value) in settings.iter_mut() {
+                    key.leaf_decor_mut().clear();
+                    value.decor_mut().clear();
+                }
             }
-            format!("{group}.{ID}={settings}")
+            format!("{group}.{key}={settings}")
         });
-        values.chain(tables).collect()
+        values.chain(groups).collect()
     }
 
     /// The settings outside of tables.
@@ -99,13 +136,23 @@ impl CodexSettings<'_> {
             let catalog = catalog.to_string_lossy();
             values.push(("model_catalog_json", catalog.as_ref().into()));
         }
-        // No model is offered the tool that Codex means by this, and asking for it costs tokens.
-        values.push(("web_search", "disabled".into()));
+        // Without `live` Codex asks for what was found earlier only. While the server does not
+        // search, asking for the tool costs tokens for nothing.
+        let mode = match self.search {
+            CodexSearch::Off => "disabled",
+            CodexSearch::Hosted | CodexSearch::Standalone => "live",
+        };
+        values.push(("web_search", mode.into()));
+        if self.search == CodexSearch::Standalone {
+            // Codex warns of the feature at every start. What it asks for is tested with it.
+            values.push(("suppress_unstable_features_warning", true.into()));
+        }
         values
     }
 
-    /// The tables, with the name of the group that each belongs to.
-    fn groups(&self) -> Vec<(&'static str, Table)> {
+    /// What is in groups, with the name of the group and its key there.
+    fn groups(&self) -> Vec<((&'static str, &'static str), Item)> {
+        let [of_providers, of_servers, of_features] = GROUPS;
         let origin = self.origin.trim_end_matches('/');
         let mut provider = Table::new();
         provider.insert("name", toml_edit::value(PROVIDER_NAME));
@@ -127,7 +174,10 @@ impl CodexSettings<'_> {
             "model_catalog_url",
             toml_edit::value(format!("{origin}/v1/models")),
         );
-        let mut groups = vec![("model_providers", provider)];
+        if self.search == CodexSearch::Standalone {
+            provider.insert("supports_standalone_web_search", toml_edit::value(true));
+        }
+        let mut groups = vec![(of_providers, Item::Table(provider))];
         if self.artifacts {
             let mut server = Table::new();
             server.insert("url", toml_edit::value(format!("{origin}/mcp")));
@@ -142,7 +192,10 @@ impl CodexSettings<'_> {
                     server.insert("bearer_token_env_var", toml_edit::value(name));
                 }
             }
-            groups.push(("mcp_servers", server));
+            groups.push((of_servers, Item::Table(server)));
+        }
+        if self.search == CodexSearch::Standalone {
+            groups.push((of_features, toml_edit::value(true)));
         }
         groups
     }
@@ -175,6 +228,7 @@ mod tests {
         token: CodexToken::None,
         catalog: None,
         artifacts: true,
+        search: CodexSearch::Off,
     };
 
     fn parsed(settings: &CodexSettings<'_>) -> toml::Table {
@@ -253,6 +307,31 @@ mod tests {
     }
 
     #[test]
+    fn searches_are_asked_of_the_server_where_both_can() {
+        let document = parsed(&CodexSettings {
+            search: CodexSearch::Standalone,
+            ..SETTINGS
+        });
+        assert_eq!(document["web_search"].as_str(), Some("live"));
+        let is_on = |value: &toml::Value| value.as_bool() == Some(true);
+        assert!(is_on(&document["suppress_unstable_features_warning"]));
+        assert!(is_on(&document["features"]["standalone_web_search"]));
+        let provider = &document["model_providers"]["respondent"];
+        assert!(is_on(&provider["supports_standalone_web_search"]));
+        let hosted = parsed(&CodexSettings {
+            search: CodexSearch::Hosted,
+            ..SETTINGS
+        });
+        assert_eq!(hosted["web_search"].as_str(), Some("live"));
+        assert_eq!(hosted.get("features"), None);
+        let without = parsed(&SETTINGS);
+        assert_eq!(without.get("features"), None);
+        assert_eq!(without.get("suppress_unstable_features_warning"), None);
+        let provider = &without["model_providers"]["respondent"];
+        assert_eq!(provider.get("supports_standalone_web_search"), None);
+    }
+
+    #[test]
     fn odd_names_are_quoted() {
         let catalog = Path::new("C:\\Users\\\"me\"\\models.json");
         let model = "a\"b\\c\n[x]";
@@ -273,6 +352,7 @@ mod tests {
                 model: "a\"b",
                 token,
                 catalog: Some(Path::new("/tmp/x/models.json")),
+                search: CodexSearch::Standalone,
                 ..SETTINGS
             };
             let overrides = settings.overrides();

@@ -279,7 +279,7 @@ impl RoutedTurn<'_> {
         let max_tool_calls = turn.echo.max_tool_calls;
         let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
         let tools = runner.map(|runner| {
-            let tools = runner.begin(ctx, turn);
+            let tools = runner.begin(ctx, turn, &self.history.session.id);
             Box::new(ToolLoop::new(tools, self.history.clone(), max_tool_calls))
         });
         let max_input = attempt.route.model.window().max_input();

@@ -329,7 +329,7 @@ impl ToolRunner for UnwantedWork {
         Vec::new()
     }
 
-    fn begin(&self, _: &TurnContext, _: &Turn<'_>) -> Arc<dyn TurnTools> {
+    fn begin(&self, _: &TurnContext, _: &Turn<'_>, _: &str) -> Arc<dyn TurnTools> {
         Arc::new(Self(Arc::clone(&self.0)))
     }
 }

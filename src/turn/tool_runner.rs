@@ -26,8 +26,8 @@ pub trait ToolRunner: Send + Sync {
         Vec::new()
     }
 
-    /// Begins a turn in which the model may call these tools.
-    fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>) -> Arc<dyn TurnTools>;
+    /// Begins a turn of this session in which the model may call these tools.
+    fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools>;
 }
 
 /// The tools of one turn. Made when the turn is prepared; ends with its answer.

@@ -21,7 +21,9 @@ from typing import Callable
 
 import bundle
 import kit
+import loopback
 import tasks
+import web
 
 CODEX = Path(os.environ.get("CODEX_BIN", kit.NODE_MODULES / ".bin/codex"))
 MCP_SERVER = kit.HERE / "programs/mcp_server.py"
@@ -29,6 +31,12 @@ MCP_SERVER = kit.HERE / "programs/mcp_server.py"
 
 def run(case: dict, folder: Path):
     kit.need(CODEX, "the Codex CLI")
+    if "web" in case:
+        return loopback.run_in_namespace(__file__, case, folder)
+    return run_alone(case, folder)
+
+
+def run_alone(case: dict, folder: Path):
     if "run" in case:
         return run_wrapped(case, folder)
     case = bundle.planted(case)
@@ -289,3 +297,7 @@ def mcp(options: dict) -> str:
     servers = {"demo": []} if options.get("mcp") else {subject: [subject, "12"] for subject in subjects}
     table = '[mcp_servers.{}]\ncommand = "{}"\nargs = {}\n'
     return "".join(table.format(name, kit.python(), json.dumps([str(MCP_SERVER), *args])) for name, args in servers.items())
+
+
+if __name__ == "__main__":
+    loopback.main(lambda case, folder: web.run_with(case, folder, run_alone))

@@ -28,6 +28,7 @@ use respondent::responses::ResponseStore;
 use respondent::secrets::Token;
 use respondent::serve::{self, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown};
 use respondent::store::NewArtifact;
+use respondent::tools::live::LiveWebTools;
 use respondent::turn::Service;
 use respondent::upstream::discovery::keeper::DiscoveryKeeper;
 use serde_json::{Value, json};
@@ -86,9 +87,12 @@ async fn server(texts: &[&str]) -> Server {
     let shutdown = Shutdown::new(std::time::Duration::ZERO);
     let live = Arc::new(ArcSwap::from_pointee(config));
     let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
+    let metrics = Arc::new(Metrics::new());
+    let web = LiveWebTools::new(Arc::clone(&live), metrics.web().clone());
+    let web = Arc::new(web);
     let service = Service::new(
         live,
-        Arc::new(Metrics::new()),
+        metrics,
         shutdown.ending.clone(),
         Arc::new(TurnCapture::default()),
         artifacts,
@@ -103,6 +107,7 @@ async fn server(texts: &[&str]) -> Server {
         discovery,
         jobs: None,
         temporary: false,
+        web,
     };
     let settings = EdgeSettings {
         guard: GuardSettings {

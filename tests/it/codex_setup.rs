@@ -323,3 +323,35 @@ async fn only_files_of_the_setup_are_removed() {
     }
     assert_eq!(fs::read_dir(home.path().join("mine")).unwrap().count(), 0);
 }
+
+/// Promise: The setup lets Codex ask the server for searches if this Codex has the feature and the
+/// server searches. A Codex without it gets the tool that runs in the server; where the server does
+/// not search, the setup switches searches off in Codex.
+#[kit::test]
+async fn searches_are_set_up_where_codex_and_the_server_have_them() {
+    const LISTED: &str = r#"#!/bin/sh
+[ "$1" = features ] && echo 'standalone_web_search  under development  false'
+[ "$1" = debug ] && echo '{"models":[{"slug":"gpt","base_instructions":"You are Codex."}]}'
+exit 0
+"#;
+    for (codex, mode, web_search, is_on) in [
+        (LISTED, "proxy", "live", true),
+        (LISTED, "off", "disabled", false),
+        (CODEX, "proxy", "live", false),
+    ] {
+        let home = home();
+        write(home.path(), "codex", codex);
+        write(
+            home.path(),
+            "c.toml",
+            &format!("[search]\nmode = \"{mode}\"\n"),
+        );
+        succeed(home.path(), &format!("--config c.toml {SETUP}")).await;
+        let profile = home.path().join(".codex/respondent.config.toml");
+        let profile: toml::Table = fs::read_to_string(profile).unwrap().parse().unwrap();
+        assert_eq!(profile["web_search"].as_str(), Some(web_search), "{mode}");
+        let features = profile.get("features").cloned();
+        let expected = is_on.then(|| toml::toml! { standalone_web_search = true }.into());
+        assert_eq!(features, expected, "{mode}");
+    }
+}

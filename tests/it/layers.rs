@@ -17,7 +17,7 @@ const LAYERS: [&[&str]; 9] = [
     &["store"],
     &["artifacts", "responses", "upstream", "metrics"],
     &["turn"],
-    &["jobs", "mcp"],
+    &["jobs", "mcp", "tools"],
     &["diagnostics"],
     &["serve"],
     &["app"],
@@ -53,6 +53,18 @@ fn rooms_import_lower_layers_only() {
     }
     assert!(faults.is_empty(), "{faults:#?}");
     assert_no_circle(&imports);
+}
+
+/// Another project can take the web tools.
+#[test]
+fn web_tools_need_little_of_the_program() {
+    let mut imported = BTreeSet::new();
+    for file in code_files(&["src/tools/web"]) {
+        let modules = module_path(file.strip_prefix(root().join("src")).unwrap());
+        imported.extend(imported_rooms(&file, modules.len()));
+    }
+    let expected = ["clock", "net", "secrets", "tools"].map(str::to_owned);
+    assert_eq!(imported, BTreeSet::from(expected));
 }
 
 #[test]
@@ -186,8 +198,12 @@ fn stored_texts_have_their_share() {
                     continue;
                 };
                 let is_private = matches!(method.vis, syn::Visibility::Inherited);
-                // Ids of jobs, and names of webhooks.
-                let has_names = ["unfinished_jobs", "finish_job"];
+                // Ids of jobs and sessions, and names of webhooks.
+                let has_names = [
+                    "unfinished_jobs",
+                    "finish_job",
+                    "sessions_with_hidden_rounds",
+                ];
                 if !is_private && has_names.iter().all(|name| method.sig.ident != name) {
                     returned.extend(uncounted(method.sig.output.to_token_stream()));
                 }

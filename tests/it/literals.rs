@@ -124,7 +124,7 @@ fn dependencies_run_one_way() {
     assert_eq!(internal("registry"), Vec::<String>::new());
     assert_eq!(internal("adapters/excerpts"), Vec::<String>::new());
     assert_eq!(internal("adapters"), ["excerpts", "registry"]);
-    assert_eq!(internal("."), ["adapters", "registry"]);
+    assert_eq!(internal("."), ["adapters", "excerpts", "registry"]);
     assert_eq!(internal("tests/kit"), ["adapters", "registry"]);
     for folder in ["registry", "adapters", "adapters/excerpts"] {
         for name in dependencies(folder) {

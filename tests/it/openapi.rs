@@ -220,7 +220,7 @@ async fn the_openapi_document_is_sound() {
 async fn full_server(player: &Player) -> Proxy {
     let setup = Setup::new()
         .env("RESPONDENT_TOKEN", "local-token-1")
-        .tables("[capture]\nmode = \"all\"")
+        .tables("[capture]\nmode = \"all\"\n[search]\norder = []")
         .tables(&client("alice", "max_tokens_per_day = 1"))
         // With one provider alone, every name would be a model of it.
         .other("second", player, "")
@@ -365,6 +365,7 @@ const REQUESTS: &[(&str, &str, &str)] = &[
         "POST /v1/responses/{response}/cancel",
         "{}",
     ),
+    ("POST /v1/alpha/search", "POST /v1/alpha/search", "{}"),
     ("POST /v1/conversations", "POST /v1/conversations", "[]"),
     (
         "POST /v1/conversations/{id}",
@@ -376,6 +377,8 @@ const REQUESTS: &[(&str, &str, &str)] = &[
         "POST /v1/conversations/{conversation}/items",
         r#"{"items":7}"#,
     ),
+    ("POST /v1/search", "POST /v1/search", "{}"),
+    ("POST /v1/scrape", "POST /v1/scrape", "[]"),
     ("POST /mcp", "POST /mcp", "[7]"),
     (
         "POST /mcp",
@@ -407,11 +410,15 @@ const REQUESTS: &[(&str, &str, &str)] = &[
 /// The body of a request for a route that is answered with 200.
 fn good_body(route: &str) -> Value {
     match route {
+        "POST /v1/search" => json!({"query": "x"}),
+        // Why a page was not read is an answer.
+        "POST /v1/scrape" => json!({"url": "nowhere"}),
         "POST /mcp" => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
         "POST /v1/conversations/{id}/items" => {
             json!({"items": [{"type": "message", "role": "user", "content": "x"}]})
         }
         "POST /v1/conversations" | "POST /v1/conversations/{id}" => json!({"metadata": {}}),
+        "POST /v1/alpha/search" => json!({"id": "s", "commands": {"search_query": [{"q": "x"}]}}),
         _ => asks("x", json!({})),
     }
 }

@@ -161,6 +161,12 @@ impl Setup {
         } = self;
         let wire = self.wire.unwrap_or("chat");
         let discover = self.discover();
+        // Nothing that a test starts searches the web, unless it says where.
+        let search = if tables_toml.contains("[search") {
+            ""
+        } else {
+            "[search]\nmode = \"off\"\n"
+        };
         let key = if provider.contains("api_key") {
             ""
         } else {
@@ -168,7 +174,7 @@ impl Setup {
         };
         format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n{server}\n\
-             [providers.up]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n{key}\n{discover}{provider}\n{tables_toml}\n"
+             [providers.up]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n{key}\n{discover}{provider}\n{tables_toml}\n{search}"
         )
     }
 

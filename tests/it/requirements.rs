@@ -94,6 +94,22 @@ const SUBJECTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Web search",
+        &[
+            "adapters/src/hidden_rounds.rs",
+            "adapters/src/responses/assembler/citations.rs",
+            "src/app/tests.rs",
+            "src/store/hidden_rounds.rs",
+            "src/tools",
+            "src/turn/stored_rounds.rs",
+            "src/turn/tool_arguments.rs",
+            "src/turn/tool_results.rs",
+            "tests/it/web_search",
+            "tests/it/search.rs",
+            "tests/it/standalone_search.rs",
+        ],
+    ),
+    (
         "Memory",
         &["tests/it/faults/memory.rs", "tests/it/stored/shares.rs"],
     ),

@@ -61,14 +61,14 @@ fn id(object: &Value) -> String {
 }
 
 /// Stops the program with SIGTERM and starts it again in the same folder.
-async fn restarted(mut proxy: Proxy, setup: &Setup) -> Proxy {
+pub async fn restarted(mut proxy: Proxy, setup: &Setup) -> Proxy {
     proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
     Proxy::start_in_folder(proxy.folder, setup).await
 }
 
 /// Kills the program and starts it again in the same folder.
-async fn killed(mut proxy: Proxy, setup: &Setup) -> Proxy {
+pub async fn killed(mut proxy: Proxy, setup: &Setup) -> Proxy {
     proxy.kill().await;
     proxy.wait_for_exit().await;
     Proxy::start_in_folder(proxy.folder, setup).await

@@ -236,9 +236,12 @@ mod tests {
     use kit::request_docs::{self, DocumentedPart};
     use serde_json::{Value, json};
 
+    use registry::RelayToolKind;
+
     use super::*;
     use crate::responses::request::TurnSource;
     use crate::stop_flag::StopReason;
+    use crate::tools::ProxyTool;
 
     #[test]
     fn reading_the_items_of_a_body_can_be_stopped() {
@@ -269,7 +272,14 @@ mod tests {
     /// The codes of the notes of a request with this parameter.
     fn notes(parameter: &str, value: &Value) -> Vec<String> {
         let body = json!({"model": "m", "input": "x", parameter: value});
-        let source = TurnSource::new(body.to_string());
+        // A server that can search.
+        let search = ProxyTool {
+            name: "search".to_owned(),
+            description: String::new(),
+            parameters: "{}".to_owned(),
+            in_place_of: Some(RelayToolKind::WebSearch),
+        };
+        let source = TurnSource::new(body.to_string()).with_proxy_tools(vec![search]);
         let turn = source.turn().unwrap();
         turn.notes.iter().map(|note| note.code.to_owned()).collect()
     }

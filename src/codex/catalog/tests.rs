@@ -104,3 +104,20 @@ async fn the_output_or_the_error_of_the_command_is_returned() {
     .await;
     assert!(matches!(&error, Err(CatalogError::Failed { last_line }) if last_line == "why"));
 }
+
+#[test]
+fn a_feature_is_there_unless_it_was_removed() {
+    const LISTED: &str = "search_tool      stable             true\n\
+        standalone_web_search                    under development  false\n\
+        old              removed            false\n";
+    for (name, expected) in [
+        ("standalone_web_search", true),
+        ("search_tool", true),
+        ("web_search", false),
+        ("old", false),
+        ("", false),
+    ] {
+        assert_eq!(has_feature_in(LISTED, name), expected, "{name}");
+    }
+    assert!(!has_feature_in("", "x"));
+}

@@ -3,6 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::super::settings::CodexToken;
 use super::*;
+use crate::codex::settings::CodexSearch;
 
 const SETTINGS: CodexSettings<'_> = CodexSettings {
     origin: "http://127.0.0.1:9797",
@@ -10,6 +11,7 @@ const SETTINGS: CodexSettings<'_> = CodexSettings {
     token: CodexToken::None,
     catalog: None,
     artifacts: true,
+    search: CodexSearch::Standalone,
 };
 
 /// Makes all changes, or none if one of the files is protected.
@@ -36,7 +38,7 @@ fn remove(home: &CodexHome) -> Result<Option<Restored>, ConfigTomlError> {
 }
 
 /// Configurations of many kinds of people.
-const CONFIGS: [(&str, &str); 29] = [
+const CONFIGS: [(&str, &str); 31] = [
     ("empty", ""),
     ("one line without an end", "model = \"gpt-6\""),
     ("a comment alone", "# Nothing yet.\n"),
@@ -90,6 +92,11 @@ const CONFIGS: [(&str, &str); 29] = [
         "developer_instructions = \"\"\"\nmodel = \"no\"\n[tables]\n\"\"\"\n",
     ),
     ("web search", "web_search = \"live\"\n"),
+    (
+        "features",
+        "[features] # Mine.\nstandalone_web_search = false # Not yet.\nplugins = false\n",
+    ),
+    ("a feature by its whole key", "features.plugins = false\n"),
     ("a table without an end", "[tui]\nnotifications = true"),
     (
         "tables of a list at the end",
@@ -169,8 +176,12 @@ fn every_configuration_is_restored_byte_for_byte() {
                 .unwrap_or_else(|e| panic!("{what}: {e}\n{text}"));
             assert_eq!(written["model"].as_str(), Some(model), "{what}");
             assert_eq!(written["model_provider"].as_str(), Some("respondent"));
-            for group in GROUPS {
-                assert!(written[group]["respondent"].is_table(), "{what}: {group}");
+            for (group, key) in GROUPS {
+                let ours = &written[group][key];
+                assert!(
+                    ours.is_table() || ours.as_bool() == Some(true),
+                    "{what}: {group}"
+                );
             }
             let lines = |text: &str| text.matches('\n').count();
             let crlf = text.matches("\r\n").count();
@@ -197,6 +208,7 @@ fn the_other_settings_and_their_comments_stay() {
             "model_provider = ",
             "'model_provider' = ",
             "web_search",
+            "standalone_web_search",
             "name = \"mine\"",
             "base_url = \"http://10",
             "model_providers.respondent.",

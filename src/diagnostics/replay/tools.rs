@@ -45,7 +45,7 @@ impl ToolRunner for RecordedTools {
         self.tools(|tool| tool.in_place_of.is_none())
     }
 
-    fn begin(&self, _: &TurnContext, _: &Turn<'_>) -> Arc<dyn TurnTools> {
+    fn begin(&self, _: &TurnContext, _: &Turn<'_>, _: &str) -> Arc<dyn TurnTools> {
         Arc::new(Self(Arc::clone(&self.0)))
     }
 }

@@ -307,9 +307,9 @@ async fn run_call(
     };
     let result = timeout(effect.timeout, run).await;
     let result = result.unwrap_or_else(|_| {
-        let seconds = effect.timeout.as_secs();
+        let timeout = effect.timeout;
         ToolResult::failure(format!(
-            "The call was stopped: it took longer than {seconds} seconds."
+            "The call was stopped: it took longer than {timeout:?}."
         ))
     });
     ctx.observe(TurnEvent::ToolResult {

@@ -170,6 +170,23 @@ def caught(request):
     return {"class": None}
 
 
+def web_search(client, model):
+    """A streamed answer that cites a page: what the offsets of its citations enclose, as Python counts them."""
+    include = ["web_search_call.action.sources"]
+    events = list(client.responses.create(model=model, input="How is tea made?", tools=[{"type": "web_search"}], include=include, stream=True))
+    response = events[-1].response
+    calls = [item for item in response.output if item.type == "web_search_call"]
+    text = response.output[-1].content[0]
+    return {
+        "status": response.status,
+        "types": [item.type for item in response.output],
+        "actions": [call.action.type for call in calls],
+        "sources": [source.url for source in calls[0].action.sources],
+        "cited": [[text.text[note.start_index : note.end_index], note.url] for note in text.annotations],
+        "in_events": sum(event.type == "response.output_text.annotation.added" for event in events),
+    }
+
+
 def websocket(client, model):
     """A warm-up, a continued response, an error, and two lanes of which one forks from the other."""
     seen = {"types": set()}
@@ -214,7 +231,7 @@ def websocket(client, model):
 SCENARIOS = [
     bad_request, compact, create, create_stream, error, input_tokens, models, parse, parse_stream,
     repeated, repeated_often, stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
-    websocket,
+    web_search, websocket,
 ]  # fmt: skip
 
 

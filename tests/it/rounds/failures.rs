@@ -187,6 +187,51 @@ async fn a_shutdown_while_a_tool_runs(wire: PlayerWire) {
     }
 }
 
+/// Promise: A call of a tool that takes longer than it may is stopped; the model is told, the
+/// client sees a failed item, and the other calls of the round have their results.
+#[kit::test(on_each_wire)]
+async fn a_call_that_takes_too_long(wire: PlayerWire) {
+    let player = player(wire).await;
+    player.push(answer(json!([call("c1", "impatient"), call("c2", "look")])));
+    player.push(answer(json!([{"text": "Sunny."}])));
+    let slow = ScriptedTool::new("impatient", "")
+        .shown_as_search()
+        .stalling();
+    let look = ScriptedTool::new("look", "It is sunny.").shown_as_search();
+    let server = RoundServer::start(&[&player], &[slow, look], "");
+    let response = server
+        .answer(&request(&question()), RoundClient::Streaming)
+        .await;
+    assert_eq!(types(&response), "web_search_call web_search_call message");
+    let statuses = [0, 1].map(|at| &response["output"][at]["status"]);
+    assert_eq!(statuses, ["failed", "completed"]);
+    server.tools.wait_running(0).await;
+    let told = history(&player.requests()[1]).to_string();
+    assert!(
+        told.contains("The call was stopped: it took longer"),
+        "{told}"
+    );
+    assert!(told.contains("It is sunny."), "{told}");
+    server.check_replay();
+}
+
+/// Promise: The calls of a round run at the same time, and all of them end with the turn.
+#[kit::test(on_each_wire)]
+async fn calls_of_a_round_run_at_once(wire: PlayerWire) {
+    let player = player(wire).await;
+    player.push(answer(json!([call("c1", "look"), call("c2", "fetch")])));
+    let stalling = ["look", "fetch"].map(|name| ScriptedTool::new(name, "").stalling());
+    let server = RoundServer::start(&[&player], &stalling, "");
+    let end = async {
+        server.tools.wait_running(2).await;
+        server.shutdown.cancel();
+    };
+    let asked = request(&question());
+    let (stream, ()) = tokio::join!(server.stream(&asked, RoundClient::Streaming), end);
+    assert_eq!(stream.terminal, "response.failed");
+    server.tools.wait_running(0).await;
+}
+
 #[kit::test(on_each_wire)]
 async fn a_defect_in_a_tool(wire: PlayerWire) {
     let player = player(wire).await;

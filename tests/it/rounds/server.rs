@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use adapters::plan::Retention;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
@@ -53,14 +54,20 @@ impl ToolRunner for Tools {
         self.0.definitions()
     }
 
-    fn begin(&self, _: &TurnContext, _: &Turn<'_>) -> Arc<dyn TurnTools> {
+    fn begin(&self, _: &TurnContext, _: &Turn<'_>, _: &str) -> Arc<dyn TurnTools> {
         Arc::new(Self(Arc::clone(&self.0)))
     }
 }
 
 impl TurnTools for Tools {
-    fn effect(&self, _: &str) -> ToolEffect {
-        ToolEffect::READ_ONLY
+    fn effect(&self, name: &str) -> ToolEffect {
+        ToolEffect {
+            timeout: match name {
+                "impatient" => Duration::from_millis(50),
+                _ => ToolEffect::READ_ONLY.timeout,
+            },
+            ..ToolEffect::READ_ONLY
+        }
     }
 
     fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {

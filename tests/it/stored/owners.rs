@@ -49,7 +49,9 @@ fn access(route: &str) -> Access {
         | "GET /v1/models/{id}"
         | "GET /healthz"
         | "GET /"
-        | "GET /openapi.json" => Access::Same,
+        | "GET /openapi.json"
+        | "POST /v1/search"
+        | "POST /v1/scrape" => Access::Same,
         "POST /v1/responses"
         | "GET /v1/responses"
         | "POST /v1/responses/compact"
@@ -71,6 +73,7 @@ fn access(route: &str) -> Access {
         | "GET /v1/artifacts/{id}/search"
         | "DELETE /v1/artifacts/{id}"
         | "POST /mcp"
+        | "POST /v1/alpha/search"
         | "GET /diagnostics/turns"
         | "GET /diagnostics/bundle"
         | "GET /diagnostics/jobs" => Access::Own,
