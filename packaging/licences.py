@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NAMES = re.compile(r"(un)?licen[cs]e|copying|notice|copyright", re.I)
 # Files of tests are not part of the program, and zstd may be used under its other licence.
 UNUSED = re.compile(r"^(tests/|zstd/COPYING$)")
+# Licences whose text names no author: it is the same for all crates.
+WITHOUT_AUTHORS = {"MPL-2.0"}
 STANDARD_LIBRARY = """The Rust standard library
 
 MIT OR Apache-2.0. Copyright (c) The Rust Project contributors"""
@@ -37,10 +39,16 @@ def linked(metadata: dict) -> list[dict]:
 
 def licence_files(crate: dict, others: list[dict]) -> list[str]:
     """The texts of the licence files of a crate; of a crate without any, those of another one that is
-    made in the same repository under the same licence."""
+    made in the same repository under the same licence, or has a licence that names no author.
+    A crate under the MIT licence that has no file gets that licence with its repository as the authors."""
     texts = own_files(crate)
-    same = [other for other in others if crate["repository"] and all(other[key] == crate[key] for key in ("repository", "license"))]
+    same = [other for other in others if other["license"] == crate["license"]]
+    if crate["license"] not in WITHOUT_AUTHORS:
+        same = [other for other in same if crate["repository"] and other["repository"] == crate["repository"]]
     texts = texts or next((found for other in same if (found := own_files(other))), [])
+    if not texts and crate["license"] == "MIT":
+        mit = (ROOT / "LICENSE-MIT").read_text().strip("\n")
+        texts = [re.sub(r"(?m)^Copyright .*$", f"Copyright (c) the authors of {crate['repository']}", mit)]
     return texts or sys.exit(f"{crate['name']} {crate['version']} has no licence file")
 
 
